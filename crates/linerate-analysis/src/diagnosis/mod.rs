@@ -1,0 +1,3 @@
+//! Diagnosis: rules over evidence.
+
+pub mod rules;

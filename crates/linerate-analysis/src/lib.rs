@@ -1,0 +1,14 @@
+//! The judgement: statistics, limits, study, diagnosis and the replay of the papers.
+//!
+//! Pure functions from observations to conclusions: no I/O, no clock, nothing random that is not seeded. It runs on
+//! last year's ledger as on today's, and both are judged by today's rules.
+
+#![forbid(unsafe_code)]
+
+pub mod diagnosis;
+pub mod limits;
+pub mod replay;
+pub mod statistics;
+mod study;
+
+pub use study::{JobStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};

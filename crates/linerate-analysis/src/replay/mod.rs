@@ -1,0 +1,1 @@
+//! The papers' printed arithmetic, recomputed, and where it disagrees with itself.

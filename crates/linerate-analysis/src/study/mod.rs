@@ -1,0 +1,127 @@
+//! The study of a campaign: what its observations amount to.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{
+    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId, Unit, Validity,
+};
+use serde::{Deserialize, Serialize};
+
+/// Everything concluded from one campaign.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// One for each sweep and point, in the order of the plan.
+    pub points: Vec<PointStudy>,
+    /// What the rules say.
+    pub findings: Vec<Finding>,
+    /// What measuring itself cost.
+    pub overhead: Overhead,
+}
+
+/// One point: all its repeats.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PointStudy {
+    /// The sweep it belongs to.
+    pub sweep: String,
+    /// Its coordinate.
+    pub parameters: Point,
+    /// Its jobs, in the order of the plan. Where several measured jobs run side by side, a job named `all` that adds them up comes last.
+    pub jobs: Vec<JobStudy>,
+    /// Bounds that hold here, lowest first per metric and direction.
+    pub ceilings: Vec<Ceiling>,
+    /// The worst standing of its estimates.
+    pub validity: Validity,
+    /// Why it is not valid.
+    pub why: Vec<String>,
+    /// Its trials.
+    pub trials: Vec<TrialStudy>,
+}
+
+/// One job of a point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobStudy {
+    /// Workload name, or `all`.
+    pub workload: String,
+    /// Endpoint names.
+    pub from: String,
+    /// Endpoint names.
+    pub to: String,
+    /// Whether it is a background job.
+    pub background: bool,
+    /// Parameters as run.
+    pub params: linerate_model::Params,
+    /// Estimates, by metric and direction, in the order of `METRICS`.
+    pub metrics: Vec<MetricStudy>,
+    /// Response-time distribution, all valid trials merged.
+    pub response: Distribution,
+    /// Service-time distribution.
+    pub service: Distribution,
+    /// Departure-gap distribution.
+    pub gap: Distribution,
+    /// Socket options and modes obtained, `name -> value`, where they differ between flows or sides all are listed.
+    pub obtained: BTreeMap<String, String>,
+}
+
+/// One metric of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricStudy {
+    /// Metric name, as in [`linerate_model::METRICS`].
+    pub name: String,
+    /// Unit.
+    pub unit: Unit,
+    /// Layer.
+    pub layer: Option<Layer>,
+    /// Direction.
+    pub direction: Direction,
+    /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable).
+    pub estimate: Option<Estimate>,
+    /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no figure.
+    pub values: Vec<Option<f64>>,
+    /// The lowest ceiling on it, if there is one: index into [`PointStudy::ceilings`].
+    pub ceiling: Option<usize>,
+    /// Estimate over that ceiling.
+    pub share: Option<f64>,
+}
+
+/// One trial of a point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrialStudy {
+    /// Its number.
+    pub id: TrialId,
+    /// Its standing.
+    pub validity: Validity,
+    /// Why it is not valid.
+    pub why: Vec<String>,
+    /// Seconds since the start barrier: the end of each interval of the series.
+    pub seconds: Vec<f64>,
+    /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`, `transaction_rate`, ...), measured jobs added up.
+    pub series: BTreeMap<String, Vec<Option<f64>>>,
+    /// Where the measurement begins, seconds since the start barrier, after the warm-up was cut.
+    pub measured_from: f64,
+}
+
+/// What measuring itself cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// CPU cores the samplers took, by host: mean over trials.
+    pub samplers: BTreeMap<String, f64>,
+    /// Goodput of the `null` workload or step cost, where the campaign measured it, ns per step.
+    pub null_step_ns: Option<f64>,
+    /// Largest start skew seen, clock uncertainty added, ns.
+    pub worst_start_skew_ns: Option<u64>,
+}
+
+impl JobStudy {
+    /// The study of the metric `name` in `direction`.
+    #[must_use]
+    pub fn metric(&self, name: &str, direction: Direction) -> Option<&MetricStudy> {
+        self.metrics.iter().find(|metric| metric.name == name && metric.direction == direction)
+    }
+}
+
+/// Judges `campaign`. Pure: the same campaign gives the same study.
+#[must_use]
+pub fn study(campaign: &Campaign) -> Study {
+    let _ = campaign;
+    Study::default()
+}

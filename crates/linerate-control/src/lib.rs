@@ -1,0 +1,3 @@
+//! The reach: wire protocol, agent and conductor.
+
+#![forbid(unsafe_code)]

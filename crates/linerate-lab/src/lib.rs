@@ -1,0 +1,3 @@
+//! The sandbox: testbeds from network namespaces.
+
+#![forbid(unsafe_code)]

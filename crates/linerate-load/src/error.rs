@@ -1,0 +1,37 @@
+//! Why a workload could not be started.
+
+use linerate_model::ParamError;
+use linerate_sys::SysError;
+
+/// Why one end of a job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A parameter does not fit.
+    #[error("parameter {0}")]
+    Param(#[from] ParamError),
+    /// A system call failed.
+    #[error(transparent)]
+    Sys(#[from] SysError),
+    /// Not all flows came together in time.
+    #[error("{operation}: {arrived} of {expected} flows within {patience_ms} ms ({hint})")]
+    Incomplete {
+        /// What was waited for, e.g. `accept tcp_stream flows on 10.0.0.1:4711`.
+        operation: String,
+        /// Flows that came.
+        arrived: usize,
+        /// Flows expected.
+        expected: usize,
+        /// How long was waited.
+        patience_ms: u64,
+        /// What to check.
+        hint: &'static str,
+    },
+    /// Something asked for is not possible here.
+    #[error("{what}: {why}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// Why it cannot be had, and the remedy.
+        why: String,
+    },
+}

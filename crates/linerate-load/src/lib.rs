@@ -1,0 +1,21 @@
+//! The stimulus: an engine that runs workers on pinned threads, and the workloads they carry.
+//!
+//! A workload is two ways to start and one way to step. Threads, pacing, phases and intervals belong to the engine,
+//! once. In [`Worker::step`] there is no lock, allocation, log, format or per-packet dynamic call: errors are counted.
+
+#![forbid(unsafe_code)]
+
+pub mod engine;
+mod error;
+mod histogram;
+mod pacer;
+mod tally;
+mod workload;
+pub mod workloads;
+
+pub use error::LoadError;
+pub use histogram::Histogram;
+pub use pacer::{Due, Pacer};
+pub use tally::Tally;
+pub use workload::{Listener, Offer, ParamDoc, Progress, Secret, Setup, Worker, Workload};
+pub use workloads::{WORKLOADS, workload};

@@ -1,0 +1,134 @@
+//! The contract between the engine and a workload.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use linerate_model::{Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
+use serde::{Deserialize, Serialize};
+
+use crate::{Due, LoadError, Tally};
+
+/// Proof of belonging to the session: data connections open with it, datagrams carry it, and whatever lacks it is
+/// counted as foreign and dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub [u8; 16]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// What a workload is given to start one end of a job.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// The job's parameters, already checked.
+    pub params: &'a Params,
+    /// This end: address and device to bind to, CPUs to run on.
+    pub local: &'a Endpoint,
+    /// Seed of everything random at this end.
+    pub seed: u64,
+    /// The session's secret.
+    pub secret: Secret,
+    /// How long opening connections may take.
+    pub patience: Duration,
+    /// Spans of the trial, for buffers that must be sized beforehand: from start barrier to the end of the load.
+    pub loaded: Duration,
+}
+
+/// What the passive end offers to the active one: where to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Addresses it listens on; a workload says in which order it uses them.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// A parameter as help, `linerate list workloads` and the docs print it.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamDoc {
+    /// Its name.
+    pub name: &'static str,
+    /// Its default, as written in a plan.
+    pub default: &'static str,
+    /// What it means, with units and choices.
+    pub meaning: &'static str,
+}
+
+/// A kind of stimulus.
+pub trait Workload: Sync {
+    /// The name plans use.
+    fn name(&self) -> &'static str;
+
+    /// One sentence: what it does and what its figures mean.
+    fn summary(&self) -> &'static str;
+
+    /// Its parameters, in the order of its `Params` struct.
+    fn parameters(&self) -> &'static [ParamDoc];
+
+    /// Everything wrong with `params`.
+    fn check(&self, params: &Params) -> Vec<ParamError>;
+
+    /// Starts the passive end: binds and listens.
+    ///
+    /// # Errors
+    /// If an address cannot be bound or an option is refused.
+    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError>;
+
+    /// Starts the active end: connects every flow to what the passive end offered, and deals the flows to workers.
+    ///
+    /// # Errors
+    /// If a connection cannot be opened within `setup.patience`.
+    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+}
+
+/// The passive end before its flows have arrived.
+pub trait Listener: Send {
+    /// Where to connect to.
+    fn offer(&self) -> Offer;
+
+    /// Waits for every flow and deals them to workers. Called on its own thread, while the active end connects.
+    ///
+    /// # Errors
+    /// If not all flows arrived within `patience`; connections and datagrams without the secret do not count.
+    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something moved.
+    Moved,
+    /// Nothing could be done within the worker's patience (at most a few milliseconds were spent waiting).
+    Idle,
+    /// This worker has nothing more to do: every flow has ended.
+    Ended,
+}
+
+/// One thread's share of a workload: some flows, and how to move them.
+///
+/// The engine calls `step` from the start barrier to the end of the load, then `stop_sending` once, then `step` with an
+/// empty [`Due`] until the drain is over or the worker says [`Progress::Ended`], then `finish` once.
+pub trait Worker: Send {
+    /// How its operations are paced; this worker's share of the job's load. `Closed` is never paced.
+    fn load(&self) -> Load {
+        Load::Closed { depth: 1 }
+    }
+
+    /// Does one batch: at most `due.operations` operations if it starts any. It returns within about ten
+    /// milliseconds even if the peer is silent, so that intervals are cut in time. It never allocates, logs or panics.
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress;
+
+    /// Appends the TCP state of its flows; `flows` has room for all of them. Called at the end of each interval.
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        let _ = flows;
+    }
+
+    /// How many flows `observe` reports.
+    fn n_flows(&self) -> usize;
+
+    /// The load is over: send nothing new, let the peer know, go on receiving.
+    fn stop_sending(&mut self);
+
+    /// The trial is over: says what is known of each flow, and closes them.
+    fn finish(&mut self) -> Vec<FlowReport>;
+}

@@ -1,0 +1,12 @@
+//! The workloads, alphabetically.
+
+use crate::Workload;
+
+/// Every workload.
+pub static WORKLOADS: &[&dyn Workload] = &[];
+
+/// The workload called `name`.
+#[must_use]
+pub fn workload(name: &str) -> Option<&'static dyn Workload> {
+    WORKLOADS.iter().copied().find(|workload| workload.name() == name)
+}

@@ -1,0 +1,126 @@
+//! A campaign as recorded: what the judge reads.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{FlowReport, Incident, Interval, Nanos, SampleBlock, Side, TrialOutcome, TrialSpec};
+
+/// What kind of path was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TestbedKind {
+    /// Network namespaces of one kernel: figures say `emulated`.
+    Lab,
+    /// Two or more hosts.
+    Hosts,
+    /// One host's loopback.
+    Loopback,
+}
+
+/// The identity of a campaign.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CampaignHeader {
+    /// Unique name of this execution, e.g. `20261121T000500Z-7f3a`.
+    pub id: String,
+    /// The plan's name.
+    pub name: String,
+    /// Wall clock at its start, nanoseconds since the Unix epoch.
+    pub started: Nanos,
+    /// The plan as run, `--set` applied.
+    pub plan: String,
+    /// SHA-256 of `plan`, hexadecimal.
+    pub plan_sha256: String,
+    /// The lab description, if the testbed is one.
+    pub lab: Option<String>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// What kind of path.
+    pub testbed: TestbedKind,
+    /// Version of linerate.
+    pub version: String,
+    /// Arguments of the command, the program's name first.
+    pub argv: Vec<String>,
+}
+
+impl CampaignHeader {
+    /// Whether the path was emulated.
+    #[must_use]
+    pub fn emulated(&self) -> bool {
+        self.testbed == TestbedKind::Lab
+    }
+}
+
+/// A host that took part: what it is (the *config record* of methodology 1.6) and how well its clock is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// The host's name in the testbed.
+    pub host: String,
+    /// Facts as a tree: `cpu.model`, `interfaces.eth0.driver`, ...; a fact that could not be read is
+    /// `{"unavailable": "why"}`.
+    pub facts: Value,
+    /// Agent's monotonic clock minus the conductor's, ns.
+    pub clock_offset_ns: i64,
+    /// Half the best round trip of the offset measurement, ns.
+    pub clock_uncertainty_ns: u64,
+}
+
+/// What one end of one job did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Per worker and interval, in the order received.
+    pub intervals: Vec<Interval>,
+    /// Per flow, at the end.
+    pub flows: Vec<FlowReport>,
+}
+
+/// One trial as recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// What was asked for.
+    pub spec: TrialSpec,
+    /// Wall clock at its start, nanoseconds since the Unix epoch; `None` if it was not reached.
+    pub started: Option<Nanos>,
+    /// How it ended; `None` if it did not (not reached, or the campaign was killed in it).
+    pub outcome: Option<TrialOutcome>,
+    /// Start skew and clock uncertainty, ns.
+    pub skew: Option<(u64, u64)>,
+    /// Per job of the spec: the active and the passive end.
+    pub jobs: Vec<(JobRecord, JobRecord)>,
+    /// Readings by host.
+    pub samples: Vec<(String, SampleBlock)>,
+    /// What went wrong.
+    pub incidents: Vec<Incident>,
+}
+
+impl TrialRecord {
+    /// A trial nothing is known of yet.
+    #[must_use]
+    pub fn new(spec: TrialSpec) -> Self {
+        let jobs = spec.jobs.iter().map(|_| Default::default()).collect();
+        Self { spec, started: None, outcome: None, skew: None, jobs, samples: Vec::new(), incidents: Vec::new() }
+    }
+
+    /// What one end of job `job` did.
+    #[must_use]
+    pub fn job(&self, job: usize, side: Side) -> Option<&JobRecord> {
+        self.jobs.get(job).map(|(active, passive)| match side {
+            Side::Active => active,
+            Side::Passive => passive,
+        })
+    }
+}
+
+/// One execution of a plan on a testbed, as far as it was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Campaign {
+    /// Its identity.
+    pub header: CampaignHeader,
+    /// Who took part.
+    pub hosts: Vec<HostRecord>,
+    /// Every planned trial, in the order planned.
+    pub trials: Vec<TrialRecord>,
+    /// Incidents outside any trial.
+    pub incidents: Vec<Incident>,
+    /// Whether the campaign came to its end.
+    pub ended: Option<Nanos>,
+}

@@ -1,0 +1,103 @@
+//! Latency distributions as they travel: sorted buckets, and what never came back.
+
+use serde::{Deserialize, Serialize};
+
+/// A distribution of times in nanoseconds: `(upper edge of the bucket, count)` in ascending order, and the number of
+/// operations that were lost, which count as infinitely slow (RFC 7679 clause 4.2.4).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// `(value_ns, count)`, ascending, no empty buckets.
+    pub buckets: Vec<(u64, u64)>,
+    /// Operations that never completed.
+    #[serde(default)]
+    pub lost: u64,
+}
+
+impl Distribution {
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty() && self.lost == 0
+    }
+
+    /// Operations recorded, lost ones included.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum::<u64>() + self.lost
+    }
+
+    /// Adds `other`'s operations; O(n + m).
+    pub fn merge(&mut self, other: &Self) {
+        let mut merged = Vec::with_capacity(self.buckets.len() + other.buckets.len());
+        let (mut a, mut b) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
+        while let (Some(&&(va, ca)), Some(&&(vb, cb))) = (a.peek(), b.peek()) {
+            match va.cmp(&vb) {
+                std::cmp::Ordering::Less => merged.push(*a.next().expect("just peeked")),
+                std::cmp::Ordering::Greater => merged.push(*b.next().expect("just peeked")),
+                std::cmp::Ordering::Equal => {
+                    merged.push((va, ca + cb));
+                    a.next();
+                    b.next();
+                }
+            }
+        }
+        merged.extend(a);
+        merged.extend(b);
+        self.buckets = merged;
+        self.lost += other.lost;
+    }
+
+    /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite: the rank falls among
+    /// the lost. `None` if there are fewer than ten operations beyond the rank (methodology 4.3) or none at all.
+    #[must_use]
+    pub fn percentile(&self, quantile: f64) -> Option<Option<u64>> {
+        /// Operations that must lie beyond a percentile for it to be printed; the median needs no more than one.
+        const BEYOND: f64 = 10.0;
+        let n = self.count();
+        let enough = quantile <= 0.5 || (n as f64) * (1.0 - quantile) >= BEYOND - 1e-9;
+        (n > 0 && enough).then(|| self.rank((quantile * n as f64).ceil().max(1.0) as u64))
+    }
+
+    /// The largest value; `Some(None)` if something was lost.
+    #[must_use]
+    pub fn max(&self) -> Option<Option<u64>> {
+        (!self.is_empty()).then(|| self.rank(self.count()))
+    }
+
+    fn rank(&self, rank: u64) -> Option<u64> {
+        let mut seen = 0;
+        self.buckets.iter().find_map(|&(value, count)| {
+            seen += count;
+            (seen >= rank).then_some(value)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_operations_are_infinitely_slow() {
+        let d = Distribution { buckets: vec![(1_000, 60), (2_000, 20)], lost: 20 };
+        assert_eq!(d.percentile(0.5), Some(Some(1_000)));
+        assert_eq!(d.percentile(0.8), Some(Some(2_000)));
+        assert_eq!(d.percentile(0.9), Some(None));
+        assert_eq!(d.max(), Some(None));
+    }
+
+    #[test]
+    fn a_percentile_without_enough_samples_is_withheld() {
+        let d = Distribution { buckets: vec![(5, 999)], lost: 0 };
+        assert_eq!(d.percentile(0.99), None);
+        let d = Distribution { buckets: vec![(5, 1_000)], lost: 0 };
+        assert_eq!(d.percentile(0.99), Some(Some(5)));
+    }
+
+    #[test]
+    fn merging_adds_counts_and_keeps_order() {
+        let mut a = Distribution { buckets: vec![(1, 1), (3, 1)], lost: 1 };
+        a.merge(&Distribution { buckets: vec![(2, 5), (3, 1), (9, 1)], lost: 2 });
+        assert_eq!(a, Distribution { buckets: vec![(1, 1), (2, 5), (3, 2), (9, 1)], lost: 3 });
+    }
+}

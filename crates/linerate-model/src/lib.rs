@@ -1,0 +1,44 @@
+//! The words of linerate: units, metrics, plans, trials, events and facts.
+//!
+//! Everything that travels between rooms is one of these types, and every type here is plain data: no I/O, no clock,
+//! no thread. A number never leaves this crate without its unit; bits also carry a layer and a direction.
+//!
+//! What this crate does *not* do: measure, judge or print. Those are `linerate-load`, `linerate-analysis` and
+//! `linerate-report`.
+
+#![forbid(unsafe_code)]
+
+mod campaign;
+mod ceiling;
+mod distribution;
+mod event;
+mod finding;
+mod metric;
+mod params;
+pub mod plan;
+mod problem;
+mod sample;
+mod tally;
+mod tcp;
+mod testbed;
+mod trial;
+mod units;
+mod validity;
+
+pub use campaign::{Campaign, CampaignHeader, HostRecord, JobRecord, TestbedKind, TrialRecord};
+pub use ceiling::{Ceiling, Estimate};
+pub use distribution::Distribution;
+pub use event::{Event, Recorder, RecorderError};
+pub use finding::{Evidence, Finding, Verdict};
+pub use metric::{Direction, Layer, METRICS, Metric, Unit, metric};
+pub use params::{ParamError, Params};
+pub use problem::{Problem, nearest};
+pub use sample::{SampleBlock, SeriesKind, SeriesSpec};
+pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, SocketValue};
+pub use tcp::TcpState;
+pub use testbed::{Endpoint, HostAddress, Testbed};
+pub use trial::{
+    Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId, TrialOutcome, TrialSpec, Warmup,
+};
+pub use units::{BitRate, Bytes, Nanos, PacketRate, QuantityError, Ratio};
+pub use validity::Validity;

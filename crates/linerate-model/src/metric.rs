@@ -1,0 +1,266 @@
+//! Measurables: every name linerate prints, with unit, layer and meaning.
+//!
+//! The table is the promise of `linerate list metrics` and of the JSON of a study. Names are the field's.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Bits per second.
+    #[serde(rename = "bit/s")]
+    BitPerSecond,
+    /// Packets, frames or datagrams per second.
+    #[serde(rename = "packet/s")]
+    PacketPerSecond,
+    /// Events per second (transactions, connections, calls, interrupts).
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Byte,
+    /// A count.
+    #[serde(rename = "1")]
+    Count,
+    /// A ratio of like quantities.
+    #[serde(rename = "ratio")]
+    Ratio,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Second,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanosecond,
+    /// CPU seconds per 10^9 bytes.
+    #[serde(rename = "s/GB")]
+    SecondPerGigabyte,
+    /// CPU cores kept busy (CPU seconds per second).
+    #[serde(rename = "core")]
+    Core,
+    /// Hertz.
+    #[serde(rename = "Hz")]
+    Hertz,
+}
+
+impl Unit {
+    /// The unit's symbol as printed and as written in JSON.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::BitPerSecond => "bit/s",
+            Self::PacketPerSecond => "packet/s",
+            Self::PerSecond => "1/s",
+            Self::Byte => "B",
+            Self::Count => "1",
+            Self::Ratio => "ratio",
+            Self::Second => "s",
+            Self::Nanosecond => "ns",
+            Self::SecondPerGigabyte => "s/GB",
+            Self::Core => "core",
+            Self::Hertz => "Hz",
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.symbol())
+    }
+}
+
+/// Where bits are counted. L1 includes preamble and inter-packet gap, L2 the frame with its check sequence, L3 the IP
+/// packet, L4 the transport payload as the application sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Layer {
+    /// The wire: frame, preamble and gap.
+    L1,
+    /// The frame with FCS and tags.
+    L2,
+    /// The IP packet.
+    L3,
+    /// Transport payload.
+    L4,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Which way the data goes, seen from the job's `from` endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// `from` sends, `to` receives.
+    Tx,
+    /// `from` receives, `to` sends.
+    Rx,
+    /// Both directions added.
+    Sum,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tx => "tx",
+            Self::Rx => "rx",
+            Self::Sum => "sum",
+        })
+    }
+}
+
+/// A measurable: its name, unit, the layer where bits or packets are counted, and which way is better.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The field's name, as in JSON and in plans.
+    pub name: &'static str,
+    /// Unit of every value of this metric.
+    pub unit: Unit,
+    /// Layer, where bits, bytes or packets are counted.
+    pub layer: Option<Layer>,
+    /// Whether a larger value is better; `None` where neither is.
+    pub higher_is_better: Option<bool>,
+    /// One sentence: what is counted, where, by whom.
+    pub meaning: &'static str,
+}
+
+const fn m(
+    name: &'static str,
+    unit: Unit,
+    layer: Option<Layer>,
+    higher_is_better: Option<bool>,
+    meaning: &'static str,
+) -> Metric {
+    Metric { name, unit, layer, higher_is_better, meaning }
+}
+
+const UP: Option<bool> = Some(true);
+const DOWN: Option<bool> = Some(false);
+const L4: Option<Layer> = Some(Layer::L4);
+const L3: Option<Layer> = Some(Layer::L3);
+
+/// Every metric, alphabetically.
+pub static METRICS: &[Metric] = &[
+    m(
+        "calls_per_second",
+        Unit::PerSecond,
+        None,
+        None,
+        "send and receive system calls of the workload, both ends added",
+    ),
+    m("connection_rate", Unit::PerSecond, None, UP, "connections opened, used once and closed per second"),
+    m("context_switches", Unit::PerSecond, None, DOWN, "context switches of the host, all CPUs"),
+    m("cpu_app", Unit::Core, None, DOWN, "CPU spent in user space by the load's workers, both ends added"),
+    m("cpu_from", Unit::Core, None, DOWN, "CPU busy on the host of `from`: user, system, softirq and irq"),
+    m("cpu_kernel", Unit::Core, None, DOWN, "CPU spent in system calls by the load's workers, both ends added"),
+    m(
+        "cpu_ns_per_packet",
+        Unit::Nanosecond,
+        L3,
+        DOWN,
+        "CPU time of both ends per IP packet sent and received (GSO segments are counted as packets)",
+    ),
+    m(
+        "cpu_seconds_per_gigabyte",
+        Unit::SecondPerGigabyte,
+        L4,
+        DOWN,
+        "CPU time of both ends per 10^9 payload bytes delivered",
+    ),
+    m("cpu_softirq", Unit::Core, None, DOWN, "CPU spent in soft and hard interrupts, both hosts added"),
+    m("cpu_steal", Unit::Core, None, DOWN, "CPU taken by the hypervisor while there was work to do, both hosts added"),
+    m("cpu_to", Unit::Core, None, DOWN, "CPU busy on the host of `to`: user, system, softirq and irq"),
+    m("duplicates", Unit::Count, L4, DOWN, "datagrams received more than once"),
+    m(
+        "fairness",
+        Unit::Ratio,
+        L4,
+        UP,
+        "Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow taking all",
+    ),
+    m("goodput", Unit::BitPerSecond, L4, UP, "payload bits delivered to the receiving application, counted there"),
+    m("instructions_per_packet", Unit::Count, L3, DOWN, "instructions retired per IP packet, both ends, all CPUs"),
+    m("cache_misses_per_packet", Unit::Count, L3, DOWN, "last-level cache misses per IP packet, both ends, all CPUs"),
+    m("interrupts", Unit::PerSecond, None, None, "interrupts served, all vectors, both hosts added"),
+    m("late", Unit::Count, L4, DOWN, "datagrams that arrived after the drain ended or after their deadline"),
+    m("loss_ratio", Unit::Ratio, L4, DOWN, "datagrams or requests sent and never received, over those sent"),
+    m(
+        "lost",
+        Unit::Count,
+        L4,
+        DOWN,
+        "datagrams or requests sent and never received: gaps, tails and black holes alike",
+    ),
+    m("message_rate", Unit::PerSecond, L4, UP, "application messages delivered per second"),
+    m(
+        "null_step_cost",
+        Unit::Nanosecond,
+        None,
+        DOWN,
+        "cost of one engine step with tally, pacer and interval accounting and nothing else",
+    ),
+    m(
+        "packet_rate",
+        Unit::PacketPerSecond,
+        L3,
+        UP,
+        "IP packets delivered to the receiving host, in the direction of the data",
+    ),
+    m("packets_per_interrupt", Unit::Count, L3, None, "IP packets received per interrupt of the receiving device"),
+    m("pacing_error", Unit::Ratio, None, DOWN, "offered over intended load, as distance from 1"),
+    m("reordered", Unit::Count, L4, DOWN, "datagrams that arrived after one with a higher sequence number"),
+    m("response_time", Unit::Second, L4, DOWN, "from the intended start of a request to the end of its response"),
+    m("response_time_max", Unit::Second, L4, DOWN, "largest response time; infinite when a request was lost"),
+    m("response_time_p50", Unit::Second, L4, DOWN, "median response time"),
+    m("response_time_p90", Unit::Second, L4, DOWN, "90th percentile of the response time"),
+    m("response_time_p99", Unit::Second, L4, DOWN, "99th percentile of the response time"),
+    m("response_time_p999", Unit::Second, L4, DOWN, "99.9th percentile of the response time"),
+    m("response_time_p9999", Unit::Second, L4, DOWN, "99.99th percentile of the response time"),
+    m(
+        "retransmit_ratio",
+        Unit::Ratio,
+        L4,
+        DOWN,
+        "payload bytes retransmitted over payload bytes sent, from TCP_INFO of the sender",
+    ),
+    m("retransmits", Unit::Count, L4, DOWN, "TCP segments retransmitted, from TCP_INFO of the sender"),
+    m("rtt", Unit::Second, L4, DOWN, "smoothed round-trip time of TCP_INFO, mean over intervals and flows"),
+    m("rtt_min", Unit::Second, L4, DOWN, "smallest round-trip time TCP saw"),
+    m("rwnd_limited", Unit::Ratio, L4, DOWN, "share of time the sender waited for the peer's receive window"),
+    m("sender_busy", Unit::Ratio, L4, None, "share of time the sender had data to send or unacknowledged"),
+    m("service_time_p50", Unit::Second, L4, DOWN, "median service time, from the actual start of a request"),
+    m("service_time_p99", Unit::Second, L4, DOWN, "99th percentile of the service time"),
+    m("sndbuf_limited", Unit::Ratio, L4, DOWN, "share of time the sender waited for its own send buffer"),
+    m("softnet_dropped", Unit::Count, L3, DOWN, "packets dropped at the per-CPU backlog, both hosts"),
+    m(
+        "softnet_squeezed",
+        Unit::Count,
+        L3,
+        DOWN,
+        "times the softirq ran out of budget with packets waiting, both hosts",
+    ),
+    m(
+        "start_skew",
+        Unit::Second,
+        None,
+        DOWN,
+        "difference between the two ends' start of the trial, with the clock uncertainty added",
+    ),
+    m(
+        "throughput_l2",
+        Unit::BitPerSecond,
+        Some(Layer::L2),
+        UP,
+        "frame bits, with the frame check sequence, received at the device",
+    ),
+    m("transaction_rate", Unit::PerSecond, L4, UP, "requests answered per second"),
+];
+
+/// The metric called `name`.
+#[must_use]
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}

@@ -1,0 +1,198 @@
+//! What a worker counts, and how it is handed on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::{Distribution, Nanos, TcpState};
+
+macro_rules! counters {
+    ($($variant:ident $name:literal $doc:literal,)*) => {
+        /// Everything a worker can count. Values are monotone within a trial; an [`Interval`] carries their change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $doc] $variant,)* }
+
+        impl Counter {
+            /// Every counter, in order of its index.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Name on the wire and in the ledger.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    PayloadSent "payload_sent" "L4 payload bytes accepted by the sending socket (not yet delivered).",
+    PayloadReceived "payload_received" "L4 payload bytes delivered to the receiving application, duplicates excluded.",
+    MessagesSent "messages_sent" "Application messages handed to the socket.",
+    MessagesReceived "messages_received" "Application messages received whole.",
+    DatagramsSent "datagrams_sent" "Datagrams handed to the socket (GSO segments counted singly).",
+    DatagramsReceived "datagrams_received" "Distinct datagrams received in time (GRO segments counted singly).",
+    Duplicates "duplicates" "Datagrams received more than once.",
+    Reordered "reordered" "Datagrams received after one with a higher sequence number.",
+    Late "late" "Distinct datagrams received after their deadline.",
+    Foreign "foreign" "Datagrams or connections dropped because they did not carry the session's secret.",
+    Transactions "transactions" "Requests whose response was received whole and in time.",
+    TransactionsLost "transactions_lost" "Requests whose response never came.",
+    Connections "connections" "Connections opened, used and closed.",
+    ConnectionsFailed "connections_failed" "Connections that could not be opened or were cut off.",
+    CallsSent "calls_sent" "System calls that sent.",
+    CallsReceived "calls_received" "System calls that received.",
+    WouldBlock "would_block" "System calls that found no room or no data.",
+    SendErrors "send_errors" "System calls that failed to send.",
+    ReceiveErrors "receive_errors" "System calls that failed to receive.",
+    SocketDrops "socket_drops" "Datagrams the kernel dropped at the receiving socket (SO_RXQ_OVFL).",
+    ZerocopySends "zerocopy_sends" "Sends the kernel completed as zero-copy notifications.",
+    ZerocopyCopied "zerocopy_copied" "Zero-copy sends the kernel copied after all.",
+    ZerocopyMapped "zerocopy_mapped" "Payload bytes received by page mapping (TCP_ZEROCOPY_RECEIVE).",
+    Steps "steps" "Engine steps.",
+    LateStarts "late_starts" "Operations of an open load started more than one gap after their intended time.",
+    CpuUser "cpu_user_ns" "CPU time of the worker thread in user space, ns.",
+    CpuSystem "cpu_system_ns" "CPU time of the worker thread in the kernel, ns.",
+    VoluntarySwitches "voluntary_switches" "Times the worker thread gave up its CPU.",
+    InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
+}
+
+/// One value for each [`Counter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters([u64; Counter::ALL.len()]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self([0; Counter::ALL.len()])
+    }
+}
+
+impl std::ops::Index<Counter> for Counters {
+    type Output = u64;
+    fn index(&self, counter: Counter) -> &u64 {
+        &self.0[counter as usize]
+    }
+}
+
+impl std::ops::IndexMut<Counter> for Counters {
+    fn index_mut(&mut self, counter: Counter) -> &mut u64 {
+        &mut self.0[counter as usize]
+    }
+}
+
+impl Counters {
+    /// The change since `earlier`, counter by counter.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut change = *self;
+        for (now, then) in change.0.iter_mut().zip(earlier.0) {
+            *now = now.wrapping_sub(then);
+        }
+        change
+    }
+
+    /// Adds `other`, counter by counter.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.wrapping_add(more);
+        }
+    }
+
+    /// Counters that are not zero, by name.
+    pub fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        Counter::ALL.iter().map(|&counter| (counter, self[counter])).filter(|(_, value)| *value != 0)
+    }
+}
+
+impl Serialize for Counters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.nonzero().map(|(counter, value)| (counter.name(), value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Counters {
+    /// Names this version does not know are ignored: a newer agent may count more.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let named = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let mut counters = Self::default();
+        for &counter in Counter::ALL {
+            counters[counter] = named.get(counter.name()).copied().unwrap_or(0);
+        }
+        Ok(counters)
+    }
+}
+
+/// A flow's TCP state at one instant; counters in it are cumulative since the connection was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowTcp {
+    /// The flow's number within its job.
+    pub flow: u32,
+    /// The kernel's view.
+    pub tcp: TcpState,
+}
+
+/// What one worker counted during one time bucket.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The worker's number within its job and side.
+    pub worker: u32,
+    /// Start, nanoseconds since the trial's start barrier on the agreed clock.
+    pub start: Nanos,
+    /// End, likewise. `end - start` is measured, not nominal.
+    pub end: Nanos,
+    /// Changes of the counters.
+    pub counters: Counters,
+    /// Service times: from actual start to end of an operation, ns.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub service: Distribution,
+    /// Response times: from *intended* start to end of an operation, ns.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub response: Distribution,
+    /// Gaps between departures, ns.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub gap: Distribution,
+    /// TCP state of this worker's flows at `end`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowTcp>,
+}
+
+/// A socket option as asked for, as granted when the flow was opened, and as found at its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketValue {
+    /// What the plan asked for; absent if it did not.
+    pub requested: Option<Value>,
+    /// What the kernel said after it was set.
+    pub granted: Option<Value>,
+    /// What the kernel said when the flow ended.
+    pub at_end: Option<Value>,
+}
+
+/// What is known of one flow at the end of a trial, from one side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// The flow's number within its job.
+    pub flow: u32,
+    /// The worker that carried it.
+    pub worker: u32,
+    /// Local address and port.
+    pub local: String,
+    /// Peer address and port.
+    pub remote: String,
+    /// Totals over the whole trial, warm-up and drain included.
+    pub counters: Counters,
+    /// Highest datagram sequence number sent or seen, plus one; 0 if none. With both ends' counters it splits loss
+    /// into gap (below it), tail (above it) and all.
+    #[serde(default)]
+    pub next_sequence: u64,
+    /// Socket options: `send_buffer`, `receive_buffer`, `congestion`, `mss`, `no_delay`, `dscp`, ...
+    #[serde(default)]
+    pub socket: BTreeMap<String, SocketValue>,
+    /// The mode actually obtained, e.g. `send: copy`, `receive: discard`, `gso: 64`.
+    #[serde(default)]
+    pub modes: BTreeMap<String, String>,
+    /// Final TCP state.
+    #[serde(default)]
+    pub tcp: Option<TcpState>,
+}

@@ -1,0 +1,67 @@
+//! The kernel's view of a TCP connection (`TCP_INFO`), as far as this host's kernel tells.
+
+use serde::{Deserialize, Serialize};
+
+/// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`) that linerate uses. Counters are cumulative since the
+/// connection was opened. A field the running kernel does not fill is zero and `known_bytes` tells how long its
+/// structure was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpState {
+    /// Bytes of `struct tcp_info` the kernel filled.
+    pub known_bytes: u32,
+    /// Payload bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Payload bytes received in order.
+    pub bytes_received: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes retransmitted.
+    pub bytes_retransmitted: u64,
+    /// Segments sent.
+    pub segments_out: u32,
+    /// Segments received.
+    pub segments_in: u32,
+    /// Segments retransmitted.
+    pub retransmits: u32,
+    /// Smoothed round-trip time, microseconds.
+    pub rtt_us: u32,
+    /// Its mean deviation, microseconds.
+    pub rttvar_us: u32,
+    /// Smallest round-trip time in the kernel's window, microseconds.
+    pub min_rtt_us: u32,
+    /// Congestion window, segments.
+    pub congestion_window: u32,
+    /// Sending maximum segment size, bytes.
+    pub send_mss: u32,
+    /// Path MTU, bytes.
+    pub path_mtu: u32,
+    /// The peer's advertised window, bytes (since Linux 5.4).
+    pub send_window: u32,
+    /// Our advertised window, bytes (since Linux 6.2).
+    pub receive_window: u32,
+    /// Receive space of auto-tuning, bytes.
+    pub receive_space: u32,
+    /// Latest delivery rate sample, bytes per second.
+    pub delivery_rate: u64,
+    /// Whether that sample was limited by the application.
+    pub delivery_rate_app_limited: bool,
+    /// Pacing rate, bytes per second; `u64::MAX` if not paced.
+    pub pacing_rate: u64,
+    /// Time with data to send or unacknowledged, microseconds.
+    pub busy_us: u64,
+    /// Time limited by the peer's receive window, microseconds.
+    pub receive_window_limited_us: u64,
+    /// Time limited by the own send buffer, microseconds.
+    pub send_buffer_limited_us: u64,
+    /// Bytes in the send queue that were never sent.
+    pub not_sent: u32,
+    /// Segments delivered with an ECN congestion mark.
+    pub delivered_ce: u32,
+    /// Reordering events seen.
+    pub reorder_seen: u32,
+    /// Segments received out of order.
+    pub out_of_order: u32,
+    /// Retransmission timeouts (since Linux 6.7).
+    pub timeouts: u32,
+}

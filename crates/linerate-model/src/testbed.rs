@@ -1,0 +1,52 @@
+//! Where a plan's endpoints are: hosts, addresses, CPUs.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// How to reach an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostAddress {
+    /// An agent inside this process, spoken to through the same codec.
+    InProcess,
+    /// An agent listening on a TCP port, `host:port`.
+    Tcp(String),
+    /// A command whose standard input and output carry the protocol (ssh, `ip netns exec`).
+    Command(Vec<String>),
+}
+
+/// One end of a path: an agent and what of it to use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The name plans use.
+    pub name: String,
+    /// The host (agent) it lives on.
+    pub host: String,
+    /// The address data goes to and comes from; the agent's default if absent.
+    pub address: Option<IpAddr>,
+    /// The interface `address` is on, if known: its counters are the device counters of this endpoint.
+    pub device: Option<String>,
+    /// CPUs its workers are pinned to, in turn; empty: not pinned.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+}
+
+/// The hosts and endpoints a plan's names resolve to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Testbed {
+    /// Host name to how it is reached.
+    pub hosts: Vec<(String, HostAddress)>,
+    /// Endpoints by name.
+    pub endpoints: Vec<Endpoint>,
+    /// Whether the path is emulated: then every figure from it is marked so.
+    pub emulated: bool,
+}
+
+impl Testbed {
+    /// The endpoint called `name`.
+    #[must_use]
+    pub fn endpoint(&self, name: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| endpoint.name == name)
+    }
+}

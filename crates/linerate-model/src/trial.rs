@@ -1,0 +1,180 @@
+//! Trials: one measurement at one point, *prepare, warm up, measure, drain, rest* (RFC 2544 clause 23).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Endpoint, Nanos, Params};
+
+/// A trial's number within its campaign, in the order of the plan's expansion (not the order run).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TrialId(pub u32);
+
+/// One coordinate in a sweep: axis name to value. Two trials with equal sweep and point are repeats.
+pub type Point = BTreeMap<String, Value>;
+
+/// Which end of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The job's `from`: it opens the connections.
+    Active,
+    /// The job's `to`: it listens.
+    Passive,
+}
+
+/// How much is asked of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// The next operation starts when one of `depth` outstanding ones ends.
+    Closed {
+        /// Operations outstanding.
+        depth: u32,
+    },
+    /// Operations start at intended times, whatever the path does (no coordinated omission).
+    Open {
+        /// Intended operations per second, all flows of the job together.
+        rate: f64,
+        /// Exponential gaps (Poisson arrivals) instead of constant ones.
+        poisson: bool,
+    },
+}
+
+/// How the warm-up is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warmup {
+    /// A fixed span, run before the measurement and recorded apart.
+    Fixed(Nanos),
+    /// A tenth of the duration (at least two intervals) is run in front; the study decides by MSER-5 how much to cut.
+    Auto,
+}
+
+/// How long each phase of a trial lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Load is offered, counted, and not part of the figure.
+    pub warmup: Warmup,
+    /// The measurement.
+    pub measure: Nanos,
+    /// Senders are silent, receivers still count.
+    pub drain: Nanos,
+    /// Nothing happens before the next trial.
+    pub rest: Nanos,
+    /// Length of one interval of the per-interval record.
+    pub interval: Nanos,
+}
+
+impl Phases {
+    /// The span run in front of the measurement.
+    #[must_use]
+    pub fn warmup_span(&self) -> Nanos {
+        match self.warmup {
+            Warmup::Fixed(span) => span,
+            Warmup::Auto => Nanos((self.measure.0 / 10).max(2 * self.interval.0)),
+        }
+    }
+
+    /// From the start barrier to the end of the measurement.
+    #[must_use]
+    pub fn loaded(&self) -> Nanos {
+        self.warmup_span() + self.measure
+    }
+
+    /// From the start barrier to the start of the next trial's preparation.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.loaded() + self.drain + self.rest
+    }
+}
+
+/// A background job: it has its own start and length, and its figures are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Background {
+    /// Start relative to the measured jobs' start, nanoseconds; negative is earlier.
+    pub start_ns: i64,
+    /// How long it loads the path; it is cut when the trial ends.
+    pub duration: Nanos,
+}
+
+/// One workload between two endpoints inside a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// The workload's name in the registry.
+    pub workload: String,
+    /// The active end.
+    pub from: Endpoint,
+    /// The passive end.
+    pub to: Endpoint,
+    /// The workload's parameters, axis values applied.
+    pub params: Params,
+    /// Set for a background job.
+    pub background: Option<Background>,
+}
+
+/// One measurement to be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialSpec {
+    /// Number in the campaign.
+    pub id: TrialId,
+    /// The sweep's name.
+    pub sweep: String,
+    /// The coordinate.
+    pub point: Point,
+    /// Which repeat of the point, from 0.
+    pub repeat: u32,
+    /// Seed of everything random in it (ports, arrivals, payload).
+    pub seed: u64,
+    /// Phases.
+    pub phases: Phases,
+    /// What runs.
+    pub jobs: Vec<JobSpec>,
+}
+
+/// Something that went wrong, or might have disturbed a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incident {
+    /// The host that saw it; empty for the conductor.
+    pub host: String,
+    /// What kind.
+    pub kind: IncidentKind,
+    /// What was seen: operation, object, cause and remedy.
+    pub message: String,
+}
+
+/// Kinds of incident, by what they do to a trial's validity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentKind {
+    /// The trial could not be carried out.
+    Failed,
+    /// An agent was lost.
+    AgentLost,
+    /// A worker panicked or stopped early.
+    WorkerStopped,
+    /// A clock was stepped, or the offset is too uncertain.
+    Clock,
+    /// The tester itself was the limit or lost datagrams.
+    Tester,
+    /// The environment changed or disturbed the trial (steal, frequency, link down).
+    Environment,
+    /// The kernel granted other than what was asked for (buffer size, congestion control, offload).
+    NotGranted,
+    /// Hostile or stray bytes were dropped.
+    Rejected,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialOutcome {
+    /// Every phase was completed.
+    Completed,
+    /// It was tried and failed; the incidents say why.
+    Failed,
+    /// It was interrupted by a person.
+    Interrupted,
+}

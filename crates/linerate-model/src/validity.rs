@@ -1,0 +1,31 @@
+//! Whether a figure may be believed.
+
+use serde::{Deserialize, Serialize};
+
+/// The standing of a trial or point. Worse is later: the worst of several is their maximum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Validity {
+    /// Nothing speaks against it.
+    #[default]
+    Valid,
+    /// Something disturbed it; the figure is kept and marked.
+    Suspect,
+    /// It cannot carry a figure (the tester was the limit, an end was lost).
+    Invalid,
+    /// It exceeds its ceiling (methodology 3.9): the instrument is wrong, and no figure is printed.
+    Impossible,
+}
+
+impl Validity {
+    /// The word as printed.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Suspect => "suspect",
+            Self::Invalid => "invalid",
+            Self::Impossible => "impossible",
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The memory: the SQLite ledger. It holds observations, never conclusions.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The monotonic clock and the wall clock, as nanoseconds.

@@ -1,0 +1,18 @@
+//! The hands of linerate: safe nouns over Linux.
+//!
+//! This is the only crate with `unsafe`. FFI lives in private `raw` modules; what is public owns its descriptors and
+//! mappings and cannot be misused from safe code. Nothing here knows of trials, plans or figures.
+
+pub mod clock;
+pub mod cpu;
+pub mod netns;
+pub mod perf;
+pub mod pipe;
+pub mod socket;
+pub mod tcp;
+pub mod udp;
+pub mod zerocopy;
+
+mod error;
+
+pub use error::SysError;

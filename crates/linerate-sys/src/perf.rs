@@ -1,0 +1,1 @@
+//! Groups of performance counters (`perf_event_open`).

@@ -1,0 +1,1 @@
+//! Pipes and splicing.

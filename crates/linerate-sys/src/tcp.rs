@@ -1,0 +1,1 @@
+//! TCP sockets: `TCP_INFO`, discarding and mapping receives, window clamp.

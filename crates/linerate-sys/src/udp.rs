@@ -1,0 +1,1 @@
+//! UDP sockets: many datagrams a call, segmentation offload (GSO) and coalescing (GRO).

@@ -1,0 +1,1 @@
+//! `MSG_ZEROCOPY` and its completions.
