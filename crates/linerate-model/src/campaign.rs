@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{FlowReport, Incident, Interval, Nanos, SampleBlock, Side, TrialOutcome, TrialSpec};
+use crate::{BitRate, Bytes, FlowReport, Incident, Interval, Nanos, SampleBlock, Side, TrialOutcome, TrialSpec};
 
 /// What kind of path was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,24 @@ pub enum TestbedKind {
     Hosts,
     /// One host's loopback.
     Loopback,
+}
+
+/// A known capacity of the path, shared by everything that crosses it: a link, a shaper, a bus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// What it is, e.g. `link a-b`.
+    pub name: String,
+    /// How much crosses it per second, counted as `frame_overhead` says.
+    pub rate: BitRate,
+    /// Bytes it counts per frame beyond the IP packet: 38 on an Ethernet wire (preamble, header, FCS, gap), 14 for a
+    /// shaper that sees the Ethernet header only, 0 for a bus that carries payload.
+    pub frame_overhead: Bytes,
+    /// IP MTU on it.
+    pub mtu: Bytes,
+    /// Directed endpoint pairs (data from, data to) that cross it and share it.
+    pub pairs: Vec<(String, String)>,
+    /// Who says so.
+    pub source: String,
 }
 
 /// The identity of a campaign.
@@ -36,6 +54,9 @@ pub struct CampaignHeader {
     pub seed: u64,
     /// What kind of path.
     pub testbed: TestbedKind,
+    /// Capacities of the path known beforehand: a lab's shapers, or what a testbed file declares.
+    #[serde(default)]
+    pub capacities: Vec<Capacity>,
     /// Version of linerate.
     pub version: String,
     /// Arguments of the command, the program's name first.

@@ -25,7 +25,7 @@ mod trial;
 mod units;
 mod validity;
 
-pub use campaign::{Campaign, CampaignHeader, HostRecord, JobRecord, TestbedKind, TrialRecord};
+pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use ceiling::{Ceiling, Estimate};
 pub use distribution::Distribution;
 pub use event::{Event, Recorder, RecorderError};
