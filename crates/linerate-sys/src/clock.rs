@@ -1,1 +1,79 @@
-//! The monotonic clock and the wall clock, as nanoseconds.
+//! The monotonic clock and the wall clock, as nanoseconds; waiting until an instant.
+//!
+//! Both are read through the vDSO, without a system call. The monotonic clock's epoch is this host's boot and means
+//! nothing elsewhere. What it does not see: steps of the wall clock, and time the machine was suspended.
+
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds on `CLOCK_MONOTONIC`: this host's clock for spans and for everything inside a trial.
+#[inline]
+#[must_use]
+pub fn monotonic() -> u64 {
+    nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// Nanoseconds since the Unix epoch on `CLOCK_REALTIME`. It can be stepped: for dates only.
+#[must_use]
+pub fn realtime() -> u64 {
+    nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns` are spent spinning:
+/// a sleeping thread wakes some tens of microseconds late (timer slack, scheduler), a spinning one within a clock read.
+pub fn sleep_until(deadline_ns: u64, spin_ns: u64) {
+    let asleep_until = deadline_ns.saturating_sub(spin_ns);
+    while monotonic() < asleep_until {
+        // A signal interrupts the sleep; the deadline is absolute, so sleeping again is exact.
+        let _: Result<(), _> = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(asleep_until));
+    }
+    while monotonic() < deadline_ns {
+        std::hint::spin_loop();
+    }
+}
+
+#[inline]
+fn nanos(at: Timespec) -> u64 {
+    // Neither clock is before its epoch, so both parts are non-negative.
+    at.tv_sec as u64 * NANOS_PER_SECOND + at.tv_nsec as u64
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / NANOS_PER_SECOND) as i64, tv_nsec: (ns % NANOS_PER_SECOND) as _ }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monotonic_clock_never_goes_back() {
+        let mut last = monotonic();
+        for _ in 0..10_000 {
+            let now = monotonic();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn a_sleep_never_ends_before_its_deadline_and_a_past_one_returns_at_once() {
+        for spin_ns in [0, 200_000] {
+            let deadline = monotonic() + 1_000_000;
+            sleep_until(deadline, spin_ns);
+            assert!(monotonic() >= deadline);
+        }
+        let before = monotonic();
+        sleep_until(before - 1, 1_000_000_000);
+        sleep_until(0, 0);
+        assert!(monotonic() - before < 1_000_000_000);
+    }
+
+    #[test]
+    fn the_wall_clock_agrees_with_the_standard_library() {
+        let std = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
+        assert!(u128::from(realtime()).abs_diff(std) < 1_000_000_000);
+    }
+}

@@ -1,1 +1,186 @@
-//! Socket options, requested and granted.
+//! Socket options: what was asked for and what the kernel granted.
+//!
+//! Every setter that the kernel may answer with another value returns the value it reads back. Buffer sizes are the
+//! kernel's own count: `SO_SNDBUF`/`SO_RCVBUF` read back *twice* what was set, because the kernel books its own overhead
+//! per packet in the same budget (socket(7)); a request granted in full therefore reads as its double.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use socket2::SockRef;
+
+use crate::SysError;
+
+#[allow(unsafe_code)]
+pub(crate) mod raw;
+
+/// Which way a buffer faces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// `SO_SNDBUF`.
+    Send,
+    /// `SO_RCVBUF`.
+    Receive,
+}
+
+/// Sets a buffer to `bytes` and returns what the kernel granted (its double, if in full). With `CAP_NET_ADMIN` the
+/// limits `net.core.wmem_max` and `rmem_max` do not apply. It also ends the kernel's auto-tuning of that buffer.
+///
+/// # Errors
+/// If the kernel refuses the option altogether; a smaller grant is not an error.
+pub fn set_buffer(socket: &impl AsFd, buffer: Buffer, bytes: usize) -> Result<usize, SysError> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let (force, plain, operation) = match buffer {
+        Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, "set SO_SNDBUF of"),
+        Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, "set SO_RCVBUF of"),
+    };
+    if raw::set_int(socket, libc::SOL_SOCKET, force, value).is_err() {
+        raw::set_int(socket, libc::SOL_SOCKET, plain, value)
+            .map_err(|cause| SysError::new(operation, describe(socket), cause))?;
+    }
+    self::buffer(socket, buffer)
+}
+
+/// The size of a buffer as the kernel counts it.
+///
+/// # Errors
+/// If the descriptor is no socket.
+pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
+    let (name, operation) = match buffer {
+        Buffer::Send => (libc::SO_SNDBUF, "read SO_SNDBUF of"),
+        Buffer::Receive => (libc::SO_RCVBUF, "read SO_RCVBUF of"),
+    };
+    raw::get_int(socket, libc::SOL_SOCKET, name)
+        .map(|bytes| usize::try_from(bytes).unwrap_or(0))
+        .map_err(|cause| SysError::new(operation, describe(socket), cause))
+}
+
+/// Sets the differentiated services code point (RFC 2474), 0 to 63, for the socket's address family, and returns the
+/// one in force. On an IPv6 socket it is set for mapped IPv4 as well where the kernel allows it.
+///
+/// # Errors
+/// If the kernel refuses the traffic class.
+pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8, SysError> {
+    let error = |cause| SysError::new("set traffic class of", describe(socket), cause);
+    let class = libc::c_int::from(dscp) << DSCP_SHIFT;
+    if is_ipv6(socket)? {
+        raw::set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class).map_err(error)?;
+    } else {
+        raw::set_int(socket, libc::IPPROTO_IP, libc::IP_TOS, class).map_err(error)?;
+    }
+    self::dscp(socket)
+}
+
+/// The differentiated services code point in force.
+///
+/// # Errors
+/// If the descriptor is no IP socket.
+pub fn dscp(socket: &impl AsFd) -> Result<u8, SysError> {
+    let (level, name) =
+        if is_ipv6(socket)? { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (libc::IPPROTO_IP, libc::IP_TOS) };
+    raw::get_int(socket, level, name)
+        .map(|class| (class >> DSCP_SHIFT) as u8 & DSCP_MASK)
+        .map_err(|cause| SysError::new("read traffic class of", describe(socket), cause))
+}
+
+/// The code point is the upper six bits of the octet; the lower two are ECN (RFC 3168 clause 5).
+const DSCP_SHIFT: u32 = 2;
+const DSCP_MASK: u8 = 0x3f;
+
+/// Binds the socket to the interface called `device` (`SO_BINDTODEVICE`).
+///
+/// # Errors
+/// If there is no such interface; on kernels before 5.7 also without `CAP_NET_RAW`.
+pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
+    SockRef::from(socket).bind_device(Some(device.as_bytes())).map_err(|cause| {
+        SysError::new("bind a socket to interface (does it exist, and is CAP_NET_RAW needed here?)", device, cause)
+    })
+}
+
+/// Limits the socket to `bytes_per_second` (`SO_MAX_PACING_RATE`) and returns the limit in force. TCP paces by itself;
+/// UDP needs the `fq` queueing discipline on the interface.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64, SysError> {
+    let error = |cause| SysError::new("set SO_MAX_PACING_RATE of", describe(socket), cause);
+    raw::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second).map_err(error)?;
+    raw::get::<u64>(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).map_err(error)
+}
+
+/// Busy-polls the device queue for up to `microseconds` when a receive would block (`SO_BUSY_POLL`).
+///
+/// # Errors
+/// If the kernel refuses (raising it needs `CAP_NET_ADMIN`).
+pub fn set_busy_poll(socket: &impl AsFd, microseconds: u32) -> Result<(), SysError> {
+    SockRef::from(socket)
+        .set_busy_poll(microseconds)
+        .map_err(|cause| SysError::new("set SO_BUSY_POLL (needs CAP_NET_ADMIN) of", describe(socket), cause))
+}
+
+/// The CPU that last processed a packet for this socket (`SO_INCOMING_CPU`); `None` before the first one.
+#[must_use]
+pub fn incoming_cpu(socket: &impl AsFd) -> Option<usize> {
+    raw::get_int(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU).ok().and_then(|cpu| usize::try_from(cpu).ok())
+}
+
+fn is_ipv6(socket: &impl AsFd) -> Result<bool, SysError> {
+    raw::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN)
+        .map(|domain| domain == libc::AF_INET6)
+        .map_err(|cause| SysError::new("read address family of", describe(socket), cause))
+}
+
+/// A socket as errors name it: its local address if it has one, its descriptor otherwise.
+pub(crate) fn describe(socket: &impl AsFd) -> String {
+    let address = SockRef::from(socket).local_addr().ok().and_then(|address| address.as_socket());
+    address.map_or_else(
+        || format!("socket (descriptor {})", socket.as_fd().as_raw_fd()),
+        |address| format!("socket {address}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    fn tcp(domain: Domain) -> Socket {
+        Socket::new(domain, Type::STREAM, None).expect("a tcp socket")
+    }
+
+    #[test]
+    fn a_granted_buffer_reads_as_its_double() {
+        let socket = tcp(Domain::IPV4);
+        for direction in [Buffer::Send, Buffer::Receive] {
+            let granted = set_buffer(&socket, direction, 65_536).expect("64 KiB are within any limit");
+            assert_eq!(granted, 131_072);
+            assert_eq!(buffer(&socket, direction).expect("a socket"), 131_072);
+        }
+    }
+
+    #[test]
+    fn code_points_read_back_for_both_families() {
+        for domain in [Domain::IPV4, Domain::IPV6] {
+            let socket = tcp(domain);
+            assert_eq!(dscp(&socket).expect("an IP socket"), 0);
+            // EF, RFC 3246.
+            assert_eq!(set_dscp(&socket, 46).expect("any code point may be set"), 46);
+        }
+    }
+
+    #[test]
+    fn a_pacing_rate_reads_back() {
+        assert_eq!(set_pacing_rate(&tcp(Domain::IPV4), 12_500_000).expect("no privilege is needed"), 12_500_000);
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_is_named() {
+        let error = bind_device(&tcp(Domain::IPV4), "lr-nowhere0").expect_err("no such interface");
+        assert!(error.to_string().contains("lr-nowhere0"), "{error}");
+    }
+
+    #[test]
+    fn a_socket_that_received_nothing_has_no_incoming_cpu() {
+        assert_eq!(incoming_cpu(&tcp(Domain::IPV4)), None);
+    }
+}
