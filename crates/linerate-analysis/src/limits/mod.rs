@@ -1,4 +1,15 @@
 //! Limit models, alphabetically: upper bounds with their derivation.
+//!
+//! Each file holds the pure, typed functions of one model and the calculator that shows them. Packet rates, layers and
+//! directions are those of [`linerate_model::METRICS`]; the derivation of every bound can be followed with a pocket
+//! calculator. [`tree`] joins bounds along a path and has no calculator of its own.
+
+pub mod ethernet;
+pub mod headers;
+mod options;
+pub mod tcp;
+pub mod tree;
+pub mod udp;
 
 use linerate_model::{Ceiling, ParamError, Params};
 
@@ -32,10 +43,38 @@ pub trait Limit: Sync {
 }
 
 /// Every limit model.
-pub static LIMITS: &[&dyn Limit] = &[];
+pub static LIMITS: &[&dyn Limit] = &[&ethernet::Ethernet, &tcp::Tcp, &udp::Udp];
 
 /// The limit model called `name`.
 #[must_use]
 pub fn limit(name: &str) -> Option<&'static dyn Limit> {
     LIMITS.iter().copied().find(|limit| limit.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_is_alphabetical_and_finds_each_by_name() {
+        let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name()).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        for name in names {
+            assert_eq!(limit(name).map(Limit::name), Some(name));
+        }
+        assert!(limit("quic").is_none());
+    }
+
+    #[test]
+    fn every_calculator_refuses_what_it_does_not_know_and_names_what_it_lacks() {
+        for limit in LIMITS {
+            let mut params = Params::default();
+            params.set("warp_factor", 9);
+            let errors = limit.ceilings(&params).expect_err(limit.name());
+            assert!(errors.iter().any(|error| error.key == "warp_factor"), "{}: {errors:?}", limit.name());
+            for option in limit.options().iter().filter(|option| option.default.is_empty()) {
+                assert!(errors.iter().any(|error| error.key == option.name), "{} {}", limit.name(), option.name);
+            }
+        }
+    }
 }

@@ -1,0 +1,204 @@
+//! Ethernet: how many frames, and how many bits at layers 1 and 2, a link carries each way.
+//!
+//! Units: bit/s and frames/s. Layers: a frame is L2 (with its check sequence and tags); the wire is L1 (with preamble
+//! and gap). Standard: IEEE 802.3 clauses 3.1, 3.2.7 and 4.4.2; IEEE 802.1Q clause 9.6 for tags. The frame rates
+//! are those of RFC 2544 appendix B.
+//!
+//! What it does not see: pause frames, a NIC's own packet-rate limit, clock tolerance (100 ppm), energy-efficient
+//! sleep, and gaps shortened by a deficit idle count.
+
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Layer, PacketRate, ParamError, Params};
+use serde::Deserialize;
+
+use super::options::{plain, read, refusal};
+use super::{Limit, OptionDoc};
+
+/// Preamble and start delimiter (8) plus the smallest gap between frames (12), IEEE 802.3 clauses 3.1 and 4.4.2.
+pub const WIRE_OVERHEAD: Bytes = Bytes(20);
+/// Addresses and type (14) plus frame check sequence (4), IEEE 802.3 clause 3.1.
+pub const FRAME_OVERHEAD: Bytes = Bytes(18);
+/// One VLAN tag, IEEE 802.1Q clause 9.6.
+pub const VLAN_TAG: Bytes = Bytes(4);
+/// The smallest frame; shorter ones are padded, IEEE 802.3 clause 4.4.2.
+pub const SMALLEST_FRAME: Bytes = Bytes(64);
+/// The largest IP packet, and so the largest frame anybody calculates with.
+const LARGEST_FRAME: Bytes = Bytes(65_535);
+/// More tags than any bridge stacks.
+const MOST_TAGS: u32 = 8;
+
+const SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2; RFC 2544 appendix B";
+
+/// Bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4 more for each VLAN tag.
+#[must_use]
+pub fn packet_overhead(vlan_tags: u32) -> Bytes {
+    Bytes(FRAME_OVERHEAD.0 + WIRE_OVERHEAD.0 + VLAN_TAG.0 * u64::from(vlan_tags))
+}
+
+/// What an IP packet occupies where `overhead` bytes are counted per packet.
+///
+/// An overhead of at least 38 bytes is a real wire, where short frames are padded to 64 bytes before preamble and gap;
+/// a shaper that sees 14 or 0 bytes (veth, a bus) pads nothing.
+#[must_use]
+pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
+    let bytes = packet + overhead;
+    if overhead < packet_overhead(0) { bytes } else { bytes.max(SMALLEST_FRAME + WIRE_OVERHEAD) }
+}
+
+/// The most frames a link of `rate` carries each way; `frame` includes check sequence and tags.
+#[must_use]
+pub fn packet_rate(rate: BitRate, frame: Bytes) -> PacketRate {
+    PacketRate(rate.0 / (frame + WIRE_OVERHEAD).bits())
+}
+
+/// The most frame bits a link of `rate` carries each way; `frame` includes check sequence and tags.
+#[must_use]
+pub fn throughput_l2(rate: BitRate, frame: Bytes) -> BitRate {
+    BitRate(packet_rate(rate, frame).0 * frame.bits())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    rate: BitRate,
+    frame_size: Bytes,
+    /// Untagged is what a host sends unless told otherwise.
+    #[serde(default)]
+    vlan: u32,
+}
+
+/// The calculator `ethernet`.
+#[derive(Debug)]
+pub struct Ethernet;
+
+impl Limit for Ethernet {
+    fn name(&self) -> &'static str {
+        "ethernet"
+    }
+
+    fn summary(&self) -> &'static str {
+        "frame rate and layer-1 and layer-2 throughput of an Ethernet link, each way (IEEE 802.3)"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[
+            OptionDoc { name: "rate", default: "", meaning: "rate of the link, such as \"1 Gbit/s\"" },
+            OptionDoc {
+                name: "frame_size",
+                default: "",
+                meaning: "untagged frame with its check sequence, such as \"64 B\"",
+            },
+            OptionDoc { name: "vlan", default: "0", meaning: "VLAN tags on each frame, 4 bytes each" },
+        ]
+    }
+
+    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+        let Parameters { rate, frame_size, vlan } = read(params, self.options())?;
+        let mut errors = link_problems(rate, vlan);
+        if frame_size < SMALLEST_FRAME || frame_size > LARGEST_FRAME {
+            let cause = format!("{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS", LARGEST_FRAME.0);
+            errors.push(refusal("frame_size", cause));
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let frame = Bytes(frame_size.0 + VLAN_TAG.0 * u64::from(vlan));
+        let frames = packet_rate(rate, frame);
+        let name = format!("ethernet {rate}, {} B frames", frame.0);
+        let wire = (frame + WIRE_OVERHEAD).0;
+        let per_frame = vec![
+            format!("frame with FCS: {} B + {vlan} tags x {} B = {} B", frame_size.0, VLAN_TAG.0, frame.0),
+            format!("on the wire: {} B + 8 B preamble + 12 B gap = {wire} B", frame.0),
+            format!("{} bit/s / ({wire} B x 8) = {} frames/s each way", plain(rate.0), plain(frames.0)),
+        ];
+        let then = |line: String| per_frame.iter().cloned().chain([line]).collect::<Vec<_>>();
+        let l2 = throughput_l2(rate, frame);
+        let l2_line = format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
+        let l1_line = format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
+        Ok(vec![
+            Ceiling::new(name.clone(), "packet_rate", frames.0, Direction::Tx, per_frame.clone(), SOURCE)
+                .at_layer(Layer::L2),
+            Ceiling::new(name.clone(), "throughput_l2", l2.0, Direction::Tx, then(l2_line), SOURCE),
+            Ceiling::new(name, "throughput_l2", rate.0, Direction::Tx, then(l1_line), SOURCE).at_layer(Layer::L1),
+        ])
+    }
+}
+
+/// What is wrong with a link rate and a number of VLAN tags.
+pub(super) fn link_problems(rate: BitRate, vlan: u32) -> Vec<ParamError> {
+    let mut errors = Vec::new();
+    if rate.0 <= 0.0 {
+        errors.push(refusal("rate", "a link has a rate above zero, such as \"1 Gbit/s\""));
+    }
+    if vlan > MOST_TAGS {
+        errors.push(refusal("vlan", format!("{vlan} tags on one frame: expected 0 to {MOST_TAGS}")));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIGABIT: BitRate = BitRate(1e9);
+
+    #[test]
+    fn frame_rates_are_those_of_rfc_2544_appendix_b() {
+        // RFC 2544 appendix B and RFC 6349; 9018 is a 9000-byte MTU.
+        let one_gigabit: [(u64, f64); 8] = [
+            (64, 1_488_095.0),
+            (128, 844_594.0),
+            (256, 452_898.0),
+            (512, 234_962.0),
+            (1024, 119_731.0),
+            (1280, 96_153.0),
+            (1518, 81_274.0),
+            (9018, 13_830.0),
+        ];
+        for (frame, expected) in one_gigabit {
+            assert_eq!(packet_rate(GIGABIT, Bytes(frame)).0.floor(), expected, "{frame} B");
+        }
+        assert_eq!(packet_rate(BitRate(10e9), Bytes(64)).0.floor(), 14_880_952.0);
+        assert_eq!(packet_rate(BitRate(100e9), Bytes(64)).0.floor(), 148_809_523.0);
+        assert_eq!(packet_rate(BitRate(10e9), Bytes(1518)).0.floor(), 812_743.0);
+        assert_eq!(packet_rate(BitRate(100e9), Bytes(1518)).0.floor(), 8_127_438.0);
+    }
+
+    #[test]
+    fn short_packets_are_padded_on_a_wire_and_not_on_a_shaper() {
+        assert_eq!(on_wire(Bytes(1500), packet_overhead(0)), Bytes(1538));
+        assert_eq!(on_wire(Bytes(29), packet_overhead(0)), Bytes(84));
+        assert_eq!(on_wire(Bytes(1500), packet_overhead(1)), Bytes(1542));
+        assert_eq!(on_wire(Bytes(29), Bytes(14)), Bytes(43));
+    }
+
+    #[test]
+    fn the_calculator_prints_rate_and_both_layers() {
+        let mut params = Params::default();
+        params.set("rate", "1 Gbit/s");
+        params.set("frame_size", "64 B");
+        let ceilings = Ethernet.ceilings(&params).expect("good options");
+        assert_eq!(ceilings[0].value.floor(), 1_488_095.0);
+        assert_eq!(ceilings[0].layer, Some(Layer::L2));
+        assert_eq!(ceilings[0].derivation[2], "1000000000 bit/s / (84 B x 8) = 1488095.238 frames/s each way");
+        assert!((ceilings[1].value - 761_904_761.9).abs() < 0.1);
+        assert_eq!((ceilings[2].value, ceilings[2].layer), (1e9, Some(Layer::L1)));
+        params.set("vlan", 1);
+        let tagged = Ethernet.ceilings(&params).expect("good options");
+        assert_eq!(tagged[0].value.floor(), 1_420_454.0);
+    }
+
+    #[test]
+    fn all_wrong_options_are_named_at_once() {
+        let mut params = Params::default();
+        params.set("rate", "25");
+        params.set("frame_size", "64");
+        params.set("vlans", 1);
+        let keys: Vec<String> = Ethernet.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+        assert_eq!(keys.len(), 3, "{keys:?}");
+        let mut short = Params::default();
+        short.set("rate", "0 bit/s");
+        short.set("frame_size", "60 B");
+        short.set("vlan", 9);
+        assert_eq!(Ethernet.ceilings(&short).expect_err("bad").len(), 3);
+    }
+}

@@ -1,0 +1,195 @@
+//! Bounds of a tree: what several flows reach together where some of them share a bus, a slot or a link.
+//!
+//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree (methodology 3.4): every node passes the
+//! smaller of its own capacity and what its children bring. The binding node is named, so that a report can say *which*
+//! bus is full.
+//!
+//! A flow is a directed pair of endpoints. Conventional PCI is half duplex: put both directions of a device into the
+//! bus's set, and its capacity bounds their sum. PCI Express and Ethernet are full duplex: one set for each direction.
+//!
+//! What it does not see: fairness (it bounds the sum, not the share), and graphs that are no tree: of two sets that
+//! cross, only the tighter is used, which keeps the result an upper bound, and the other is named in `ignored`.
+
+use std::collections::BTreeSet;
+
+use linerate_model::BitRate;
+
+/// A shared element: what crosses it, and how much of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared<F: Ord> {
+    /// Its name, e.g. `pci bus 0000:02`.
+    pub name: String,
+    /// How much crosses it, added over `flows`.
+    pub capacity: BitRate,
+    /// The flows that cross it.
+    pub flows: BTreeSet<F>,
+}
+
+/// What a set of flows reaches together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The most they reach; infinite if `unbound` is not empty.
+    pub value: BitRate,
+    /// The elements that are full at that point, with the capacity each: their sum is `value`.
+    pub binding: Vec<(String, BitRate)>,
+    /// Elements left out because they cross a tighter one.
+    pub ignored: Vec<String>,
+    /// How many of the flows no element bounds.
+    pub unbound: usize,
+}
+
+impl Bound {
+    /// The derivation, line by line.
+    #[must_use]
+    pub fn derivation(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.binding.iter().map(|(name, capacity)| format!("{name} is full at {capacity}")).collect();
+        if self.unbound > 0 {
+            lines.push(format!("{} flows cross no element of known capacity", self.unbound));
+        } else if self.binding.len() > 1 {
+            let terms: Vec<String> = self.binding.iter().map(|(_, capacity)| capacity.to_string()).collect();
+            lines.push(format!("{} = {}", terms.join(" + "), self.value));
+        }
+        lines.extend(self.ignored.iter().map(|name| format!("{name} crosses another element and is not used")));
+        lines
+    }
+}
+
+/// The most `flows` reach together, given what they share. O(n^2) in the number of shared elements.
+#[must_use]
+pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound {
+    let mut elements: Vec<Shared<F>> = shared
+        .iter()
+        .map(|element| Shared { flows: element.flows.intersection(flows).cloned().collect(), ..element.clone() })
+        .filter(|element| !element.flows.is_empty())
+        .collect();
+    elements.sort_by(|a, b| a.capacity.0.total_cmp(&b.capacity.0));
+    let mut ignored = Vec::new();
+    let mut tree: Vec<Shared<F>> = Vec::new();
+    for element in elements {
+        if tree.iter().any(|kept| crosses(&kept.flows, &element.flows)) {
+            ignored.push(element.name);
+        } else {
+            tree.push(element);
+        }
+    }
+    // Children before parents: a subset is smaller, and of equal sets the tighter one came first and stays first.
+    tree.sort_by_key(|element| element.flows.len());
+    let mut roots: Vec<Root<F>> = Vec::new();
+    for element in tree {
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            roots.into_iter().partition(|root| root.flows.is_subset(&element.flows));
+        let covered: usize = inside.iter().map(|root| root.flows.len()).sum();
+        let brought: f64 = inside.iter().map(|root| root.value).sum();
+        let children_bind = covered == element.flows.len() && brought <= element.capacity.0;
+        roots = outside;
+        roots.push(if children_bind {
+            let binding = inside.into_iter().flat_map(|root| root.binding).collect();
+            Root { flows: element.flows, value: brought, binding }
+        } else {
+            let binding = vec![(element.name, element.capacity)];
+            Root { flows: element.flows, value: element.capacity.0, binding }
+        });
+    }
+    let unbound = flows.len() - roots.iter().map(|root| root.flows.len()).sum::<usize>();
+    let total: f64 = roots.iter().map(|root| root.value).sum();
+    Bound {
+        value: BitRate(if unbound > 0 { f64::INFINITY } else { total }),
+        binding: roots.into_iter().flat_map(|root| root.binding).collect(),
+        ignored,
+        unbound,
+    }
+}
+
+/// The top of a subtree that is already solved.
+struct Root<F> {
+    flows: BTreeSet<F>,
+    value: f64,
+    binding: Vec<(String, BitRate)>,
+}
+
+/// Whether two sets overlap without one holding the other: then they belong to no common tree.
+fn crosses<F: Ord>(a: &BTreeSet<F>, b: &BTreeSet<F>) -> bool {
+    !a.is_disjoint(b) && !a.is_subset(b) && !b.is_subset(a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set<const N: usize>(flows: [&'static str; N]) -> BTreeSet<&'static str> {
+        BTreeSet::from(flows)
+    }
+
+    fn element<const N: usize>(name: &str, megabits: f64, flows: [&'static str; N]) -> Shared<&'static str> {
+        Shared { name: name.into(), capacity: BitRate(megabits * 1e6), flows: set(flows) }
+    }
+
+    /// Sun's I/O assembly with its measured capacities (paper S2, figure 4 and table 2): NICs in 33 MHz slots reach
+    /// 544 Mbit/s, one in a 66 MHz slot 936; a 33 MHz bus 884; one Schizo 1687; the assembly 2733.
+    fn sun() -> Vec<Shared<&'static str>> {
+        let leaves = [("n1", 544.0), ("n2", 544.0), ("n3", 544.0), ("n4", 936.0)].into_iter().chain([
+            ("m1", 544.0),
+            ("m2", 544.0),
+            ("m3", 544.0),
+            ("m4", 936.0),
+        ]);
+        let mut elements: Vec<_> = leaves.map(|(nic, capacity)| element(nic, capacity, [nic])).collect();
+        elements.push(element("assembly", 2733.0, ["n1", "n2", "n3", "n4", "m1", "m2", "m3", "m4"]));
+        elements.push(element("schizo 0", 1687.0, ["n1", "n2", "n3", "n4"]));
+        elements.push(element("schizo 1", 1687.0, ["m1", "m2", "m3", "m4"]));
+        elements.push(element("bus 33 MHz of schizo 0", 884.0, ["n1", "n2", "n3"]));
+        elements.push(element("bus 33 MHz of schizo 1", 884.0, ["m1", "m2", "m3"]));
+        elements
+    }
+
+    #[test]
+    fn suns_slots_buses_and_assembly_bind_one_after_the_other() {
+        let cases: [(BTreeSet<&str>, f64, &[&str]); 6] = [
+            (set(["n1"]), 544.0, &["n1"]),
+            (set(["n4"]), 936.0, &["n4"]),
+            (set(["n1", "n2"]), 884.0, &["bus 33 MHz of schizo 0"]),
+            (set(["n1", "n2", "n3", "n4"]), 1687.0, &["schizo 0"]),
+            (set(["n1", "n4"]), 1480.0, &["n1", "n4"]),
+            (set(["n1", "n2", "n3", "n4", "m1", "m2", "m3", "m4"]), 2733.0, &["assembly"]),
+        ];
+        for (flows, megabits, binding) in cases {
+            let bound = bound(&sun(), &flows);
+            assert!((bound.value.0 / 1e6 - megabits).abs() < 1e-6, "{flows:?}: {bound:?}");
+            let mut names: Vec<&str> = bound.binding.iter().map(|(name, _)| name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!(names, binding, "{flows:?}");
+        }
+    }
+
+    #[test]
+    fn conventional_pci_bounds_the_sum_of_both_directions() {
+        let half_duplex = [element("pci", 1000.0, ["a>b", "b>a"])];
+        let full_duplex = [element("pcie down", 1000.0, ["a>b"]), element("pcie up", 1000.0, ["b>a"])];
+        let flows = set(["a>b", "b>a"]);
+        assert_eq!(bound(&half_duplex, &flows).value, BitRate(1e9));
+        assert_eq!(bound(&full_duplex, &flows).value, BitRate(2e9));
+        assert_eq!(
+            bound(&full_duplex, &flows).derivation().last().map(String::as_str),
+            Some("1 Gbit/s + 1 Gbit/s = 2 Gbit/s")
+        );
+    }
+
+    #[test]
+    fn a_flow_without_known_capacity_leaves_the_sum_unbound_unless_a_parent_holds_it() {
+        let one = [element("a", 10.0, ["a"])];
+        let open = bound(&one, &set(["a", "b"]));
+        assert_eq!((open.value.0, open.unbound), (f64::INFINITY, 1));
+        let held = [element("a", 10.0, ["a"]), element("all", 100.0, ["a", "b"])];
+        assert_eq!(bound(&held, &set(["a", "b"])).value, BitRate(100e6));
+    }
+
+    #[test]
+    fn of_two_crossing_sets_the_tighter_is_used_and_the_other_named() {
+        let crossing =
+            [element("wide", 100.0, ["a", "b"]), element("tight", 10.0, ["b", "c"]), element("a", 50.0, ["a"])];
+        let bound = bound(&crossing, &set(["a", "b", "c"]));
+        assert_eq!(bound.value, BitRate(60e6));
+        assert_eq!(bound.ignored, ["wide"]);
+    }
+}
