@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod netns;
 pub mod perf;
 pub mod pipe;
+pub mod readiness;
 pub mod socket;
 pub mod tcp;
 pub mod udp;

@@ -1,1 +1,365 @@
-//! UDP sockets: many datagrams a call, segmentation offload (GSO) and coalescing (GRO).
+//! UDP sockets: many datagrams a call, segmentation offload (GSO) and coalescing (GRO), the socket's own drop counter.
+//!
+//! A batch owns its buffers and message headers; nothing is allocated per call. With [`set_segment_size`] one message is
+//! cut into many datagrams by the stack or the device, with [`coalesce`] many arrive as one message: then one socket
+//! buffer (skb) stands for up to 64 datagrams, in every cost and in every drop counter. Sizes are UDP payload bytes.
+//! What it does not see: datagrams dropped before the socket (device, backlog, checksum).
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use socket2::SockRef;
+
+use crate::SysError;
+use crate::socket::{describe, raw as option};
+
+#[allow(unsafe_code)]
+mod raw;
+
+/// `UDP_SEGMENT`, Linux `include/uapi/linux/udp.h` (since 4.18).
+const UDP_SEGMENT: i32 = 103;
+/// `UDP_GRO`, likewise (since 5.0).
+const UDP_GRO: i32 = 104;
+/// `SO_MEMINFO`, Linux `include/uapi/asm-generic/socket.h` (since 4.12): `u32[SK_MEMINFO_VARS]`.
+const SO_MEMINFO: i32 = 55;
+/// Variables of `SO_MEMINFO` up to and including the drop counter.
+const MEMINFO_VARIABLES: usize = libc::SK_MEMINFO_DROPS as usize + 1;
+
+/// Segments the kernel accepts in one message: `UDP_MAX_SEGMENTS` of Linux 4.18; newer kernels take more.
+pub const MAX_SEGMENTS: usize = 64;
+/// Largest UDP payload over IPv4: 65 535 less an IP header of 20 and a UDP header of 8 (RFC 791, RFC 768). IPv6 would
+/// carry 20 more; one limit serves both.
+pub const MAX_PAYLOAD_BYTES: usize = 65_507;
+
+/// Whether a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until at least one message moved, or the socket's timeout has passed.
+    Block,
+    /// Not at all (`MSG_DONTWAIT`).
+    Never,
+}
+
+/// Messages to be sent on connected sockets.
+pub struct SendBatch {
+    messages: raw::Messages,
+}
+
+impl SendBatch {
+    /// Room for `n_messages` of up to `message_bytes` each, zeroed.
+    ///
+    /// # Panics
+    /// If either is zero.
+    #[must_use]
+    pub fn new(n_messages: usize, message_bytes: usize) -> Self {
+        Self { messages: raw::Messages::new(n_messages, message_bytes) }
+    }
+
+    /// The buffer of message `idx`, to be filled or patched.
+    ///
+    /// # Panics
+    /// If `idx` is out of range.
+    #[inline]
+    pub fn message_mut(&mut self, idx: usize) -> &mut [u8] {
+        self.messages.bytes_mut(idx)
+    }
+
+    /// Says that message `idx` is `length` bytes long.
+    ///
+    /// # Panics
+    /// If `idx` or `length` is out of range.
+    #[inline]
+    pub fn set_length(&mut self, idx: usize, length: usize) {
+        self.messages.set_length(idx, length);
+    }
+
+    /// Sends the first `n` messages and returns how many of them the kernel took, at least one. A failure of a later
+    /// message is reported by the next call.
+    ///
+    /// # Errors
+    /// The kernel's answer if not even the first message was taken.
+    ///
+    /// # Panics
+    /// If `n` is zero or out of range.
+    #[inline]
+    pub fn send(&mut self, socket: &impl AsFd, n: usize, wait: Wait) -> io::Result<usize> {
+        let flags = match wait {
+            Wait::Block => 0,
+            Wait::Never => libc::MSG_DONTWAIT,
+        };
+        self.messages.send(socket, 0, n, flags)
+    }
+}
+
+/// Room for messages to be received.
+pub struct ReceiveBatch {
+    messages: raw::Messages,
+    filled: usize,
+}
+
+/// One received message: a datagram, or several that were coalesced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// What of it fitted the batch's buffer, from its start.
+    pub visible: &'a [u8],
+    /// Its true length.
+    pub bytes: usize,
+    /// Length of each datagram in it but the last; equal to `bytes` for a single datagram.
+    pub segment_bytes: usize,
+    /// The socket's drop counter when it was queued, if it ever dropped and [`count_drops`] was asked for.
+    pub drops: Option<u32>,
+}
+
+impl Received<'_> {
+    /// Datagrams in it; an empty datagram is one.
+    #[inline]
+    #[must_use]
+    pub fn n_datagrams(&self) -> usize {
+        self.bytes.div_ceil(self.segment_bytes.max(1)).max(1)
+    }
+}
+
+impl ReceiveBatch {
+    /// Room for `n_messages`, of which the first `message_bytes` are copied out and the rest is discarded in the kernel
+    /// (`MSG_TRUNC`). Coalesced messages are up to 64 KiB long.
+    ///
+    /// # Panics
+    /// If either is zero.
+    #[must_use]
+    pub fn new(n_messages: usize, message_bytes: usize) -> Self {
+        let mut messages = raw::Messages::new(n_messages, message_bytes);
+        (0..n_messages).for_each(|idx| messages.accept_control(idx));
+        Self { messages, filled: 0 }
+    }
+
+    /// Receives as many messages as are there, at most the batch; waits, if at all, for the first only.
+    ///
+    /// # Errors
+    /// The kernel's answer if there was none: `WouldBlock` if nothing came in time.
+    #[inline]
+    pub fn receive(&mut self, socket: &impl AsFd, wait: Wait) -> io::Result<usize> {
+        // The kernel shortened the control lengths of the messages it filled, and only of those.
+        for idx in 0..std::mem::take(&mut self.filled) {
+            self.messages.accept_control(idx);
+        }
+        let waiting = match wait {
+            Wait::Block => libc::MSG_WAITFORONE,
+            Wait::Never => libc::MSG_DONTWAIT,
+        };
+        self.filled = self.messages.receive(socket, self.messages.n(), waiting | libc::MSG_TRUNC)?;
+        Ok(self.filled)
+    }
+
+    /// Message `idx` of the last call.
+    ///
+    /// # Panics
+    /// If the last call received fewer.
+    #[inline]
+    #[must_use]
+    pub fn message(&self, idx: usize) -> Received<'_> {
+        assert!(idx < self.filled, "message {idx} of {}", self.filled);
+        let bytes = self.messages.transferred(idx);
+        let ancillary = self.messages.ancillary(idx);
+        let segment_bytes = ancillary.segment.and_then(|segment| usize::try_from(segment).ok()).unwrap_or(bytes);
+        let visible = &self.messages.bytes(idx)[..bytes.min(self.messages.message_bytes())];
+        Received { visible, bytes, segment_bytes, drops: ancillary.drops }
+    }
+}
+
+impl fmt::Debug for SendBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SendBatch({} x {} B)", self.messages.n(), self.messages.message_bytes())
+    }
+}
+
+impl fmt::Debug for ReceiveBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReceiveBatch({} x {} B)", self.messages.n(), self.messages.message_bytes())
+    }
+}
+
+/// Cuts every message longer than `bytes` into datagrams of `bytes` (`UDP_SEGMENT`), at most [`MAX_SEGMENTS`].
+///
+/// # Errors
+/// If the kernel knows no UDP segmentation.
+pub fn set_segment_size(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> {
+    option::set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(bytes))
+        .map_err(|cause| SysError::new("set UDP_SEGMENT (needs Linux 4.18) on", describe(socket), cause))
+}
+
+/// Takes datagrams that arrive together as one message (`UDP_GRO`).
+///
+/// # Errors
+/// If the kernel knows no UDP coalescing.
+pub fn coalesce(socket: &impl AsFd) -> Result<(), SysError> {
+    option::set_int(socket, libc::SOL_UDP, UDP_GRO, 1)
+        .map_err(|cause| SysError::new("set UDP_GRO (needs Linux 5.0) on", describe(socket), cause))
+}
+
+/// Attaches the socket's drop counter to received messages (`SO_RXQ_OVFL`).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
+    option::set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+        .map_err(|cause| SysError::new("set SO_RXQ_OVFL on", describe(socket), cause))
+}
+
+/// Messages the socket dropped for want of room since it was opened (`SO_MEMINFO`). It wraps at 2^32, and counts skbs: a
+/// coalesced message counts once. `None` if the kernel does not tell.
+#[must_use]
+pub fn drops(socket: &impl AsFd) -> Option<u32> {
+    let mut variables = [0_u32; MEMINFO_VARIABLES];
+    let bytes = option::get_into(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut variables).ok()?;
+    (bytes >= size_of_val(&variables)).then(|| variables[libc::SK_MEMINFO_DROPS as usize])
+}
+
+/// The payload that fits a datagram without fragmentation on the path of a connected socket, as far as the kernel knows
+/// the path (`IP_MTU`, `IPV6_MTU`), headers without options taken off.
+///
+/// # Errors
+/// If the socket is not connected.
+pub fn path_payload_bytes(socket: &impl AsFd) -> Result<usize, SysError> {
+    /// IPv4 header (RFC 791) and UDP header (RFC 768).
+    const IPV4_AND_UDP: i32 = 20 + 8;
+    /// IPv6 header (RFC 8200) and UDP header.
+    const IPV6_AND_UDP: i32 = 40 + 8;
+    let error = |cause| SysError::new("read the path MTU of", describe(socket), cause);
+    let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
+    let (level, name, headers) = if domain == libc::AF_INET6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU, IPV6_AND_UDP)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU, IPV4_AND_UDP)
+    };
+    let mtu = option::get_int(socket, level, name).map_err(error)?;
+    Ok(usize::try_from(mtu - headers).unwrap_or(0).min(MAX_PAYLOAD_BYTES))
+}
+
+/// Bounds every blocking receive on `socket` (`SO_RCVTIMEO`).
+///
+/// # Errors
+/// If `timeout` is zero or the kernel refuses.
+pub fn set_receive_timeout(socket: &impl AsFd, timeout: Duration) -> Result<(), SysError> {
+    SockRef::from(socket)
+        .set_read_timeout(Some(timeout))
+        .map_err(|cause| SysError::new("set SO_RCVTIMEO on", describe(socket), cause))
+}
+
+/// Bounds every blocking send and connect on `socket` (`SO_SNDTIMEO`).
+///
+/// # Errors
+/// If `timeout` is zero or the kernel refuses.
+pub fn set_send_timeout(socket: &impl AsFd, timeout: Duration) -> Result<(), SysError> {
+    SockRef::from(socket)
+        .set_write_timeout(Some(timeout))
+        .map_err(|cause| SysError::new("set SO_SNDTIMEO on", describe(socket), cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::socket::{Buffer, set_buffer};
+
+    fn pair(address: &str) -> (UdpSocket, UdpSocket) {
+        let a = UdpSocket::bind(address).expect("loopback");
+        let b = UdpSocket::bind(address).expect("loopback");
+        a.connect(b.local_addr().expect("bound")).expect("connect");
+        b.connect(a.local_addr().expect("bound")).expect("connect");
+        set_receive_timeout(&b, Duration::from_secs(2)).expect("a timeout");
+        (a, b)
+    }
+
+    const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+    #[test]
+    fn a_batch_arrives_in_order_with_its_lengths() {
+        for family in FAMILIES {
+            let (a, b) = pair(family);
+            let mut send = SendBatch::new(3, 100);
+            for (idx, length) in [10, 100, 1].into_iter().enumerate() {
+                send.message_mut(idx).fill(idx as u8 + 1);
+                send.set_length(idx, length);
+            }
+            assert_eq!(send.send(&a, 3, Wait::Block).expect("send"), 3);
+            let mut receive = ReceiveBatch::new(8, 100);
+            assert_eq!(receive.receive(&b, Wait::Block).expect("receive"), 3);
+            let lengths: Vec<_> = (0..3).map(|idx| receive.message(idx).bytes).collect();
+            assert_eq!(lengths, [10, 100, 1]);
+            assert_eq!(receive.message(1).visible, [2; 100]);
+            assert_eq!(receive.message(1).n_datagrams(), 1);
+        }
+    }
+
+    #[test]
+    fn segments_are_sent_singly_and_coalesced_on_request() {
+        for family in FAMILIES {
+            let (a, b) = pair(family);
+            set_segment_size(&a, 100).expect("gso");
+            let mut send = SendBatch::new(2, 64 * 100);
+            send.set_length(1, 150);
+            send.send(&a, 2, Wait::Block).expect("send");
+            let mut plain = ReceiveBatch::new(80, 200);
+            let mut got = 0;
+            while got < 66 {
+                let n = plain.receive(&b, Wait::Block).expect("receive");
+                assert!((0..n).all(|idx| [100, 50].contains(&plain.message(idx).bytes)));
+                got += n;
+            }
+            assert_eq!(got, 66);
+            coalesce(&b).expect("gro");
+            send.send(&a, 2, Wait::Block).expect("send");
+            let mut whole = ReceiveBatch::new(4, 24);
+            assert_eq!(whole.receive(&b, Wait::Block).expect("receive"), 2);
+            let first = whole.message(0);
+            assert_eq!(
+                (first.bytes, first.segment_bytes, first.n_datagrams(), first.visible.len()),
+                (6_400, 100, 64, 24)
+            );
+            assert_eq!((whole.message(1).bytes, whole.message(1).n_datagrams()), (150, 2));
+        }
+    }
+
+    #[test]
+    fn a_short_buffer_discards_the_rest_and_tells_the_true_length() {
+        let (a, b) = pair(FAMILIES[0]);
+        a.send(&[7; 1_472]).expect("send");
+        let mut receive = ReceiveBatch::new(1, 16);
+        receive.receive(&b, Wait::Block).expect("receive");
+        assert_eq!((receive.message(0).visible, receive.message(0).bytes), ([7; 16].as_slice(), 1_472));
+    }
+
+    #[test]
+    fn an_empty_socket_never_blocks_a_poll() {
+        let (_a, b) = pair(FAMILIES[0]);
+        let error = ReceiveBatch::new(4, 16).receive(&b, Wait::Never).expect_err("nothing was sent");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn drops_at_a_full_socket_are_counted_by_both_ways_of_asking() {
+        let (a, b) = pair(FAMILIES[0]);
+        set_buffer(&b, Buffer::Receive, 4_096).expect("a small buffer");
+        count_drops(&b).expect("SO_RXQ_OVFL");
+        (0..100).for_each(|_| drop(a.send(&[0; 1_000])));
+        let mut receive = ReceiveBatch::new(128, 16);
+        let queued = receive.receive(&b, Wait::Block).expect("some fitted");
+        assert!(queued < 100);
+        let dropped = drops(&b).expect("SO_MEMINFO is as old as 4.12");
+        assert_eq!(queued + dropped as usize, 100);
+        a.send(&[0; 1_000]).expect("there is room again");
+        receive.receive(&b, Wait::Block).expect("receive");
+        assert_eq!(receive.message(0).drops, Some(dropped));
+    }
+
+    #[test]
+    fn a_datagram_that_fills_the_loopback_mtu_is_known() {
+        // The loopback interface's MTU is 65 536 by default: more than IPv4 can carry in one datagram.
+        let (a, _b) = pair(FAMILIES[0]);
+        let bytes = path_payload_bytes(&a).expect("connected");
+        assert!((1_472..=MAX_PAYLOAD_BYTES).contains(&bytes), "{bytes}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Waiting for any of many sockets (`epoll(7)`), for threads that carry more than one flow.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+
+use crate::SysError;
+
+/// Sockets reported by one call; the rest is reported by the next.
+const EVENTS: usize = 64;
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to read, an error or an end.
+    Readable,
+    /// The same, or room to write.
+    ReadableOrWritable,
+}
+
+/// A set of sockets to wait for. A socket leaves it when it is closed.
+#[derive(Debug)]
+pub struct Readiness {
+    epoll: OwnedFd,
+    events: [MaybeUninit<epoll::Event>; EVENTS],
+}
+
+impl Readiness {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// If no descriptor is free.
+    pub fn new() -> Result<Self, SysError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|cause| SysError::new("create", "an epoll instance", cause))?;
+        Ok(Self { epoll, events: [const { MaybeUninit::uninit() }; EVENTS] })
+    }
+
+    /// Adds `socket`; it is reported as `token`.
+    ///
+    /// # Errors
+    /// If it is already in the set.
+    pub fn add(&self, socket: &impl AsFd, token: u64, interest: Interest) -> Result<(), SysError> {
+        epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
+            .map_err(|cause| SysError::new("wait for", format!("socket {token}"), cause))
+    }
+
+    /// Waits for `socket` in another way from now on.
+    ///
+    /// # Errors
+    /// If it is not in the set.
+    pub fn modify(&self, socket: &impl AsFd, token: u64, interest: Interest) -> Result<(), SysError> {
+        epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
+            .map_err(|cause| SysError::new("wait otherwise for", format!("socket {token}"), cause))
+    }
+
+    /// Waits up to `patience` and returns the tokens of sockets that are ready; none if time ran out or a signal came.
+    pub fn wait(&mut self, patience: Duration) -> impl Iterator<Item = u64> + '_ {
+        let timeout = Timespec { tv_sec: patience.as_secs() as _, tv_nsec: patience.subsec_nanos() as _ };
+        let ready: &[epoll::Event] = match epoll::wait(&self.epoll, &mut self.events, Some(&timeout)) {
+            Ok((ready, _)) => ready,
+            Err(_) => &[],
+        };
+        ready.iter().map(|event| event.data.u64())
+    }
+}
+
+fn flags(interest: Interest) -> epoll::EventFlags {
+    match interest {
+        Interest::Readable => epoll::EventFlags::IN,
+        Interest::ReadableOrWritable => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn only_the_socket_with_data_is_reported() {
+        let sockets: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback")).collect();
+        let mut readiness = Readiness::new().expect("a descriptor");
+        for (token, socket) in sockets.iter().enumerate() {
+            readiness.add(socket, token as u64, Interest::Readable).expect("add");
+        }
+        assert_eq!(readiness.wait(Duration::ZERO).count(), 0);
+        sockets[0].send_to(b"x", sockets[2].local_addr().expect("bound")).expect("send");
+        assert_eq!(readiness.wait(Duration::from_secs(2)).collect::<Vec<_>>(), [2]);
+        readiness.modify(&sockets[1], 1, Interest::ReadableOrWritable).expect("modify");
+        let mut both: Vec<_> = readiness.wait(Duration::from_secs(2)).collect();
+        both.sort_unstable();
+        assert_eq!(both, [1, 2]);
+    }
+}
