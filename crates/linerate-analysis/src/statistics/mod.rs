@@ -1,1 +1,44 @@
 //! Statistics: order-statistic intervals, warm-up detection, fairness, quantum detection (methodology 6).
+//!
+//! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the run: samples inside a
+//! run share its fate and are never used as if they were independent. What is not here: distributions of latency,
+//! which travel as `linerate_model::Distribution`.
+
+mod bootstrap;
+mod compare;
+mod correlation;
+mod order;
+mod quantum;
+mod rounding;
+mod spread;
+mod warmup;
+
+pub use bootstrap::{MeanInterval, bootstrap_mean};
+pub use compare::{Shift, log_ratio_shift, paired_shift, unpaired_shift};
+pub use correlation::{DRIFT, drifts, spearman};
+pub use order::{estimate, interval_ranks, median};
+pub use quantum::{Quantum, quantum_among, quantum_of_counts};
+pub use rounding::{half_up, mean_half_up};
+pub use spread::{coefficient_of_variation, jain, mean, standard_deviation};
+pub use warmup::{Truncation, mser, mser5};
+
+#[cfg(test)]
+pub(crate) mod intel {
+    //! The 32 series of Intel's NC-SI paper (2013), as fixtures: published values of 1-second goodput, Mbit/s.
+
+    use std::collections::BTreeMap;
+
+    #[derive(serde::Deserialize)]
+    pub(crate) struct Series {
+        pub(crate) printed: f64,
+        pub(crate) values: Vec<f64>,
+    }
+
+    pub(crate) fn all() -> BTreeMap<String, Series> {
+        serde_json::from_str(include_str!("../../fixtures/intel-ncsi-series.json")).expect("the fixture is JSON")
+    }
+
+    pub(crate) fn values(name: &str) -> Vec<f64> {
+        all().remove(name).expect(name).values
+    }
+}

@@ -1,0 +1,165 @@
+//! How far two sets of runs are apart: Hodges-Lehmann shifts with rank intervals (methodology 6.6).
+//!
+//! Paired: the median of the Walsh averages, interval from the exact Wilcoxon signed-rank distribution (normal beyond
+//! [`EXACT`] pairs). Unpaired: the median of all differences, interval from the Mann-Whitney normal approximation.
+//! Ratios are compared as logarithms. None of these sees dependence between runs.
+
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::order::{median_of_sorted, sorted};
+
+/// Pairs up to which the signed-rank distribution is counted exactly.
+const EXACT: usize = 50;
+/// Two-sided error of every interval.
+const ALPHA: f64 = 0.05;
+
+/// An estimated shift.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shift {
+    /// Hodges-Lehmann estimate.
+    pub value: f64,
+    /// Interval at 95 %; `None` where there are too few runs for one (fewer than six pairs).
+    pub interval: Option<(f64, f64)>,
+    /// Probability that a run of the second set exceeds one of the first, ties halved.
+    pub superiority: f64,
+}
+
+/// Shift of `b` against `a`, run by run; `None` of nothing or on unequal lengths.
+#[must_use]
+pub fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+    if a.len() != b.len() || a.is_empty() {
+        return None;
+    }
+    let changes: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    let mut walsh = Vec::with_capacity(changes.len() * (changes.len() + 1) / 2);
+    for (i, x) in changes.iter().enumerate() {
+        walsh.extend(changes[i..].iter().map(|y| (x + y) / 2.0));
+    }
+    let walsh = sorted(&walsh);
+    let interval = signed_rank_cut(changes.len()).map(|cut| (walsh[cut], walsh[walsh.len() - 1 - cut]));
+    Some(Shift { value: median_of_sorted(&walsh)?, interval, superiority: superiority(&[0.0], &changes) })
+}
+
+/// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio. `None` where a value is not positive.
+#[must_use]
+pub fn log_ratio_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+    let logarithms =
+        |values: &[f64]| values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect::<Option<Vec<f64>>>();
+    paired_shift(&logarithms(a)?, &logarithms(b)?)
+}
+
+/// Shift of `b` against `a`, runs not paired; `None` if one is empty. O(n m log(n m)).
+#[must_use]
+pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+    let differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
+    let differences = sorted(&differences);
+    let value = median_of_sorted(&differences)?;
+    let (m, n) = (a.len() as f64, b.len() as f64);
+    let deviation = (m * n * (m + n + 1.0) / 12.0).sqrt();
+    let cut = (m * n / 2.0 - quantile_of_normal() * deviation).floor();
+    let interval = (cut >= 1.0).then(|| {
+        let rank = cut as usize;
+        (differences[rank - 1], differences[differences.len() - rank])
+    });
+    Some(Shift { value, interval, superiority: superiority(a, b) })
+}
+
+/// Walsh averages to leave out at each end so that the rest covers the shift with 95 %; `None` if even leaving out none
+/// does not.
+fn signed_rank_cut(n: usize) -> Option<usize> {
+    let largest = n * (n + 1) / 2;
+    if n > EXACT {
+        let (n, mean) = (n as f64, largest as f64 / 2.0);
+        let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+        return Some((mean - quantile_of_normal() * deviation).floor().max(0.0) as usize);
+    }
+    let mut ways = vec![0.0; largest + 1];
+    ways[0] = 1.0;
+    for rank in 1..=n {
+        for sum in (rank..=largest).rev() {
+            ways[sum] += ways[sum - rank];
+        }
+    }
+    let total = 2.0_f64.powi(i32::try_from(n).expect("at most fifty"));
+    let mut tail = 0.0;
+    let within = ways.iter().take_while(|count| {
+        tail += **count / total;
+        tail <= ALPHA / 2.0
+    });
+    within.count().checked_sub(1)
+}
+
+fn quantile_of_normal() -> f64 {
+    Normal::standard().inverse_cdf(1.0 - ALPHA / 2.0)
+}
+
+fn superiority(a: &[f64], b: &[f64]) -> f64 {
+    let wins: f64 = b
+        .iter()
+        .flat_map(|y| {
+            a.iter().map(move |x| {
+                if y > x {
+                    1.0
+                } else if y == x {
+                    0.5
+                } else {
+                    0.0
+                }
+            })
+        })
+        .sum();
+    wins / (a.len() * b.len()) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::intel;
+
+    /// Methodology 6.6: Intel, modified against default buffers, Mbit/s, seconds taken as units.
+    #[test]
+    fn intel_shifts_match_the_reference() {
+        for (from, to, value, low, high, superiority) in [
+            ("11.1.1 default RHEL | B1 uni N2B", "11.2.1 modified RHEL | B1 uni N2B", -1.00, -3.20, 2.10, Some(0.473)),
+            ("11.1.1 default RHEL | B1 bi N2B", "11.2.1 modified RHEL | B1 bi N2B", 20.96, 18.90, 22.06, Some(0.959)),
+            ("11.1.2 default WIN | B1 uni N2B", "11.2.2 modified WIN | B1 uni N2B", 58.91, 56.55, 61.51, None),
+            ("11.1.2 default WIN | B2 bi B2N", "11.2.2 modified WIN | B2 bi B2N", -39.80, -42.00, -36.70, None),
+        ] {
+            let shift = unpaired_shift(&intel::values(from), &intel::values(to)).expect("sixty values each");
+            let interval = shift.interval.expect("sixty values each");
+            for (got, expected) in [(shift.value, value), (interval.0, low), (interval.1, high)] {
+                assert!((got - expected).abs() < 0.011, "{from}: {got} instead of {expected}");
+            }
+            if let Some(superiority) = superiority {
+                assert!((shift.superiority - superiority).abs() < 0.001, "{from}: {}", shift.superiority);
+            }
+        }
+    }
+
+    /// Six pairs are the fewest for 95 % (2/2^6 = 3.1 %): the interval is the whole range of the Walsh averages.
+    #[test]
+    fn six_pairs_are_the_fewest_for_an_interval() {
+        let a = [0.0; 6];
+        let b = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let shift = paired_shift(&a, &b).expect("six pairs");
+        assert_eq!((shift.value, shift.interval), (3.5, Some((1.0, 6.0))));
+        assert_eq!(paired_shift(&a[..5], &b[..5]).expect("five pairs").interval, None);
+    }
+
+    /// Critical values of the signed-rank statistic at 5 % two-sided: 8 at n = 10, 52 at n = 20 (standard tables).
+    #[test]
+    fn exact_cuts_match_the_tables() {
+        assert_eq!(signed_rank_cut(10), Some(8));
+        assert_eq!(signed_rank_cut(20), Some(52));
+        assert_eq!(signed_rank_cut(6), Some(0));
+    }
+
+    #[test]
+    fn log_ratios_turn_a_factor_into_its_logarithm() {
+        let a = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
+        let b = a.map(|value| value * 1.5);
+        let shift = log_ratio_shift(&a, &b).expect("positive");
+        assert!((shift.value.exp() - 1.5).abs() < 1e-12);
+        assert_eq!(log_ratio_shift(&[0.0], &[1.0]), None);
+    }
+}

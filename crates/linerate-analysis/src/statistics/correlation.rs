@@ -1,0 +1,68 @@
+//! Spearman's rank correlation, and the drift flag that stands on it (methodology 6.12).
+
+use super::mean;
+
+/// A rank correlation with the order of the runs beyond this is a drift.
+pub const DRIFT: f64 = 0.7;
+/// Runs needed before a drift may be claimed: below six even a strict order happens by chance too often (2/5! = 1.7 %
+/// at five is rare enough for one point, not for a campaign of hundreds).
+const ENOUGH_RUNS: usize = 6;
+
+/// Spearman's rho of two series, ties given their mean rank; `None` below two pairs, on unequal lengths, or where one
+/// series is constant.
+#[must_use]
+pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+    if x.len() != y.len() || x.len() < 2 {
+        return None;
+    }
+    let (x, y) = (ranks(x), ranks(y));
+    let (mean_x, mean_y) = (mean(&x)?, mean(&y)?);
+    let covariance: f64 = x.iter().zip(&y).map(|(a, b)| (a - mean_x) * (b - mean_y)).sum();
+    let spread = |ranks: &[f64], mean: f64| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
+    let scale = (spread(&x, mean_x) * spread(&y, mean_y)).sqrt();
+    (scale > 0.0).then(|| covariance / scale)
+}
+
+/// The rank correlation of `values` with the order they were measured in, if it is strong enough to be called a drift.
+#[must_use]
+pub fn drifts(values: &[f64]) -> Option<f64> {
+    let order: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
+    spearman(&order, values).filter(|rho| values.len() >= ENOUGH_RUNS && rho.abs() > DRIFT)
+}
+
+/// Ranks from 1, tied values sharing the mean of their ranks.
+pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut start = 0;
+    while start < order.len() {
+        let tied = order[start..].iter().take_while(|&&i| values[i] == values[order[start]]).count().max(1);
+        let shared = start as f64 + (tied as f64 + 1.0) / 2.0;
+        for &i in &order[start..start + tied] {
+            ranks[i] = shared;
+        }
+        start += tied;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rho_is_one_for_any_rising_series_and_shares_ties() {
+        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[10.0, 100.0, 1000.0]), Some(1.0));
+        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
+        assert_eq!(ranks(&[5.0, 1.0, 5.0]), vec![2.5, 1.0, 2.5]);
+        assert_eq!(spearman(&[1.0, 2.0], &[4.0, 4.0]), None);
+    }
+
+    #[test]
+    fn a_drift_needs_six_runs_and_a_strong_order() {
+        assert!(drifts(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).is_some());
+        assert_eq!(drifts(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
+        assert_eq!(drifts(&[3.0, 1.0, 6.0, 2.0, 5.0, 4.0]), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Quantum detection: do interval counts come in steps (methodology 0.2 and 6.2)?
+//!
+//! A tool that counts `write()` calls instead of delivered bytes shows multiples of its buffer: Intel's 2013 figures
+//! are multiples of 128 KiB/s and 8 KiB/s throughout. The quantum bounds the resolution of one interval. Zeros and
+//! values whose print rounding hides the step tell nothing and are left out; they are counted, so that nobody takes two
+//! values for a proof. What it does not see: a quantum larger than every value.
+
+/// Share of the telling values that must be multiples.
+const SHARE: f64 = 0.95;
+/// Telling values needed for a claim.
+const ENOUGH: usize = 5;
+/// A value tells of a step only if its rounding would match a random value at most this often.
+const CHANCE: f64 = 0.2;
+/// Counts from which candidate steps are formed: enough to find any step that 95 % of them share.
+const PROBED: usize = 64;
+
+/// A step found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantum {
+    /// The step, in the unit of the values.
+    pub step: f64,
+    /// Values that tell of it: not zero, and printed finely enough.
+    pub telling: usize,
+    /// Of those, multiples of the step.
+    pub multiples: usize,
+}
+
+/// The largest of `candidates` of which at least 95 % of the telling `values` are multiples, each value known to within
+/// half a unit of its last printed digit (`half_widths`); `None` if there is none or fewer than five values tell.
+///
+/// # Panics
+/// If the slices differ in length.
+#[must_use]
+pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) -> Option<Quantum> {
+    assert_eq!(values.len(), half_widths.len(), "each value has its rounding");
+    candidates
+        .iter()
+        .filter_map(|&step| {
+            let telling =
+                || values.iter().zip(half_widths).filter(move |(v, w)| **v != 0.0 && 2.0 * **w <= CHANCE * step);
+            let multiples = telling().filter(|(value, width)| distance_to_multiple(**value, step) <= **width).count();
+            let found = Quantum { step, telling: telling().count(), multiples };
+            (found.telling >= ENOUGH && multiples as f64 >= SHARE * found.telling as f64).then_some(found)
+        })
+        .max_by(|a, b| a.step.total_cmp(&b.step))
+}
+
+/// The largest step greater than one of which at least 95 % of the non-zero `counts` are multiples, for counts known
+/// exactly. `None` if they are all equal (a step cannot be told from a constant) or fewer than five are not zero.
+#[must_use]
+pub fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
+    let counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
+    if counts.len() < ENOUGH || counts.iter().all(|&count| count == counts[0]) {
+        return None;
+    }
+    let probes = &counts[..counts.len().min(PROBED)];
+    let mut candidates: Vec<u64> = probes
+        .iter()
+        .enumerate()
+        .flat_map(|(i, &a)| {
+            probes[i + 1..].iter().filter(move |&&b| a != b).map(move |&b| greatest_common_divisor(a, b))
+        })
+        .filter(|&step| step > 1)
+        .collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    candidates.into_iter().rev().find(|step| {
+        let multiples = counts.iter().filter(|&&count| count % step == 0).count();
+        multiples as f64 >= SHARE * counts.len() as f64
+    })
+}
+
+/// How far `value` is from the nearest multiple of `step` other than zero.
+fn distance_to_multiple(value: f64, step: f64) -> f64 {
+    (value - (value / step).round().max(1.0) * step).abs() - f64::EPSILON * value.abs()
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::intel;
+
+    /// Mbit/s of `bytes` per second.
+    fn megabits(bytes: f64) -> f64 {
+        bytes * 8.0 / 1e6
+    }
+
+    /// Values were printed with three significant digits: to 0.01 below 10, to 0.1 above.
+    fn half_widths(values: &[f64]) -> Vec<f64> {
+        values.iter().map(|value| if *value < 10.0 { 0.005_001 } else { 0.050_001 }).collect()
+    }
+
+    fn candidates() -> Vec<f64> {
+        (10..=20).map(|power| megabits(f64::from(1_u32 << power))).collect()
+    }
+
+    /// Methodology 0.2: 131 072 B on the Linux consoles.
+    #[test]
+    fn intel_linux_series_come_in_steps_of_128_kib() {
+        for (name, series) in intel::all() {
+            if name.contains("RHEL") {
+                let values = series.values;
+                let found = quantum_among(&values, &half_widths(&values), &candidates()).expect(&name);
+                assert_eq!(found.step, megabits(131_072.0), "{name}");
+                assert_eq!(found.multiples, found.telling, "{name}");
+            }
+        }
+    }
+
+    /// Methodology 0.2: 8192 B on the Windows consoles, telling below 10 Mbit/s only.
+    #[test]
+    fn intel_windows_series_come_in_steps_of_8_kib() {
+        let values: Vec<f64> = intel::all()
+            .into_iter()
+            .filter(|(name, _)| name.contains("WIN") && name.contains("N2B"))
+            .flat_map(|(_, series)| series.values)
+            .collect();
+        let found = quantum_among(&values, &half_widths(&values), &candidates()).expect("a step");
+        assert_eq!(found.step, megabits(8192.0));
+        assert_eq!(found.multiples, found.telling);
+    }
+
+    #[test]
+    fn exact_counts_show_their_step_despite_an_outlier() {
+        let mut counts: Vec<u64> = (1..=40).map(|n| (n % 7 + 3) * 131_072).collect();
+        counts.push(777);
+        assert_eq!(quantum_of_counts(&counts), Some(131_072));
+        assert_eq!(quantum_of_counts(&[1001, 1013, 1019, 1021, 1031, 1033]), None);
+        assert_eq!(quantum_of_counts(&[500; 10]), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Decimal half-up rounding, as printed tables round (methodology 0.1 and 6.11).
+//!
+//! Binary floating point cannot hold most decimals: 61.005 is stored below the tie and `{:.2}` prints 61.00 where a
+//! table made in decimal prints 61.01. Values given with few decimals are therefore taken as the integers they were.
+
+/// Largest number of decimals handled exactly.
+const MAX_DECIMALS: u32 = 9;
+
+/// `value` rounded half away from zero to `decimals` places, as text. The value is read as the shortest decimal that
+/// denotes it (so 61.005 is a tie), which is what a person who wrote it meant.
+///
+/// # Panics
+/// If `value` is not finite.
+#[must_use]
+pub fn half_up(value: f64, decimals: usize) -> String {
+    assert!(value.is_finite(), "only a finite value has decimals");
+    let text = format!("{:?}", value.abs());
+    let plain = if text.contains('e') { format!("{:.20}", value.abs()) } else { text };
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let round_up = fraction.as_bytes().get(decimals).is_some_and(|digit| *digit >= b'5');
+    let mut digits: Vec<u8> =
+        whole.bytes().chain((0..decimals).map(|i| *fraction.as_bytes().get(i).unwrap_or(&b'0'))).collect();
+    if round_up {
+        increment(&mut digits);
+    }
+    let mut text = String::from_utf8(digits).expect("digits are ASCII");
+    if decimals > 0 {
+        text.insert(text.len() - decimals, '.');
+    }
+    let negative = value < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    if negative { format!("-{text}") } else { text }
+}
+
+/// The mean of values that were printed with at most `places` decimals, rounded half up to `decimals` places; `None` of
+/// nothing. The sum is taken in integers, so ties are exact.
+///
+/// # Panics
+/// If `places` exceeds nine.
+#[must_use]
+pub fn mean_half_up(values: &[f64], places: u32, decimals: u32) -> Option<String> {
+    assert!(places <= MAX_DECIMALS && decimals <= MAX_DECIMALS, "decimals are exact up to nine places");
+    let scale = 10_i128.pow(places);
+    let sum: i128 = values.iter().map(|value| (value * scale as f64).round() as i128).sum();
+    let divisor = scale * i128::try_from(values.len()).ok().filter(|n| *n > 0)?;
+    let numerator = sum * 10_i128.pow(decimals);
+    let rounded = (2 * numerator.abs() + divisor) / (2 * divisor);
+    let sign = if numerator < 0 && rounded > 0 { "-" } else { "" };
+    let (unit, width) = (10_i128.pow(decimals), decimals as usize);
+    let fraction = if decimals == 0 { String::new() } else { format!(".{:0width$}", rounded % unit) };
+    Some(format!("{sign}{}{fraction}", rounded / unit))
+}
+
+fn increment(digits: &mut Vec<u8>) {
+    for digit in digits.iter_mut().rev() {
+        if *digit == b'9' {
+            *digit = b'0';
+        } else {
+            *digit += 1;
+            return;
+        }
+    }
+    digits.insert(0, b'1');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::intel;
+
+    /// Methodology 0.1: all 32 averages reproduce, 61.0050 among them.
+    #[test]
+    fn all_32_intel_averages_are_reproduced() {
+        let series = intel::all();
+        assert_eq!(series.len(), 32);
+        for (name, series) in series {
+            let mean = mean_half_up(&series.values, 2, 2).expect("sixty values");
+            assert_eq!(mean, format!("{:.2}", series.printed), "{name}");
+        }
+    }
+
+    #[test]
+    fn ties_round_away_from_zero() {
+        for (value, decimals, expected) in [
+            (61.005, 2, "61.01"),
+            (2.5, 0, "3"),
+            (-2.5, 0, "-3"),
+            (0.999, 2, "1.00"),
+            (9.995, 2, "10.00"),
+            (-0.001, 2, "0.00"),
+            (12.0, 1, "12.0"),
+            (1e-7, 3, "0.000"),
+        ] {
+            assert_eq!(half_up(value, decimals), expected, "{value}");
+        }
+    }
+}
