@@ -15,7 +15,7 @@ pub mod workloads;
 
 pub use error::LoadError;
 pub use histogram::Histogram;
-pub use pacer::{Due, Pacer};
-pub use tally::Tally;
+pub use pacer::{BURST, Due, Pacer};
+pub use tally::{Tally, Times};
 pub use workload::{Listener, Offer, ParamDoc, Progress, Secret, Setup, Worker, Workload};
 pub use workloads::{WORKLOADS, workload};

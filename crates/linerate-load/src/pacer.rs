@@ -1,38 +1,263 @@
 //! When operations start: closed loop, constant rate, Poisson arrivals.
 //!
 //! Time is an argument. An open load keeps *intended* times: when the worker falls behind, the operations it missed are
-//! due at once and keep the times at which they should have started, so that no omission is coordinated.
+//! due at once and keep the times at which they should have started, so that no omission is coordinated. A worker that
+//! starts fewer operations than were due says so by [`crate::Tally::defer`].
 
 use linerate_model::{Load, Nanos};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     /// Operations that may start; `u32::MAX` for a closed load (as many as fit a batch), 0 while draining or too early.
     pub operations: u32,
-    /// Intended start of the first of them, on the monotonic clock; now, for a closed load.
+    /// Intended start of the first of them, on the monotonic clock. For a closed load it is the last clock reading, at
+    /// most a microsecond old.
     pub intended: Nanos,
     /// Gap from one intended start to the next, ns; 0 for a closed load. With Poisson arrivals `operations` is at most 1.
     pub gap: Nanos,
+    /// The step must not wait beyond this instant: the next operation is due, an interval ends, or patience does.
+    pub until: Nanos,
 }
+
+/// The most operations an open load hands out at once: catching up is done in bursts of this many, between which the
+/// engine looks at its clock.
+pub const BURST: u32 = 1024;
 
 /// Deals out the operations of one worker.
 #[derive(Debug)]
 pub struct Pacer {
-    load: Load,
+    kind: Kind,
 }
 
+#[derive(Debug)]
+enum Kind {
+    Closed,
+    /// The `issued`-th operation is due at `start + issued * gap_ns`, computed anew each time: no drift.
+    Constant {
+        start: Nanos,
+        gap_ns: f64,
+        issued: u64,
+    },
+    /// `next` is when the next operation is due; `fraction` carries what rounding to nanoseconds left over.
+    Poisson(Arrivals),
+}
+
+/// Exponential gaps.
+#[derive(Debug)]
+struct Arrivals {
+    /// When the next operation is due; `fraction` carries what rounding to nanoseconds left over.
+    next: Nanos,
+    fraction: f64,
+    /// The operation dealt out last, and whether it was given back.
+    last: Nanos,
+    held: bool,
+    gap_ns: f64,
+    random: Xoshiro256PlusPlus,
+}
+
+const NANOS_PER_SECOND: f64 = 1e9;
+
 impl Pacer {
-    /// A pacer for `load`, whose first operation is due at `start`.
+    /// A pacer for `load`, whose first operation is due at `start` (for Poisson arrivals: a random gap after it). A
+    /// rate of zero never has anything due.
     #[must_use]
     pub fn new(load: Load, start: Nanos, seed: u64) -> Self {
-        let _ = (start, seed);
-        Self { load }
+        let kind = match load {
+            Load::Closed { .. } => Kind::Closed,
+            Load::Open { rate, poisson } => {
+                let gap_ns = NANOS_PER_SECOND / rate;
+                let start = if rate > 0.0 { start } else { Nanos(u64::MAX) };
+                if poisson {
+                    let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                    let mut arrivals =
+                        Arrivals { next: start, fraction: 0.0, last: start, held: false, gap_ns, random };
+                    arrivals.advance();
+                    Kind::Poisson(arrivals)
+                } else {
+                    Kind::Constant { start, gap_ns, issued: 0 }
+                }
+            }
+        };
+        Self { kind }
     }
 
-    /// What is due at `now`.
-    pub fn next(&mut self, now: Nanos) -> Due {
-        let _ = self.load;
-        Due { operations: u32::MAX, intended: now, gap: Nanos(0) }
+    /// Whether operations start at intended times.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !matches!(self.kind, Kind::Closed)
+    }
+
+    /// What is due at `now`; a step may wait until `patience` at the latest. Operations dealt out are never dealt out
+    /// again, unless they are given back.
+    #[inline]
+    pub fn next(&mut self, now: Nanos, patience: Nanos) -> Due {
+        match &mut self.kind {
+            Kind::Closed => Due { operations: u32::MAX, intended: now, gap: Nanos(0), until: patience },
+            Kind::Constant { start, gap_ns, issued } => {
+                let intended = due_at(*start, *gap_ns, *issued);
+                let mut operations = 0;
+                if intended <= now {
+                    // The quotient may be off by one through rounding; the exact test decides.
+                    let reached = (now.since(*start).0 as f64 / *gap_ns) as u64 + 1;
+                    let behind = reached.saturating_sub(*issued).clamp(1, u64::from(BURST));
+                    let last_is_due = due_at(*start, *gap_ns, *issued + behind - 1) <= now;
+                    operations = if last_is_due { behind } else { behind - 1 } as u32;
+                    *issued += u64::from(operations);
+                }
+                let until = due_at(*start, *gap_ns, *issued).min(patience);
+                Due { operations, intended, gap: Nanos(*gap_ns as u64), until }
+            }
+            Kind::Poisson(arrivals) => {
+                let (operations, intended) = arrivals.take(now);
+                Due { operations, intended, gap: Nanos(0), until: arrivals.next.min(patience) }
+            }
+        }
+    }
+
+    /// Takes back `n` operations of the last [`Due`] that could not be started (the last `n` of it): they are due again,
+    /// at the times at which they were.
+    pub fn give_back(&mut self, n: u32) {
+        match &mut self.kind {
+            Kind::Closed => {}
+            Kind::Constant { issued, .. } => *issued = issued.saturating_sub(u64::from(n)),
+            Kind::Poisson(arrivals) => arrivals.held |= n > 0,
+        }
+    }
+}
+
+/// Computed anew from the count each time, so that rounding does not add up.
+#[inline]
+fn due_at(start: Nanos, gap_ns: f64, k: u64) -> Nanos {
+    // The product of an infinite gap and zero is not a number and casts to zero: the start itself.
+    Nanos(start.0.saturating_add((k as f64 * gap_ns) as u64))
+}
+
+impl Arrivals {
+    fn take(&mut self, now: Nanos) -> (u32, Nanos) {
+        if self.held {
+            self.held = false;
+            return (1, self.last);
+        }
+        let intended = self.next;
+        if intended > now {
+            return (0, intended);
+        }
+        self.last = intended;
+        self.advance();
+        (1, intended)
+    }
+
+    /// Draws the next exponential gap by inversion.
+    fn advance(&mut self) {
+        /// Uniform in (0, 1]: 53 random bits, shifted so that the logarithm is finite.
+        const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
+        let uniform = ((self.random.next_u64() >> 11) + 1) as f64 * STEP;
+        let exact = self.fraction - uniform.ln() * self.gap_ns;
+        self.fraction = exact.fract();
+        self.next = Nanos(self.next.0.saturating_add(exact as u64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START: Nanos = Nanos(1_000_000);
+    const NEVER: Nanos = Nanos(u64::MAX);
+
+    fn constant(rate: f64) -> Pacer {
+        Pacer::new(Load::Open { rate, poisson: false }, START, 0)
+    }
+
+    #[test]
+    fn a_closed_load_is_always_due_now() {
+        let due = Pacer::new(Load::Closed { depth: 1 }, START, 0).next(Nanos(5), Nanos(9));
+        assert_eq!(due, Due { operations: u32::MAX, intended: Nanos(5), gap: Nanos(0), until: Nanos(9) });
+    }
+
+    #[test]
+    fn open_loop_keeps_intended_times_when_behind() {
+        let mut pacer = constant(1e6);
+        assert_eq!(pacer.next(Nanos(999_999), NEVER).operations, 0);
+        let late = pacer.next(Nanos(START.0 + 5_500), NEVER);
+        assert_eq!(late, Due { operations: 6, intended: START, gap: Nanos(1_000), until: Nanos(START.0 + 6_000) });
+        assert_eq!(pacer.next(Nanos(START.0 + 5_900), NEVER).operations, 0);
+    }
+
+    #[test]
+    fn operations_given_back_are_due_again_at_their_times() {
+        let mut pacer = constant(1e6);
+        assert_eq!(pacer.next(Nanos(START.0 + 9_000), NEVER).operations, 10);
+        pacer.give_back(4);
+        let again = pacer.next(Nanos(START.0 + 9_000), NEVER);
+        assert_eq!((again.operations, again.intended), (4, Nanos(START.0 + 6_000)));
+
+        let mut pacer = Pacer::new(Load::Open { rate: 1e6, poisson: true }, START, 7);
+        let first = pacer.next(NEVER, NEVER);
+        pacer.give_back(1);
+        assert_eq!(pacer.next(NEVER, NEVER).intended, first.intended);
+    }
+
+    #[test]
+    fn a_rate_of_zero_has_nothing_due() {
+        for poisson in [false, true] {
+            let mut pacer = Pacer::new(Load::Open { rate: 0.0, poisson }, START, 1);
+            assert_eq!(pacer.next(Nanos(u64::MAX - 1), Nanos(u64::MAX - 1)).operations, 0);
+        }
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
+        let mut pacer = Pacer::new(Load::Open { rate: 1e6, poisson: true }, START, 42);
+        let times: Vec<f64> = (0..100_000).map(|_| pacer.next(NEVER, NEVER).intended.0 as f64).collect();
+        let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // Standard error of the mean at n = 10^5 is 0.3 %.
+        assert!((mean - 1_000.0).abs() < 15.0, "{mean}");
+        assert!((variance.sqrt() - 1_000.0).abs() < 30.0, "{}", variance.sqrt());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_arrivals() {
+        let arrivals = |seed| {
+            let mut pacer = Pacer::new(Load::Open { rate: 5e5, poisson: true }, START, seed);
+            (0..100).map(|_| pacer.next(NEVER, NEVER).intended).collect::<Vec<_>>()
+        };
+        assert_eq!(arrivals(3), arrivals(3));
+        assert_ne!(arrivals(3), arrivals(4));
+    }
+
+    proptest! {
+        #[test]
+        fn the_kth_operation_is_intended_at_start_plus_k_gaps_and_never_issued_early(
+            rate in 1.0..1e8_f64,
+            waits in proptest::collection::vec(0_u64..50_000_000, 1..50),
+            returned in 0_u32..3,
+        ) {
+            let mut pacer = constant(rate);
+            let gap_ns = 1e9 / rate;
+            let (mut now, mut issued) = (START.0 - 1_000, 0_u64);
+            for wait in waits {
+                now += wait;
+                let due = pacer.next(Nanos(now), NEVER);
+                prop_assert_eq!(due.intended, Nanos(START.0 + (issued as f64 * gap_ns) as u64));
+                if due.operations > 0 {
+                    let last = START.0 + ((issued + u64::from(due.operations) - 1) as f64 * gap_ns) as u64;
+                    prop_assert!(last <= now);
+                }
+                issued += u64::from(due.operations);
+                let next = START.0 + (issued as f64 * gap_ns) as u64;
+                prop_assert!(next > now || due.operations == BURST, "an operation due at {} was withheld at {}", next, now);
+                let back = returned.min(due.operations);
+                pacer.give_back(back);
+                issued -= u64::from(back);
+            }
+        }
     }
 }

@@ -4,6 +4,24 @@ use linerate_model::{Counter, Counters};
 
 use crate::Histogram;
 
+/// Which times a worker measures. Only these histograms get memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Whether it records into [`Tally::service`].
+    pub service: bool,
+    /// Whether it records into [`Tally::response`].
+    pub response: bool,
+    /// Whether it records into [`Tally::gap`].
+    pub gap: bool,
+}
+
+impl Times {
+    /// All of them.
+    pub const ALL: Self = Self { service: true, response: true, gap: true };
+    /// None: only counters.
+    pub const NONE: Self = Self { service: false, response: false, gap: false };
+}
+
 /// What a worker counts into. All of it is allocated before the measure phase.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -15,12 +33,34 @@ pub struct Tally {
     pub response: Histogram,
     /// Departure gaps of this interval, ns.
     pub gap: Histogram,
+    /// Operations of the current step put off by [`Tally::defer`].
+    pub(crate) deferred: u32,
 }
 
 impl Tally {
+    /// An empty tally with memory for `times`.
+    #[must_use]
+    pub fn new(times: Times) -> Self {
+        let histogram = |wanted: bool| if wanted { Histogram::new() } else { Histogram::default() };
+        Self {
+            counters: Counters::default(),
+            service: histogram(times.service),
+            response: histogram(times.response),
+            gap: histogram(times.gap),
+            deferred: 0,
+        }
+    }
+
     /// Adds `n` to `counter`.
     #[inline]
     pub fn add(&mut self, counter: Counter, n: u64) {
         self.counters[counter] = self.counters[counter].wrapping_add(n);
+    }
+
+    /// Says that the last `n` operations of this step's [`crate::Due`] could not be started. They will be due again, at
+    /// their intended times; without this they count as started.
+    #[inline]
+    pub fn defer(&mut self, n: u32) {
+        self.deferred = n;
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use linerate_model::{Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
 use serde::{Deserialize, Serialize};
 
+use crate::tally::Times;
 use crate::{Due, LoadError, Tally};
 
 /// Proof of belonging to the session: data connections open with it, datagrams carry it, and whatever lacks it is
@@ -114,8 +115,14 @@ pub trait Worker: Send {
         Load::Closed { depth: 1 }
     }
 
-    /// Does one batch: at most `due.operations` operations if it starts any. It returns within about ten
-    /// milliseconds even if the peer is silent, so that intervals are cut in time. It never allocates, logs or panics.
+    /// Which histograms it records into; the others get no memory.
+    fn times(&self) -> Times {
+        Times::ALL
+    }
+
+    /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start it
+    /// puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten milliseconds, or the next operation's
+    /// time, or the end of the interval), even if the peer is silent. It never allocates, logs or panics.
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress;
 
     /// Appends the TCP state of its flows; `flows` has room for all of them. Called at the end of each interval.

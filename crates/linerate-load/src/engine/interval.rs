@@ -1,0 +1,159 @@
+//! Intervals on their way from a worker's thread to whoever collects them.
+//!
+//! Buffers circulate: the worker takes an empty one from one ring, swaps its histograms into it and sends it through
+//! another; the collector reads it, empties it and sends it back. Nothing is allocated, and nobody waits: without an
+//! empty buffer the worker does not cut, and its interval merges into the next.
+
+use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos};
+use linerate_sys::cpu::ThreadUsage;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::{Histogram, Tally, Worker};
+
+/// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second before intervals
+/// begin to merge.
+const N_BUFFERS: usize = 16;
+
+/// One interval, in memory that is reused.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    start: Nanos,
+    end: Nanos,
+    counters: Counters,
+    service: Histogram,
+    response: Histogram,
+    gap: Histogram,
+    flows: Vec<FlowTcp>,
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    empty: Consumer<Box<Buffer>>,
+    full: Producer<Box<Buffer>>,
+    /// Kept for the very last interval, so that it is never lost.
+    reserve: Box<Buffer>,
+    /// Where the current interval began, and what the counters were then.
+    start: Nanos,
+    counters: Counters,
+    usage: ThreadUsage,
+}
+
+/// The collector's end.
+#[derive(Debug)]
+pub(super) struct Collector {
+    worker: u32,
+    /// The start barrier.
+    origin: Nanos,
+    full: Consumer<Box<Buffer>>,
+    empty: Producer<Box<Buffer>>,
+}
+
+/// Both ends for worker `number`; intervals are counted from `origin`.
+pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, Collector) {
+    let (mut to_worker, empty) = RingBuffer::new(N_BUFFERS);
+    let (full, from_worker) = RingBuffer::new(N_BUFFERS);
+    for _ in 0..N_BUFFERS {
+        to_worker.push(buffer(worker)).expect("a ring holds as many buffers as it was made for");
+    }
+    let cutter = Cutter {
+        empty,
+        full,
+        reserve: buffer(worker),
+        start: origin,
+        counters: Counters::default(),
+        usage: ThreadUsage::default(),
+    };
+    (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
+}
+
+fn buffer(worker: &dyn Worker) -> Box<Buffer> {
+    let Tally { service, response, gap, .. } = Tally::new(worker.times());
+    let flows = Vec::with_capacity(worker.n_flows());
+    Box::new(Buffer { service, response, gap, flows, ..Buffer::default() })
+}
+
+impl Cutter {
+    /// The load begins: called on the worker's thread, whose CPU time counts from here.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.start = now;
+        self.usage = ThreadUsage::of_this_thread();
+    }
+
+    /// Ends the current interval at `now` and sends it, if there is a buffer for it.
+    pub(super) fn cut(&mut self, now: Nanos, tally: &mut Tally, worker: &mut dyn Worker) {
+        if let Ok(mut buffer) = self.empty.pop() {
+            buffer.flows.clear();
+            worker.observe(&mut buffer.flows);
+            self.fill(&mut buffer, now, tally);
+            self.full.push(buffer).expect("there are no more buffers than the ring has room for");
+        }
+    }
+
+    /// Ends the last interval at `now`. `worker` is absent if it panicked.
+    pub(super) fn last(mut self, now: Nanos, tally: &mut Tally, worker: Option<&mut dyn Worker>) -> Box<Buffer> {
+        let mut buffer = std::mem::take(&mut self.reserve);
+        if let Some(worker) = worker {
+            worker.observe(&mut buffer.flows);
+        }
+        self.fill(&mut buffer, now, tally);
+        buffer
+    }
+
+    fn fill(&mut self, buffer: &mut Buffer, now: Nanos, tally: &mut Tally) {
+        let used = ThreadUsage::of_this_thread().since(&self.usage);
+        for (counter, value) in [
+            (Counter::CpuUser, used.user_ns),
+            (Counter::CpuSystem, used.system_ns),
+            (Counter::VoluntarySwitches, used.voluntary_switches),
+            (Counter::InvoluntarySwitches, used.involuntary_switches),
+        ] {
+            tally.counters[counter] = value;
+        }
+        (buffer.start, buffer.end) = (self.start, now);
+        buffer.counters = tally.counters.since(&self.counters);
+        std::mem::swap(&mut buffer.service, &mut tally.service);
+        std::mem::swap(&mut buffer.response, &mut tally.response);
+        std::mem::swap(&mut buffer.gap, &mut tally.gap);
+        (self.start, self.counters) = (now, tally.counters);
+    }
+}
+
+impl Collector {
+    /// Appends every interval that has arrived, and returns its buffers.
+    pub(super) fn take(&mut self, intervals: &mut Vec<Interval>) {
+        while let Ok(mut buffer) = self.full.pop() {
+            intervals.push(self.read(&buffer));
+            buffer.service.clear();
+            buffer.response.clear();
+            buffer.gap.clear();
+            // The worker may have ended and dropped its end; then the buffer is freed.
+            let _: Result<(), _> = self.empty.push(buffer);
+        }
+    }
+
+    /// Whether nothing has arrived.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.full.is_empty()
+    }
+
+    /// The interval the worker's thread ended with, unless nothing is in it.
+    pub(super) fn last(&self, buffer: Option<Box<Buffer>>) -> Option<Interval> {
+        let interval = self.read(&*buffer?);
+        (interval.end > interval.start).then_some(interval)
+    }
+
+    fn read(&self, buffer: &Buffer) -> Interval {
+        Interval {
+            worker: self.worker,
+            start: buffer.start.since(self.origin),
+            end: buffer.end.since(self.origin),
+            counters: buffer.counters,
+            service: buffer.service.distribution(),
+            response: buffer.response.distribution(),
+            gap: buffer.gap.distribution(),
+            flows: buffer.flows.clone(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The engine: pinned threads that step workers through the phases of a trial and cut their tallies into intervals.
+//!
+//! Warm-up and measurement are one span of load, then comes the drain; which intervals belong to which is the judge's
+//! affair. Times of intervals are nanoseconds since the start barrier. What it does not see: what a worker does inside a
+//! step; a step that does not return is the worker's fault and delays the end.
+
+mod interval;
+mod thread;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use linerate_model::{FlowReport, Incident, IncidentKind, Interval, Nanos};
+
+use crate::Worker;
+use interval::{Collector, lane};
+use thread::{Ending, Task};
+
+/// The phases of one job at one end, on this host's monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// The start barrier; intervals are counted from here.
+    pub start: Nanos,
+    /// Start of this job's load (later than `start` for a delayed background job).
+    pub load_from: Nanos,
+    /// End of the load.
+    pub load_until: Nanos,
+    /// End of the drain.
+    pub drain_until: Nanos,
+    /// Length of an interval.
+    pub interval: Nanos,
+}
+
+/// A running set of workers. Dropping it stops and joins them.
+#[derive(Debug)]
+pub struct Engine {
+    stop: Arc<AtomicBool>,
+    threads: Vec<Thread>,
+    /// Threads that could not be started.
+    incidents: Vec<Incident>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    intervals: Collector,
+    handle: Option<JoinHandle<Ending>>,
+}
+
+/// What is left when the workers have ended.
+#[derive(Debug, Default)]
+pub struct EngineReport {
+    /// Intervals not yet taken by [`Engine::intervals`].
+    pub intervals: Vec<Interval>,
+    /// Every flow.
+    pub flows: Vec<FlowReport>,
+    /// Workers that panicked or ended before their time, pinning refused, ...; `host` is empty.
+    pub incidents: Vec<Incident>,
+    /// When the first worker really started, on the monotonic clock.
+    pub started: Option<Nanos>,
+}
+
+impl Engine {
+    /// Starts one thread per worker, pinned to `cpus` in turn (not pinned if empty). They wait for `timeline.start`.
+    /// `seed` seeds the arrivals of open loads, each worker's differently.
+    #[must_use]
+    pub fn start(workers: Vec<Box<dyn Worker>>, timeline: Timeline, cpus: &[usize], seed: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut engine = Self { stop: Arc::clone(&stop), threads: Vec::new(), incidents: Vec::new() };
+        for (number, worker) in (0_u32..).zip(workers) {
+            let (cutter, intervals) = lane(number, timeline.start, &*worker);
+            let cpu = (!cpus.is_empty()).then(|| cpus[number as usize % cpus.len()]);
+            let task =
+                Task { number, timeline, cpu, seed: seed.wrapping_add(u64::from(number)), stop: Arc::clone(&stop) };
+            let name = format!("lr-worker-{number}");
+            match std::thread::Builder::new().name(name).spawn(move || task.run(worker, cutter)) {
+                Ok(handle) => engine.threads.push(Thread { intervals, handle: Some(handle) }),
+                Err(cause) => engine.incidents.push(incident(
+                    IncidentKind::Failed,
+                    format!("start thread of worker {number}: {cause} (is RLIMIT_NPROC or pids.max reached?)"),
+                )),
+            }
+        }
+        engine
+    }
+
+    /// Intervals cut since the last call; never blocks.
+    pub fn intervals(&mut self) -> Vec<Interval> {
+        let mut taken = Vec::new();
+        for thread in &mut self.threads {
+            thread.intervals.take(&mut taken);
+        }
+        taken
+    }
+
+    /// Whether every worker has ended.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
+    }
+
+    /// Asks the workers to end now, without drain.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the workers and takes what is left.
+    #[must_use]
+    pub fn join(mut self) -> EngineReport {
+        let mut report = EngineReport { incidents: std::mem::take(&mut self.incidents), ..EngineReport::default() };
+        for thread in &mut self.threads {
+            let Some(handle) = thread.handle.take() else { continue };
+            // A panic in a worker is caught inside the thread; this one would be the engine's own.
+            let Ok(ending) = handle.join() else {
+                report.incidents.push(incident(IncidentKind::Failed, "the engine's own thread panicked".to_owned()));
+                continue;
+            };
+            thread.intervals.take(&mut report.intervals);
+            report.intervals.extend(thread.intervals.last(ending.last));
+            report.flows.extend(ending.flows);
+            report.incidents.extend(ending.incidents);
+            report.started = [report.started, ending.started].into_iter().flatten().min();
+        }
+        report
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+        for handle in self.threads.iter_mut().filter_map(|thread| thread.handle.take()) {
+            let _: Result<Ending, _> = handle.join();
+        }
+    }
+}
+
+fn incident(kind: IncidentKind, message: String) -> Incident {
+    Incident { host: String::new(), kind, message }
+}
+
+#[cfg(test)]
+mod tests;

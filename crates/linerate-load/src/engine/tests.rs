@@ -1,0 +1,183 @@
+//! The engine against workers that do nothing on the network. Spans are milliseconds: the engine owns the real clock.
+
+use linerate_model::{Counter, FlowTcp, Load, TcpState};
+
+use super::*;
+use crate::{Due, Progress, Tally, Times};
+use linerate_sys::clock;
+
+const MS: u64 = 1_000_000;
+
+fn timeline(load_ms: u64, drain_ms: u64, interval_ms: u64) -> Timeline {
+    let start = Nanos(clock::monotonic() + 5 * MS);
+    let load_until = start + Nanos::from_millis(load_ms);
+    Timeline {
+        start,
+        load_from: start,
+        load_until,
+        drain_until: load_until + Nanos::from_millis(drain_ms),
+        interval: Nanos::from_millis(interval_ms),
+    }
+}
+
+/// A worker whose every step is `act`.
+struct Scripted<F>(Load, F);
+
+impl<F: FnMut(Due, &mut Tally) -> Progress + Send> Worker for Scripted<F> {
+    fn load(&self) -> Load {
+        self.0
+    }
+    fn times(&self) -> Times {
+        Times { service: true, ..Times::NONE }
+    }
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        (self.1)(due, tally)
+    }
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        flows.push(FlowTcp { flow: 0, tcp: TcpState::default() });
+    }
+    fn n_flows(&self) -> usize {
+        1
+    }
+    fn stop_sending(&mut self) {}
+    fn finish(&mut self) -> Vec<FlowReport> {
+        vec![FlowReport::default()]
+    }
+}
+
+fn scripted(act: impl FnMut(Due, &mut Tally) -> Progress + Send + 'static) -> Vec<Box<dyn Worker>> {
+    vec![Box::new(Scripted(Load::Closed { depth: 1 }, act))]
+}
+
+fn counting(due: Due, tally: &mut Tally) -> Progress {
+    if due.operations == 0 {
+        return Progress::Ended;
+    }
+    tally.add(Counter::Transactions, 1);
+    tally.service.record(100);
+    Progress::Moved
+}
+
+#[test]
+fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
+    let timeline = timeline(50, 10, 10);
+    let report = Engine::start(scripted(counting), timeline, &[], 1).join();
+    let started = report.started.expect("it ran");
+    assert!(started >= timeline.start);
+    let intervals = &report.intervals;
+    assert!(intervals.len() >= 5, "{} intervals of 10 ms in 50 ms", intervals.len());
+    assert_eq!(intervals[0].start, started - timeline.start);
+    for pair in intervals.windows(2) {
+        assert_eq!(pair[0].end, pair[1].start);
+    }
+    for interval in intervals {
+        assert_eq!(interval.counters[Counter::Transactions], interval.service.count());
+        assert_eq!(interval.flows.len(), 1);
+    }
+    let steps: u64 = intervals.iter().map(|i| i.counters[Counter::Steps]).sum();
+    let counted: u64 = intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    // The step that ends the drain counts as a step and does nothing.
+    assert_eq!(steps, counted + 1);
+    assert_eq!((report.flows.len(), report.incidents.len()), (1, 0));
+}
+
+#[test]
+fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
+    let report = Engine::start(scripted(counting), timeline(60, 0, 1), &[], 1).join();
+    assert!(report.intervals.len() <= 17, "16 buffers and the last one");
+    let last = report.intervals.last().expect("some");
+    assert!(last.end >= Nanos::from_millis(60));
+    for pair in report.intervals.windows(2) {
+        assert_eq!(pair[0].end, pair[1].start);
+    }
+    let steps: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    let recorded: u64 = report.intervals.iter().map(|i| i.service.count()).sum();
+    assert_eq!(steps, recorded);
+}
+
+#[test]
+fn cpu_time_is_counted_into_the_intervals() {
+    let report = Engine::start(scripted(counting), timeline(40, 0, 10), &[], 1).join();
+    let busy: u64 =
+        report.intervals.iter().map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem]).sum();
+    assert!((MS..60 * MS).contains(&busy), "{busy} ns of CPU in 40 ms of spinning");
+}
+
+#[test]
+fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
+    let mut steps = 0;
+    let worker = scripted(move |due, tally| {
+        steps += 1;
+        assert!(steps < 1_000, "step {steps} was one too many");
+        counting(due, tally)
+    });
+    let report = Engine::start(worker, timeline(1_000, 0, 10), &[], 1).join();
+    assert_eq!(report.incidents.len(), 1);
+    assert_eq!(report.incidents[0].kind, IncidentKind::WorkerStopped);
+    assert!(report.incidents[0].message.contains("step 1000 was one too many"), "{}", report.incidents[0].message);
+    let counted: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    assert_eq!(counted, 999);
+}
+
+#[test]
+fn a_worker_that_ends_too_early_is_remarked() {
+    let report = Engine::start(scripted(|_, _| Progress::Ended), timeline(2_000, 0, 10), &[], 1).join();
+    assert_eq!(report.incidents.len(), 1);
+    assert!(report.incidents[0].message.contains("before the end of its load"), "{}", report.incidents[0].message);
+    assert_eq!(report.flows.len(), 1);
+}
+
+#[test]
+fn stopping_ends_a_running_and_a_waiting_engine() {
+    let engine = Engine::start(scripted(counting), timeline(60_000, 60_000, 10), &[], 1);
+    while !engine.finished() && engine.threads[0].intervals.is_empty() {
+        std::thread::yield_now();
+    }
+    engine.stop();
+    assert!(engine.join().started.is_some());
+
+    let mut later = timeline(60_000, 0, 10);
+    later.start = later.start + Nanos::from_secs(3_600);
+    later.load_from = later.start;
+    let engine = Engine::start(scripted(counting), later, &[], 1);
+    engine.stop();
+    let report = engine.join();
+    assert_eq!((report.started, report.intervals.len()), (None, 0));
+}
+
+#[test]
+fn an_open_load_is_dealt_out_at_its_rate() {
+    let act = |due: Due, tally: &mut Tally| {
+        tally.add(Counter::Transactions, u64::from(due.operations));
+        if due.operations == 0 {
+            clock::sleep_until(due.until.0, 0);
+        }
+        Progress::Idle
+    };
+    let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(Load::Open { rate: 10_000.0, poisson: false }, act))];
+    let report = Engine::start(worker, timeline(50, 0, 10), &[], 1).join();
+    let done: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    // 500 are due in 50 ms; the last gap may be cut off, and nothing is ever early.
+    assert!((480..=501).contains(&done), "{done}");
+}
+
+#[test]
+fn deferred_operations_come_back() {
+    let act = |due: Due, tally: &mut Tally| {
+        let started = due.operations.min(1);
+        tally.defer(due.operations - started);
+        tally.add(Counter::Transactions, u64::from(started));
+        Progress::Idle
+    };
+    let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(Load::Open { rate: 1e5, poisson: false }, act))];
+    let report = Engine::start(worker, timeline(20, 0, 10), &[], 1).join();
+    let done: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    assert!((1_900..=2_001).contains(&done), "{done}");
+}
+
+#[test]
+fn pinning_to_a_cpu_that_does_not_exist_is_remarked_and_the_worker_runs_on() {
+    let report = Engine::start(scripted(counting), timeline(10, 0, 10), &[1_000_000], 1).join();
+    assert_eq!(report.incidents[0].kind, IncidentKind::NotGranted);
+    assert!(report.started.is_some());
+}

@@ -1,0 +1,218 @@
+//! One worker's thread: wait for the barrier, load, drain, finish.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use linerate_model::{Counter, FlowReport, Incident, IncidentKind, Nanos};
+use linerate_sys::{clock, cpu};
+
+use super::Timeline;
+use super::incident;
+use super::interval::{Buffer, Cutter};
+use crate::{Due, Pacer, Progress, Tally, Worker};
+
+/// The longest a step may wait.
+const PATIENCE: Nanos = Nanos::from_millis(10);
+/// Spun before the barrier instead of slept: a sleeping thread wakes up to a hundred microseconds late.
+const BARRIER_SPIN: Nanos = Nanos(100_000);
+/// How often a thread that waits for the barrier looks whether it should stop.
+const BARRIER_SLICE: Nanos = Nanos::from_millis(20);
+/// A burst of steps on one clock reading is doubled while it takes less than this. Reading the clock costs some 25 ns;
+/// a step that makes a system call never comes under it twice, and so gets a fresh reading each time.
+const SHORT_BURST: Nanos = Nanos(250);
+/// The most steps on one clock reading.
+const LONGEST_BURST: u32 = 64;
+/// A worker may end this much before the end of its load without remark: the peer's clock may be ahead of ours.
+const EARLY: Nanos = Nanos::from_millis(100);
+
+/// What one thread is to do.
+pub(super) struct Task {
+    pub(super) number: u32,
+    pub(super) timeline: Timeline,
+    pub(super) cpu: Option<usize>,
+    pub(super) seed: u64,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+/// What a thread leaves behind.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    pub(super) last: Option<Box<Buffer>>,
+    pub(super) flows: Vec<FlowReport>,
+    pub(super) incidents: Vec<Incident>,
+    pub(super) started: Option<Nanos>,
+}
+
+/// A worker under way.
+struct Run<'a> {
+    task: &'a Task,
+    worker: &'a mut dyn Worker,
+    tally: &'a mut Tally,
+    cutter: &'a mut Cutter,
+    /// When the current interval ends.
+    tick: Nanos,
+    started: &'a mut Option<Nanos>,
+}
+
+impl Task {
+    pub(super) fn run(self, mut worker: Box<dyn Worker>, mut cutter: Cutter) -> Ending {
+        let mut ending = Ending::default();
+        if let Some(Err(error)) = self.cpu.map(cpu::pin) {
+            let message =
+                format!("worker {} runs unpinned: {error} (is it inside this process's cpuset?)", self.number);
+            ending.incidents.push(incident(IncidentKind::NotGranted, message));
+        }
+        let mut tally = Tally::new(worker.times());
+        let mut run = Run {
+            task: &self,
+            worker: &mut *worker,
+            tally: &mut tally,
+            cutter: &mut cutter,
+            tick: Nanos(0),
+            started: &mut ending.started,
+        };
+        // The worker is not touched again after a panic, and the tally holds plain numbers, which are never half-written
+        // in a way that matters.
+        match catch_unwind(AssertUnwindSafe(|| run.phases())) {
+            Ok(early) => {
+                let flows = catch_unwind(AssertUnwindSafe(|| {
+                    ending.last = ending.started.map(|_| cutter.last(now(), &mut tally, Some(&mut *worker)));
+                    worker.finish()
+                }));
+                ending.incidents.extend(early.map(|early| self.ended_early(early)));
+                match flows {
+                    Ok(flows) => ending.flows = flows,
+                    Err(panic) => ending.incidents.push(self.panicked(&*panic)),
+                }
+            }
+            Err(panic) => {
+                ending.last = ending.started.map(|_| cutter.last(now(), &mut tally, None));
+                ending.incidents.push(self.panicked(&*panic));
+            }
+        }
+        ending
+    }
+
+    fn ended_early(&self, early: Nanos) -> Incident {
+        let message = format!(
+            "worker {} ended {:.3} s before the end of its load: all its flows had ended (did the peer close, or vanish?)",
+            self.number,
+            early.as_secs_f64()
+        );
+        incident(IncidentKind::WorkerStopped, message)
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) -> Incident {
+        let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let message = format!("worker {} panicked: {}", self.number, what.unwrap_or("no message"));
+        incident(IncidentKind::WorkerStopped, message)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Run<'_> {
+    /// Everything from the barrier to the end of the drain. Returns by how much the worker ended too early, if it did.
+    fn phases(&mut self) -> Option<Nanos> {
+        let timeline = self.task.timeline;
+        if !self.wait(timeline.load_from.max(timeline.start)) {
+            return None;
+        }
+        let began = now();
+        *self.started = Some(began);
+        self.cutter.begin(began);
+        self.tick = next_tick(&timeline, began);
+        let mut pacer = Pacer::new(self.worker.load(), timeline.load_from, self.task.seed);
+        if self.span(timeline.load_until, Some(&mut pacer)) == Progress::Ended {
+            let early = timeline.load_until.since(now());
+            return (early > EARLY.max(timeline.interval)).then_some(early);
+        }
+        self.worker.stop_sending();
+        if !self.task.stopped() {
+            self.cutter.cut(now(), self.tally, self.worker);
+            self.span(timeline.drain_until, None);
+        }
+        None
+    }
+
+    /// Waits for the barrier; `false` if asked to stop before.
+    fn wait(&self, barrier: Nanos) -> bool {
+        while now() < barrier {
+            if self.task.stopped() {
+                return false;
+            }
+            let slice = now() + BARRIER_SLICE;
+            if slice + BARRIER_SPIN < barrier {
+                clock::sleep_until(slice.0, 0);
+            } else {
+                clock::sleep_until(barrier.0, BARRIER_SPIN.0);
+            }
+        }
+        !self.task.stopped()
+    }
+
+    /// Steps until `end`, until the worker has ended, or until asked to stop; cuts intervals in passing. Without a
+    /// pacer nothing is due.
+    fn span(&mut self, end: Nanos, mut pacer: Option<&mut Pacer>) -> Progress {
+        let timeline = self.task.timeline;
+        let may_burst = pacer.as_ref().is_none_or(|pacer| !pacer.is_open());
+        let mut burst = 1;
+        let mut at = now();
+        while at < end && !self.task.stopped() {
+            if at >= self.tick {
+                self.cutter.cut(at, self.tally, self.worker);
+                self.tick = next_tick(&timeline, at);
+            }
+            let patience = (at + PATIENCE).min(self.tick).min(end);
+            let due = match &mut pacer {
+                Some(pacer) => pacer.next(at, patience),
+                None => Due { operations: 0, intended: at, gap: Nanos(0), until: patience },
+            };
+            let progress = self.burst(due, burst);
+            if let Some(pacer) = &mut pacer {
+                pacer.give_back(std::mem::take(&mut self.tally.deferred));
+            }
+            if progress == Progress::Ended {
+                return Progress::Ended;
+            }
+            let before = std::mem::replace(&mut at, now());
+            if may_burst {
+                let short = at.since(before) < SHORT_BURST;
+                burst = if short { (burst * 2).min(LONGEST_BURST) } else { (burst / 2).max(1) };
+            }
+        }
+        Progress::Moved
+    }
+
+    /// At most `n` steps on one clock reading; an idle one ends the burst.
+    #[inline]
+    fn burst(&mut self, due: Due, n: u32) -> Progress {
+        let mut progress = Progress::Idle;
+        let mut steps = 0;
+        while steps < n {
+            steps += 1;
+            progress = self.worker.step(due, self.tally);
+            if progress != Progress::Moved {
+                break;
+            }
+        }
+        self.tally.add(Counter::Steps, u64::from(steps));
+        progress
+    }
+}
+
+fn now() -> Nanos {
+    Nanos(clock::monotonic())
+}
+
+/// The end of the interval that contains `at`: ticks lie on multiples of the interval from the start barrier, so that
+/// the intervals of all workers and hosts fall together.
+fn next_tick(timeline: &Timeline, at: Nanos) -> Nanos {
+    let interval = timeline.interval.0.max(1);
+    let passed = at.since(timeline.start).0 / interval;
+    Nanos(timeline.start.0.saturating_add((passed + 1).saturating_mul(interval)))
+}
