@@ -1,3 +1,20 @@
-//! The sandbox: testbeds from network namespaces.
+//! The sandbox: testbeds of hosts, links, switches, routers and shared buses, built from network namespaces.
+//!
+//! A lab is described in TOML ([`Description`]), laid out by a pure function into commands, endpoints and known
+//! capacities ([`Layout`]), and built and torn down by [`Lab`]. Everything on one kernel: one clock, so one-way delays
+//! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
+//!
+//! What it emulates: rate, buffer, MTU, offloads, forwarding, buses shared by several interfaces. What it does not:
+//! propagation delay, bit errors, interrupt behaviour and DMA of real hardware.
 
 #![forbid(unsafe_code)]
+
+mod build;
+mod description;
+mod layout;
+mod reap;
+
+pub use build::{Lab, LabError};
+pub use description::{Bus, BusEdge, Description, End, Link, Node, NodeKind};
+pub use layout::{Layout, Namespace, Shaper, layout};
+pub use reap::{abandoned, reap};

@@ -191,7 +191,8 @@ impl fmt::Display for PacketRate {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = &BYTE_UNITS[..5];
-        let whole = binary.iter().rev().find(|(_, factor)| self.0 >= *factor as u64 && self.0 % *factor as u64 == 0);
+        let whole =
+            binary.iter().rev().find(|(_, factor)| self.0 >= *factor as u64 && self.0.is_multiple_of(*factor as u64));
         let (name, factor) = whole.unwrap_or(&binary[0]);
         write!(f, "{} {name}", self.0 / *factor as u64)
     }
@@ -200,7 +201,7 @@ impl fmt::Display for Bytes {
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scale = [("ns", 1_u64), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-        let whole = scale.iter().rev().find(|(_, factor)| self.0 >= *factor && self.0 % *factor == 0);
+        let whole = scale.iter().rev().find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor));
         let (name, factor) = whole.unwrap_or(&scale[0]);
         write!(f, "{} {name}", self.0 / factor)
     }

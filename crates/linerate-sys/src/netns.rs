@@ -1,1 +1,34 @@
-//! Network namespaces.
+//! Network namespaces: doing something inside one.
+//!
+//! Entering a namespace is a property of a thread, so it is done on a thread of its own that ends afterwards: no other
+//! thread ever finds itself elsewhere. A socket stays in the namespace it was made in, wherever it is used later.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::SysError;
+
+/// Where `ip netns` keeps its namespaces.
+const NAMED: &str = "/run/netns";
+
+/// Runs `work` inside the network namespace called `name` (as of `ip netns`), and returns what it returns.
+///
+/// # Errors
+/// If there is no such namespace, or it may not be entered (needs CAP_SYS_ADMIN).
+///
+/// # Panics
+/// If `work` panics.
+pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T, SysError> {
+    let file = File::open(Path::new(NAMED).join(name)).map_err(|e| SysError::new("open network namespace", name, e))?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|e| SysError::new("enter network namespace", name, e))?;
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,159 @@
+//! Builds a lab with `ip`, `tc`, `ethtool` and `sysctl`, and takes it down again.
+//!
+//! Nothing outlives the lab: its namespaces are deleted when it is dropped, and what a killed process left behind is
+//! found by name ([`crate::reap`]).
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use linerate_model::{Capacity, Testbed};
+
+use crate::description::Description;
+use crate::layout::{Layout, Namespace, layout};
+
+/// Why a lab could not be built or used.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A tool is not installed.
+    #[error("run `{tool}`: {cause} (install it: apt install {package})")]
+    Tool {
+        /// Its name.
+        tool: String,
+        /// Debian's package.
+        package: &'static str,
+        /// Why it did not start.
+        cause: std::io::Error,
+    },
+    /// A tool refused.
+    #[error("{what}: {cause}{remedy}")]
+    Refused {
+        /// The command and its object.
+        what: String,
+        /// What it printed.
+        cause: String,
+        /// What to do, with a leading space and brackets, or nothing.
+        remedy: &'static str,
+    },
+}
+
+/// Offloads under which a veth carries packets larger than its MTU.
+const SEGMENTATION_OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"];
+
+/// A lab that stands. Dropping it takes it down.
+#[derive(Debug)]
+pub struct Lab {
+    layout: Layout,
+    keep: bool,
+}
+
+impl Lab {
+    /// Builds `description`; its namespaces are called `lr-{instance}-...`.
+    ///
+    /// # Errors
+    /// If a tool is missing or refuses; what was built so far is taken down.
+    pub fn build(description: &Description, instance: &str) -> Result<Self, LabError> {
+        let lab = Self { layout: layout(description, instance), keep: false };
+        for namespace in &lab.layout.namespaces {
+            run("ip", &["netns", "add", &namespace.name], None)?;
+        }
+        for namespace in &lab.layout.namespaces {
+            prepare(namespace)?;
+        }
+        run("ip", &["-batch", "-"], Some(&lab.layout.links))?;
+        for namespace in &lab.layout.namespaces {
+            furnish(namespace)?;
+        }
+        Ok(lab)
+    }
+
+    /// The instance name of a lab that belongs to this process and may be reaped when it is gone.
+    #[must_use]
+    pub fn instance() -> String {
+        std::process::id().to_string()
+    }
+
+    /// Hosts and endpoints; a host's command prefix runs a program inside it.
+    #[must_use]
+    pub fn testbed(&self) -> &Testbed {
+        &self.layout.testbed
+    }
+
+    /// What the shapers allow.
+    #[must_use]
+    pub fn capacities(&self) -> &[Capacity] {
+        &self.layout.capacities
+    }
+
+    /// The layout it was built from.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Leaves it standing when dropped (`linerate lab up`).
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !self.keep {
+            for namespace in &self.layout.namespaces {
+                // Already gone, or never made: either way it does not outlive us.
+                let _gone = run("ip", &["netns", "delete", &namespace.name], None);
+            }
+        }
+    }
+}
+
+/// Sysctls that must be set before interfaces arrive.
+fn prepare(namespace: &Namespace) -> Result<(), LabError> {
+    for sysctl in &namespace.sysctls {
+        run("ip", &["netns", "exec", &namespace.name, "sysctl", "-qw", sysctl], None)?;
+    }
+    Ok(())
+}
+
+fn furnish(namespace: &Namespace) -> Result<(), LabError> {
+    run("ip", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.ip))?;
+    for device in &namespace.offloads_off {
+        let mut arguments = vec!["netns", "exec", &namespace.name, "ethtool", "-K", device];
+        for offload in SEGMENTATION_OFFLOADS {
+            arguments.extend([offload, "off"]);
+        }
+        run("ip", &arguments, None)?;
+    }
+    if !namespace.tc.is_empty() {
+        run("tc", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.tc))?;
+    }
+    Ok(())
+}
+
+/// Runs one of the tools; `input` goes to its standard input, a line each.
+pub(crate) fn run(tool: &str, arguments: &[&str], input: Option<&[String]>) -> Result<String, LabError> {
+    let failed = |cause| LabError::Tool { tool: tool.to_owned(), package: "iproute2", cause };
+    let mut child = Command::new(tool)
+        .args(arguments)
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    if let (Some(lines), Some(mut stdin)) = (input, child.stdin.take()) {
+        stdin.write_all((lines.join("\n") + "\n").as_bytes()).map_err(failed)?;
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let cause = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    let remedy = if cause.contains("not permitted") || cause.contains("ermission") {
+        " (a lab needs root, or an unprivileged user namespace)"
+    } else if cause.contains("ethtool") && cause.contains("No such file") {
+        " (install it: apt install ethtool)"
+    } else {
+        ""
+    };
+    Err(LabError::Refused { what: format!("{tool} {}", arguments.join(" ")), cause, remedy })
+}

@@ -1,0 +1,343 @@
+//! What a lab is made of, as a person writes it.
+//!
+//! ```toml
+//! [lab]
+//! name = "pair"
+//! summary = "two hosts, one shaped link"
+//!
+//! [[host]]
+//! name = "a"
+//! [[host]]
+//! name = "b"
+//!
+//! [[link]]
+//! ends = ["a", "b"]        # host, or host.endpoint where a host has several
+//! rate = "100 Mbit/s"      # both ways; absent: as fast as the CPUs go
+//! buffer = "64 KiB"        # queue in front of the rate; the effective buffer is this plus the burst
+//! ```
+
+use std::ops::Range;
+
+use linerate_model::{BitRate, Bytes, Problem, nearest};
+use serde::Deserialize;
+
+/// A lab as read from its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Its name, part of nothing but messages.
+    pub name: String,
+    /// One sentence.
+    pub summary: String,
+    /// Hosts, switches and routers: each becomes a namespace.
+    pub nodes: Vec<Node>,
+    /// Links between them.
+    pub links: Vec<Link>,
+    /// Buses shared by several endpoints of two hosts.
+    pub buses: Vec<Bus>,
+}
+
+/// Something with interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it does with frames.
+    pub kind: NodeKind,
+}
+
+/// What a node does with frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Ends them: an agent runs there.
+    Host,
+    /// Bridges them (layer 2).
+    Switch,
+    /// Forwards packets (layer 3).
+    Router,
+}
+
+/// One end of a link: a node, and at a host the endpoint name plans use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The node.
+    pub node: String,
+    /// The endpoint, if the node is a host.
+    pub endpoint: String,
+}
+
+/// A veth pair between two nodes, shaped at both ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The two ends.
+    pub ends: [End; 2],
+    /// Rate each way, counted as Ethernet frames without FCS; `None`: not shaped.
+    pub rate: Option<BitRate>,
+    /// Queue in front of the shaper. The effective buffer is `buffer + burst`.
+    pub buffer: Bytes,
+    /// Token bucket depth; at least one frame (with offloads on, one super-packet of 64 KiB).
+    pub burst: Option<Bytes>,
+    /// IP MTU.
+    pub mtu: Bytes,
+    /// Whether segmentation offloads stay on. Off: every frame on the link is a real frame, as packet-accurate
+    /// shaping needs. Default: on for unshaped links, off for shaped ones.
+    pub offloads: Option<bool>,
+}
+
+/// A tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a bridge.
+///
+/// Both directions have the tree, independently. The endpoints are addresses on one trunk; the tree is an HTB
+/// hierarchy at each end of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bus {
+    /// The two hosts.
+    pub between: [String; 2],
+    /// The tree, parents before children.
+    pub edges: Vec<BusEdge>,
+    /// IP MTU.
+    pub mtu: Bytes,
+}
+
+/// One capacity of a bus tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BusEdge {
+    /// Its name, e.g. `slot 1`.
+    pub name: String,
+    /// The edge above it.
+    pub parent: Option<String>,
+    /// How much crosses it each way, counted as Ethernet frames without FCS.
+    pub rate: BitRate,
+    /// For a leaf: the pair of endpoints that is this interface at the two hosts.
+    pub ends: Option<[String; 2]>,
+}
+
+/// Ethernet's default IP MTU, RFC 894.
+const ETHERNET_MTU: Bytes = Bytes(1500);
+/// Default queue in front of a shaper: 64 full frames, the order of a small switch port's share.
+const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    lab: Header,
+    #[serde(default)]
+    host: Vec<Named>,
+    #[serde(default)]
+    switch: Vec<Named>,
+    #[serde(default)]
+    router: Vec<Named>,
+    #[serde(default)]
+    link: Vec<toml::Spanned<LinkText>>,
+    #[serde(default)]
+    bus: Vec<toml::Spanned<BusText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    name: String,
+    #[serde(default)]
+    summary: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: toml::Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkText {
+    ends: [String; 2],
+    rate: Option<BitRate>,
+    buffer: Option<Bytes>,
+    burst: Option<Bytes>,
+    mtu: Option<Bytes>,
+    offloads: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BusText {
+    between: [String; 2],
+    mtu: Option<Bytes>,
+    edge: Vec<EdgeText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EdgeText {
+    name: String,
+    parent: Option<String>,
+    rate: BitRate,
+    ends: Option<[String; 2]>,
+}
+
+impl Description {
+    /// Reads a lab file. It may only be built if there is no problem.
+    #[must_use]
+    pub fn parse(text: &str) -> (Option<Self>, Vec<Problem>) {
+        let file: File = match toml::from_str(text) {
+            Ok(file) => file,
+            Err(error) => return (None, vec![Problem::new(error.span(), error.message())]),
+        };
+        let mut problems = Vec::new();
+        let nodes = read_nodes(&file, &mut problems);
+        let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
+        let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
+        let description = Self { name: file.lab.name, summary: file.lab.summary, nodes, links, buses };
+        check_endpoints(&description, &mut problems);
+        (Some(description), problems)
+    }
+
+    /// The node called `name`.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+}
+
+/// Names become parts of namespace and interface names: lower case, digits, at most eight characters.
+fn check_name(name: &str, span: Option<Range<usize>>, problems: &mut Vec<Problem>) {
+    let fits = (1..=8).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        && name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !fits {
+        let problem = Problem::new(span, format!("name `{name}` does not fit an interface name"));
+        problems.push(problem.expected("one to eight lower-case letters and digits, a letter first"));
+    }
+}
+
+fn read_nodes(file: &File, problems: &mut Vec<Problem>) -> Vec<Node> {
+    let families = [(&file.host, NodeKind::Host), (&file.switch, NodeKind::Switch), (&file.router, NodeKind::Router)];
+    let mut nodes: Vec<Node> = Vec::new();
+    for (named, kind) in families.into_iter().flat_map(|(list, kind)| list.iter().map(move |named| (named, kind))) {
+        let name = named.name.get_ref();
+        check_name(name, Some(named.name.span()), problems);
+        if nodes.iter().any(|node| node.name == *name) {
+            problems.push(Problem::new(Some(named.name.span()), format!("`{name}` is described twice")));
+        }
+        nodes.push(Node { name: name.clone(), kind });
+    }
+    if !nodes.iter().any(|node| node.kind == NodeKind::Host) {
+        problems.push(Problem::new(None, "the lab has no host").expected("at least one [[host]]"));
+    }
+    nodes
+}
+
+fn read_end(text: &str, nodes: &[Node], span: Range<usize>, problems: &mut Vec<Problem>) -> End {
+    let (node, endpoint) = text.split_once('.').unwrap_or((text, text));
+    if !nodes.iter().any(|known| known.name == node) {
+        let near = nearest(node, nodes.iter().map(|known| known.name.as_str()));
+        problems.push(
+            Problem::new(Some(span.clone()), format!("there is no host, switch or router `{node}`")).nearest(near),
+        );
+    }
+    if endpoint != node {
+        check_name(endpoint, Some(span), problems);
+    }
+    End { node: node.to_owned(), endpoint: endpoint.to_owned() }
+}
+
+fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Link {
+    let (text, span) = (link.get_ref(), link.span());
+    if text.rate.is_none() && (text.buffer.is_some() || text.burst.is_some()) {
+        problems.push(Problem::new(Some(span.clone()), "a link without `rate` has no buffer or burst"));
+    }
+    if text.ends[0] == text.ends[1] {
+        problems.push(Problem::new(Some(span.clone()), "a link joins two different nodes"));
+    }
+    Link {
+        ends: [0, 1].map(|i| read_end(&text.ends[i], nodes, span.clone(), problems)),
+        rate: text.rate,
+        buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
+        burst: text.burst,
+        mtu: text.mtu.unwrap_or(ETHERNET_MTU),
+        offloads: text.offloads,
+    }
+}
+
+fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Bus {
+    let (text, span) = (bus.get_ref(), bus.span());
+    for host in &text.between {
+        if !nodes.iter().any(|node| node.name == *host && node.kind == NodeKind::Host) {
+            let near = nearest(host, nodes.iter().map(|node| node.name.as_str()));
+            problems.push(
+                Problem::new(Some(span.clone()), format!("a bus joins two hosts; `{host}` is none")).nearest(near),
+            );
+        }
+    }
+    for (index, edge) in text.edge.iter().enumerate() {
+        if let Some(parent) = &edge.parent {
+            let above = &text.edge[..index];
+            if !above.iter().any(|other| other.name == *parent) {
+                let near = nearest(parent, above.iter().map(|other| other.name.as_str()));
+                let message = format!("edge `{}` names parent `{parent}`, which is not above it", edge.name);
+                problems.push(Problem::new(Some(span.clone()), message).nearest(near));
+            } else if above.iter().any(|other| other.name == *parent && other.ends.is_some()) {
+                let message = format!("edge `{}` hangs below `{parent}`, which is an interface", edge.name);
+                problems.push(Problem::new(Some(span.clone()), message));
+            }
+        }
+        for end in edge.ends.iter().flatten() {
+            check_name(end, Some(span.clone()), problems);
+        }
+    }
+    let edges = text.edge.iter().map(|edge| BusEdge {
+        name: edge.name.clone(),
+        parent: edge.parent.clone(),
+        rate: edge.rate,
+        ends: edge.ends.clone(),
+    });
+    Bus { between: text.between.clone(), edges: edges.collect(), mtu: text.mtu.unwrap_or(ETHERNET_MTU) }
+}
+
+fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
+    let is_host = |name: &str| description.node(name).is_some_and(|node| node.kind == NodeKind::Host);
+    let of_links = description.links.iter().flat_map(|link| &link.ends).filter(|end| is_host(&end.node));
+    let mut seen: Vec<&str> = of_links.map(|end| end.endpoint.as_str()).collect();
+    seen.extend(
+        description
+            .buses
+            .iter()
+            .flat_map(|bus| bus.edges.iter().flat_map(|edge| edge.ends.iter().flatten()))
+            .map(String::as_str),
+    );
+    seen.sort_unstable();
+    for pair in seen.windows(2).filter(|pair| pair[0] == pair[1]) {
+        let message = format!("endpoint `{}` is named twice", pair[0]);
+        problems.push(Problem::new(None, message).expected("host.endpoint, one endpoint name for each interface"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_read_with_its_defaults() {
+        let (lab, problems) = Description::parse(
+            "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nrate='100 Mbit/s'\n",
+        );
+        assert_eq!(problems, []);
+        let link = &lab.expect("no problem").links[0];
+        assert_eq!((link.rate, link.mtu, link.buffer), (Some(BitRate(100e6)), Bytes(1500), Bytes(96_896)));
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let (_, problems) = Description::parse(
+            "[lab]\nname='p'\n[[host]]\nname='Alpha'\n[[host]]\nname='beta'\n[[link]]\nends=['beat','beta']\nbuffer='8 KiB'\n",
+        );
+        let messages: Vec<_> = problems.iter().map(|p| p.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "name `Alpha` does not fit an interface name",
+                "a link without `rate` has no buffer or burst",
+                "there is no host, switch or router `beat`",
+            ]
+        );
+        assert_eq!(problems[2].nearest.as_deref(), Some("beta"));
+    }
+}

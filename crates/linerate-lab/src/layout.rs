@@ -1,0 +1,469 @@
+//! From a description to commands, endpoints and capacities: pure, so that a lab can be read before it is built.
+//!
+//! Addresses come from 198.18.0.0/15 (RFC 2544 appendix C.2.2) and 2001:2::/48 (RFC 5180 clause 8): they are set aside for
+//! benchmarks and never routed. Each segment (a link, a switch with its links, or a bus) is one /24 and one /64.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Testbed};
+
+use crate::description::{Bus, Description, Link, NodeKind};
+
+/// Bytes of an Ethernet header, which a shaper counts beside the IP packet (no FCS, no preamble, no gap).
+const ETHERNET_HEADER: Bytes = Bytes(14);
+/// Largest segmentation-offload packet a token bucket must admit.
+const SUPER_PACKET: Bytes = Bytes(65_536);
+/// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
+const BURST_SECONDS: f64 = 0.001;
+
+/// A lab ready to be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// Namespaces and what is done inside each, in order.
+    pub namespaces: Vec<Namespace>,
+    /// Commands outside: `ip` batch lines that create the links between namespaces.
+    pub links: Vec<String>,
+    /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which command.
+    pub testbed: Testbed,
+    /// What the shapers allow.
+    pub capacities: Vec<Capacity>,
+}
+
+/// One namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Namespace {
+    /// The node.
+    pub node: String,
+    /// Its name in the kernel.
+    pub name: String,
+    /// Sysctls, `name=value`.
+    pub sysctls: Vec<String>,
+    /// `ip` batch lines.
+    pub ip: Vec<String>,
+    /// `tc` batch lines.
+    pub tc: Vec<String>,
+    /// Interfaces whose segmentation offloads are switched off.
+    pub offloads_off: Vec<String>,
+}
+
+/// A token bucket as built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shaper {
+    /// Rate.
+    pub rate: BitRate,
+    /// Bucket depth.
+    pub burst: Bytes,
+    /// Queue.
+    pub limit: Bytes,
+}
+
+impl Shaper {
+    /// The shaper of `link`, if it has one.
+    #[must_use]
+    pub fn of(link: &Link) -> Option<Self> {
+        let rate = link.rate?;
+        let frame = link.mtu + ETHERNET_HEADER;
+        let smallest = if offloads(link) { SUPER_PACKET.max(frame) } else { frame };
+        let by_time = Bytes((rate.0 / 8.0 * BURST_SECONDS) as u64);
+        Some(Self { rate, burst: link.burst.unwrap_or(by_time).max(smallest), limit: link.buffer.max(smallest) })
+    }
+}
+
+fn offloads(link: &Link) -> bool {
+    link.offloads.unwrap_or(link.rate.is_none())
+}
+
+/// One interface on a segment.
+struct Port {
+    node: usize,
+    device: String,
+    segment: usize,
+    /// Endpoints on it, each with its own address; one unless it is a trunk.
+    endpoints: Vec<String>,
+}
+
+fn address_v4(segment: usize, host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18 + (segment >> 8) as u8, segment as u8, host as u8)
+}
+
+fn address_v6(segment: usize, host: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 2, 0, segment as u16, 0, 0, 0, host as u16)
+}
+
+/// Lays `description` out; namespaces are called `lr-{instance}-{node}`.
+#[must_use]
+pub fn layout(description: &Description, instance: &str) -> Layout {
+    let mut plan = Planner::new(description, instance);
+    plan.place_links();
+    plan.place_buses();
+    plan.address();
+    plan.route();
+    plan.finish()
+}
+
+struct Planner<'a> {
+    description: &'a Description,
+    instance: &'a str,
+    namespaces: Vec<Namespace>,
+    links: Vec<String>,
+    ports: Vec<Port>,
+    n_segments: usize,
+    endpoints: Vec<Endpoint>,
+    capacities: Vec<Capacity>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(description: &'a Description, instance: &'a str) -> Self {
+        let namespaces = description.nodes.iter().map(|node| {
+            let mut namespace = Namespace {
+                node: node.name.clone(),
+                name: format!("lr-{instance}-{}", node.name),
+                ip: vec!["link set lo up".into()],
+                // What TCP remembered of a destination would leak from one trial into the next.
+                sysctls: vec!["net.ipv4.tcp_no_metrics_save=1".into()],
+                ..Namespace::default()
+            };
+            match node.kind {
+                NodeKind::Host => {}
+                NodeKind::Switch => namespace.ip.extend(["link add br0 type bridge".into(), "link set br0 up".into()]),
+                NodeKind::Router => {
+                    namespace.sysctls.extend(["net.ipv4.ip_forward=1".into(), "net.ipv6.conf.all.forwarding=1".into()]);
+                }
+            }
+            namespace
+        });
+        Self {
+            description,
+            instance,
+            namespaces: namespaces.collect(),
+            links: Vec::new(),
+            ports: Vec::new(),
+            n_segments: 0,
+            endpoints: Vec::new(),
+            capacities: Vec::new(),
+        }
+    }
+
+    fn node(&self, name: &str) -> usize {
+        self.namespaces.iter().position(|n| n.node == name).expect("the description was checked: every end is a node")
+    }
+
+    fn kind(&self, node: usize) -> NodeKind {
+        self.description.nodes[node].kind
+    }
+
+    /// A veth pair between two nodes; returns the two interface names.
+    fn veth(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes) -> [String; 2] {
+        let devices = [0, 1].map(|end| {
+            let peer = &self.namespaces[nodes[1 - end]].node;
+            format!("{peer}{number}")
+        });
+        let [a, b] =
+            [0, 1].map(|end| format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0));
+        self.links.push(format!("link add {a} type veth peer {b}"));
+        for end in [0, 1] {
+            self.namespaces[nodes[end]].ip.push(format!("link set {} up", devices[end]));
+        }
+        devices
+    }
+
+    fn place_links(&mut self) {
+        let mut segment_of_switch = BTreeMap::new();
+        for (number, link) in self.description.links.iter().enumerate() {
+            let nodes = [self.node(&link.ends[0].node), self.node(&link.ends[1].node)];
+            let devices = self.veth(nodes, number, link.mtu);
+            let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
+            let fresh = self.n_segments;
+            let segment = switch.map_or(fresh, |switch| *segment_of_switch.entry(switch).or_insert(fresh));
+            self.n_segments = self.n_segments.max(segment + 1);
+            for end in [0, 1] {
+                let namespace = &mut self.namespaces[nodes[end]];
+                if !offloads(link) {
+                    namespace.offloads_off.push(devices[end].clone());
+                }
+                if let Some(shaper) = Shaper::of(link) {
+                    namespace.tc.push(format!(
+                        "qdisc replace dev {} root tbf rate {:.0}bit burst {} limit {}",
+                        devices[end], shaper.rate.0, shaper.burst.0, shaper.limit.0
+                    ));
+                }
+                if self.kind(nodes[end]) == NodeKind::Switch {
+                    self.namespaces[nodes[end]].ip.push(format!("link set {} master br0", devices[end]));
+                    continue;
+                }
+                let endpoints = (self.kind(nodes[end]) == NodeKind::Host).then(|| link.ends[end].endpoint.clone());
+                let endpoints = endpoints.into_iter().collect();
+                self.ports.push(Port { node: nodes[end], device: devices[end].clone(), segment, endpoints });
+            }
+            self.note_capacity(link);
+        }
+    }
+
+    /// The link's shaper bounds every pair of hosts whose only way leads over it. That is certain where one of its ends is
+    /// a host: nothing of that endpoint passes elsewhere.
+    fn note_capacity(&mut self, link: &Link) {
+        let Some(rate) = link.rate else { return };
+        let is_host = |i: usize| self.kind(self.node(&link.ends[i].node)) == NodeKind::Host;
+        let all: Vec<&str> = self
+            .description
+            .links
+            .iter()
+            .flat_map(|l| &l.ends)
+            .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host)
+            .map(|end| end.endpoint.as_str())
+            .collect();
+        let mut found = Vec::new();
+        for i in [0, 1].into_iter().filter(|&i| is_host(i)) {
+            let own = link.ends[i].endpoint.as_str();
+            let peers: Vec<&str> = if is_host(1 - i) { vec![link.ends[1 - i].endpoint.as_str()] } else { all.clone() };
+            let peers = peers.into_iter().filter(|peer| *peer != own);
+            let (out, into): (Vec<_>, Vec<_>) =
+                peers.map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned()))).unzip();
+            let name = format!("{}-{}", link.ends[i].node, link.ends[1 - i].node);
+            let directions = if is_host(1 - i) { vec![("out of", out)] } else { vec![("out of", out), ("into", into)] };
+            for (word, pairs) in directions {
+                found.push(Capacity {
+                    name: format!("link {name}, {word} {own}"),
+                    rate,
+                    frame_overhead: ETHERNET_HEADER,
+                    mtu: link.mtu,
+                    pairs,
+                    source: format!("lab {}: token bucket", self.description.name),
+                });
+            }
+        }
+        self.capacities.extend(found);
+    }
+
+    fn place_buses(&mut self) {
+        for (index, bus) in self.description.buses.iter().enumerate() {
+            let number = self.description.links.len() + index;
+            let nodes = [self.node(&bus.between[0]), self.node(&bus.between[1])];
+            let devices = self.veth(nodes, number, bus.mtu);
+            let segment = self.n_segments;
+            self.n_segments += 1;
+            for end in [0, 1] {
+                let endpoints: Vec<String> =
+                    bus.edges.iter().filter_map(|edge| edge.ends.as_ref()).map(|ends| ends[end].clone()).collect();
+                self.namespaces[nodes[end]].offloads_off.push(devices[end].clone());
+                self.ports.push(Port { node: nodes[end], device: devices[end].clone(), segment, endpoints });
+            }
+            self.note_bus_capacities(bus);
+        }
+    }
+
+    fn note_bus_capacities(&mut self, bus: &Bus) {
+        for edge in &bus.edges {
+            let below = |leaf: &crate::description::BusEdge| {
+                let mut at = Some(leaf);
+                while let Some(here) = at {
+                    if here.name == edge.name {
+                        return true;
+                    }
+                    at = here.parent.as_ref().and_then(|p| bus.edges.iter().find(|e| e.name == *p));
+                }
+                false
+            };
+            let leaves = bus.edges.iter().filter(|leaf| leaf.ends.is_some() && below(leaf));
+            let ends: Vec<[String; 2]> = leaves.filter_map(|leaf| leaf.ends.clone()).collect();
+            for direction in [0, 1] {
+                self.capacities.push(Capacity {
+                    name: format!("{}, {} to {}", edge.name, bus.between[direction], bus.between[1 - direction]),
+                    rate: edge.rate,
+                    frame_overhead: ETHERNET_HEADER,
+                    mtu: bus.mtu,
+                    pairs: ends.iter().map(|e| (e[direction].clone(), e[1 - direction].clone())).collect(),
+                    source: format!("lab {}: class of a hierarchical token bucket", self.description.name),
+                });
+            }
+        }
+    }
+
+    /// Gives every port its addresses; host numbers count up within a segment.
+    fn address(&mut self) {
+        let mut next_host = vec![1_usize; self.n_segments];
+        for port in &self.ports {
+            let names: Vec<Option<&String>> =
+                if port.endpoints.is_empty() { vec![None] } else { port.endpoints.iter().map(Some).collect() };
+            for name in names {
+                let host = next_host[port.segment];
+                next_host[port.segment] += 1;
+                let (v4, v6) = (address_v4(port.segment, host), address_v6(port.segment, host));
+                let namespace = &mut self.namespaces[port.node];
+                namespace.ip.push(format!("addr add {v4}/24 dev {}", port.device));
+                namespace.ip.push(format!("addr add {v6}/64 dev {} nodad", port.device));
+                if let Some(name) = name {
+                    self.endpoints.push(Endpoint {
+                        name: name.clone(),
+                        host: namespace.node.clone(),
+                        address: Some(IpAddr::V4(v4)),
+                        device: Some(port.device.clone()),
+                        cpus: Vec::new(),
+                    });
+                }
+            }
+        }
+        self.shape_buses();
+    }
+
+    fn shape_buses(&mut self) {
+        for (index, bus) in self.description.buses.iter().enumerate() {
+            for end in [0, 1] {
+                let node = self.node(&bus.between[end]);
+                let device = format!("{}{}", bus.between[1 - end], self.description.links.len() + index);
+                let lines = self.htb(bus, end, &device);
+                self.namespaces[node].tc.extend(lines);
+            }
+        }
+    }
+
+    /// The tree as HTB classes. A leaf's traffic is told by the sending endpoint's address.
+    fn htb(&self, bus: &Bus, end: usize, device: &str) -> Vec<String> {
+        let class = |name: &str| 10 + bus.edges.iter().position(|e| e.name == name).expect("parents were checked");
+        let mut lines = vec![format!("qdisc replace dev {device} root handle 1: htb")];
+        for edge in &bus.edges {
+            let parent = edge.parent.as_deref().map_or("1:".to_owned(), |p| format!("1:{:x}", class(p)));
+            let burst = Bytes((edge.rate.0 / 8.0 * BURST_SECONDS) as u64).max(bus.mtu + ETHERNET_HEADER);
+            // A child may borrow all of its parent: the assured rate is a small share, the ceiling is the edge.
+            let assured = if edge.ends.is_some() { edge.rate.0 / bus.edges.len() as f64 } else { edge.rate.0 };
+            lines.push(format!(
+                "class add dev {device} parent {parent} classid 1:{:x} htb rate {assured:.0}bit ceil {:.0}bit burst {} cburst {} quantum {}",
+                class(&edge.name),
+                edge.rate.0,
+                burst.0,
+                burst.0,
+                bus.mtu.0 + ETHERNET_HEADER.0,
+            ));
+            let Some(ends) = &edge.ends else { continue };
+            let id = class(&edge.name);
+            lines.push(format!("qdisc add dev {device} parent 1:{id:x} handle {id:x}: pfifo limit 256"));
+            let endpoint = self.endpoints.iter().find(|e| e.name == ends[end]).expect("endpoints were just placed");
+            if let Some(IpAddr::V4(v4)) = endpoint.address {
+                lines.push(format!(
+                    "filter add dev {device} parent 1: protocol ip prio 1 u32 match ip src {v4}/32 flowid 1:{id:x}"
+                ));
+            }
+        }
+        lines
+    }
+
+    /// Routes between segments: breadth first over routers, next hop by next hop.
+    fn route(&mut self) {
+        let mut additions: Vec<(usize, String)> = Vec::new();
+        for node in (0..self.namespaces.len()).filter(|&node| self.kind(node) != NodeKind::Switch) {
+            let own: Vec<usize> = self.ports.iter().filter(|p| p.node == node).map(|p| p.segment).collect();
+            let mut first_hop: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+            let mut queue: VecDeque<(usize, Option<(usize, usize)>)> = own.iter().map(|&s| (s, None)).collect();
+            let mut seen = own.clone();
+            while let Some((segment, via)) = queue.pop_front() {
+                for router in self
+                    .ports
+                    .iter()
+                    .filter(|p| p.segment == segment && p.node != node && self.kind(p.node) == NodeKind::Router)
+                {
+                    let hop = via.unwrap_or((segment, router.node));
+                    for beyond in self
+                        .ports
+                        .iter()
+                        .filter(|p| p.node == router.node && !seen.contains(&p.segment))
+                        .map(|p| p.segment)
+                        .collect::<Vec<_>>()
+                    {
+                        seen.push(beyond);
+                        first_hop.insert(beyond, hop);
+                        queue.push_back((beyond, Some(hop)));
+                    }
+                }
+            }
+            for (segment, (at, router)) in first_hop {
+                let gateway = self.host_number(at, router);
+                additions
+                    .push((node, format!("route add {}/24 via {}", address_v4(segment, 0), address_v4(at, gateway))));
+                additions
+                    .push((node, format!("route add {}/64 via {}", address_v6(segment, 0), address_v6(at, gateway))));
+            }
+        }
+        for (node, line) in additions {
+            self.namespaces[node].ip.push(line);
+        }
+    }
+
+    fn host_number(&self, segment: usize, node: usize) -> usize {
+        let before = self.ports.iter().filter(|p| p.segment == segment).take_while(|p| p.node != node);
+        1 + before.map(|p| p.endpoints.len().max(1)).sum::<usize>()
+    }
+
+    fn finish(self) -> Layout {
+        let hosts = self.namespaces.iter().enumerate().filter(|(i, _)| self.kind(*i) == NodeKind::Host);
+        let hosts = hosts
+            .map(|(_, n)| {
+                (n.node.clone(), HostAddress::Command(["ip", "netns", "exec", &n.name].map(str::to_owned).to_vec()))
+            })
+            .collect();
+        debug_assert!(self.namespaces.iter().all(|n| n.name.starts_with(&format!("lr-{}", self.instance))));
+        Layout {
+            testbed: Testbed { hosts, endpoints: self.endpoints, emulated: true },
+            namespaces: self.namespaces,
+            links: self.links,
+            capacities: self.capacities,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lay(text: &str) -> Layout {
+        let (description, problems) = Description::parse(text);
+        assert_eq!(problems, []);
+        layout(&description.expect("no problem"), "t")
+    }
+
+    const HEAD: &str = "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n";
+
+    #[test]
+    fn a_shaped_link_has_a_bucket_at_both_ends_and_no_offloads() {
+        let layout = lay(&format!("{HEAD}[[link]]\nends=['a','b']\nrate='100 Mbit/s'\nbuffer='64 KiB'\n"));
+        assert_eq!(
+            layout.links,
+            ["link add name b0 netns lr-t-a mtu 1500 type veth peer name a0 netns lr-t-b mtu 1500"]
+        );
+        let a = &layout.namespaces[0];
+        assert_eq!(a.tc, ["qdisc replace dev b0 root tbf rate 100000000bit burst 12500 limit 65536"]);
+        assert_eq!(a.offloads_off, ["b0"]);
+        assert_eq!(layout.testbed.endpoints[1].address, Some("198.18.0.2".parse().expect("literal")));
+        let [out, back] = &layout.capacities[..] else { panic!("one capacity each way") };
+        assert_eq!((out.rate, &out.pairs[..]), (BitRate(100e6), &[("a".to_owned(), "b".to_owned())][..]));
+        assert_eq!(&back.pairs[..], &[("b".to_owned(), "a".to_owned())][..]);
+    }
+
+    #[test]
+    fn a_router_joins_two_segments_and_both_hosts_know_the_way() {
+        let layout = lay(&format!("{HEAD}[[router]]\nname='r'\n[[link]]\nends=['a','r']\n[[link]]\nends=['r','b']\n"));
+        assert!(layout.namespaces[0].ip.contains(&"route add 198.18.1.0/24 via 198.18.0.2".to_owned()));
+        assert!(layout.namespaces[1].ip.contains(&"route add 198.18.0.0/24 via 198.18.1.1".to_owned()));
+    }
+
+    #[test]
+    fn a_switch_makes_one_segment_of_its_links() {
+        let layout = lay(&format!("{HEAD}[[switch]]\nname='s'\n[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n"));
+        let addresses: Vec<_> =
+            layout.testbed.endpoints.iter().map(|e| e.address.expect("placed").to_string()).collect();
+        assert_eq!(addresses, ["198.18.0.1", "198.18.0.2"]);
+    }
+
+    #[test]
+    fn a_bus_edge_bounds_every_interface_below_it() {
+        let layout = lay(&format!(
+            "{HEAD}[[bus]]\nbetween=['a','b']\n[[bus.edge]]\nname='bus'\nrate='88 Mbit/s'\n\
+             [[bus.edge]]\nname='slot1'\nparent='bus'\nrate='54 Mbit/s'\nends=['a1','b1']\n\
+             [[bus.edge]]\nname='slot2'\nparent='bus'\nrate='54 Mbit/s'\nends=['a2','b2']\n"
+        ));
+        let bus = layout.capacities.iter().find(|c| c.name == "bus, a to b").expect("bus");
+        assert_eq!(bus.pairs, [("a1".into(), "b1".into()), ("a2".into(), "b2".into())]);
+        assert!(layout.namespaces[0].tc.iter().any(|l| l.contains("match ip src 198.18.0.1/32 flowid 1:b")));
+        assert!(layout.namespaces[1].tc.iter().any(|l| l.contains("match ip src 198.18.0.3/32 flowid 1:b")));
+    }
+}

@@ -1,0 +1,89 @@
+//! Labs on the real kernel: built, reachable, shaped as described, and gone afterwards.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_lab::{Description, Lab};
+use linerate_sys::netns::within;
+
+/// Every shipped lab.
+const LABS: [(&str, &str); 6] = [
+    ("pair", include_str!("../../../labs/pair.toml")),
+    ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
+    ("router", include_str!("../../../labs/router.toml")),
+    ("switch", include_str!("../../../labs/switch.toml")),
+    ("sun-link", include_str!("../../../labs/sun-link.toml")),
+    ("sun-buses", include_str!("../../../labs/sun-buses.toml")),
+];
+
+fn privileged(test: &str) -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0\n"));
+    if !root {
+        println!("skipped: {test}: needs root to build namespaces");
+    }
+    root
+}
+
+fn describe(text: &str) -> Description {
+    let (description, problems) = Description::parse(text);
+    assert_eq!(problems, []);
+    description.expect("no problem")
+}
+
+fn namespaces_of(instance: &str) -> usize {
+    let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
+    String::from_utf8_lossy(&list.stdout).lines().filter(|l| l.starts_with(&format!("lr-{instance}-"))).count()
+}
+
+#[test]
+fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
+    if !privileged("every_shipped_lab_stands_and_its_endpoints_reach_each_other") {
+        return;
+    }
+    for (name, text) in LABS {
+        let instance = format!("{}x{}", std::process::id(), name.len());
+        let lab = Lab::build(&describe(text), &instance).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let [first, .., last] = &lab.testbed().endpoints[..] else { panic!("{name}: two endpoints at least") };
+        let (from, to) = (first.address.expect("placed"), last.address.expect("placed"));
+        let namespace = |host: &str| format!("lr-{instance}-{host}");
+        let listener = within(&namespace(&last.host), || TcpListener::bind((to, 0))).expect("entered").expect("bound");
+        let target = listener.local_addr().expect("bound");
+        let reached = within(&namespace(&first.host), || TcpStream::connect_timeout(&target, Duration::from_secs(2)));
+        reached.expect("entered").unwrap_or_else(|e| panic!("{name}: {from} to {target}: {e}"));
+        assert!(namespaces_of(&instance) >= 2);
+        drop(lab);
+        assert_eq!(namespaces_of(&instance), 0, "{name} left namespaces behind");
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_behind_is_reaped() {
+    if !privileged("what_a_killed_process_left_behind_is_reaped") {
+        return;
+    }
+    // The test runs itself as the victim: it builds a lab and is killed without a chance to tidy up.
+    if std::env::var_os("LINERATE_LAB_VICTIM").is_some() {
+        let _lab = Lab::build(&describe(LABS[0].1), &Lab::instance()).expect("built");
+        println!("standing");
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut victim = Command::new(std::env::current_exe().expect("own path"))
+        .args(["--exact", "what_a_killed_process_left_behind_is_reaped", "--nocapture"])
+        .env("LINERATE_LAB_VICTIM", "1")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let instance = victim.id().to_string();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().expect("piped")));
+    assert!(lines.any(|line| line.is_ok_and(|l| l.contains("standing"))));
+    assert_eq!(namespaces_of(&instance), 2);
+    assert!(!linerate_lab::abandoned().expect("ip runs").iter().any(|n| n.contains(&instance)));
+    victim.kill().expect("SIGKILL");
+    victim.wait().expect("reaped by us");
+    let reaped = linerate_lab::reap().expect("ip runs");
+    assert!(reaped.contains(&format!("lr-{instance}-a")), "{reaped:?}");
+    assert_eq!(namespaces_of(&instance), 0);
+}
