@@ -1,13 +1,209 @@
-//! From a plan and a testbed to trials.
+//! From a plan and a testbed to trials: the product of the axes, the repeats, and the order they are run in.
+//!
+//! Trials are numbered in the order (sweep, point, repeat), the last axis of a sweep varying fastest; they are returned
+//! in the order they are run. A trial's seed depends on the plan's seed, its sweep's name, its point and its repeat,
+//! and on nothing else: adding a sweep or an axis value changes no other trial.
 
-use super::{ExpandError, Plan};
-use crate::{Testbed, TrialSpec};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::axis::{AxisPath, PATH_FORMS, pairs_of, value_problem};
+use super::random::{SplitMix64, derive};
+use super::{Axis, ExpandError, JobPlan, Order, Plan, Sweep};
+use crate::{Endpoint, JobSpec, Params, Phases, Point, Testbed, TrialId, TrialSpec};
 
 /// Expands `plan` on `testbed` into trials, in the order they are to be run.
+///
+/// A point of a `cpus` axis that asks for more CPUs than an endpoint of the testbed lists is left out, as one plan
+/// serves hosts large and small; [`left_out`] names those points.
 ///
 /// # Errors
 /// Every endpoint or axis that does not fit.
 pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<ExpandError>> {
-    let _ = (plan, testbed);
-    Ok(Vec::new())
+    let mut errors = Vec::new();
+    for sweep in &plan.sweeps {
+        check(sweep, testbed, &mut errors);
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let mut points = Vec::new();
+    for sweep in &plan.sweeps {
+        points.extend(grid(sweep).into_iter().filter_map(|values| {
+            let jobs = jobs(sweep, &values, testbed)?;
+            Some((sweep, point(sweep, &values), jobs))
+        }));
+    }
+    let trial = |point_idx: usize, repeat: u32| {
+        let (sweep, point, jobs) = &points[point_idx];
+        let number = point_idx as u64 * u64::from(plan.repeats) + u64::from(repeat);
+        let coordinate = serde_json::to_string(point).expect("a map of strings to JSON values is JSON");
+        TrialSpec {
+            id: TrialId(u32::try_from(number).unwrap_or(u32::MAX)),
+            sweep: sweep.name.clone(),
+            point: point.clone(),
+            repeat,
+            seed: derive(plan.seed, &[&sweep.name, &coordinate, &repeat.to_string()]),
+            phases: Phases {
+                warmup: sweep.warmup,
+                measure: sweep.duration,
+                drain: sweep.drain,
+                rest: sweep.rest,
+                interval: sweep.interval,
+            },
+            jobs: jobs.clone(),
+        }
+    };
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    Ok(match plan.order {
+        Order::Sequential => {
+            order.iter().flat_map(|&p| (0..plan.repeats).map(move |r| (p, r))).map(|(p, r)| trial(p, r)).collect()
+        }
+        Order::Interleaved => (0..plan.repeats)
+            .flat_map(|repeat| {
+                order.sort_unstable();
+                SplitMix64::new(derive(plan.seed, &["order", &repeat.to_string()])).shuffle(&mut order);
+                order.iter().map(|&point_idx| trial(point_idx, repeat)).collect::<Vec<_>>()
+            })
+            .collect(),
+    })
+}
+
+/// The points of `plan` that `testbed` has too few CPUs for, each as `sweep, point: why`.
+#[must_use]
+pub fn left_out(plan: &Plan, testbed: &Testbed) -> Vec<String> {
+    let mut lines = Vec::new();
+    for sweep in &plan.sweeps {
+        for values in grid(sweep) {
+            if let Some(endpoint) = too_few_cpus(sweep, &values, testbed) {
+                let point = serde_json::to_string(&point(sweep, &values)).unwrap_or_default();
+                let (name, n_cpus) = (&endpoint.name, endpoint.cpus.len());
+                lines.push(format!("{}, {point}: endpoint `{name}` lists {n_cpus} CPUs", sweep.name));
+            }
+        }
+    }
+    lines
+}
+
+/// Every combination of axis values, the last axis varying fastest; one empty combination if there is no axis.
+fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
+    sweep.axes.iter().fold(vec![Vec::new()], |combinations, axis| {
+        let extend = |combination: &Vec<_>| {
+            axis.values.iter().map(|value| combination.iter().copied().chain([value]).collect()).collect::<Vec<_>>()
+        };
+        combinations.iter().flat_map(extend).collect()
+    })
+}
+
+/// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike.
+fn point(sweep: &Sweep, values: &[&Value]) -> Point {
+    let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
+        Some(name) if !sweep.axes.iter().any(|other| other.path == name) => name.to_owned(),
+        _ => axis.path.clone(),
+    };
+    sweep.axes.iter().zip(values).map(|(axis, value)| (key(axis), (*value).clone())).collect()
+}
+
+/// The sweep's jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
+fn jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<JobSpec>> {
+    if too_few_cpus(sweep, values, testbed).is_some() {
+        return None;
+    }
+    let coordinates = || sweep.axes.iter().zip(values).filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)));
+    let n_cpus = coordinates().find(|(path, _)| *path == AxisPath::Cpus).and_then(|(_, value)| value.as_u64());
+    let mut specs = Vec::new();
+    for (job_idx, job) in sweep.jobs.iter().enumerate() {
+        let mut params: Params = job.params.clone();
+        for (path, value) in coordinates() {
+            match path {
+                AxisPath::Params(name) if job.background.is_none() => params.set(name, value.clone()),
+                AxisPath::Job(number, name) if number == job_idx => params.set(name, value.clone()),
+                _ => {}
+            }
+        }
+        for (from, to) in ends(job, coordinates()) {
+            let endpoint = |name: &str| {
+                let mut endpoint = testbed.endpoint(name)?.clone();
+                if let (Some(n_cpus), None) = (n_cpus, job.background) {
+                    endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX));
+                }
+                Some(endpoint)
+            };
+            specs.push(JobSpec {
+                workload: job.workload.clone(),
+                from: endpoint(from)?,
+                to: endpoint(to)?,
+                params: params.clone(),
+                background: job.background,
+            });
+        }
+    }
+    Some(specs)
+}
+
+/// The endpoint pairs `job` runs between at this coordinate: its own, or those of a `pairs` axis.
+fn ends<'a>(job: &'a JobPlan, coordinates: impl Iterator<Item = (AxisPath<'a>, &'a Value)>) -> Vec<(&'a str, &'a str)> {
+    let mut coordinates = coordinates;
+    let pairs = coordinates.find(|(path, _)| *path == AxisPath::Pairs).and_then(|(_, value)| pairs_of(value));
+    match (pairs, job.background) {
+        (Some(pairs), None) => pairs,
+        _ => vec![(&job.from, &job.to)],
+    }
+}
+
+/// An endpoint of a measured job that lists fewer CPUs than the point asks for.
+fn too_few_cpus<'a>(sweep: &Sweep, values: &[&Value], testbed: &'a Testbed) -> Option<&'a Endpoint> {
+    let coordinates = || sweep.axes.iter().zip(values).filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)));
+    let n_cpus = coordinates().find(|(path, _)| *path == AxisPath::Cpus)?.1.as_u64()?;
+    let measured = sweep.jobs.iter().filter(|job| job.background.is_none());
+    let names = measured.flat_map(|job| ends(job, coordinates())).flat_map(|(from, to)| [from, to]);
+    names.filter_map(|name| testbed.endpoint(name)).find(|endpoint| (endpoint.cpus.len() as u64) < n_cpus)
+}
+
+/// Every endpoint and axis of `sweep` that does not fit `testbed`.
+fn check(sweep: &Sweep, testbed: &Testbed, errors: &mut Vec<ExpandError>) {
+    let before = errors.len();
+    let bad_axis =
+        |path: &str, cause: String| ExpandError::BadAxis { sweep: sweep.name.clone(), path: path.to_owned(), cause };
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let pairs = sweep.axes.iter().find(|axis| axis.path == "pairs");
+    for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
+        names.extend([job.from.as_str(), job.to.as_str()]);
+    }
+    for (axis_idx, axis) in sweep.axes.iter().enumerate() {
+        match AxisPath::read(&axis.path) {
+            None => errors.push(bad_axis(&axis.path, format!("not one of {PATH_FORMS}"))),
+            Some(AxisPath::Job(job, _)) if job >= sweep.jobs.len() => {
+                errors.push(bad_axis(&axis.path, format!("the sweep has {} jobs, numbered from 0", sweep.jobs.len())));
+            }
+            Some(_) if sweep.axes[..axis_idx].iter().any(|other| other.path == axis.path) => {
+                errors.push(bad_axis(&axis.path, "it is there twice".to_owned()));
+            }
+            Some(_) => {
+                let bad = axis.values.iter().find_map(|value| value_problem(&axis.path, value));
+                errors
+                    .extend(bad.map(|(message, expected)| bad_axis(&axis.path, format!("{message}, not {expected}"))));
+            }
+        }
+    }
+    for value in pairs.iter().flat_map(|axis| &axis.values) {
+        names.extend(pairs_of(value).into_iter().flatten().flat_map(|(from, to)| [from, to]));
+    }
+    let known = || testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ");
+    errors.extend(names.iter().filter(|name| testbed.endpoint(name).is_none()).map(|name| {
+        ExpandError::UnknownEndpoint { sweep: sweep.name.clone(), endpoint: (*name).to_owned(), known: known() }
+    }));
+    if before < errors.len() {
+        return;
+    }
+    if sweep.axes.iter().any(|axis| axis.path == "cpus") {
+        let unlisted = names.iter().filter_map(|name| testbed.endpoint(name)).find(|endpoint| endpoint.cpus.is_empty());
+        if let Some(endpoint) = unlisted {
+            let cause = format!("endpoint `{}` lists no CPUs; give it `cpus` in the testbed", endpoint.name);
+            errors.push(bad_axis("cpus", cause));
+        } else if grid(sweep).iter().all(|values| too_few_cpus(sweep, values, testbed).is_some()) {
+            errors.push(bad_axis("cpus", "every value asks for more CPUs than an endpoint lists".to_owned()));
+        }
+    }
 }

@@ -2,11 +2,19 @@
 //!
 //! `parse` reads TOML and reports every problem at once; `expand` turns a plan and a testbed into trials.
 
+mod axis;
 mod expand;
+mod fields;
 mod parse;
+mod random;
+mod set;
+mod value;
 
-pub use expand::expand;
-pub use parse::parse;
+pub use expand::{expand, left_out};
+pub use parse::{
+    DEFAULT_DRAIN, DEFAULT_DURATION, DEFAULT_INTERVAL, DEFAULT_REPEATS, DEFAULT_REST, DEFAULT_SEED, MAX_TRIALS, parse,
+};
+pub use set::apply_set;
 
 use serde_json::Value;
 
@@ -68,7 +76,8 @@ pub struct JobPlan {
     pub to: String,
     /// Parameters.
     pub params: Params,
-    /// Where in the text `params` entries stand, for problems found later.
+    /// Where in the text `params` entries stand, by name, for problems found later; after them `workload`, `from` and
+    /// `to`.
     pub spans: Vec<(String, std::ops::Range<usize>)>,
     /// Set if `start` or `duration` make it a background job.
     pub background: Option<Background>,
@@ -76,7 +85,7 @@ pub struct JobPlan {
 
 /// One axis of a sweep.
 ///
-/// `path` is `params.NAME` (every measured job), `job.I.params.NAME` (job I only), `cpus` (how many of the endpoints'
+/// `path` is `params.NAME` (every measured job), `job.I.params.NAME` (job I only, from 0), `cpus` (how many of the endpoints'
 /// CPUs the workers may use), or `pairs`, whose values are lists of `"FROM TO"`: the measured jobs are run once for each
 /// pair, at the same time (endpoint sets for NICs).
 #[derive(Clone, Debug, PartialEq)]

@@ -1,11 +1,258 @@
-//! Reads a plan.
+//! Reads a plan: TOML 1.1 into a [`Plan`], and everything that is wrong with it, with its place in the text.
+//!
+//! What it does *not* see: whether workloads, parameters and endpoints exist. Those are known to the registries and the
+//! testbed; the spans kept in the plan let their problems point at the text too.
 
-use super::Plan;
-use crate::Problem;
+use std::ops::{Range, RangeInclusive};
 
-/// Reads the TOML `text`. The plan is returned if it could be understood at all; it may only be run if there is no problem.
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::axis::axes;
+use super::fields::{Fields, wrong_type, wrong_value};
+use super::value::json;
+use super::{JobPlan, Order, Plan, Sweep};
+use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
+
+/// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
+pub const DEFAULT_REPEATS: u32 = 6;
+/// Seed where none is given: fixed, so that a plan means the same trials everywhere.
+pub const DEFAULT_SEED: u64 = 1;
+/// Length of the measure phase: fifty intervals, enough for MSER-5 to find the steady state.
+pub const DEFAULT_DURATION: Nanos = Nanos::from_secs(5);
+/// Receivers still count this long after the senders fell silent: longer than any queue on a sane path.
+pub const DEFAULT_DRAIN: Nanos = Nanos::from_millis(500);
+/// Pause between trials: the kernel's deferred work and the CPU's frequency settle.
+pub const DEFAULT_REST: Nanos = Nanos::from_millis(200);
+/// Length of an interval.
+pub const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// Most trials of a plan.
+pub const MAX_TRIALS: u64 = 100_000;
+/// Longest phase, and largest offset of a background job: 30 days.
+const MAX_SPAN: Nanos = Nanos::from_secs(30 * 24 * 3600);
+/// Most intervals of one trial; each is a row for every worker.
+const MAX_INTERVALS: u64 = 10_000_000;
+
+/// Known keys of `[campaign]`.
+pub(super) const CAMPAIGN_KEYS: &[&str] = &["name", "repeats", "order", "seed"];
+/// Known keys of `[[sweep]]`.
+pub(super) const SWEEP_KEYS: &[&str] =
+    &["name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "search"];
+/// Known keys of `[[sweep.job]]`.
+pub(super) const JOB_KEYS: &[&str] = &["workload", "from", "to", "params", "start", "duration"];
+
+/// Reads the TOML `text`. The plan is returned if it could be understood at all; it may only be run if there is no
+/// problem. Where the TOML itself is broken, its errors are the only problems reported: what follows from a broken
+/// text would mislead.
 #[must_use]
 pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
-    let _ = text;
-    (None, Vec::new())
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        let problems = errors
+            .iter()
+            .map(|error| Problem::new(error.span().map(|span| within(span, text)), error.message().to_lowercase()));
+        return (None, problems.collect());
+    }
+    let mut problems = Vec::new();
+    let plan = lower(&root, text.len(), &mut problems);
+    problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
+    (Some(plan), problems)
+}
+
+/// `span` cut to the text, on character boundaries.
+fn within(span: Range<usize>, text: &str) -> Range<usize> {
+    let clamp = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let start = clamp(span.start);
+    start..clamp(span.end).max(start)
+}
+
+fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Problem>) -> Plan {
+    let whole = 0..text_bytes;
+    let fields = Fields::of_table(root.get_ref(), whole.clone(), "the plan", &["campaign", "sweep"], problems);
+    let mut plan = Plan {
+        name: String::new(),
+        repeats: DEFAULT_REPEATS,
+        order: Order::Interleaved,
+        seed: DEFAULT_SEED,
+        sweeps: Vec::new(),
+    };
+    match fields.get("campaign") {
+        Some(value) => lower_campaign(value, &mut plan, problems),
+        None => fields.missing("campaign", "a table `[campaign]` with a `name`", problems),
+    }
+    if fields.get("sweep").is_none() {
+        fields.missing("sweep", "at least one `[[sweep]]`", problems);
+    }
+    let mut n_trials = 0_u64;
+    for value in fields.tables("sweep", problems) {
+        let Some(sweep) = lower_sweep(value, problems) else { continue };
+        if plan.sweeps.iter().any(|other| other.name == sweep.name) {
+            let message = format!("two sweeps are called `{}`", sweep.name);
+            problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
+        }
+        let points = sweep.axes.iter().fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
+        n_trials = n_trials.saturating_add(points.saturating_mul(u64::from(plan.repeats)));
+        plan.sweeps.push(sweep);
+    }
+    if n_trials > MAX_TRIALS {
+        let message = format!("the plan expands to {n_trials} trials");
+        problems.push(Problem::new(Some(whole), message).expected(format!("at most {MAX_TRIALS}")));
+    }
+    plan
+}
+
+fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut Vec<Problem>) {
+    let Some(fields) = Fields::of(value, "`campaign`", CAMPAIGN_KEYS, problems) else { return };
+    plan.name = fields.name("name", "a name for the campaign", problems).unwrap_or_default().to_owned();
+    let repeats = fields.count("repeats", 1..=1000, u64::from(DEFAULT_REPEATS), problems);
+    plan.repeats = u32::try_from(repeats).unwrap_or(DEFAULT_REPEATS);
+    plan.seed = fields.count("seed", 0..=u64::MAX, DEFAULT_SEED, problems);
+    const ORDERS: [&str; 2] = ["interleaved", "sequential"];
+    let expected = "\"interleaved\" or \"sequential\"";
+    match fields.text("order", expected, problems) {
+        None | Some("interleaved") => {}
+        Some("sequential") => plan.order = Order::Sequential,
+        Some(other) => {
+            let problem = Problem::new(Some(fields.span_of("order")), format!("`order` is \"{other}\""));
+            problems.push(problem.expected(expected).nearest(nearest(other, ORDERS)));
+        }
+    }
+}
+
+fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Sweep> {
+    let fields = Fields::of(value, "a sweep", SWEEP_KEYS, problems)?;
+    let name = fields.name("name", "a name, unique in the plan", problems).unwrap_or_default().to_owned();
+    let millisecond = Nanos::from_millis(1);
+    let duration = fields.time("duration", millisecond..=MAX_SPAN, DEFAULT_DURATION, problems);
+    let interval = fields.time("interval", millisecond..=MAX_SPAN, DEFAULT_INTERVAL, problems);
+    let mut sweep = Sweep {
+        name,
+        duration,
+        warmup: lower_warmup(&fields, problems),
+        drain: fields.time("drain", Nanos(0)..=MAX_SPAN, DEFAULT_DRAIN, problems),
+        rest: fields.time("rest", Nanos(0)..=MAX_SPAN, DEFAULT_REST, problems),
+        interval,
+        jobs: Vec::new(),
+        axes: Vec::new(),
+    };
+    if interval > duration {
+        let problem = Problem::new(Some(fields.span_of("interval")), format!("`interval` is {interval}"));
+        problems.push(problem.expected(format!("at most the duration of the sweep, {duration}")));
+    } else if duration.0 / interval.0 > MAX_INTERVALS {
+        let message = format!("a trial of {duration} has more than {MAX_INTERVALS} intervals of {interval}");
+        problems.push(Problem::new(Some(fields.span_of("interval")), message).expected("a longer interval"));
+    }
+    if fields.get("job").is_none() {
+        fields.missing("job", "at least one `[[sweep.job]]`", problems);
+    }
+    let jobs = fields.tables("job", problems);
+    sweep.jobs = jobs.iter().filter_map(|job| lower_job(job, &sweep, problems)).collect();
+    if !sweep.jobs.is_empty() && sweep.jobs.iter().all(|job| job.background.is_some()) {
+        let problem = Problem::new(Some(fields.span()), "every job of the sweep is a background job");
+        problems.push(problem.expected("at least one without `start` and `duration`: the one that is measured"));
+    }
+    if let Some(value) = fields.get("axis") {
+        sweep.axes = axes(value, jobs.len(), problems);
+    }
+    if let Some(search) = fields.get("search") {
+        let problem = Problem::new(Some(search.span()), "searches are not supported yet");
+        problems.push(problem.expected("`[sweep.axis]`: the values listed, or a range { from, to, factor }"));
+    }
+    Some(sweep)
+}
+
+fn lower_warmup(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Warmup {
+    let Some(value) = fields.get("warmup") else { return Warmup::Auto };
+    let text = value.get_ref().as_str();
+    let span = text.and_then(|text| text.parse().ok()).filter(|span| *span <= MAX_SPAN);
+    match (text, span) {
+        (Some("auto"), _) => Warmup::Auto,
+        (_, Some(span)) => Warmup::Fixed(span),
+        _ => {
+            let expected = format!("\"auto\" or a time with its unit up to \"{MAX_SPAN}\", such as \"1 s\"");
+            problems.push(wrong_value(value, "`warmup`", &expected));
+            Warmup::Auto
+        }
+    }
+}
+
+fn lower_job(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<JobPlan> {
+    let fields = Fields::of(value, "a job", JOB_KEYS, problems)?;
+    let workload = fields.name("workload", "the name of a workload, such as \"tcp_stream\"", problems);
+    let from = fields.name("from", "the name of the endpoint that connects, such as \"a\"", problems);
+    let to = fields.name("to", "the name of the endpoint that listens, such as \"b\"", problems);
+    let mut job = JobPlan {
+        workload: workload.unwrap_or_default().to_owned(),
+        from: from.unwrap_or_default().to_owned(),
+        to: to.unwrap_or_default().to_owned(),
+        params: Params::default(),
+        spans: Vec::new(),
+        background: lower_background(&fields, sweep, problems),
+    };
+    lower_params(&fields, &mut job, problems);
+    for key in ["workload", "from", "to"] {
+        job.spans.push((key.to_owned(), fields.span_of(key)));
+    }
+    Some(job)
+}
+
+fn lower_params(fields: &Fields<'_, '_>, job: &mut JobPlan, problems: &mut Vec<Problem>) {
+    let Some(params) = fields.get("params") else { return };
+    let Some(table) = params.get_ref().as_table() else {
+        problems.push(wrong_type(params, "`params`", "a table, such as { streams = 4 }"));
+        return;
+    };
+    for (key, value) in table {
+        job.spans.push((key.get_ref().to_string(), key.span().start..value.span().end.max(key.span().end)));
+        job.params.set(key.get_ref(), json(value, problems));
+    }
+}
+
+/// A job with a `start` or a `duration` of its own is a background job. Without a duration it lasts as long as the
+/// trial.
+fn lower_background(fields: &Fields<'_, '_>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<Background> {
+    let start = fields.get("start");
+    if start.is_none() && fields.get("duration").is_none() {
+        return None;
+    }
+    let start_ns = start.map_or(0, |value| {
+        value.get_ref().as_str().and_then(signed_time).unwrap_or_else(|| {
+            let expected = format!("a time with its unit and sign up to \"{MAX_SPAN}\", such as \"-3 s\"");
+            problems.push(wrong_value(value, "`start`", &expected));
+            0
+        })
+    });
+    const BOUNDS: RangeInclusive<Nanos> = Nanos::from_millis(1)..=MAX_SPAN;
+    let whole_trial = Nanos(start_ns.unsigned_abs()) + sweep.duration + warmup_bound(sweep);
+    let duration = match fields.get("duration") {
+        Some(_) => fields.time("duration", BOUNDS, sweep.duration, problems),
+        None => whole_trial,
+    };
+    Some(Background { start_ns, duration })
+}
+
+fn warmup_bound(sweep: &Sweep) -> Nanos {
+    match sweep.warmup {
+        Warmup::Fixed(span) => span,
+        Warmup::Auto => Nanos((sweep.duration.0 / 10).max(2 * sweep.interval.0)),
+    }
+}
+
+/// A time with an optional sign, in nanoseconds.
+fn signed_time(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (negative, span) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let span = span.parse::<Nanos>().ok().filter(|span| *span <= MAX_SPAN)?;
+    let span = i64::try_from(span.0).ok()?;
+    Some(if negative { -span } else { span })
 }

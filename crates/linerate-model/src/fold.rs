@@ -1,0 +1,91 @@
+//! From events to a [`Campaign`]: the one place that says what a stream of events adds up to.
+//!
+//! The live view folds events as they come; the ledger stores them so that what it loads is what this fold gives.
+
+use crate::{Campaign, CampaignHeader, Event, JobRecord, Side, TrialId, TrialRecord};
+
+impl Campaign {
+    /// A campaign nothing has happened in yet.
+    #[must_use]
+    pub fn new(header: CampaignHeader) -> Self {
+        Self { header, hosts: Vec::new(), trials: Vec::new(), incidents: Vec::new(), ended: None }
+    }
+
+    /// Takes in one event.
+    ///
+    /// A campaign that is started again is resumed: it keeps its header and what was recorded. A host that joins again
+    /// replaces its record. A trial that is started again replaces its partial record; one that is planned again with
+    /// the same specification keeps it. What belongs to a trial or job that was never planned is ignored.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::CampaignStarted(_) => self.ended = None,
+            Event::HostJoined(host) => match self.hosts.iter_mut().find(|known| known.host == host.host) {
+                Some(known) => known.clone_from(host),
+                None => self.hosts.push((**host).clone()),
+            },
+            Event::Planned { trials } => {
+                let mut recorded = std::mem::take(&mut self.trials);
+                let mut record = |spec: &crate::TrialSpec| {
+                    let known = recorded.iter().position(|record| record.spec == *spec);
+                    known.map_or_else(|| TrialRecord::new(spec.clone()), |at| recorded.swap_remove(at))
+                };
+                self.trials = trials.iter().map(&mut record).collect();
+            }
+            Event::TrialStarted { trial, at } => {
+                if let Some(record) = self.trial_mut(*trial) {
+                    *record = TrialRecord { started: Some(*at), ..TrialRecord::new(record.spec.clone()) };
+                }
+            }
+            Event::BarrierPassed { trial, skew_ns, uncertainty_ns } => {
+                if let Some(record) = self.trial_mut(*trial) {
+                    record.skew = Some((*skew_ns, *uncertainty_ns));
+                }
+            }
+            Event::Intervals { trial, job, side, intervals } => {
+                if let Some(record) = self.job_mut(*trial, *job, *side) {
+                    record.intervals.extend_from_slice(intervals);
+                }
+            }
+            Event::FlowsEnded { trial, job, side, flows } => {
+                if let Some(record) = self.job_mut(*trial, *job, *side) {
+                    record.flows.extend_from_slice(flows);
+                }
+            }
+            Event::Samples { trial, host, block } => {
+                if let Some(record) = self.trial_mut(*trial) {
+                    record.samples.push((host.clone(), block.clone()));
+                }
+            }
+            Event::Incident { trial: None, incident } => self.incidents.push(incident.clone()),
+            Event::Incident { trial: Some(trial), incident } => {
+                if let Some(record) = self.trial_mut(*trial) {
+                    record.incidents.push(incident.clone());
+                }
+            }
+            Event::TrialEnded { trial, outcome } => {
+                if let Some(record) = self.trial_mut(*trial) {
+                    record.outcome = Some(*outcome);
+                }
+            }
+            Event::CampaignEnded { at } => self.ended = Some(*at),
+        }
+    }
+
+    /// The record of trial `id`; O(trials).
+    #[must_use]
+    pub fn trial(&self, id: TrialId) -> Option<&TrialRecord> {
+        self.trials.iter().find(|record| record.spec.id == id)
+    }
+
+    fn trial_mut(&mut self, id: TrialId) -> Option<&mut TrialRecord> {
+        self.trials.iter_mut().find(|record| record.spec.id == id)
+    }
+
+    fn job_mut(&mut self, id: TrialId, job: u32, side: Side) -> Option<&mut JobRecord> {
+        let (active, passive) = self.trial_mut(id)?.jobs.get_mut(usize::try_from(job).ok()?)?;
+        Some(match side {
+            Side::Active => active,
+            Side::Passive => passive,
+        })
+    }
+}

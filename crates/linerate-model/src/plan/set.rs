@@ -1,0 +1,165 @@
+//! Overrides from the command line: `--set KEY=VALUE` changes a plan's text before it is read.
+//!
+//! | Key | Sets |
+//! |---|---|
+//! | `campaign.repeats`, or just `repeats` | a key of `[campaign]` |
+//! | `duration`, `params.X`, `axis.params.X` | that key of every sweep (`params.X`: of every measured job) |
+//! | `NAME.duration`, `NAME.params.X`, `NAME.axis.cpus` | the same of the sweep called NAME, which may hold spaces and dots |
+//! | `job.I.to`, `NAME.job.I.params.X` | a key of job I, numbered from 0 |
+//!
+//! The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no quotes. The new text holds
+//! the same keys in the same order, without the comments.
+
+use toml::{Table, Value};
+
+use super::axis::AxisPath;
+use super::parse::{CAMPAIGN_KEYS, JOB_KEYS, SWEEP_KEYS};
+use crate::{Problem, nearest};
+
+/// The plan `text` with `assignment` (`KEY=VALUE`, see the module) applied, as new TOML.
+///
+/// # Errors
+/// If the text is not TOML, the assignment has no `=`, or its key names nothing that can be set. The problem's span is
+/// in `text` if that is broken, and absent otherwise.
+pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
+    let mut plan: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
+        Problem::new(error.span(), format!("the plan is not TOML: {}", error.message()))
+    })?;
+    let problem = |cause: String| Problem::new(None, format!("--set {assignment}: {cause}"));
+    let (key, value) = assignment.split_once('=').ok_or_else(|| {
+        problem("there is no `=`".to_owned()).expected("KEY=VALUE, such as repeats=3 or duration=\"2 s\"")
+    })?;
+    let (key, value) = (key.trim(), read_value(value.trim()));
+    if let Some(name) = key.strip_prefix("campaign.").or_else(|| CAMPAIGN_KEYS.contains(&key).then_some(key)) {
+        check_known(name, CAMPAIGN_KEYS)
+            .map_err(|p| Problem { message: format!("--set {assignment}: {}", p.message), ..p })?;
+        let campaign = plan.entry("campaign").or_insert_with(|| Value::Table(Table::new()));
+        let campaign = campaign.as_table_mut().ok_or_else(|| problem("`campaign` is not a table".to_owned()))?;
+        campaign.insert(name.to_owned(), value);
+        return Ok(plan.to_string());
+    }
+    let sweeps = plan.get_mut("sweep").and_then(Value::as_array_mut);
+    let sweeps = sweeps.ok_or_else(|| problem("the plan has no `[[sweep]]`".to_owned()))?;
+    let names: Vec<String> = sweeps.iter().map(|sweep| name_of(sweep).to_owned()).collect();
+    let named = names.iter().filter(|name| key.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.')));
+    let named = named.max_by_key(|name| name.len()).filter(|name| !name.is_empty());
+    let path = named.map_or(key, |name| &key[name.len() + 1..]);
+    let mut n_set = 0;
+    for sweep in sweeps.iter_mut().filter(|sweep| named.is_none_or(|name| name_of(sweep) == name)) {
+        let sweep = sweep.as_table_mut().ok_or_else(|| problem("a sweep is not a table".to_owned()))?;
+        let set = set_in_sweep(sweep, path, &value).map_err(|cause| {
+            let message = format!("--set {assignment}: {}", cause.message);
+            let near = cause.nearest.clone().or_else(|| {
+                let first = key.split('.').next().unwrap_or(key);
+                nearest(first, names.iter().map(String::as_str)).map(|name| format!("{name}{}", &key[first.len()..]))
+            });
+            Problem { message, nearest: near, ..cause }
+        })?;
+        n_set += usize::from(set);
+    }
+    if n_set == 0 {
+        return Err(problem("no sweep has a job it fits".to_owned()).expected("a job that is there, numbered from 0"));
+    }
+    Ok(plan.to_string())
+}
+
+/// `text` as a TOML value, or as a string if it is none.
+fn read_value(text: &str) -> Value {
+    let line = toml::from_str::<Table>(&format!("value = {text}"));
+    let value = line.ok().filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn name_of(sweep: &Value) -> &str {
+    sweep.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Sets `path` in `sweep`; false if it names a job this sweep does not have.
+fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Problem> {
+    if let Some(name) = path.strip_prefix("params.") {
+        refuse_swept(sweep, path)?;
+        let mut n_set = 0;
+        for job in jobs(sweep) {
+            let background = job.contains_key("start") || job.contains_key("duration");
+            n_set += usize::from(!background && set_in(job, "params", name, value));
+        }
+        return Ok(n_set > 0);
+    }
+    if let Some(axis) = path.strip_prefix("axis.") {
+        if AxisPath::read(axis).is_none() {
+            return Err(Problem::new(None, format!("`{axis}` is not something that can vary"))
+                .expected(super::axis::PATH_FORMS));
+        }
+        let axes = sweep.entry("axis").or_insert_with(|| Value::Table(Table::new()));
+        let Some(axes) = axes.as_table_mut() else { return Ok(false) };
+        remove_dotted(axes, axis);
+        axes.insert(axis.to_owned(), value.clone());
+        return Ok(true);
+    }
+    if let Some((number, rest)) = path.strip_prefix("job.").and_then(|rest| rest.split_once('.')) {
+        if rest.starts_with("params.") {
+            refuse_swept(sweep, path)?;
+        }
+        let number: usize = number.parse().map_err(|_| {
+            Problem::new(None, format!("`{number}` is not the number of a job")).expected("a number from 0")
+        })?;
+        let Some(job) = jobs(sweep).nth(number) else { return Ok(false) };
+        if let Some(name) = rest.strip_prefix("params.") {
+            return Ok(set_in(job, "params", name, value));
+        }
+        check_known(rest, JOB_KEYS)?;
+        job.insert(rest.to_owned(), value.clone());
+        return Ok(true);
+    }
+    check_known(path, SWEEP_KEYS)?;
+    sweep.insert(path.to_owned(), value.clone());
+    Ok(true)
+}
+
+/// A parameter an axis varies cannot be set aside from it: the axis would win, silently.
+fn refuse_swept(sweep: &Table, path: &str) -> Result<(), Problem> {
+    let axes = sweep.get("axis").and_then(Value::as_table);
+    let dotted = |table: &Table| path.split('.').try_fold(Value::Table(table.clone()), |at, key| at.get(key).cloned());
+    match axes.is_some_and(|axes| axes.contains_key(path) || dotted(axes).is_some()) {
+        true => {
+            Err(Problem::new(None, format!("`{path}` is varied by an axis")).nearest(Some(&format!("axis.{path}"))))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Removes an axis written with dots instead of quotes, so that it is not there twice.
+fn remove_dotted(axes: &mut Table, path: &str) {
+    match path.split_once('.') {
+        None => {
+            axes.remove(path);
+        }
+        Some((first, rest)) => {
+            if let Some(inner) = axes.get_mut(first).and_then(Value::as_table_mut) {
+                remove_dotted(inner, rest);
+            }
+        }
+    }
+}
+
+fn jobs(sweep: &mut Table) -> impl Iterator<Item = &mut Table> {
+    sweep.get_mut("job").and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
+fn set_in(table: &mut Table, inner: &str, key: &str, value: &Value) -> bool {
+    let inner = table.entry(inner).or_insert_with(|| Value::Table(Table::new()));
+    inner.as_table_mut().is_some_and(|inner| {
+        inner.insert(key.to_owned(), value.clone());
+        true
+    })
+}
+
+fn check_known(key: &str, known: &[&str]) -> Result<(), Problem> {
+    if known.contains(&key) {
+        return Ok(());
+    }
+    let expected = format!("one of {}", known.join(", "));
+    Err(Problem::new(None, format!("unknown key `{key}`"))
+        .expected(expected)
+        .nearest(nearest(key, known.iter().copied())))
+}
