@@ -144,6 +144,16 @@ const L3: Option<Layer> = Some(Layer::L3);
 
 /// Every metric, alphabetically.
 pub static METRICS: &[Metric] = &[
+    m("all_links_used", Unit::Ratio, None, UP, "probability that every member link of a group carries a flow"),
+    m("bandwidth", Unit::BitPerSecond, None, UP, "payload bits moved over a bus, or to and from a storage device"),
+    m(
+        "bus_transaction_rate",
+        Unit::PerSecond,
+        None,
+        UP,
+        "transactions of one payload each, moved over a bus per second",
+    ),
+    m("busiest_link_flows", Unit::Count, None, DOWN, "flows on the member link of a group that carries most of them"),
     m(
         "calls_per_second",
         Unit::PerSecond,
@@ -182,10 +192,19 @@ pub static METRICS: &[Metric] = &[
         "Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow taking all",
     ),
     m("goodput", Unit::BitPerSecond, L4, UP, "payload bits delivered to the receiving application, counted there"),
+    m("in_flight", Unit::Byte, L4, None, "payload bytes sent and not yet acknowledged"),
     m("instructions_per_packet", Unit::Count, L3, DOWN, "instructions retired per IP packet, both ends, all CPUs"),
     m("cache_misses_per_packet", Unit::Count, L3, DOWN, "last-level cache misses per IP packet, both ends, all CPUs"),
     m("interrupts", Unit::PerSecond, None, None, "interrupts served, all vectors, both hosts added"),
     m("late", Unit::Count, L4, DOWN, "datagrams that arrived after the drain ended or after their deadline"),
+    m(
+        "link_balance",
+        Unit::Ratio,
+        None,
+        UP,
+        "mean over largest number of flows on the member links of a group: 1 is an even spread",
+    ),
+    m("links_used", Unit::Count, None, UP, "member links of a group that carry at least one flow"),
     m("loss_ratio", Unit::Ratio, L4, DOWN, "datagrams or requests sent and never received, over those sent"),
     m(
         "lost",

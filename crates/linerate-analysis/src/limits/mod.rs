@@ -5,11 +5,16 @@
 //! calculator. [`tree`] joins bounds along a path and has no calculator of its own.
 
 pub mod ethernet;
+pub mod fibre_channel;
 pub mod headers;
+pub mod lag;
 mod options;
+pub mod pci;
+pub mod pcie;
 pub mod tcp;
 pub mod tree;
 pub mod udp;
+pub mod window;
 
 use linerate_model::{Ceiling, ParamError, Params};
 
@@ -43,7 +48,16 @@ pub trait Limit: Sync {
 }
 
 /// Every limit model.
-pub static LIMITS: &[&dyn Limit] = &[&ethernet::Ethernet, &tcp::Tcp, &udp::Udp];
+pub static LIMITS: &[&dyn Limit] = &[
+    &ethernet::Ethernet,
+    &fibre_channel::FibreChannel,
+    &lag::Lag,
+    &pci::Pci,
+    &pcie::Pcie,
+    &tcp::Tcp,
+    &udp::Udp,
+    &window::Window,
+];
 
 /// The limit model called `name`.
 #[must_use]

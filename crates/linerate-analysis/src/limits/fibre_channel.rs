@@ -1,0 +1,178 @@
+//! Fibre Channel: the payload a link of each speed carries, each way.
+//!
+//! Units: bit/s of payload; MB/s (decimal) in the derivation. Standards: FC-FS-4 (frame: SOF, header, payload, CRC, EOF;
+//! idle words between frames), FC-PI-2 to FC-PI-7 (line rates and codes).
+//!
+//! What it does not see: buffer-to-buffer credits over distance, SCSI or NVMe command overhead, and optional headers.
+//! From 16GFC on the delimiters travel inside the line code's blocks; the frame overhead is taken as the same.
+
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params};
+use serde::Deserialize;
+
+use super::options::{plain, read, refusal};
+use super::{Limit, OptionDoc};
+
+/// The largest payload of a frame, FC-FS-4 clause 9.
+pub const LARGEST_PAYLOAD: Bytes = Bytes(2112);
+/// Start delimiter (4), header (24), CRC (4), end delimiter (4) and six idle words (24), FC-FS-4 clauses 9 and 6.
+pub const FRAME_OVERHEAD: Bytes = Bytes(60);
+
+/// What a speed is on the line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// The number in its name: 8 for 8GFC.
+    pub name: u32,
+    /// Bits per second on the line, error correction and line code included.
+    pub line: BitRate,
+    /// The line code, as the share of the line's bits that is data: numerator, denominator.
+    pub code: (u32, u32),
+    /// Where it is defined.
+    pub source: &'static str,
+}
+
+/// 8 data bits in 10.
+const CODE_8B10B: (u32, u32) = (8, 10);
+/// 64 data bits in 66. 32GFC sends 256B/257B blocks with Reed-Solomon parity in exactly the same room.
+const CODE_64B66B: (u32, u32) = (64, 66);
+
+/// Every speed, slowest first.
+pub static SPEEDS: &[Speed] = &[
+    Speed { name: 1, line: BitRate(1.0625e9), code: CODE_8B10B, source: "FC-PI-2" },
+    Speed { name: 2, line: BitRate(2.125e9), code: CODE_8B10B, source: "FC-PI-2" },
+    Speed { name: 4, line: BitRate(4.25e9), code: CODE_8B10B, source: "FC-PI-2" },
+    Speed { name: 8, line: BitRate(8.5e9), code: CODE_8B10B, source: "FC-PI-4" },
+    Speed { name: 16, line: BitRate(14.025e9), code: CODE_64B66B, source: "FC-PI-5" },
+    Speed { name: 32, line: BitRate(28.05e9), code: CODE_64B66B, source: "FC-PI-6" },
+];
+
+impl Speed {
+    /// Data bits per second after the line code, each way.
+    #[must_use]
+    pub fn data_rate(&self) -> BitRate {
+        BitRate(self.line.0 * f64::from(self.code.0) / f64::from(self.code.1))
+    }
+
+    /// Payload bits per second in frames of `payload` bytes, each way.
+    #[must_use]
+    pub fn bandwidth(&self, payload: Bytes) -> BitRate {
+        BitRate(self.data_rate().0 * payload.bits() / (payload + FRAME_OVERHEAD).bits())
+    }
+}
+
+/// The speed called `name`, e.g. 8 for 8GFC.
+#[must_use]
+pub fn speed(name: u32) -> Option<&'static Speed> {
+    SPEEDS.iter().find(|speed| speed.name == name)
+}
+
+fn default_payload() -> Bytes {
+    LARGEST_PAYLOAD
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    speed: u32,
+    /// Full frames: the highest bound.
+    #[serde(default = "default_payload")]
+    payload: Bytes,
+}
+
+/// The calculator `fibre-channel`.
+#[derive(Debug)]
+pub struct FibreChannel;
+
+impl Limit for FibreChannel {
+    fn name(&self) -> &'static str {
+        "fibre-channel"
+    }
+
+    fn summary(&self) -> &'static str {
+        "payload bandwidth of a Fibre Channel link, each way (FC-FS-4, FC-PI)"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[
+            OptionDoc { name: "speed", default: "", meaning: "1, 2, 4, 8, 16 or 32, as in 8GFC" },
+            OptionDoc { name: "payload", default: "2112 B", meaning: "payload of a frame" },
+        ]
+    }
+
+    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+        /// Bits per second in a decimal megabyte per second.
+        const MEGABYTE: f64 = 8e6;
+        let Parameters { speed: name, payload } = read(params, self.options())?;
+        let mut errors = Vec::new();
+        let found = speed(name);
+        if found.is_none() {
+            errors.push(refusal("speed", format!("{name}GFC is not known: 1, 2, 4, 8, 16 or 32")));
+        }
+        if payload.0 == 0 || payload > LARGEST_PAYLOAD {
+            errors.push(refusal("payload", format!("{payload} in one frame: 1 to {} B", LARGEST_PAYLOAD.0)));
+        }
+        let Some(speed) = found.filter(|_| errors.is_empty()) else {
+            return Err(errors);
+        };
+        let frame = payload + FRAME_OVERHEAD;
+        let data = speed.data_rate();
+        let value = speed.bandwidth(payload);
+        let raw = format!(
+            "line code: {} bit/s x {} / {} = {} bit/s = {} MB/s each way",
+            plain(speed.line.0),
+            speed.code.0,
+            speed.code.1,
+            plain(data.0),
+            plain(data.0 / MEGABYTE)
+        );
+        let derivation = vec![
+            raw.clone(),
+            format!("frame: {} B + SOF 4 + header 24 + CRC 4 + EOF 4 + six idle words 24 = {} B", payload.0, frame.0),
+            format!(
+                "{} MB/s x {} / {} = {} MB/s = {} bit/s each way",
+                plain(data.0 / MEGABYTE),
+                payload.0,
+                frame.0,
+                plain(value.0 / MEGABYTE),
+                plain(value.0)
+            ),
+        ];
+        let source = format!("{} (line rate), FC-FS-4 clauses 6 and 9 (frame)", speed.source);
+        let line_name = format!("{name}GFC, after the line code");
+        let payload_name = format!("{name}GFC, frames of {} B", payload.0);
+        Ok(vec![
+            Ceiling::new(payload_name, "bandwidth", value.0, Direction::Tx, derivation, source.clone()),
+            Ceiling::new(line_name, "bandwidth", data.0, Direction::Tx, vec![raw], source),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_carry_their_known_megabytes() {
+        // Methodology 3.5 for 8GFC (850 and 826.5 MB/s); the others are FC-PI's nominal data rates.
+        for (name, megabytes) in [(1, 106.25), (2, 212.5), (4, 425.0), (8, 850.0), (16, 1700.0), (32, 3400.0)] {
+            let rate = speed(name).expect("known").data_rate();
+            assert!((rate.0 / 8e6 - megabytes).abs() < 1e-9, "{name}GFC: {rate}");
+        }
+        let eight = speed(8).expect("known").bandwidth(LARGEST_PAYLOAD);
+        assert!((eight.0 / 8e6 - 826.5).abs() < 0.05, "{eight}");
+    }
+
+    #[test]
+    fn the_calculator_derives_8gfc() {
+        let mut params = Params::default();
+        params.set("speed", 8);
+        let ceilings = FibreChannel.ceilings(&params).expect("good options");
+        assert!((ceilings[0].value / 8e6 - 826.5).abs() < 0.05);
+        assert_eq!(ceilings[1].value, 6.8e9);
+        assert_eq!(
+            ceilings[0].derivation[0],
+            "line code: 8500000000 bit/s x 8 / 10 = 6800000000 bit/s = 850 MB/s each way"
+        );
+        params.set("speed", 5);
+        assert_eq!(FibreChannel.ceilings(&params).expect_err("no 5GFC")[0].key, "speed");
+    }
+}

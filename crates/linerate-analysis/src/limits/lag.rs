@@ -1,0 +1,276 @@
+//! Link aggregation: how many member links a hash fills, and how uneven it leaves them.
+//!
+//! Units: links, flows, ratios; bit/s where a member's rate is given (counted as that rate is). Standard: IEEE 802.1AX
+//! clause 6.2.4 (a conversation never leaves its link). The arithmetic is that of balls thrown into boxes.
+//!
+//! What it does not see: a real hash. It takes one that spreads flows independently and evenly; ports chosen in
+//! sequence, hashes of addresses only and links that fail are worse. A single flow gets one member, whatever there is.
+
+use linerate_model::{BitRate, Ceiling, Direction, Layer, ParamError, Params};
+use serde::Deserialize;
+
+use super::options::{plain, read, refusal};
+use super::{Limit, OptionDoc};
+
+/// How `flows` flows lie on `links` equal links under an ideal hash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Occupancy {
+    /// Expected number of links with at least one flow.
+    pub links_used: f64,
+    /// Expected number of flows on the fullest link.
+    pub busiest: f64,
+    /// Flows per link, over `busiest`: what fixed-rate flows get of the group's rate.
+    pub balance: f64,
+    /// Probability that no link is idle.
+    pub all_used: f64,
+}
+
+/// The occupancy of `links` links by `flows` flows. Exact up to the rounding of `f64`: only probabilities are added and
+/// multiplied, never subtracted. O(flows^2 * links * busiest).
+///
+/// # Panics
+/// If either is zero.
+#[must_use]
+pub fn occupancy(links: u32, flows: u32) -> Occupancy {
+    assert!(links > 0 && flows > 0, "a group has at least one link and one flow");
+    let used = used_distribution(links, flows);
+    let busiest = expected_busiest(links, flows);
+    Occupancy {
+        links_used: used.iter().enumerate().map(|(n_links, probability)| n_links as f64 * probability).sum(),
+        busiest,
+        balance: f64::from(flows) / (f64::from(links) * busiest),
+        all_used: used[links as usize],
+    }
+}
+
+/// Probability that exactly `i` links are used, at index `i`: each flow meets a used link or an idle one.
+fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
+    let total = f64::from(links);
+    let mut used = vec![0.0; links as usize + 1];
+    used[0] = 1.0;
+    for _ in 0..flows {
+        for n_used in (0..used.len()).rev() {
+            let stays = used[n_used] * n_used as f64 / total;
+            let arrives = if n_used == 0 { 0.0 } else { used[n_used - 1] * (total - (n_used as f64 - 1.0)) / total };
+            used[n_used] = stays + arrives;
+        }
+    }
+    used
+}
+
+/// E[max] = sum over m of 1 - P(max <= m).
+fn expected_busiest(links: u32, flows: u32) -> f64 {
+    /// Below this the rest of the tail is smaller than the rounding of the probabilities themselves.
+    const NEGLIGIBLE: f64 = 1e-12;
+    let mut expected = 0.0;
+    for most in 0..flows {
+        let exceeded = 1.0 - probability_at_most(links, flows, most);
+        expected += exceeded;
+        if exceeded < NEGLIGIBLE {
+            break;
+        }
+    }
+    expected
+}
+
+/// P(no link has more than `most` flows): link after link takes its binomial share of the flows that are left.
+fn probability_at_most(links: u32, flows: u32, most: u32) -> f64 {
+    let flows = flows as usize;
+    // `fits[r]`: the probability that `r` flows fit on the links seen so far, the last of which comes first.
+    let mut fits: Vec<f64> = (0..=flows).map(|rest| if rest <= most as usize { 1.0 } else { 0.0 }).collect();
+    for n_links in 2..=links {
+        let share = 1.0 / f64::from(n_links);
+        fits = (0..=flows)
+            .map(|rest| {
+                // Binomial probabilities of 0, 1, ... of `rest` flows on this link, each from the one before.
+                let mut term = (1.0 - share).powi(rest as i32);
+                let mut sum = 0.0;
+                for here in 0..=rest.min(most as usize) {
+                    sum += term * fits[rest - here];
+                    term *= (rest - here) as f64 / (here as f64 + 1.0) * share / (1.0 - share);
+                }
+                sum
+            })
+            .collect();
+    }
+    fits[flows]
+}
+
+/// Links of a group that any switch supports, and flows beyond which the hash no longer matters.
+const MOST_LINKS: u32 = 64;
+const MOST_FLOWS: u32 = 512;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    links: u32,
+    flows: u32,
+    member: Option<BitRate>,
+}
+
+/// The calculator `lag`.
+#[derive(Debug)]
+pub struct Lag;
+
+const SOURCE: &str = "IEEE 802.1AX clause 6.2.4; occupancy of n balls in k boxes";
+
+impl Limit for Lag {
+    fn name(&self) -> &'static str {
+        "lag"
+    }
+
+    fn summary(&self) -> &'static str {
+        "links an ideal hash fills and how evenly, for a link aggregation group (IEEE 802.1AX)"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[
+            OptionDoc { name: "links", default: "", meaning: "member links" },
+            OptionDoc { name: "flows", default: "", meaning: "flows that are hashed" },
+            OptionDoc { name: "member", default: "-", meaning: "rate of one member, such as \"10 Gbit/s\"" },
+        ]
+    }
+
+    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+        let Parameters { links, flows, member } = read(params, self.options())?;
+        let mut errors = Vec::new();
+        if links == 0 || links > MOST_LINKS {
+            errors.push(refusal("links", format!("{links} links: expected 1 to {MOST_LINKS}")));
+        }
+        if flows == 0 || flows > MOST_FLOWS {
+            errors.push(refusal("flows", format!("{flows} flows: expected 1 to {MOST_FLOWS}")));
+        }
+        if member.is_some_and(|rate| rate.0 <= 0.0) {
+            errors.push(refusal("member", "a link has a rate above zero, such as \"10 Gbit/s\""));
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let occupancy = occupancy(links, flows);
+        let mut ceilings = occupancy_ceilings(links, flows, &occupancy);
+        if let Some(member) = member {
+            ceilings.extend(rate_ceilings(links, flows, member, &occupancy));
+        }
+        Ok(ceilings)
+    }
+}
+
+fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceiling> {
+    let name = |what: &str| format!("{what}: {flows} flows on {links} links, ideal hash");
+    let used = vec![
+        format!("one link is missed by all flows with probability (1 - 1/{links})^{flows}"),
+        format!("expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}", plain(occupancy.links_used)),
+    ];
+    let busiest = vec![
+        format!("P(max <= m) = {flows}! / {links}^{flows} x [x^{flows}] (sum over j <= m of x^j / j!)^{links}"),
+        format!("expected flows on the fullest link: sum over m of 1 - P(max <= m) = {}", plain(occupancy.busiest)),
+    ];
+    let mut balance = busiest.clone();
+    balance.push(format!(
+        "fixed-rate flows: {flows} / ({links} x {}) = {} of the group's rate",
+        plain(occupancy.busiest),
+        plain(occupancy.balance)
+    ));
+    let all = vec![
+        format!("inclusion and exclusion: sum over i of (-1)^i x C({links}, i) x (1 - i/{links})^{flows}"),
+        format!("probability that every link is used: {}", plain(occupancy.all_used)),
+    ];
+    let ceiling = |what: &str, metric: &str, value: f64, derivation: Vec<String>| {
+        Ceiling::new(name(what), metric, value, Direction::Tx, derivation, SOURCE)
+    };
+    vec![
+        ceiling("expected links used", "links_used", occupancy.links_used, used),
+        ceiling("expected flows on the fullest link", "busiest_link_flows", occupancy.busiest, busiest),
+        ceiling("expected balance", "link_balance", occupancy.balance, balance),
+        ceiling("probability that all links are used", "all_links_used", occupancy.all_used, all),
+    ]
+}
+
+/// The group's rate: never more than the links the flows can lie on, and on average less.
+fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy) -> [Ceiling; 2] {
+    let most = links.min(flows);
+    let bound = f64::from(most) * member.0;
+    let expected = occupancy.links_used * member.0;
+    let hard = vec![
+        "a flow never leaves its link".to_owned(),
+        format!("min({links} links, {flows} flows) x {} bit/s = {} bit/s each way", plain(member.0), plain(bound)),
+    ];
+    let average = vec![
+        format!("expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}", plain(occupancy.links_used)),
+        format!(
+            "flows that fill their link: {} x {} bit/s = {} bit/s each way, on average over hashes",
+            plain(occupancy.links_used),
+            plain(member.0),
+            plain(expected)
+        ),
+    ];
+    let name = |what: &str| format!("{what}: {flows} flows on {links} links of {member}");
+    [
+        Ceiling::new(name("most, best hash"), "throughput_l2", bound, Direction::Tx, hard, SOURCE).at_layer(Layer::L1),
+        Ceiling::new(name("expected, ideal hash"), "throughput_l2", expected, Direction::Tx, average, SOURCE)
+            .at_layer(Layer::L1),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::approx_constant, reason = "a balance of 0.7853 is no quarter of pi")]
+    fn occupancy_is_that_of_the_table_computed_with_exact_fractions() {
+        // Methodology 3.7.
+        let golden = [
+            (2, 2, 1.5000, 1.5000, 0.6667, 0.5000),
+            (2, 4, 1.8750, 2.7500, 0.7273, 0.8750),
+            (2, 8, 1.9922, 5.0938, 0.7853, 0.9922),
+            (4, 4, 2.7344, 2.1250, 0.4706, 0.0938),
+            (4, 8, 3.5995, 3.5381, 0.5653, 0.6229),
+            (4, 16, 3.9599, 6.1390, 0.6516, 0.9600),
+            (8, 8, 5.2511, 2.5972, 0.3850, 0.0024),
+            (8, 16, 7.0555, 4.2014, 0.4760, 0.3068),
+            (8, 32, 7.8885, 7.0478, 0.5676, 0.8913),
+        ];
+        for (links, flows, used, busiest, balance, all) in golden {
+            let found = occupancy(links, flows);
+            let values =
+                [(found.links_used, used), (found.busiest, busiest), (found.balance, balance), (found.all_used, all)];
+            for (value, expected) in values {
+                assert!((value - expected).abs() <= 5.1e-5, "{links} {flows}: {value} is not {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_link_takes_everything_and_one_flow_takes_one_link() {
+        let single = Occupancy { links_used: 1.0, busiest: 7.0, balance: 1.0, all_used: 1.0 };
+        assert_eq!(occupancy(1, 7), single);
+        let flow = occupancy(4, 1);
+        assert_eq!((flow.links_used, flow.busiest, flow.all_used), (1.0, 1.0, 0.0));
+    }
+
+    #[test]
+    fn the_largest_group_is_computed_and_adds_up() {
+        let found = occupancy(MOST_LINKS, MOST_FLOWS);
+        let closed = 64.0 * (1.0 - (63.0_f64 / 64.0).powi(512));
+        assert!((found.links_used - closed).abs() < 1e-9);
+        assert!(found.busiest > 8.0 && found.busiest < 30.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_members_rate_bounds_the_group() {
+        let mut params = Params::default();
+        params.set("links", 4);
+        params.set("flows", 8);
+        params.set("member", "10 Gbit/s");
+        let ceilings = Lag.ceilings(&params).expect("good options");
+        assert_eq!(ceilings.len(), 6);
+        assert_eq!(ceilings[4].value, 40e9);
+        assert!((ceilings[5].value / 10e9 - 3.5995).abs() < 5e-5);
+        params.set("flows", 1);
+        let single = Lag.ceilings(&params).expect("good options");
+        assert_eq!(single[4].value, 10e9);
+        params.set("flows", 0);
+        assert_eq!(Lag.ceilings(&params).expect_err("no flow")[0].key, "flows");
+    }
+}

@@ -1,0 +1,269 @@
+//! Conventional PCI: what a parallel bus carries, all slots and both directions together.
+//!
+//! Units: bit/s of payload, data phases in clocks. Standard: PCI Local Bus Specification 3.0, 3.3 (transactions), 3.5
+//! (latency), 3.9 (dual address cycle), 3.8 (64-bit bus).
+//!
+//! What it does not see: arbitration and retries, bridges, and the latency of the host's memory beyond the clocks
+//! given. Half duplex: the bound holds for the sum of everything on the bus. PCI-X has other rules and is not here.
+
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params};
+use serde::Deserialize;
+
+use super::options::{plain, read, refusal};
+use super::{Limit, OptionDoc};
+
+/// Width of the data path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// 32 bits.
+    Bits32,
+    /// 64 bits.
+    Bits64,
+}
+
+/// Clock of the bus; both are thirds of a megahertz, and named without them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Clock {
+    /// 33 1/3 MHz.
+    #[serde(rename = "33 MHz")]
+    Mhz33,
+    /// 66 2/3 MHz.
+    #[serde(rename = "66 MHz")]
+    Mhz66,
+}
+
+impl Width {
+    /// Bytes moved in one data phase.
+    #[must_use]
+    pub const fn bytes(self) -> Bytes {
+        match self {
+            Self::Bits32 => Bytes(4),
+            Self::Bits64 => Bytes(8),
+        }
+    }
+}
+
+impl Clock {
+    /// Clocks per second.
+    #[must_use]
+    pub const fn hertz(self) -> f64 {
+        match self {
+            Self::Mhz33 => 100e6 / 3.0,
+            Self::Mhz66 => 200e6 / 3.0,
+        }
+    }
+}
+
+/// Clocks of a write that move no data: address, turnaround, and the target's answer to being selected.
+pub const WRITE_OVERHEAD_CLOCKS: u64 = 3;
+/// Clocks more that a 64-bit address takes (dual address cycle).
+pub const DUAL_ADDRESS_CLOCKS: u64 = 1;
+
+/// A data phase every clock: what the bus never exceeds.
+#[must_use]
+pub fn peak(width: Width, clock: Clock) -> BitRate {
+    BitRate(width.bytes().bits() * clock.hertz())
+}
+
+/// What the bus carries in bursts of `burst` bytes, each after `overhead` clocks without data.
+#[must_use]
+pub fn bandwidth(width: Width, clock: Clock, burst: Bytes, overhead: u64) -> BitRate {
+    let phases = data_phases(width, burst);
+    BitRate(burst.bits() * clock.hertz() / (phases + overhead) as f64)
+}
+
+/// Data phases a burst takes; a part of the width takes a whole one.
+fn data_phases(width: Width, burst: Bytes) -> u64 {
+    burst.0.div_ceil(width.bytes().0)
+}
+
+/// A burst of a few cache lines, as network cards of the time asked for.
+const DEFAULT_BURST: Bytes = Bytes(256);
+/// The least a host's memory takes to answer a read: the upper end of what is common is 16.
+const DEFAULT_LATENCY: u64 = 8;
+/// The largest burst anybody calculates with; longer ones end at the latency timer.
+const LARGEST_BURST: Bytes = Bytes(4096);
+/// PCI 3.0 3.5.1.1: a target answers its first data phase within 16 clocks, a host bridge within 32.
+const LONGEST_LATENCY: u64 = 32;
+
+fn default_burst() -> Bytes {
+    DEFAULT_BURST
+}
+
+const fn default_latency() -> u64 {
+    DEFAULT_LATENCY
+}
+
+const fn default_address() -> u32 {
+    32
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    width: u32,
+    clock: Clock,
+    #[serde(default = "default_burst")]
+    burst: Bytes,
+    #[serde(default = "default_latency")]
+    latency: u64,
+    /// Single address cycles are shorter: the higher bound.
+    #[serde(default = "default_address")]
+    address: u32,
+}
+
+/// The calculator `pci`.
+#[derive(Debug)]
+pub struct Pci;
+
+impl Limit for Pci {
+    fn name(&self) -> &'static str {
+        "pci"
+    }
+
+    fn summary(&self) -> &'static str {
+        "payload bandwidth of a conventional PCI bus, all devices and directions added (PCI 3.0)"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[
+            OptionDoc { name: "width", default: "", meaning: "data path in bits: 32 or 64" },
+            OptionDoc { name: "clock", default: "", meaning: "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)" },
+            OptionDoc { name: "burst", default: "256 B", meaning: "bytes moved in one transaction" },
+            OptionDoc { name: "latency", default: "8", meaning: "clocks the target takes to answer a read" },
+            OptionDoc { name: "address", default: "32", meaning: "address bits: 64 takes a dual address cycle" },
+        ]
+    }
+
+    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+        let Parameters { width, clock, burst, latency, address } = read(params, self.options())?;
+        let mut errors = Vec::new();
+        if ![32, 64].contains(&width) {
+            errors.push(refusal("width", format!("{width} bits: conventional PCI has 32 or 64")));
+        }
+        if ![32, 64].contains(&address) {
+            errors.push(refusal("address", format!("{address} bits: addresses have 32 or 64")));
+        }
+        if burst.0 == 0 || burst > LARGEST_BURST {
+            errors.push(refusal("burst", format!("{burst}: expected 1 B to {LARGEST_BURST}")));
+        }
+        if latency > LONGEST_LATENCY {
+            errors.push(refusal("latency", format!("{latency} clocks: a target answers within {LONGEST_LATENCY}")));
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let width = if width == 64 { Width::Bits64 } else { Width::Bits32 };
+        let dual = if address == 64 { DUAL_ADDRESS_CLOCKS } else { 0 };
+        let write = WRITE_OVERHEAD_CLOCKS + dual;
+        Ok(vec![
+            peak_ceiling(width, clock),
+            burst_ceiling("writes", width, clock, burst, write),
+            burst_ceiling("reads", width, clock, burst, write + latency),
+        ])
+    }
+}
+
+const SOURCE: &str = "PCI Local Bus Specification 3.0, 3.3, 3.5 and 3.9";
+
+fn bus_name(width: Width, clock: Clock) -> String {
+    let clock = if clock == Clock::Mhz33 { 33 } else { 66 };
+    format!("pci {} bit, {clock} MHz", width.bytes().bits())
+}
+
+fn peak_line(width: Width, clock: Clock) -> String {
+    format!(
+        "peak: {} B x {} clocks/s = {} MB/s = {} bit/s",
+        width.bytes().0,
+        plain(clock.hertz()),
+        plain(peak(width, clock).0 / 8e6),
+        plain(peak(width, clock).0)
+    )
+}
+
+fn peak_ceiling(width: Width, clock: Clock) -> Ceiling {
+    let name = format!("{}, peak", bus_name(width, clock));
+    let derivation = vec![
+        peak_line(width, clock),
+        "shared by all devices on the bus, both directions added: the bus is half duplex".to_owned(),
+    ];
+    Ceiling::new(name, "bandwidth", peak(width, clock).0, Direction::Sum, derivation, SOURCE)
+}
+
+fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead: u64) -> Ceiling {
+    let phases = data_phases(width, burst);
+    let value = bandwidth(width, clock, burst, overhead);
+    let derivation = vec![
+        peak_line(width, clock),
+        format!("{} B / {} B = {phases} data phases", burst.0, width.bytes().0),
+        format!("{} B in {phases} + {overhead} clocks: {} of the peak", burst.0, plain(value.0 / peak(width, clock).0)),
+        format!(
+            "{} B x 8 x {} clocks/s / {} clocks = {} bit/s, all devices and directions added",
+            burst.0,
+            plain(clock.hertz()),
+            phases + overhead,
+            plain(value.0)
+        ),
+    ];
+    let name = format!("{}, {what} of {} B", bus_name(width, clock), burst.0);
+    Ceiling::new(name, "bandwidth", value.0, Direction::Sum, derivation, SOURCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_those_of_the_four_kinds_of_slot() {
+        // Methodology 3.3, MB/s; 64-bit peaks are 2.133 and 4.267 Gbit/s in paper S2's arithmetic.
+        let golden = [
+            (Width::Bits32, Clock::Mhz33, 133.3),
+            (Width::Bits32, Clock::Mhz66, 266.7),
+            (Width::Bits64, Clock::Mhz33, 266.7),
+            (Width::Bits64, Clock::Mhz66, 533.3),
+        ];
+        for (width, clock, megabytes) in golden {
+            assert!((peak(width, clock).0 / 8e6 - megabytes).abs() < 0.05, "{width:?} {clock:?}");
+        }
+        assert!((peak(Width::Bits64, Clock::Mhz33).0 / 1e9 - 2.133).abs() < 5e-4);
+        assert!((peak(Width::Bits64, Clock::Mhz66).0 / 1e9 - 4.267).abs() < 5e-4);
+    }
+
+    #[test]
+    fn short_bursts_waste_the_known_share_of_the_bus() {
+        // Methodology 3.3, 64 bit at 33 MHz: overhead 3 for writes, 11 for reads.
+        let golden =
+            [(64, 3, 0.727), (256, 3, 0.914), (1024, 3, 0.977), (64, 11, 0.421), (256, 11, 0.744), (1024, 11, 0.921)];
+        for (burst, overhead, efficiency) in golden {
+            let value = bandwidth(Width::Bits64, Clock::Mhz33, Bytes(burst), overhead);
+            let share = value.0 / peak(Width::Bits64, Clock::Mhz33).0;
+            assert!((share - efficiency).abs() < 5e-4, "{burst} {overhead}: {share}");
+        }
+    }
+
+    #[test]
+    fn the_calculator_prints_peak_writes_and_reads() {
+        let mut params = Params::default();
+        params.set("width", 64);
+        params.set("clock", "33 MHz");
+        params.set("burst", "64 B");
+        let ceilings = Pci.ceilings(&params).expect("good options");
+        let shares: Vec<f64> = ceilings.iter().map(|c| (c.value / ceilings[0].value * 1e3).round()).collect();
+        assert_eq!(shares, [1000.0, 727.0, 421.0]);
+        assert!(ceilings.iter().all(|ceiling| ceiling.direction == Direction::Sum));
+        params.set("address", 64);
+        let dual = Pci.ceilings(&params).expect("good options");
+        assert!((dual[1].value / dual[0].value - 8.0 / 12.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_not_conventional_pci_is_refused() {
+        let mut params = Params::default();
+        params.set("width", 16);
+        params.set("clock", "133 MHz");
+        let errors = Pci.ceilings(&params).expect_err("PCI-X");
+        assert_eq!(errors[0].key, "clock");
+        params.set("clock", "66 MHz");
+        assert_eq!(Pci.ceilings(&params).expect_err("16 bits")[0].key, "width");
+    }
+}

@@ -1,0 +1,363 @@
+//! TCP window and loss: what a window allows per round trip, and what loss leaves of it.
+//!
+//! Units: bit/s of payload, bytes. Layer: L4. Standards: RFC 9293 3.8 (window), RFC 6349 3.3 (bandwidth-delay
+//! product), Mathis et al. 1997 (square-root law), Padhye et al. 1998 (timeouts as well; RFC 5348 3.1 prints it).
+//!
+//! What it does not see: the two loss models describe Reno-like congestion control under random loss; for CUBIC and BBR
+//! they are *not applicable*. The round-trip time is taken as constant. `SO_RCVBUF` is not the window: measure
+//! `tcpi_snd_wnd` at the sender.
+
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio};
+use serde::Deserialize;
+
+use super::options::{plain, read, refusal};
+use super::{Limit, OptionDoc};
+
+/// Segments one acknowledgement covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// Every segment is acknowledged (b = 1).
+    Every,
+    /// Every second one is: delayed acknowledgements, RFC 9293 3.8.6.3 (b = 2).
+    Second,
+}
+
+impl Acknowledgement {
+    /// `b` of the formulas.
+    #[must_use]
+    pub const fn segments(self) -> f64 {
+        match self {
+            Self::Every => 1.0,
+            Self::Second => 2.0,
+        }
+    }
+}
+
+/// What a window of `window` bytes delivers each `rtt`; `None` if the round trip takes no time.
+#[must_use]
+pub fn window_rate(window: Bytes, rtt: Nanos) -> Option<BitRate> {
+    BitRate::over(window, rtt)
+}
+
+/// Bytes that fill a path of `rate` for one `rtt`, rounded to a whole byte.
+#[must_use]
+pub fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
+    const BITS_PER_BYTE: f64 = 8.0;
+    Bytes((rate.0 * rtt.as_secs_f64() / BITS_PER_BYTE).round() as u64)
+}
+
+/// The square-root law: `(mss / rtt) * sqrt(3 / (2 b)) / sqrt(loss)`.
+///
+/// `None` where it says nothing: without loss or without delay.
+#[must_use]
+pub fn mathis(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<BitRate> {
+    let constant = (3.0 / (2.0 * acknowledgement.segments())).sqrt();
+    (rtt.0 > 0 && loss.0 > 0.0).then(|| BitRate(mss.bits() / rtt.as_secs_f64() * constant / loss.0.sqrt()))
+}
+
+/// The law with timeouts, Padhye et al. equation 30 without its window term:
+/// `mss / (rtt sqrt(2 b p / 3) + rto min(1, 3 sqrt(3 b p / 8)) p (1 + 32 p^2))`.
+///
+/// `None` where it says nothing: without loss or without delay.
+#[must_use]
+pub fn pftk(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<BitRate> {
+    if rtt.0 == 0 || loss.0 <= 0.0 {
+        return None;
+    }
+    let terms = PftkTerms::of(rtt, rto, loss, acknowledgement);
+    Some(BitRate(mss.bits() / (terms.recovery + terms.timeout)))
+}
+
+/// The two terms below the fraction line, in seconds.
+struct PftkTerms {
+    recovery: f64,
+    timeout: f64,
+}
+
+impl PftkTerms {
+    fn of(rtt: Nanos, rto: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Self {
+        let (p, b) = (loss.0, acknowledgement.segments());
+        let timeout_chance = (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
+        Self {
+            recovery: rtt.as_secs_f64() * (2.0 * b * p / 3.0).sqrt(),
+            timeout: rto.as_secs_f64() * timeout_chance * p * (1.0 + 32.0 * p * p),
+        }
+    }
+}
+
+/// A full segment of IPv4 without options on an MTU of 1500.
+const DEFAULT_MSS: Bytes = Bytes(1460);
+/// The smallest retransmission timeout of Linux (TCP_RTO_MIN, include/net/tcp.h).
+const DEFAULT_RTO: Nanos = Nanos::from_millis(200);
+
+fn default_mss() -> Bytes {
+    DEFAULT_MSS
+}
+
+fn default_rto() -> Nanos {
+    DEFAULT_RTO
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    window: Bytes,
+    rtt: Nanos,
+    rate: Option<BitRate>,
+    loss: Option<Loss>,
+    #[serde(default = "default_mss")]
+    mss: Bytes,
+    #[serde(default = "default_rto")]
+    rto: Nanos,
+}
+
+/// A loss ratio as people write it: `0.01` or `"1 %"`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "a loss ratio such as 0.01 or \"1 %\"")]
+enum Loss {
+    Number(f64),
+    Text(Ratio),
+}
+
+impl Loss {
+    const fn ratio(self) -> Ratio {
+        match self {
+            Self::Number(value) => Ratio(value),
+            Self::Text(ratio) => ratio,
+        }
+    }
+}
+
+/// The calculator `window`.
+#[derive(Debug)]
+pub struct Window;
+
+impl Limit for Window {
+    fn name(&self) -> &'static str {
+        "window"
+    }
+
+    fn summary(&self) -> &'static str {
+        "TCP goodput from window and round trip, and under loss (RFC 6349, Mathis 1997, Padhye 1998)"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[
+            OptionDoc {
+                name: "window",
+                default: "",
+                meaning: "smallest of the windows and buffers, such as \"64 KiB\"",
+            },
+            OptionDoc { name: "rtt", default: "", meaning: "round-trip time, such as \"5 ms\"" },
+            OptionDoc { name: "rate", default: "-", meaning: "rate of the bottleneck, for the window that fills it" },
+            OptionDoc { name: "loss", default: "-", meaning: "segments lost, such as 0.01 or \"1 %\"" },
+            OptionDoc { name: "mss", default: "1460 B", meaning: "payload of a full segment" },
+            OptionDoc { name: "rto", default: "200 ms", meaning: "retransmission timeout" },
+        ]
+    }
+
+    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+        let parameters: Parameters = read(params, self.options())?;
+        let errors = problems(&parameters);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let Parameters { window, rtt, rate, loss, mss, rto } = parameters;
+        let by_window = window_rate(window, rtt).expect("a round trip of zero was refused above");
+        let mut ceilings = vec![window_ceiling(window, rtt, by_window)];
+        if let Some(rate) = rate {
+            ceilings.push(product_ceiling(window, rtt, rate));
+        }
+        if let Some(loss) = loss.map(Loss::ratio) {
+            for acknowledgement in [Acknowledgement::Every, Acknowledgement::Second] {
+                ceilings.extend(mathis_ceiling(mss, rtt, loss, acknowledgement));
+            }
+            ceilings.extend(pftk_ceiling(mss, rtt, rto, loss, by_window));
+        }
+        Ok(ceilings)
+    }
+}
+
+fn problems(parameters: &Parameters) -> Vec<ParamError> {
+    let mut errors = Vec::new();
+    if parameters.rtt.0 == 0 {
+        errors.push(refusal("rtt", "a round trip takes time: expected more than 0 s"));
+    }
+    if parameters.window.0 == 0 {
+        errors.push(refusal("window", "a window of zero bytes carries nothing"));
+    }
+    if parameters.rate.is_some_and(|rate| rate.0 <= 0.0) {
+        errors.push(refusal("rate", "a link has a rate above zero, such as \"1 Gbit/s\""));
+    }
+    if parameters.loss.is_some_and(|loss| !(loss.ratio().0 > 0.0 && loss.ratio().0 < 1.0)) {
+        errors.push(refusal("loss", "expected a ratio above 0 and below 1, such as 0.01 or \"1 %\""));
+    }
+    if parameters.mss.0 == 0 {
+        errors.push(refusal("mss", "a segment of zero bytes carries nothing"));
+    }
+    errors
+}
+
+/// A segment at most every round trip.
+fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
+    let derivation = vec![
+        format!("one window each round trip: {} B x 8 / {} s", window.0, plain(rtt.as_secs_f64())),
+        format!("{} bit / {} s = {} bit/s", plain(window.bits()), plain(rtt.as_secs_f64()), plain(by_window.0)),
+    ];
+    let name = format!("window {window} in {rtt}");
+    Ceiling::new(name, "goodput", by_window.0, Direction::Tx, derivation, "RFC 9293 3.8; RFC 6349 3.3.1")
+}
+
+fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
+    let product = bandwidth_delay_product(rate, rtt);
+    let verdict = if window < product {
+        format!("the window ({} B) is smaller: the path is not filled", window.0)
+    } else {
+        format!("the window ({} B) is at least that: the path can be filled", window.0)
+    };
+    let derivation = vec![
+        format!(
+            "bandwidth-delay product: {} bit/s x {} s / 8 = {} B",
+            plain(rate.0),
+            plain(rtt.as_secs_f64()),
+            product.0
+        ),
+        verdict,
+    ];
+    let name = format!("bytes in flight that fill {rate} for {rtt}");
+    Ceiling::new(name, "in_flight", product.0 as f64, Direction::Tx, derivation, "RFC 6349 3.3.1")
+}
+
+fn mathis_ceiling(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<Ceiling> {
+    let rate = mathis(mss, rtt, loss, acknowledgement)?;
+    let b = acknowledgement.segments();
+    let constant = (3.0 / (2.0 * b)).sqrt();
+    let derivation = vec![
+        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR".to_owned(),
+        format!("constant: sqrt(3 / (2 x {})) = {}", plain(b), plain(constant)),
+        format!("root of the loss: sqrt({}) = {}", plain(loss.0), plain(loss.0.sqrt())),
+        format!(
+            "{} B x 8 / {} s x {} / {} = {} bit/s",
+            mss.0,
+            plain(rtt.as_secs_f64()),
+            plain(constant),
+            plain(loss.0.sqrt()),
+            plain(rate.0)
+        ),
+    ];
+    let name = format!("Mathis at {loss} loss, one ACK for {} segments", plain(b));
+    Some(Ceiling::new(name, "goodput", rate.0, Direction::Tx, derivation, "Mathis et al., CCR 27(3) 1997, equation 3"))
+}
+
+fn pftk_ceiling(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, by_window: BitRate) -> Option<Ceiling> {
+    let acknowledgement = Acknowledgement::Second;
+    let uncapped = pftk(mss, rtt, rto, loss, acknowledgement)?;
+    let terms = PftkTerms::of(rtt, rto, loss, acknowledgement);
+    let p = plain(loss.0);
+    let derivation = vec![
+        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR".to_owned(),
+        format!("recovery: {} s x sqrt(2 x 2 x {p} / 3) = {} s", plain(rtt.as_secs_f64()), plain(terms.recovery)),
+        format!(
+            "timeouts: {} s x min(1, 3 x sqrt(3 x 2 x {p} / 8)) x {p} x (1 + 32 x {p}^2) = {} s",
+            plain(rto.as_secs_f64()),
+            plain(terms.timeout)
+        ),
+        format!(
+            "{} B x 8 / ({} s + {} s) = {} bit/s",
+            mss.0,
+            plain(terms.recovery),
+            plain(terms.timeout),
+            plain(uncapped.0)
+        ),
+        format!(
+            "the window allows {} bit/s: the smaller is {} bit/s",
+            plain(by_window.0),
+            plain(uncapped.0.min(by_window.0))
+        ),
+    ];
+    let name = format!("PFTK at {loss} loss, one ACK for 2 segments, timeout {rto}");
+    let source = "Padhye et al., SIGCOMM 1998, equation 30; RFC 5348 3.1";
+    Some(Ceiling::new(name, "goodput", uncapped.0.min(by_window.0), Direction::Tx, derivation, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN_MS: Nanos = Nanos::from_millis(10);
+
+    #[test]
+    fn windows_and_products_are_those_of_rfc_6349() {
+        // RFC 6349 3.3.1, where 16 KB means 16 000 bytes.
+        assert_eq!(window_rate(Bytes(16_000), Nanos::from_millis(5)), Some(BitRate(25.6e6)));
+        assert_eq!(window_rate(Bytes(16_000), TEN_MS), Some(BitRate(12.8e6)));
+        let golden = [
+            (1.536e6, 20_000_000, 3_840),
+            (44.21e6, 10_000_000, 55_263),
+            (44.21e6, 15_000_000, 82_894),
+            (44.21e6, 25_000_000, 138_156),
+            (100e6, 1_000_000, 12_500),
+            (100e6, 5_000_000, 62_500),
+            (1e9, 100_000, 12_500),
+            (1e9, 1_000_000, 125_000),
+            (10e9, 50_000, 62_500),
+            (10e9, 300_000, 375_000),
+        ];
+        for (rate, rtt, bytes) in golden {
+            assert_eq!(bandwidth_delay_product(BitRate(rate), Nanos(rtt)), Bytes(bytes), "{rate} {rtt}");
+        }
+    }
+
+    #[test]
+    fn loss_leaves_what_mathis_and_padhye_say() {
+        // Methodology 3.6: 1460 B, 10 ms, timeout 200 ms; Mathis b = 1, b = 2, PFTK b = 2, in Mbit/s.
+        let golden = [(1e-4, 143.05, 101.15, 100.70), (1e-2, 14.305, 10.115, 6.969), (5e-2, 6.397, 4.524, 1.319)];
+        for (loss, every, second, padhye) in golden {
+            let loss = Ratio(loss);
+            let megabits = |rate: Option<BitRate>| rate.expect("there is loss").0 / 1e6;
+            let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-4;
+            assert!(near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Every)), every), "{loss}");
+            assert!(near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Second)), second), "{loss}");
+            let value = megabits(pftk(DEFAULT_MSS, TEN_MS, DEFAULT_RTO, loss, Acknowledgement::Second));
+            assert!((value - padhye).abs() < 0.006, "{loss}: {value}");
+        }
+        assert_eq!(mathis(DEFAULT_MSS, TEN_MS, Ratio(0.0), Acknowledgement::Every), None);
+    }
+
+    #[test]
+    fn the_calculator_shows_every_model_it_was_given_figures_for() {
+        let mut params = Params::default();
+        params.set("window", "64 KiB");
+        params.set("rtt", "5 ms");
+        let alone = Window.ceilings(&params).expect("good options");
+        assert_eq!((alone.len(), alone[0].value), (1, 104_857_600.0));
+        params.set("rate", "1 Gbit/s");
+        params.set("loss", 0.01);
+        let all = Window.ceilings(&params).expect("good options");
+        assert_eq!(all.len(), 5);
+        assert_eq!(all[1].value, 625_000.0);
+        assert_eq!(all[1].derivation[1], "the window (65536 B) is smaller: the path is not filled");
+        params.set("loss", "1 %");
+        assert_eq!(Window.ceilings(&params).expect("good options"), all);
+    }
+
+    #[test]
+    fn the_window_caps_padhyes_rate() {
+        let mut params = Params::default();
+        params.set("window", "1460 B");
+        params.set("rtt", "10 ms");
+        params.set("loss", 0.0001);
+        let ceilings = Window.ceilings(&params).expect("good options");
+        assert_eq!(ceilings.last().map(|c| c.value), Some(1_168_000.0));
+    }
+
+    #[test]
+    fn zero_times_and_certain_loss_are_refused() {
+        let mut params = Params::default();
+        params.set("window", "64 KiB");
+        params.set("rtt", "0 s");
+        params.set("loss", 1.0);
+        let keys: Vec<String> = Window.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+        assert_eq!(keys, ["rtt", "loss"]);
+    }
+}
