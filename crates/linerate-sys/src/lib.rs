@@ -5,6 +5,9 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod ethtool;
+pub mod memory;
+pub mod netlink;
 pub mod netns;
 pub mod perf;
 pub mod pipe;

@@ -1,0 +1,458 @@
+//! What a network driver says of itself: identity, link, rings, channels, offloads, coalescing, pause and its private
+//! statistics, by the SIOCETHTOOL ioctl (linux/ethtool.h).
+//!
+//! Read only. The device is looked up in the network namespace of the thread that opened the socket. Counters are in
+//! whatever unit the driver chose (packets or bytes, by name).
+//!
+//! Not seen: what a driver keeps to itself, and standard MAC statistics that newer kernels offer only over netlink.
+
+use std::io;
+use std::net::UdpSocket;
+
+use crate::SysError;
+
+const GET_DRIVER: u32 = 0x03;
+const GET_COALESCE: u32 = 0x0e;
+const GET_RINGS: u32 = 0x10;
+const GET_PAUSE: u32 = 0x12;
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATS: u32 = 0x1d;
+const GET_SET_INFO: u32 = 0x37;
+const GET_FEATURES: u32 = 0x3a;
+const GET_CHANNELS: u32 = 0x3c;
+const GET_RSS: u32 = 0x46;
+const GET_LINK_SETTINGS: u32 = 0x4c;
+
+/// `ETH_GSTRING_LEN`.
+const STRING_LENGTH: usize = 32;
+/// Most statistics or features accepted of one driver; the largest known (per-queue counters of 100 Gbit/s cards) have
+/// a few thousand.
+const MOST_STRINGS: usize = 16 * 1024;
+
+/// A set of names a driver has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StringSet {
+    Statistics = 1,
+    Features = 4,
+}
+
+/// Who drives a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// Driver name.
+    pub name: String,
+    /// Driver version; the kernel's for drivers in its tree.
+    pub version: String,
+    /// Firmware version; empty if there is none.
+    pub firmware: String,
+    /// Bus address, e.g. a PCI address; empty for a virtual device.
+    pub bus: String,
+}
+
+/// Negotiated link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// Mbit/s at the MAC; `None` if unknown (no link, or a virtual device that does not say).
+    pub speed_mbit_per_s: Option<u32>,
+    /// Full duplex; `None` if unknown.
+    pub full_duplex: Option<bool>,
+    /// Whether it was negotiated.
+    pub autonegotiation: bool,
+}
+
+/// Ring sizes in descriptors: `(in use, largest)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// Receive.
+    pub rx: (u32, u32),
+    /// Transmit.
+    pub tx: (u32, u32),
+}
+
+/// Channels (queue and interrupt pairs): `(in use, largest)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// Receive only.
+    pub rx: (u32, u32),
+    /// Transmit only.
+    pub tx: (u32, u32),
+    /// Both.
+    pub combined: (u32, u32),
+}
+
+/// Interrupt coalescing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalescing {
+    /// Microseconds waited after a packet was received.
+    pub rx_usecs: u32,
+    /// Packets waited for.
+    pub rx_frames: u32,
+    /// Microseconds waited after a packet was sent.
+    pub tx_usecs: u32,
+    /// Packets waited for.
+    pub tx_frames: u32,
+    /// Whether the driver adapts the receive side.
+    pub adaptive_rx: bool,
+    /// Whether the driver adapts the transmit side.
+    pub adaptive_tx: bool,
+}
+
+/// Ethernet pause (IEEE 802.3 annex 31B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Negotiated with the peer.
+    pub autonegotiation: bool,
+    /// Obeys pause frames.
+    pub rx: bool,
+    /// Sends pause frames.
+    pub tx: bool,
+}
+
+/// Receive side scaling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rss {
+    /// Entries of the indirection table.
+    pub indirection_size: u32,
+    /// Bytes of the hash key; 0 if the device has none.
+    pub key_bytes: u32,
+}
+
+/// A socket through which drivers are asked.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: UdpSocket,
+}
+
+impl Ethtool {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// If no IPv4 or IPv6 socket can be had.
+    pub fn open() -> Result<Self, SysError> {
+        let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0"));
+        let socket = socket.map_err(|cause| SysError::new("open", "ethtool socket", cause))?;
+        Ok(Self { socket })
+    }
+
+    /// Who drives `device`.
+    ///
+    /// # Errors
+    /// As every call here: `ENODEV` if there is no such device, `EOPNOTSUPP` if its driver does not answer this.
+    pub fn driver(&self, device: &str) -> Result<Driver, SysError> {
+        /// `struct ethtool_drvinfo`: command, five strings of 32 bytes, 12 reserved, five words.
+        const SIZE: usize = 196;
+        let answer = self.ask(device, "read the driver of", SIZE, &[GET_DRIVER])?;
+        let string = |idx: usize| text(&answer.bytes()[4 + idx * STRING_LENGTH..4 + (idx + 1) * STRING_LENGTH]);
+        Ok(Driver { name: string(0), version: string(1), firmware: string(2), bus: string(3) })
+    }
+
+    /// The negotiated link of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn link_settings(&self, device: &str) -> Result<LinkSettings, SysError> {
+        const HEAD_WORDS: usize = 12;
+        const UNKNOWN_DUPLEX: u8 = 0xff;
+        let operation = "read the link settings of";
+        // The first call fails to name the mask size and is told it as a negative number; the second carries it.
+        let answer = self.ask(device, operation, HEAD_WORDS * 4, &[GET_LINK_SETTINGS])?;
+        let n_words = answer.bytes()[18].cast_signed().unsigned_abs();
+        let mut request = [0; HEAD_WORDS];
+        request[0] = GET_LINK_SETTINGS;
+        request[4] = u32::from_ne_bytes([0, 0, n_words, 0]);
+        let answer = self.ask(device, operation, (HEAD_WORDS + 3 * usize::from(n_words)) * 4, &request)?;
+        let speed = answer.word(1);
+        let duplex = answer.bytes()[8];
+        Ok(LinkSettings {
+            speed_mbit_per_s: (speed != 0 && speed != u32::MAX).then_some(speed),
+            full_duplex: (duplex != UNKNOWN_DUPLEX).then_some(duplex == 1),
+            autonegotiation: answer.bytes()[11] == 1,
+        })
+    }
+
+    /// Ring sizes of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn rings(&self, device: &str) -> Result<Rings, SysError> {
+        let answer = self.ask(device, "read the ring sizes of", 36, &[GET_RINGS])?;
+        Ok(Rings { rx: (answer.word(5), answer.word(1)), tx: (answer.word(8), answer.word(4)) })
+    }
+
+    /// Channels of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn channels(&self, device: &str) -> Result<Channels, SysError> {
+        let answer = self.ask(device, "read the channels of", 36, &[GET_CHANNELS])?;
+        Ok(Channels {
+            rx: (answer.word(5), answer.word(1)),
+            tx: (answer.word(6), answer.word(2)),
+            combined: (answer.word(8), answer.word(4)),
+        })
+    }
+
+    /// Interrupt coalescing of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn coalescing(&self, device: &str) -> Result<Coalescing, SysError> {
+        let answer = self.ask(device, "read the coalescing of", 92, &[GET_COALESCE])?;
+        Ok(Coalescing {
+            rx_usecs: answer.word(1),
+            rx_frames: answer.word(2),
+            tx_usecs: answer.word(5),
+            tx_frames: answer.word(6),
+            adaptive_rx: answer.word(10) != 0,
+            adaptive_tx: answer.word(11) != 0,
+        })
+    }
+
+    /// Pause parameters of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn pause(&self, device: &str) -> Result<Pause, SysError> {
+        let answer = self.ask(device, "read the pause parameters of", 16, &[GET_PAUSE])?;
+        let flag = |idx| answer.word(idx) != 0;
+        Ok(Pause { autonegotiation: flag(1), rx: flag(2), tx: flag(3) })
+    }
+
+    /// Receive side scaling of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn rss(&self, device: &str) -> Result<Rss, SysError> {
+        // With sizes of zero the kernel answers with the sizes alone.
+        let answer = self.ask(device, "read the receive side scaling of", 24, &[GET_RSS])?;
+        Ok(Rss { indirection_size: answer.word(2), key_bytes: answer.word(3) })
+    }
+
+    /// Offload features of `device` and whether each is on.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn features(&self, device: &str) -> Result<Vec<(String, bool)>, SysError> {
+        const BITS: usize = 32;
+        const BLOCK_WORDS: usize = 4;
+        const HEAD_WORDS: usize = 2;
+        const ACTIVE: usize = 2;
+        let names = self.strings(device, StringSet::Features)?;
+        let n_blocks = names.len().div_ceil(BITS);
+        let size = (HEAD_WORDS + n_blocks * BLOCK_WORDS) * 4;
+        let answer = self.ask(device, "read the offloads of", size, &[GET_FEATURES, n_blocks as u32])?;
+        let active = |bit: usize| answer.word(HEAD_WORDS + bit / BITS * BLOCK_WORDS + ACTIVE) >> (bit % BITS) & 1 == 1;
+        Ok(names.into_iter().enumerate().map(|(bit, name)| (name, active(bit))).collect())
+    }
+
+    /// The private statistics of `device`, ready to be read often. Empty if the driver has none.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn statistics(&self, device: &str) -> Result<Statistics, SysError> {
+        let names = self.strings(device, StringSet::Statistics)?;
+        let socket = self.socket.try_clone().map_err(|cause| SysError::new("clone", "ethtool socket", cause))?;
+        let operation = "read the statistics of";
+        let buffer = raw::Buffer::new(Statistics::HEAD + names.len() * 8);
+        let buffer = buffer.map_err(|cause| SysError::new(operation, device, cause))?;
+        Ok(Statistics { socket, device: device.to_owned(), names, buffer })
+    }
+
+    fn strings(&self, device: &str, set: StringSet) -> Result<Vec<String>, SysError> {
+        let operation = "read the names of";
+        const HEAD: usize = 12;
+        let info = self.ask(device, operation, 20, &[GET_SET_INFO, 0, 1 << set as u32, 0])?;
+        // The mask that comes back says whether the driver has this set at all.
+        let count = if info.word(2) == 0 { 0 } else { info.word(4) as usize };
+        if count == 0 || count > MOST_STRINGS {
+            return Ok(Vec::new());
+        }
+        let answer =
+            self.ask(device, operation, HEAD + count * STRING_LENGTH, &[GET_STRINGS, set as u32, count as u32])?;
+        let count = count.min(answer.word(2) as usize);
+        Ok(answer.bytes()[HEAD..].chunks_exact(STRING_LENGTH).take(count).map(text).collect())
+    }
+
+    /// Sends `request` in a buffer of at least `size` bytes and returns the buffer as the kernel left it.
+    fn ask(
+        &self,
+        device: &str,
+        operation: &'static str,
+        size: usize,
+        request: &[u32],
+    ) -> Result<raw::Buffer, SysError> {
+        let wrap = |cause: io::Error| SysError::new(operation, device, cause);
+        let mut buffer = raw::Buffer::new(size.max(size_of_val(request))).map_err(wrap)?;
+        for (word_idx, &word) in request.iter().enumerate() {
+            buffer.set_word(word_idx, word);
+        }
+        raw::ethtool(&self.socket, device, &mut buffer).map_err(wrap)?;
+        Ok(buffer)
+    }
+}
+
+/// A driver's private statistics: names, fixed when opened, and values, read again and again.
+#[derive(Debug)]
+pub struct Statistics {
+    socket: UdpSocket,
+    device: String,
+    names: Vec<String>,
+    buffer: raw::Buffer,
+}
+
+impl Statistics {
+    const HEAD: usize = 8;
+
+    /// The names, in the order of the values.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Reads all values. Does not allocate; some drivers ask their firmware, which takes a millisecond.
+    ///
+    /// # Errors
+    /// If the device is gone, or the driver changed its set of statistics since.
+    pub fn read(&mut self) -> Result<impl Iterator<Item = u64> + '_, SysError> {
+        let count = self.names.len();
+        self.buffer.set_word(0, GET_STATS);
+        self.buffer.set_word(1, count as u32);
+        let operation = "read the statistics of";
+        if let Err(cause) = raw::ethtool(&self.socket, &self.device, &mut self.buffer) {
+            return Err(SysError::new(operation, self.device.as_str(), cause));
+        }
+        if self.buffer.word(1) as usize != count {
+            return Err(SysError::new(operation, self.device.as_str(), io::ErrorKind::InvalidData));
+        }
+        let values = self.buffer.bytes()[Self::HEAD..].chunks_exact(8).take(count);
+        Ok(values.map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("chunks_exact gives 8 bytes"))))
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+}
+
+#[allow(unsafe_code)]
+mod raw {
+    use std::io;
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+    use std::ptr::NonNull;
+
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+    /// Memory the kernel may write to without a length: whole pages followed by one that nobody may touch. The kernel
+    /// decides how much it writes (a driver may have grown more statistics since it was asked how many), so the end is
+    /// guarded by the page tables: too long an answer becomes EFAULT, not an overflow.
+    #[derive(Debug)]
+    pub(super) struct Buffer {
+        start: NonNull<u8>,
+        usable: usize,
+        mapped: usize,
+    }
+
+    // SAFETY: the mapping is owned by this value alone and is plain memory; no thread affinity.
+    unsafe impl Send for Buffer {}
+
+    impl Buffer {
+        pub(super) fn new(size: usize) -> Result<Self, io::Error> {
+            let page = rustix::param::page_size();
+            let usable = size.max(1).next_multiple_of(page);
+            let mapped = usable + page;
+            // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice aliases nothing.
+            let start = unsafe {
+                mmap_anonymous(std::ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+            };
+            let start = NonNull::new(start.cast::<u8>()).expect("mmap never returns null without MAP_FIXED");
+            let buffer = Self { start, usable, mapped };
+            // SAFETY: the last page of the mapping just made; no reference to it exists nor ever will (`bytes` ends before).
+            unsafe { mprotect(start.as_ptr().add(usable).cast(), page, MprotectFlags::empty())? };
+            Ok(buffer)
+        }
+
+        pub(super) fn bytes(&self) -> &[u8] {
+            // SAFETY: `start..start + usable` is mapped readable and zero-initialised for the life of `self`; the kernel
+            // writes to it only within `ethtool`, which borrows the buffer mutably.
+            unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.usable) }
+        }
+
+        pub(super) fn word(&self, idx: usize) -> u32 {
+            let bytes = &self.bytes()[idx * 4..idx * 4 + 4];
+            u32::from_ne_bytes(bytes.try_into().expect("a slice of four"))
+        }
+
+        pub(super) fn set_word(&mut self, idx: usize, value: u32) {
+            // SAFETY: as `bytes`, and `&mut self` makes the access exclusive.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.usable) };
+            bytes[idx * 4..idx * 4 + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+
+    impl Drop for Buffer {
+        fn drop(&mut self) {
+            // SAFETY: exactly the mapping made in `new`; nothing borrows it any more.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+        }
+    }
+
+    /// SIOCETHTOOL with the command in `buffer`, which takes the answer. Only called with commands that read.
+    pub(super) fn ethtool(socket: &UdpSocket, device: &str, buffer: &mut Buffer) -> Result<(), io::Error> {
+        const SIOCETHTOOL: libc::c_ulong = 0x8946;
+        let mut name = [0; libc::IFNAMSIZ];
+        if device.is_empty() || device.len() >= libc::IFNAMSIZ {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        for (to, from) in name.iter_mut().zip(device.bytes()) {
+            *to = from.cast_signed() as libc::c_char;
+        }
+        let mut request = libc::ifreq {
+            ifr_name: name,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.start.as_ptr().cast() },
+        };
+        // SAFETY: `request` is a live ifreq with a terminated name; its data pointer is the start of a mapping that is
+        // writable up to a guard page, so whatever length the kernel copies stays inside it or fails.
+        let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_has_features_and_no_bus() {
+        let ethtool = Ethtool::open().unwrap();
+        let features = ethtool.features("lo").unwrap();
+        assert!(features.iter().any(|(name, _)| name == "tx-checksum-ip-generic"), "{features:?}");
+        assert!(ethtool.driver("lo").map_or(true, |driver| driver.bus.is_empty()));
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error_with_its_name() {
+        let error = Ethtool::open().unwrap().driver("lr-none").unwrap_err();
+        assert!(error.to_string().contains("lr-none"), "{error}");
+        assert!(Ethtool::open().unwrap().driver("a-name-longer-than-allowed").is_err());
+    }
+
+    #[test]
+    fn statistics_have_as_many_values_as_names() {
+        let ethtool = Ethtool::open().unwrap();
+        let mut n_devices = 0;
+        for device in std::fs::read_dir("/sys/class/net").unwrap() {
+            let device = device.unwrap().file_name().into_string().unwrap();
+            let Ok(mut statistics) = ethtool.statistics(&device) else { continue };
+            if statistics.names().is_empty() {
+                continue;
+            }
+            n_devices += 1;
+            let count = statistics.names().len();
+            assert_eq!(statistics.read().unwrap().count(), count);
+        }
+        if n_devices == 0 {
+            println!("skipped: no driver here has private statistics");
+        }
+    }
+}
