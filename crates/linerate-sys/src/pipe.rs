@@ -1,1 +1,151 @@
-//! Pipes and splicing.
+//! Pipes and splicing: payload that reaches a socket without passing through this process.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::MemfdFlags;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+
+use crate::SysError;
+
+/// The pipe size asked for: the limit for unprivileged processes (`fs.pipe-max-size`) unless it was changed.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// A file in memory (`memfd_create`), to send from.
+#[derive(Debug)]
+pub struct MemoryFile {
+    file: OwnedFd,
+    bytes: usize,
+}
+
+impl MemoryFile {
+    /// A file with these contents.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    pub fn new(contents: &[u8]) -> Result<Self, SysError> {
+        let error =
+            |cause: io::Error| SysError::new("create", format!("a memory file of {} bytes", contents.len()), cause);
+        let file = rustix::fs::memfd_create("linerate payload", MemfdFlags::CLOEXEC).map_err(|e| error(e.into()))?;
+        let mut written = 0;
+        while written < contents.len() {
+            match rustix::io::write(&file, &contents[written..]).map_err(|e| error(e.into()))? {
+                0 => return Err(error(io::ErrorKind::WriteZero.into())),
+                n => written += n,
+            }
+        }
+        Ok(Self { file, bytes: contents.len() })
+    }
+
+    /// Sends up to `bytes` from `offset` on (`sendfile(2)`), no further than the file's end; returns how many were taken.
+    ///
+    /// # Errors
+    /// As `sendfile(2)`; `WouldBlock` if a non-blocking socket is full or a timeout has passed.
+    pub fn send(&self, socket: &impl AsFd, offset: usize, bytes: usize) -> io::Result<usize> {
+        let mut at = offset as u64;
+        let count = bytes.min(self.bytes.saturating_sub(offset));
+        Ok(rustix::fs::sendfile(socket, &self.file, Some(&mut at), count)?)
+    }
+}
+
+/// Payload kept in a pipe and sent again and again: `tee(2)` duplicates references to its pages into a second pipe,
+/// `splice(2)` moves them to the socket. Nothing is copied.
+#[derive(Debug)]
+pub struct Splicer {
+    source: Pipe,
+    outgoing: Pipe,
+    /// Bytes in `source`.
+    stored: usize,
+    /// Bytes in `outgoing`, duplicated and not yet moved.
+    pending: usize,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Pipe {
+    fn new() -> Result<Self, SysError> {
+        let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|cause| SysError::new("create", "a pipe", cause))?;
+        // A smaller pipe only means more calls.
+        let _: Result<usize, _> = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_BYTES);
+        Ok(Self { reader, writer })
+    }
+}
+
+impl Splicer {
+    /// Keeps as much of `payload` as a pipe holds.
+    ///
+    /// # Errors
+    /// If no pipe can be had.
+    pub fn new(payload: &[u8]) -> Result<Self, SysError> {
+        let (source, outgoing) = (Pipe::new()?, Pipe::new()?);
+        let error = |cause| SysError::new("fill", "a pipe", cause);
+        let room = rustix::pipe::fcntl_getpipe_size(&source.writer).map_err(error)?;
+        let stored = rustix::io::write(&source.writer, &payload[..payload.len().min(room)]).map_err(error)?;
+        Ok(Self { source, outgoing, stored, pending: 0 })
+    }
+
+    /// Moves up to `bytes` to `socket` (no more than the pipe holds); returns how many were taken.
+    ///
+    /// # Errors
+    /// As `splice(2)`; `WouldBlock` if a non-blocking socket is full or a timeout has passed.
+    pub fn send(&mut self, socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
+        if self.pending == 0 {
+            let wanted = bytes.min(self.stored);
+            self.pending =
+                rustix::pipe::tee(&self.source.reader, &self.outgoing.writer, wanted, SpliceFlags::NONBLOCK)?;
+        }
+        let moved = rustix::pipe::splice(&self.outgoing.reader, None, socket, None, self.pending, SpliceFlags::MOVE)?;
+        self.pending -= moved;
+        Ok(moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
+        (near, listener.accept().expect("accept").0)
+    }
+
+    fn pattern(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|idx| (idx % 251) as u8).collect()
+    }
+
+    #[test]
+    fn a_memory_file_sends_its_contents_from_any_offset_to_its_end() {
+        let (near, mut far) = pair();
+        let file = MemoryFile::new(&pattern(10_000)).expect("memory");
+        assert_eq!(file.send(&near, 9_000, 5_000).expect("fits the buffer"), 1_000);
+        drop(near);
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).expect("until the end");
+        assert_eq!(received, &pattern(10_000)[9_000..]);
+    }
+
+    #[test]
+    fn a_splicer_sends_the_same_payload_every_time() {
+        let (near, mut far) = pair();
+        let mut splicer = Splicer::new(&pattern(5_000)).expect("a pipe");
+        for _ in 0..3 {
+            let mut moved = 0;
+            while moved < 5_000 {
+                moved += splicer.send(&near, 5_000 - moved).expect("fits the buffer");
+            }
+        }
+        drop(near);
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).expect("until the end");
+        assert_eq!(received, [pattern(5_000), pattern(5_000), pattern(5_000)].concat());
+    }
+}

@@ -24,7 +24,7 @@ pub enum Interest {
 #[derive(Debug)]
 pub struct Readiness {
     epoll: OwnedFd,
-    events: [MaybeUninit<epoll::Event>; EVENTS],
+    tokens: [u64; EVENTS],
 }
 
 impl Readiness {
@@ -35,7 +35,7 @@ impl Readiness {
     pub fn new() -> Result<Self, SysError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|cause| SysError::new("create", "an epoll instance", cause))?;
-        Ok(Self { epoll, events: [const { MaybeUninit::uninit() }; EVENTS] })
+        Ok(Self { epoll, tokens: [0; EVENTS] })
     }
 
     /// Adds `socket`; it is reported as `token`.
@@ -56,14 +56,26 @@ impl Readiness {
             .map_err(|cause| SysError::new("wait otherwise for", format!("socket {token}"), cause))
     }
 
+    /// Takes `socket` out of the set: one that has ended would be reported for ever.
+    ///
+    /// # Errors
+    /// If it is not in the set.
+    pub fn remove(&self, socket: &impl AsFd) -> Result<(), SysError> {
+        epoll::delete(&self.epoll, socket).map_err(|cause| SysError::new("stop waiting for", "a socket", cause))
+    }
+
     /// Waits up to `patience` and returns the tokens of sockets that are ready; none if time ran out or a signal came.
-    pub fn wait(&mut self, patience: Duration) -> impl Iterator<Item = u64> + '_ {
+    pub fn wait(&mut self, patience: Duration) -> &[u64] {
         let timeout = Timespec { tv_sec: patience.as_secs() as _, tv_nsec: patience.subsec_nanos() as _ };
-        let ready: &[epoll::Event] = match epoll::wait(&self.epoll, &mut self.events, Some(&timeout)) {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let ready: &[epoll::Event] = match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
             Ok((ready, _)) => ready,
             Err(_) => &[],
         };
-        ready.iter().map(|event| event.data.u64())
+        for (token, event) in self.tokens.iter_mut().zip(ready) {
+            *token = event.data.u64();
+        }
+        &self.tokens[..ready.len()]
     }
 }
 
@@ -87,11 +99,11 @@ mod tests {
         for (token, socket) in sockets.iter().enumerate() {
             readiness.add(socket, token as u64, Interest::Readable).expect("add");
         }
-        assert_eq!(readiness.wait(Duration::ZERO).count(), 0);
+        assert_eq!(readiness.wait(Duration::ZERO), [] as [u64; 0]);
         sockets[0].send_to(b"x", sockets[2].local_addr().expect("bound")).expect("send");
-        assert_eq!(readiness.wait(Duration::from_secs(2)).collect::<Vec<_>>(), [2]);
+        assert_eq!(readiness.wait(Duration::from_secs(2)), [2]);
         readiness.modify(&sockets[1], 1, Interest::ReadableOrWritable).expect("modify");
-        let mut both: Vec<_> = readiness.wait(Duration::from_secs(2)).collect();
+        let mut both = readiness.wait(Duration::from_secs(2)).to_vec();
         both.sort_unstable();
         assert_eq!(both, [1, 2]);
     }

@@ -1,1 +1,175 @@
-//! TCP sockets: `TCP_INFO`, discarding and mapping receives, window clamp.
+//! TCP sockets: `TCP_INFO`, discarding and mapping receives, many messages a call, window clamp.
+//!
+//! Byte counters of `TCP_INFO` include everything the connection carried, a workload's opening handshake too. What this
+//! does not see: what offloads put on the wire.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::memory::Region;
+use crate::socket::{describe, raw as option};
+use crate::{SysError, memory};
+
+mod info;
+#[allow(unsafe_code)]
+mod raw;
+
+pub use info::TcpInfo;
+
+/// The most messages in one call: `UIO_MAXIOV`, Linux `include/uapi/linux/uio.h`.
+pub const MAX_BATCH: usize = 1024;
+
+/// The kernel's view of a connection.
+///
+/// # Errors
+/// If the socket is not TCP.
+pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SysError> {
+    let mut bytes = [0_u8; info::LARGEST];
+    let length = option::get_into(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
+        .map_err(|cause| SysError::new("read TCP_INFO of", describe(socket), cause))?;
+    Ok(TcpInfo::decode(&bytes[..length.min(info::LARGEST)]))
+}
+
+/// Bounds the window the socket advertises to `bytes` (`TCP_WINDOW_CLAMP`), and returns the bound in force.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> Result<u32, SysError> {
+    let error = |cause| SysError::new("set TCP_WINDOW_CLAMP of", describe(socket), cause);
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    option::set_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, value).map_err(error)?;
+    window_clamp(socket)
+}
+
+/// The bound of the advertised window.
+///
+/// # Errors
+/// If the socket is not TCP.
+pub fn window_clamp(socket: &impl AsFd) -> Result<u32, SysError> {
+    option::get_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)
+        .map(|bytes| u32::try_from(bytes).unwrap_or(0))
+        .map_err(|cause| SysError::new("read TCP_WINDOW_CLAMP of", describe(socket), cause))
+}
+
+/// Sends from `bytes`; returns how many the socket took. `EPIPE` instead of a signal.
+///
+/// # Errors
+/// As `send(2)`; `WouldBlock` if a non-blocking socket is full or a timeout has passed.
+#[inline]
+pub fn send(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL)?)
+}
+
+/// Receives into `bytes`; 0 is the end of the stream.
+///
+/// # Errors
+/// As `recv(2)`.
+#[inline]
+pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::empty())?.1)
+}
+
+/// Takes up to `bytes` out of the receive queue without copying them anywhere (`MSG_TRUNC`, tcp(7)); 0 is the end.
+///
+/// # Errors
+/// As `recv(2)`.
+#[inline]
+pub fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    raw::discard(socket, bytes)
+}
+
+/// Messages of one size, side by side in memory, sent many a call (`sendmsg` with one vector per message). It goes round
+/// and remembers where a short send stopped.
+#[derive(Debug)]
+pub struct MessageBatch {
+    vectors: raw::Vectors,
+}
+
+impl MessageBatch {
+    /// `n_messages` of `message_bytes` each, all in `memory`: side by side if it is large enough, else overlapping from
+    /// its start again.
+    ///
+    /// # Panics
+    /// If a message does not fit `memory`, is empty, or there are none or more than [`MAX_BATCH`].
+    #[must_use]
+    pub fn new(memory: Region, n_messages: usize, message_bytes: usize) -> Self {
+        assert!((1..=MAX_BATCH).contains(&n_messages), "{n_messages} messages a call");
+        assert!((1..=memory.len()).contains(&message_bytes), "a message fits the memory");
+        Self { vectors: raw::Vectors::new(memory, n_messages, message_bytes) }
+    }
+
+    /// Sends the rest of the batch, or all of it if the last one was sent whole; returns how many bytes were taken.
+    ///
+    /// # Errors
+    /// As [`send`].
+    pub fn send(&mut self, socket: &impl AsFd) -> io::Result<usize> {
+        self.vectors.send(socket)
+    }
+}
+
+/// A window onto a socket into which the kernel maps received pages instead of copying them (`TCP_ZEROCOPY_RECEIVE`,
+/// since Linux 4.18). Only whole, page-aligned pages can be mapped; the rest is copied.
+#[derive(Debug)]
+pub struct ReceiveWindow {
+    window: memory::Mapping,
+    copied: Region,
+}
+
+/// What one receive of a [`ReceiveWindow`] took out of the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes mapped.
+    pub mapped: usize,
+    /// Bytes copied, because they did not fill a page.
+    pub copied: usize,
+    /// Whether the peer has ended the stream.
+    pub ended: bool,
+}
+
+impl ReceiveWindow {
+    /// A window of `bytes` onto `socket`.
+    ///
+    /// # Errors
+    /// If the socket cannot be mapped.
+    pub fn new(socket: &impl AsFd, bytes: usize) -> Result<Self, SysError> {
+        let window = memory::Mapping::receive_window(socket, bytes)
+            .map_err(|cause| SysError::new("map received pages of", describe(socket), cause))?;
+        Ok(Self { window, copied: Region::new(bytes)? })
+    }
+
+    /// Maps what is queued, over what was mapped before, and copies what cannot be mapped. Never waits for data.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is queued; otherwise as `getsockopt(2)` and `recv(2)`.
+    pub fn receive(&mut self, socket: &impl AsFd) -> io::Result<Taken> {
+        let mut request = raw::ZerocopyReceive {
+            address: self.window.address(),
+            length: u32::try_from(self.window.len()).unwrap_or(u32::MAX),
+            ..raw::ZerocopyReceive::default()
+        };
+        match option::get_into(socket, libc::IPPROTO_TCP, raw::TCP_ZEROCOPY_RECEIVE, &mut request) {
+            Ok(_) => {}
+            // A stream that was shut down and read to its end answers EIO.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => {
+                return Ok(Taken { ended: true, ..Taken::default() });
+            }
+            Err(error) => return Err(error),
+        }
+        let mapped = request.length as usize;
+        let skip = (request.recv_skip_hint as usize).min(self.copied.len());
+        if mapped > 0 && skip == 0 {
+            return Ok(Taken { mapped, ..Taken::default() });
+        }
+        // Without a hint nothing is queued: asking for one byte tells the end of the stream from silence.
+        let wanted = skip.max(1);
+        match rustix::net::recv(socket, &mut self.copied[..wanted], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Ok(Taken { mapped, copied: 0, ended: true }),
+            Ok((_, copied)) => Ok(Taken { mapped, copied, ended: false }),
+            Err(_) if mapped > 0 => Ok(Taken { mapped, ..Taken::default() }),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

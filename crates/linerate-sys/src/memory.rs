@@ -1,0 +1,64 @@
+//! Page-aligned memory for payload, on huge pages where the kernel has them.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::SysError;
+
+#[allow(unsafe_code)]
+mod raw;
+
+/// Anonymous, zeroed memory of this process, freed when dropped.
+#[derive(Debug)]
+pub struct Region {
+    mapping: raw::Mapping,
+}
+
+impl Region {
+    /// `bytes` of memory (rounded up to whole pages), touched, so that no page fault is left for later. Huge pages are
+    /// asked for (`MADV_HUGEPAGE`); small ones are used where there are none.
+    ///
+    /// # Errors
+    /// If there is not that much memory.
+    pub fn new(bytes: usize) -> Result<Self, SysError> {
+        let mapping = raw::Mapping::anonymous(bytes.max(1))
+            .map_err(|cause| SysError::new("map", format!("{bytes} bytes of memory"), cause))?;
+        let mut region = Self { mapping };
+        region.fill(0);
+        Ok(region)
+    }
+}
+
+impl Deref for Region {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.mapping.bytes()
+    }
+}
+
+impl DerefMut for Region {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.mapping.bytes_mut()
+    }
+}
+
+pub(crate) use raw::Mapping;
+
+#[cfg(test)]
+mod tests {
+    use super::raw::PAGE_BYTES;
+    use super::*;
+
+    #[test]
+    fn a_region_is_zeroed_writable_and_made_of_whole_pages() {
+        let mut region = Region::new(5_000).expect("two pages");
+        assert_eq!(region.len() % PAGE_BYTES, 0);
+        assert!(region.len() >= 5_000 && region.iter().all(|byte| *byte == 0));
+        region[4_999] = 7;
+        assert_eq!(region[4_999], 7);
+    }
+
+    #[test]
+    fn more_memory_than_there_can_be_is_an_error() {
+        assert!(Region::new(usize::MAX / 2).is_err());
+    }
+}

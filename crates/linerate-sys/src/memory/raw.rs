@@ -1,0 +1,83 @@
+//! `mmap` and `munmap`.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::{NonNull, null_mut};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+/// Granularity of mappings. Every architecture linerate runs on has pages of this size or a multiple of it; a mapping's
+/// length is only a whole number of these.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+/// A mapping that is unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and is reached only through `&self` and `&mut self`.
+unsafe impl Send for Mapping {}
+// SAFETY: `&self` only reads.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Private, zeroed, readable and writable memory.
+    pub(crate) fn anonymous(bytes: usize) -> io::Result<Self> {
+        let bytes = whole_pages(bytes)?;
+        // SAFETY: the kernel chooses an address where nothing is mapped.
+        let start =
+            unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }?;
+        let mapping = Self::owned(start.cast(), bytes);
+        // SAFETY: the range is exactly the mapping just made. The advice does not change what it contains. Kernels
+        // without huge pages refuse it, and nothing is lost.
+        let _: Result<(), _> = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
+        Ok(mapping)
+    }
+
+    /// A window onto `socket` into which the kernel maps pages it received. Reading where nothing is mapped faults, so
+    /// it has no safe accessor.
+    pub(crate) fn receive_window(socket: &impl AsFd, bytes: usize) -> io::Result<Self> {
+        let bytes = whole_pages(bytes)?;
+        // SAFETY: the kernel chooses an address where nothing is mapped; no reference into it is ever made.
+        let start = unsafe { mmap(null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, socket, 0) }?;
+        Ok(Self::owned(start.cast(), bytes))
+    }
+
+    fn owned(start: *mut u8, bytes: usize) -> Self {
+        Self { start: NonNull::new(start).expect("a successful mmap without a hint never maps address zero"), bytes }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.start.as_ptr().addr() as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Of anonymous mappings only: see [`Mapping::receive_window`].
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: `Region`, the only caller, holds an anonymous mapping: `bytes` readable, initialized (zeroed by the
+        // kernel) bytes that live as long as `self`; `&self` excludes a writer.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// Of anonymous mappings only: see [`Mapping::receive_window`].
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`; `&mut self` excludes every other reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is the one `mmap` returned, it is unmapped once, and references into it borrow `self`.
+        let _: Result<(), _> = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn whole_pages(bytes: usize) -> io::Result<usize> {
+    bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}

@@ -1,0 +1,89 @@
+//! Vectors of messages, `recv` without a buffer, and the argument of `TCP_ZEROCOPY_RECEIVE`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::null_mut;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::memory::Region;
+
+/// `TCP_ZEROCOPY_RECEIVE`, Linux `include/uapi/linux/tcp.h`.
+pub(super) const TCP_ZEROCOPY_RECEIVE: i32 = 35;
+
+/// `struct tcp_zerocopy_receive` as of Linux 5.11; older kernels use the front of it.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct ZerocopyReceive {
+    pub(super) address: u64,
+    pub(super) length: u32,
+    pub(super) recv_skip_hint: u32,
+    pub(super) inq: u32,
+    pub(super) err: i32,
+    pub(super) copybuf_address: u64,
+    pub(super) copybuf_len: i32,
+    pub(super) flags: u32,
+    pub(super) msg_control: u64,
+    pub(super) msg_controllen: u64,
+    pub(super) msg_flags: u32,
+    pub(super) reserved: u32,
+}
+
+const _: () = assert!(size_of::<ZerocopyReceive>() == 64);
+
+pub(super) fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing through the pointer (tcp(7)), and on any other socket a null
+    // pointer makes the call fail with EFAULT instead of writing.
+    let answer = unsafe { libc::recv(socket.as_fd().as_raw_fd(), null_mut(), bytes, libc::MSG_TRUNC) };
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+/// One vector per message, pointing into memory they keep.
+#[derive(Debug)]
+pub(super) struct Vectors {
+    vectors: Vec<libc::iovec>,
+    message_bytes: usize,
+    /// The first message not sent whole, and how much of it was sent.
+    next: usize,
+    offset: usize,
+    // Pointed to by `vectors`; kept for its ownership.
+    _memory: Region,
+}
+
+// SAFETY: the pointers lead into memory owned by the same value, and nothing else uses them.
+unsafe impl Send for Vectors {}
+
+impl Vectors {
+    pub(super) fn new(mut memory: Region, n_messages: usize, message_bytes: usize) -> Self {
+        let fitting = memory.len() / message_bytes;
+        let start: *mut u8 = memory.as_mut_ptr();
+        let vectors = (0..n_messages)
+            .map(|idx| libc::iovec {
+                iov_base: start.wrapping_add((idx % fitting) * message_bytes).cast(),
+                iov_len: message_bytes,
+            })
+            .collect();
+        Self { vectors, message_bytes, next: 0, offset: 0, _memory: memory }
+    }
+
+    pub(super) fn send(&mut self, socket: &impl AsFd) -> io::Result<usize> {
+        let rest = &mut self.vectors[self.next..];
+        // The first message may have been sent in part: its vector is shortened for the call and put back after it.
+        let whole = rest[0];
+        rest[0].iov_base = whole.iov_base.wrapping_byte_add(self.offset);
+        rest[0].iov_len = whole.iov_len - self.offset;
+        // SAFETY: all zeroes is a valid `msghdr`: no name, no control data.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = rest.as_mut_ptr();
+        header.msg_iovlen = rest.len() as _;
+        // SAFETY: `header` and the vectors are live for the call, every vector lies within `_memory`, and the kernel
+        // only reads.
+        let answer = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
+        rest[0] = whole;
+        let sent = usize::try_from(answer).map_err(|_| io::Error::last_os_error())?;
+        let position = self.next * self.message_bytes + self.offset + sent;
+        self.next = position / self.message_bytes % self.vectors.len();
+        self.offset = position % self.message_bytes;
+        Ok(sent)
+    }
+}
