@@ -3,11 +3,18 @@
 //! Reading is by `pread` on descriptors kept open, without allocation; what it costs is itself a metric.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod devices;
 mod facts;
+mod kernel_text;
 mod sampler;
 pub mod samplers;
+mod sampling;
+mod snmp;
+mod wrapping;
 
 pub use facts::facts;
-pub use sampler::{Probe, Sampler, Sampling, Scope, Unavailable};
+pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};
+pub use sampling::Sampling;

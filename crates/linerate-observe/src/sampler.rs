@@ -1,6 +1,6 @@
-//! The contract of a sampler, and the thread that runs them.
+//! The contract of a sampler.
 
-use linerate_model::{Nanos, SampleBlock, SeriesSpec};
+use linerate_model::{SeriesKind, SeriesSpec, Unit};
 
 /// What of the host matters to the trial.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub trait Sampler: Sync {
     /// One sentence: what it reads, from where, units, and what it does not see.
     fn summary(&self) -> &'static str;
 
-    /// Opens what it reads.
+    /// Opens what it reads, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// If the kernel does not offer it here, or permission is missing.
@@ -34,27 +34,22 @@ pub trait Probe: Send {
     /// Its columns, fixed from now on.
     fn series(&self) -> Vec<SeriesSpec>;
 
-    /// Reads one value per column into `row` (as long as `series`); `None` where one could not be read. Never allocates.
+    /// Reads one value per column into `row` (as long as `series`, all `None` beforehand); leaves `None` where one could
+    /// not be read. Never allocates.
     fn read(&mut self, row: &mut [Option<f64>]);
 }
 
-/// Every sampler, running on a thread of its own from now until it is stopped.
-#[derive(Debug)]
-pub struct Sampling {}
+/// A column that only grows.
+pub(crate) fn counter(sampler: &str, name: &str, instance: &str, unit: Unit) -> SeriesSpec {
+    series(sampler, name, instance, unit, SeriesKind::Counter)
+}
 
-impl Sampling {
-    /// Opens every sampler within `scope` and reads every `period` from now on.
-    #[must_use]
-    pub fn start(scope: &Scope, period: Nanos) -> Self {
-        let _ = (scope, period);
-        Self {}
-    }
+/// A column whose value is the figure.
+pub(crate) fn gauge(sampler: &str, name: &str, instance: &str, unit: Unit) -> SeriesSpec {
+    series(sampler, name, instance, unit, SeriesKind::Gauge)
+}
 
-    /// Takes one last reading, stops, and returns everything read, with times counted from `origin` on this host's
-    /// monotonic clock.
-    #[must_use]
-    pub fn stop(self, origin: Nanos) -> SampleBlock {
-        let _ = origin;
-        SampleBlock::default()
-    }
+fn series(sampler: &str, name: &str, instance: &str, unit: Unit, kind: SeriesKind) -> SeriesSpec {
+    let unit = unit.symbol().to_owned();
+    SeriesSpec { sampler: sampler.to_owned(), name: name.to_owned(), instance: instance.to_owned(), unit, kind }
 }

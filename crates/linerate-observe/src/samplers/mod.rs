@@ -2,11 +2,76 @@
 
 use crate::Sampler;
 
+mod context_switches;
+mod cpu;
+mod ethtool;
+mod frequency;
+mod interface;
+mod interrupts;
+mod memory;
+mod perf_hardware;
+mod perf_software;
+mod pressure;
+mod qdisc;
+mod softnet;
+mod tcp_extension;
+mod udp;
+
 /// Every sampler.
-pub static SAMPLERS: &[&dyn Sampler] = &[];
+pub static SAMPLERS: &[&dyn Sampler] = &[
+    &context_switches::ContextSwitches,
+    &cpu::Cpu,
+    &ethtool::Ethtool,
+    &frequency::Frequency,
+    &interface::Interface,
+    &interrupts::Interrupts,
+    &memory::Memory,
+    &perf_hardware::PerfHardware,
+    &perf_software::PerfSoftware,
+    &pressure::Pressure,
+    &qdisc::QueueingDiscipline,
+    &softnet::Softnet,
+    &tcp_extension::TcpExtension,
+    &udp::Udp,
+];
 
 /// The sampler called `name`.
 #[must_use]
 pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
     SAMPLERS.iter().copied().find(|sampler| sampler.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scope;
+
+    #[test]
+    fn the_registry_is_alphabetical_and_every_entry_explains_itself() {
+        assert!(SAMPLERS.is_sorted_by(|a, b| a.name() < b.name()));
+        assert!(SAMPLERS.iter().all(|s| s.summary().len() > 40 && !s.summary().ends_with('.')));
+        assert!(sampler("cpu").is_some() && sampler("none").is_none());
+    }
+
+    #[test]
+    fn columns_are_distinct_named_after_their_sampler_and_read() {
+        for sampler in SAMPLERS {
+            let mut probe = match sampler.open(&Scope::default()) {
+                Ok(probe) => probe,
+                Err(why) => {
+                    println!("skipped: {}: {why}", sampler.name());
+                    continue;
+                }
+            };
+            let series = probe.series();
+            assert!(!series.is_empty() && series.iter().all(|s| s.sampler == sampler.name()), "{}", sampler.name());
+            let mut row = vec![None; series.len()];
+            probe.read(&mut row);
+            assert!(row.iter().any(Option::is_some), "{} read nothing", sampler.name());
+            let mut distinct = series.clone();
+            distinct.sort();
+            distinct.dedup();
+            assert_eq!(distinct.len(), series.len(), "{}", sampler.name());
+        }
+    }
 }

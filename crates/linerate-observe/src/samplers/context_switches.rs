@@ -1,0 +1,70 @@
+//! Context switches of the whole host: `ctxt` of `/proc/stat` (proc_stat(5)). A count.
+//!
+//! Not seen: who switched, why, or on which CPU.
+
+use linerate_model::{SeriesSpec, Unit};
+
+use crate::kernel_text::{KernelText, decimal, lines, words};
+use crate::sampler::counter;
+use crate::{Probe, Sampler, Scope, Unavailable};
+
+const NAME: &str = "context_switches";
+
+/// Context switches.
+#[derive(Debug)]
+pub(super) struct ContextSwitches;
+
+impl Sampler for ContextSwitches {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "context switches of the host from /proc/stat, a count; not who switched or why"
+    }
+
+    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        let mut text = KernelText::open("/proc/stat")?;
+        let found = text.read().and_then(parse).is_some();
+        let missing = || Unavailable("/proc/stat has no line `ctxt`".to_owned());
+        if found { Ok(Box::new(Reader { text })) } else { Err(missing()) }
+    }
+}
+
+struct Reader {
+    text: KernelText,
+}
+
+impl Probe for Reader {
+    fn series(&self) -> Vec<SeriesSpec> {
+        vec![counter(NAME, "switches", "", Unit::Count)]
+    }
+
+    fn read(&mut self, row: &mut [Option<f64>]) {
+        row[0] = self.text.read().and_then(parse).map(|switches| switches as f64);
+    }
+}
+
+fn parse(text: &[u8]) -> Option<u64> {
+    let line = lines(text).find_map(|line| line.strip_prefix(b"ctxt "))?;
+    decimal(words(line).next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_found_among_the_other_lines() {
+        assert_eq!(parse(include_bytes!("../../fixtures/stat-6.18")), Some(924_966));
+        assert_eq!(parse(include_bytes!("../../fixtures/stat-2.6.32")), Some(115_315));
+        assert_eq!(parse(b"cpu 1 2\n"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in "(ctxt ?[0-9x -]{0,30}\n?){0,5}") {
+            let _ = parse(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A driver's private statistics per device (`ethtool -S`), by SIOCETHTOOL. Packets or bytes, as the driver names them;
+//! taken as counters.
+//!
+//! A driver with more than [`MOST`] statistics is read for its losses, pauses and stalls alone. Not seen: devices whose
+//! driver keeps none (the loopback), and counts the driver refreshes less often than it is read.
+
+use linerate_model::{SeriesSpec, Unit};
+use linerate_sys::ethtool::{Ethtool as Socket, Statistics};
+
+use crate::sampler::counter;
+use crate::{Probe, Sampler, Scope, Unavailable, devices};
+
+const NAME: &str = "ethtool";
+
+/// Statistics of one device kept whole: per-queue counters of a large card would drown everything else.
+const MOST: usize = 256;
+
+/// Parts of names that tell of loss, back-pressure or starvation.
+const TELLING: &[&str] = &[
+    "drop", "discard", "err", "miss", "fifo", "buf", "pause", "xoff", "full", "busy", "timeout", "lost", "overrun",
+    "underrun", "crc", "congest", "ecn", "stop", "starv",
+];
+
+/// Driver statistics.
+#[derive(Debug)]
+pub(super) struct Ethtool;
+
+impl Sampler for Ethtool {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "private statistics of each device's driver by SIOCETHTOOL, in packets or bytes as the driver names them; not of drivers that keep none"
+    }
+
+    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        let socket = Socket::open().map_err(|error| Unavailable(error.to_string()))?;
+        let links = devices::in_scope(scope)?;
+        let of_link = |link: linerate_sys::netlink::Link| {
+            let statistics = socket.statistics(&link.name).ok()?;
+            let kept = kept(statistics.names());
+            (!kept.is_empty()).then_some(Device { name: link.name, statistics, kept })
+        };
+        let devices: Vec<_> = links.into_iter().filter_map(of_link).collect();
+        if devices.is_empty() {
+            return Err(Unavailable("no driver of a device in scope keeps private statistics".to_owned()));
+        }
+        Ok(Box::new(Reader { devices }))
+    }
+}
+
+struct Device {
+    name: String,
+    statistics: Statistics,
+    /// Positions of the statistics that become columns, ascending.
+    kept: Vec<usize>,
+}
+
+struct Reader {
+    devices: Vec<Device>,
+}
+
+impl Probe for Reader {
+    fn series(&self) -> Vec<SeriesSpec> {
+        let of_device = |device: &Device| -> Vec<SeriesSpec> {
+            let names = device.statistics.names();
+            device.kept.iter().map(|&at| counter(NAME, &names[at], &device.name, Unit::Count)).collect()
+        };
+        self.devices.iter().flat_map(of_device).collect()
+    }
+
+    fn read(&mut self, row: &mut [Option<f64>]) {
+        let mut row = row;
+        for device in &mut self.devices {
+            let (own, rest) = row.split_at_mut(device.kept.len());
+            if let Ok(values) = device.statistics.read() {
+                let mut kept = device.kept.iter().zip(own).peekable();
+                for (at, value) in values.enumerate() {
+                    if let Some((_, cell)) = kept.next_if(|(kept, _)| **kept == at) {
+                        *cell = Some(value as f64);
+                    }
+                }
+            }
+            row = rest;
+        }
+    }
+}
+
+/// Positions of the statistics worth a column; of two with one name, the first.
+fn kept(names: &[String]) -> Vec<usize> {
+    let telling = |name: &str| TELLING.iter().any(|part| name.to_ascii_lowercase().contains(part));
+    let wanted = |name: &String| !name.is_empty() && (names.len() <= MOST || telling(name));
+    let mut seen = std::collections::HashSet::new();
+    let positions = names.iter().enumerate().filter(|(_, name)| wanted(name) && seen.insert(name.as_str()));
+    positions.map(|(at, _)| at).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_set_is_kept_whole_and_a_large_one_for_its_losses() {
+        let captured: Vec<String> =
+            include_str!("../../fixtures/ethtool-virtio_net").lines().map(str::to_owned).collect();
+        assert_eq!(kept(&captured).len(), captured.len());
+        let mut large: Vec<String> = (0..MOST).map(|queue| format!("rx{queue}_packets")).collect();
+        large.extend(["rx_missed_errors".to_owned(), "tx_queue_stopped".to_owned()]);
+        assert_eq!(kept(&large), [MOST, MOST + 1]);
+    }
+
+    #[test]
+    fn a_name_given_twice_is_one_column() {
+        assert_eq!(kept(&["drops".to_owned(), "drops".to_owned(), String::new()]), [0]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Software counters of the kernel per CPU: its clock, context switches, migrations and page faults, as one group
+//! (perf_event_open(2)). `cpu_clock` is ns while the counter was enabled, idle included, and stands beside the others so
+//! that rates can be taken over exactly the time counted; the rest are counts.
+//!
+//! It works without a PMU. Not seen: cycles and instructions, for which no clock is a substitute.
+
+use linerate_model::Unit;
+use linerate_sys::perf::Counter;
+
+use super::perf_hardware::{Groups, open_groups, why};
+use crate::{Probe, Sampler, Scope, Unavailable};
+
+const NAME: &str = "perf_software";
+
+const COUNTERS: [(Counter, &str, Unit); 4] = [
+    (Counter::CpuClock, "cpu_clock", Unit::Nanosecond),
+    (Counter::ContextSwitches, "context_switches", Unit::Count),
+    (Counter::Migrations, "migrations", Unit::Count),
+    (Counter::PageFaults, "page_faults", Unit::Count),
+];
+
+/// Software counters.
+#[derive(Debug)]
+pub(super) struct PerfSoftware;
+
+impl Sampler for PerfSoftware {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "clock (ns), context switches, migrations and page faults per CPU as one perf_event group; not cycles or instructions"
+    }
+
+    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
+        Ok(Box::new(Groups { sampler: NAME, counters: &COUNTERS, groups }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_every_cpu_advances() {
+        let mut probe = match PerfSoftware.open(&Scope::default()) {
+            Ok(probe) => probe,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let mut rows = [vec![None; probe.series().len()], vec![None; probe.series().len()]];
+        for row in &mut rows {
+            probe.read(row);
+        }
+        for (before, after) in rows[0].iter().zip(&rows[1]).step_by(COUNTERS.len()) {
+            assert!(before.unwrap() < after.unwrap());
+        }
+    }
+}

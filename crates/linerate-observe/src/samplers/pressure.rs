@@ -1,0 +1,94 @@
+//! Pressure stall information: time tasks waited for CPU, memory or I/O, `total` of `/proc/pressure/*`
+//! (accounting/psi). Nanoseconds; `some` is at least one task waiting, `full` is all of them.
+//!
+//! Not seen: which task waited, and hosts whose kernel has PSI off (`psi=1` on its command line turns it on).
+
+use linerate_model::{SeriesSpec, Unit};
+
+use crate::kernel_text::{KernelText, decimal, lines, words};
+use crate::sampler::counter;
+use crate::{Probe, Sampler, Scope, Unavailable};
+
+const NAME: &str = "pressure";
+const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
+const SHARES: [&str; 2] = ["full", "some"];
+
+/// The kernel counts microseconds.
+const NANOS_PER_MICRO: f64 = 1e3;
+
+/// Pressure stalls.
+#[derive(Debug)]
+pub(super) struct Pressure;
+
+impl Sampler for Pressure {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "time tasks stalled for cpu, io and memory from /proc/pressure, ns; not which task"
+    }
+
+    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        let open = |resource| {
+            KernelText::open(&format!("/proc/pressure/{resource}")).map_err(|Unavailable(why)| {
+                Unavailable(format!("{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"))
+            })
+        };
+        Ok(Box::new(Reader { texts: [open(RESOURCES[0])?, open(RESOURCES[1])?, open(RESOURCES[2])?] }))
+    }
+}
+
+struct Reader {
+    texts: [KernelText; RESOURCES.len()],
+}
+
+impl Probe for Reader {
+    fn series(&self) -> Vec<SeriesSpec> {
+        let of_resource = |resource| SHARES.map(|share| counter(NAME, share, resource, Unit::Nanosecond));
+        RESOURCES.iter().flat_map(|resource| of_resource(resource)).collect()
+    }
+
+    fn read(&mut self, row: &mut [Option<f64>]) {
+        for (text, cells) in self.texts.iter_mut().zip(row.chunks_exact_mut(SHARES.len())) {
+            if let Some(text) = text.read() {
+                parse(text, cells);
+            }
+        }
+    }
+}
+
+fn parse(text: &[u8], row: &mut [Option<f64>]) {
+    for line in lines(text) {
+        let share = words(line).next().unwrap_or_default();
+        let Some(at) = SHARES.iter().position(|wanted| wanted.as_bytes() == share) else { continue };
+        let total = words(line).find_map(|word| word.strip_prefix(b"total="));
+        row[at] = total.and_then(decimal).map(|micros| micros as f64 * NANOS_PER_MICRO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_read_whatever_stands_before_them() {
+        let mut row = [None; 2];
+        parse(include_bytes!("../../fixtures/pressure_io-6.18"), &mut row);
+        assert_eq!(row, [13_857_233_000.0, 16_673_924_000.0].map(Some));
+    }
+
+    #[test]
+    fn cpu_pressure_before_5_13_has_no_full() {
+        let mut row = [None; 2];
+        parse(include_bytes!("../../fixtures/pressure_cpu-5.4"), &mut row);
+        assert_eq!(row, [None, Some(1_234_567_000.0)]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in "((some|full)? ?(total=)?[0-9.x]{0,25}\n?){0,5}") {
+            parse(text.as_bytes(), &mut [None; 2]);
+        }
+    }
+}

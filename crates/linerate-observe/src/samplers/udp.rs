@@ -1,0 +1,125 @@
+//! UDP of the network namespace over IPv4 (`/proc/net/snmp`) and IPv6 (`/proc/net/snmp6`), RFC 4113. Counts of datagrams;
+//! instance `ipv4` or `ipv6`. A GRO super-packet received counts its segments from Linux 5.x on.
+//!
+//! `rcvbuf_errors` are datagrams lost for want of room in a socket; they are part of `in_errors`. Everything in the
+//! namespace is counted. Not seen: which socket.
+
+use linerate_model::{SeriesSpec, Unit};
+
+use crate::kernel_text::{KernelText, decimal, lines, words};
+use crate::sampler::counter;
+use crate::snmp::{Layout, Wanted};
+use crate::{Probe, Sampler, Scope, Unavailable};
+
+const NAME: &str = "udp";
+
+const WANTED: &[Wanted] = &[
+    ("Udp", "InDatagrams", "in_datagrams"),
+    ("Udp", "NoPorts", "no_ports"),
+    ("Udp", "InErrors", "in_errors"),
+    ("Udp", "OutDatagrams", "out_datagrams"),
+    ("Udp", "RcvbufErrors", "rcvbuf_errors"),
+    ("Udp", "SndbufErrors", "sndbuf_errors"),
+    ("Udp", "InCsumErrors", "in_csum_errors"),
+    ("Udp", "MemErrors", "mem_errors"),
+];
+
+/// UDP counters.
+#[derive(Debug)]
+pub(super) struct Udp;
+
+impl Sampler for Udp {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "UDP datagrams, errors and buffer overflows of the namespace, IPv4 and IPv6, from /proc/net/snmp and snmp6, counts; not which socket"
+    }
+
+    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        let mut ipv4 = KernelText::open("/proc/thread-self/net/snmp")?;
+        let layout = ipv4.read().map(|text| Layout::new(text, WANTED)).unwrap_or_default();
+        if layout.found.is_empty() {
+            return Err(Unavailable("/proc/net/snmp has no table `Udp`".to_owned()));
+        }
+        // A host without IPv6 has no such file, and no such datagrams.
+        let mut ipv6 = KernelText::open("/proc/thread-self/net/snmp6").ok();
+        let found6 = ipv6.as_mut().and_then(KernelText::read).map(find_ipv6).unwrap_or_default();
+        Ok(Box::new(Reader { ipv4, layout, ipv6, found6 }))
+    }
+}
+
+struct Reader {
+    ipv4: KernelText,
+    layout: Layout,
+    ipv6: Option<KernelText>,
+    /// The counters `snmp6` has, by line: `Udp6InDatagrams` is `InDatagrams` here.
+    found6: Vec<Wanted>,
+}
+
+impl Probe for Reader {
+    fn series(&self) -> Vec<SeriesSpec> {
+        let of = |found: &[Wanted], instance: &str| -> Vec<SeriesSpec> {
+            found.iter().map(|(_, _, name)| counter(NAME, name, instance, Unit::Count)).collect()
+        };
+        [of(&self.layout.found, "ipv4"), of(&self.found6, "ipv6")].concat()
+    }
+
+    fn read(&mut self, row: &mut [Option<f64>]) {
+        let (row4, row6) = row.split_at_mut(self.layout.found.len());
+        if let Some(text) = self.ipv4.read() {
+            self.layout.read(text, row4);
+        }
+        if let Some(text) = self.ipv6.as_mut().and_then(KernelText::read) {
+            parse_ipv6(text, &self.found6, row6);
+        }
+    }
+}
+
+fn find_ipv6(text: &[u8]) -> Vec<Wanted> {
+    let found = |line| {
+        let name = words(line).next()?.strip_prefix(b"Udp6")?;
+        WANTED.iter().find(|wanted| wanted.1.as_bytes() == name).copied()
+    };
+    lines(text).filter_map(found).collect()
+}
+
+fn parse_ipv6(text: &[u8], found: &[Wanted], row: &mut [Option<f64>]) {
+    for line in lines(text) {
+        let mut words = words(line);
+        let Some(name) = words.next().and_then(|name| name.strip_prefix(b"Udp6")) else { continue };
+        if let Some(at) = found.iter().position(|wanted| wanted.1.as_bytes() == name) {
+            row[at] = words.next().and_then(decimal).map(|value| value as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_are_read() {
+        let text = include_bytes!("../../fixtures/snmp-6.18");
+        let layout = Layout::new(text, WANTED);
+        let mut row = vec![None; layout.found.len()];
+        layout.read(text, &mut row);
+        assert_eq!((row[0], row[3]), (Some(37.0), Some(38.0)));
+        let text = include_bytes!("../../fixtures/snmp6-6.18");
+        let found = find_ipv6(text);
+        assert_eq!(found.len(), WANTED.len());
+        let mut row = vec![None; found.len()];
+        parse_ipv6(text, &found, &mut row);
+        assert!(row.iter().all(Option::is_some));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in "((Udp6)?(InDatagrams|x)? [0-9a-z]{0,25}\n?){0,5}") {
+            let found = find_ipv6(text.as_bytes());
+            parse_ipv6(b"Udp6InDatagrams 7", &found, &mut vec![None; found.len()]);
+            parse_ipv6(text.as_bytes(), WANTED, &mut [None; 8]);
+        }
+    }
+}
