@@ -8,7 +8,8 @@
 pub mod diagnosis;
 pub mod limits;
 pub mod replay;
+pub mod reproduce;
 pub mod statistics;
 mod study;
 
-pub use study::{JobStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};
+pub use study::{JobStudy, LossLedger, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};

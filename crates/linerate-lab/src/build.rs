@@ -7,9 +7,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use linerate_model::{Capacity, Testbed};
+use linerate_sys::SysError;
 
 use crate::description::Description;
 use crate::layout::{Layout, Namespace, layout};
+use crate::wire::Wire;
 
 /// Why a lab could not be built or used.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,9 @@ pub enum LabError {
         /// Why it did not start.
         cause: std::io::Error,
     },
+    /// A delayed link could not be started.
+    #[error(transparent)]
+    Wire(#[from] SysError),
     /// A tool refused.
     #[error("{what}: {cause}{remedy}")]
     Refused {
@@ -43,6 +48,7 @@ const SEGMENTATION_OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentat
 #[derive(Debug)]
 pub struct Lab {
     layout: Layout,
+    wires: Vec<Wire>,
     keep: bool,
 }
 
@@ -52,7 +58,7 @@ impl Lab {
     /// # Errors
     /// If a tool is missing or refuses; what was built so far is taken down.
     pub fn build(description: &Description, instance: &str) -> Result<Self, LabError> {
-        let lab = Self { layout: layout(description, instance), keep: false };
+        let mut lab = Self { layout: layout(description, instance), wires: Vec::new(), keep: false };
         for namespace in &lab.layout.namespaces {
             run("ip", &["netns", "add", &namespace.name], None)?;
         }
@@ -62,6 +68,9 @@ impl Lab {
         run("ip", &["-batch", "-"], Some(&lab.layout.links))?;
         for namespace in &lab.layout.namespaces {
             furnish(namespace)?;
+        }
+        for (namespace, devices, delay) in &lab.layout.wires {
+            lab.wires.push(Wire::start(namespace, devices, *delay)?);
         }
         Ok(lab)
     }
@@ -90,14 +99,32 @@ impl Lab {
         &self.layout
     }
 
+    /// Frames that delayed links lost by themselves: the emulation was the limit.
+    #[must_use]
+    pub fn wire_drops(&self) -> u64 {
+        self.wires.iter().map(Wire::dropped).sum()
+    }
+
     /// Leaves it standing when dropped (`linerate lab up`).
-    pub fn keep(&mut self) {
-        self.keep = true;
+    ///
+    /// # Errors
+    /// If it has delayed links: their frames are carried by this process.
+    pub fn keep(&mut self) -> Result<(), LabError> {
+        if self.wires.is_empty() {
+            self.keep = true;
+            return Ok(());
+        }
+        Err(LabError::Refused {
+            what: "leave lab standing".into(),
+            cause: "its delayed links live only as long as the command that uses them".into(),
+            remedy: " (use it with run --lab)",
+        })
     }
 }
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        self.wires.clear();
         if !self.keep {
             for namespace in &self.layout.namespaces {
                 // Already gone, or never made: either way it does not outlive us.
@@ -123,6 +150,9 @@ fn furnish(namespace: &Namespace) -> Result<(), LabError> {
             arguments.extend([offload, "off"]);
         }
         run("ip", &arguments, None)?;
+    }
+    for device in &namespace.checksums_on {
+        run("ip", &["netns", "exec", &namespace.name, "ethtool", "-K", device, "tx", "off"], None)?;
     }
     if !namespace.tc.is_empty() {
         run("tc", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.tc))?;

@@ -14,11 +14,12 @@
 //! ends = ["a", "b"]        # host, or host.endpoint where a host has several
 //! rate = "100 Mbit/s"      # both ways; absent: as fast as the CPUs go
 //! buffer = "64 KiB"        # queue in front of the rate; the effective buffer is this plus the burst
+//! delay = "4 ms"           # each way; absent: none
 //! ```
 
 use std::ops::Range;
 
-use linerate_model::{BitRate, Bytes, Problem, nearest};
+use linerate_model::{BitRate, Bytes, Nanos, Problem, nearest};
 use serde::Deserialize;
 
 /// A lab as read from its file.
@@ -76,10 +77,13 @@ pub struct Link {
     pub buffer: Bytes,
     /// Token bucket depth; at least one frame (with offloads on, one super-packet of 64 KiB).
     pub burst: Option<Bytes>,
+    /// Propagation delay each way; a round trip takes twice this, and the time in queues.
+    pub delay: Option<Nanos>,
     /// IP MTU.
     pub mtu: Bytes,
     /// Whether segmentation offloads stay on. Off: every frame on the link is a real frame, as packet-accurate
-    /// shaping needs. Default: on for unshaped links, off for shaped ones.
+    /// shaping needs. Default: on for links with neither rate nor delay, off for
+    /// the others; a delayed link cannot have them on.
     pub offloads: Option<bool>,
 }
 
@@ -152,6 +156,7 @@ struct LinkText {
     rate: Option<BitRate>,
     buffer: Option<Bytes>,
     burst: Option<Bytes>,
+    delay: Option<Nanos>,
     mtu: Option<Bytes>,
     offloads: Option<bool>,
 }
@@ -244,6 +249,11 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
     if text.rate.is_none() && (text.buffer.is_some() || text.burst.is_some()) {
         problems.push(Problem::new(Some(span.clone()), "a link without `rate` has no buffer or burst"));
     }
+    if text.delay.is_some() && text.offloads == Some(true) {
+        problems.push(
+            Problem::new(Some(span.clone()), "a delayed link carries real frames").expected("no `offloads = true`"),
+        );
+    }
     if text.ends[0] == text.ends[1] {
         problems.push(Problem::new(Some(span.clone()), "a link joins two different nodes"));
     }
@@ -252,6 +262,7 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
         rate: text.rate,
         buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
         burst: text.burst,
+        delay: text.delay,
         mtu: text.mtu.unwrap_or(ETHERNET_MTU),
         offloads: text.offloads,
     }

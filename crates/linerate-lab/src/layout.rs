@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Testbed};
+use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Testbed};
 
 use crate::description::{Bus, Description, Link, NodeKind};
 
@@ -16,6 +16,8 @@ const ETHERNET_HEADER: Bytes = Bytes(14);
 const SUPER_PACKET: Bytes = Bytes(65_536);
 /// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
 const BURST_SECONDS: f64 = 0.001;
+/// Names of the namespaces inside delayed links; upper case, so that no node can have them.
+const WIRE: &str = "W";
 
 /// A lab ready to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,8 @@ pub struct Layout {
     pub namespaces: Vec<Namespace>,
     /// Commands outside: `ip` batch lines that create the links between namespaces.
     pub links: Vec<String>,
+    /// Delayed links: the namespace in the middle, its two interfaces, and the delay.
+    pub wires: Vec<(String, [String; 2], Nanos)>,
     /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which command.
     pub testbed: Testbed,
     /// What the shapers allow.
@@ -45,6 +49,8 @@ pub struct Namespace {
     pub tc: Vec<String>,
     /// Interfaces whose segmentation offloads are switched off.
     pub offloads_off: Vec<String>,
+    /// Interfaces that fill in checksums themselves.
+    pub checksums_on: Vec<String>,
 }
 
 /// A token bucket as built.
@@ -71,7 +77,7 @@ impl Shaper {
 }
 
 fn offloads(link: &Link) -> bool {
-    link.offloads.unwrap_or(link.rate.is_none())
+    link.offloads.unwrap_or(link.rate.is_none() && link.delay.is_none())
 }
 
 /// One interface on a segment.
@@ -106,7 +112,10 @@ struct Planner<'a> {
     description: &'a Description,
     instance: &'a str,
     namespaces: Vec<Namespace>,
+    /// Namespaces inside delayed links: no node of the description.
+    middles: Vec<Namespace>,
     links: Vec<String>,
+    wires: Vec<(String, [String; 2], Nanos)>,
     ports: Vec<Port>,
     n_segments: usize,
     endpoints: Vec<Endpoint>,
@@ -137,7 +146,9 @@ impl<'a> Planner<'a> {
             description,
             instance,
             namespaces: namespaces.collect(),
+            middles: Vec::new(),
             links: Vec::new(),
+            wires: Vec::new(),
             ports: Vec::new(),
             n_segments: 0,
             endpoints: Vec::new(),
@@ -168,11 +179,39 @@ impl<'a> Planner<'a> {
         devices
     }
 
+    /// Two veth pairs with a namespace between them, in which a wire is to join them.
+    fn delayed(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes, delay: Nanos) -> [String; 2] {
+        let middle = format!("lr-{}-{WIRE}{number}", self.instance);
+        let inner = ["w0".to_owned(), "w1".to_owned()];
+        let devices = [0, 1].map(|end| format!("{}{number}", self.namespaces[nodes[1 - end]].node));
+        for end in [0, 1] {
+            let outer = format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0);
+            self.links
+                .push(format!("link add {outer} type veth peer name {} netns {middle} mtu {}", inner[end], mtu.0));
+            self.namespaces[nodes[end]].ip.push(format!("link set {} up", devices[end]));
+            self.namespaces[nodes[end]].checksums_on.push(devices[end].clone());
+        }
+        self.middles.push(Namespace {
+            node: format!("{WIRE}{number}"),
+            name: middle.clone(),
+            // The wire itself has no address and says nothing.
+            sysctls: vec!["net.ipv6.conf.default.disable_ipv6=1".into()],
+            ip: inner.iter().map(|device| format!("link set {device} up")).collect(),
+            offloads_off: inner.to_vec(),
+            ..Namespace::default()
+        });
+        self.wires.push((middle, inner, delay));
+        devices
+    }
+
     fn place_links(&mut self) {
         let mut segment_of_switch = BTreeMap::new();
         for (number, link) in self.description.links.iter().enumerate() {
             let nodes = [self.node(&link.ends[0].node), self.node(&link.ends[1].node)];
-            let devices = self.veth(nodes, number, link.mtu);
+            let devices = match link.delay {
+                None => self.veth(nodes, number, link.mtu),
+                Some(delay) => self.delayed(nodes, number, link.mtu, delay),
+            };
             let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
             let fresh = self.n_segments;
             let segment = switch.map_or(fresh, |switch| *segment_of_switch.entry(switch).or_insert(fresh));
@@ -404,8 +443,9 @@ impl<'a> Planner<'a> {
         debug_assert!(self.namespaces.iter().all(|n| n.name.starts_with(&format!("lr-{}", self.instance))));
         Layout {
             testbed: Testbed { hosts, endpoints: self.endpoints, emulated: true },
-            namespaces: self.namespaces,
+            namespaces: self.namespaces.into_iter().chain(self.middles).collect(),
             links: self.links,
+            wires: self.wires,
             capacities: self.capacities,
         }
     }

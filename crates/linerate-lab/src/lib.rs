@@ -4,8 +4,8 @@
 //! capacities ([`Layout`]), and built and torn down by [`Lab`]. Everything on one kernel: one clock, so one-way delays
 //! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
 //!
-//! What it emulates: rate, buffer, MTU, offloads, forwarding, buses shared by several interfaces. What it does not:
-//! propagation delay, bit errors, interrupt behaviour and DMA of real hardware.
+//! What it emulates: rate, buffer, delay, MTU, offloads, forwarding, buses shared by several interfaces. What it does not:
+//! bit errors, interrupt behaviour and DMA of real hardware.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod build;
 mod description;
 mod layout;
 mod reap;
+mod wire;
 
 pub use build::{Lab, LabError};
 pub use description::{Bus, BusEdge, Description, End, Link, Node, NodeKind};

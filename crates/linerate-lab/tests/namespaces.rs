@@ -1,19 +1,20 @@
 //! Labs on the real kernel: built, reachable, shaped as described, and gone afterwards.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 6] = [
+const LABS: [(&str, &str); 7] = [
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("router", include_str!("../../../labs/router.toml")),
     ("switch", include_str!("../../../labs/switch.toml")),
     ("sun-link", include_str!("../../../labs/sun-link.toml")),
+    ("sun-slower", include_str!("../../../labs/sun-slower.toml")),
     ("sun-buses", include_str!("../../../labs/sun-buses.toml")),
 ];
 
@@ -86,4 +87,31 @@ fn what_a_killed_process_left_behind_is_reaped() {
     let reaped = linerate_lab::reap().expect("ip runs");
     assert!(reaped.contains(&format!("lr-{instance}-a")), "{reaped:?}");
     assert_eq!(namespaces_of(&instance), 0);
+}
+
+#[test]
+fn a_delayed_link_holds_every_frame_for_its_time() {
+    if !privileged("a_delayed_link_holds_every_frame_for_its_time") {
+        return;
+    }
+    let text = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='20 ms'\n";
+    let instance = format!("{}d", std::process::id());
+    let lab = Lab::build(&describe(text), &instance).expect("built");
+    let [a, b] = &lab.testbed().endpoints[..] else { panic!("two endpoints") };
+    let open = |host: &str, at| {
+        within(&format!("lr-{instance}-{host}"), || UdpSocket::bind((at, 0))).expect("entered").expect("bound")
+    };
+    let (near, far) = (open("a", a.address.expect("placed")), open("b", b.address.expect("placed")));
+    far.set_read_timeout(Some(Duration::from_secs(2))).expect("set");
+    let target = far.local_addr().expect("bound");
+    let mut byte = [0; 1];
+    // The first datagram pays for address resolution, which crosses the wire too.
+    near.send_to(&[0], target).expect("sent");
+    far.recv(&mut byte).expect("arrived");
+    let start = Instant::now();
+    near.send_to(&[1], target).expect("sent");
+    far.recv(&mut byte).expect("arrived");
+    let taken = start.elapsed();
+    assert!(taken >= Duration::from_millis(20), "{taken:?}");
+    assert_eq!((byte[0], lab.wire_drops()), (1, 0));
 }

@@ -9,6 +9,7 @@ pub mod ethtool;
 pub mod memory;
 pub mod netlink;
 pub mod netns;
+pub mod packet;
 pub mod perf;
 pub mod pipe;
 pub mod readiness;
