@@ -1,11 +1,19 @@
 //! The workloads, alphabetically.
 
+mod companion;
+mod datagram;
 mod null;
+mod pairing;
+mod quantities;
+mod rendezvous;
+mod sequence;
+mod socket_options;
+mod udp_stream;
 
 use crate::Workload;
 
 /// Every workload.
-pub static WORKLOADS: &[&dyn Workload] = &[&null::Null];
+pub static WORKLOADS: &[&dyn Workload] = &[&null::Null, &udp_stream::UdpStream];
 
 /// The workload called `name`.
 #[must_use]

@@ -158,7 +158,7 @@ impl Messages {
             let header = &raw const (*self.headers.at(idx)).msg_hdr;
             let mut control = libc::CMSG_FIRSTHDR(header);
             while let Some(message) = control.as_ref() {
-                if message.cmsg_len as usize >= libc::CMSG_LEN(size_of::<u32>() as u32) as usize {
+                if message.cmsg_len >= libc::CMSG_LEN(size_of::<u32>() as u32) as usize {
                     let value = libc::CMSG_DATA(control).cast::<u32>().read_unaligned();
                     match (message.cmsg_level, message.cmsg_type) {
                         (libc::SOL_UDP, super::UDP_GRO) => ancillary.segment = Some(value.cast_signed()),

@@ -1,0 +1,125 @@
+//! Runs one workload between two ends: both in this process, or one here and one in another network namespace, which meet
+//! through a file that holds the offer.
+//!
+//! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [cpus=ACTIVE,PASSIVE] [serve=FILE | to=FILE]`
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::{Offer, Secret, Setup, Worker, workload};
+use linerate_model::{Endpoint, Nanos, Params};
+use linerate_sys::clock;
+use serde_json::Value;
+
+const SECRET: Secret = Secret(*b"only an example.");
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The load starts this much after the flows are open.
+const LEAD: Nanos = Nanos::from_millis(200);
+const DRAIN: Nanos = Nanos::from_millis(500);
+
+/// What each end reports; `None` if it ran in another process.
+pub struct Outcome {
+    pub seconds: f64,
+    pub active: Option<EngineReport>,
+    pub passive: Option<EngineReport>,
+}
+
+pub fn run_from_arguments() -> Outcome {
+    let mut arguments = std::env::args().skip(1);
+    let workload = arguments.next().expect("name a workload");
+    let mut own: BTreeMap<String, String> = BTreeMap::new();
+    let mut params = Params::default();
+    for argument in arguments {
+        let (key, value) = argument.split_once('=').expect("arguments are key=value");
+        if ["address", "seconds", "cpus", "serve", "to"].contains(&key) {
+            own.insert(key.to_owned(), value.to_owned());
+        } else {
+            params.set(key, serde_json::from_str::<Value>(value).unwrap_or_else(|_| value.into()));
+        }
+    }
+    let seconds = own.get("seconds").map_or(2.0, |text| text.parse().expect("a number of seconds"));
+    let cpus = own.get("cpus").map(String::as_str).unwrap_or_default();
+    let cpus: Vec<usize> = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
+    let address = own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
+    let local = Endpoint { name: "x".into(), host: "x".into(), address: Some(address), device: None, cpus: vec![] };
+    let end = End { workload, params, local, seconds, cpus };
+    let (active, passive) = match (own.get("serve"), own.get("to")) {
+        (Some(file), _) => (None, Some(end.passive(|offer| publish(file, offer)))),
+        (_, Some(file)) => (Some(end.active(&await_offer(file))), None),
+        (None, None) => {
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::scope(|scope| {
+                let passive = scope.spawn(|| end.passive(|offer| tell.send(offer.clone()).expect("a listener")));
+                let active = end.active(&told.recv().expect("an offer"));
+                (Some(active), Some(passive.join().expect("the passive end")))
+            })
+        }
+    };
+    Outcome { seconds, active, passive }
+}
+
+struct End {
+    workload: String,
+    params: Params,
+    local: Endpoint,
+    seconds: f64,
+    cpus: Vec<usize>,
+}
+
+impl End {
+    fn setup(&self) -> Setup<'_> {
+        let loaded = Duration::from_secs_f64(self.seconds);
+        Setup { params: &self.params, local: &self.local, seed: 1, secret: SECRET, patience: PATIENCE, loaded }
+    }
+
+    fn passive(&self, publish: impl FnOnce(&Offer)) -> EngineReport {
+        let workload = workload(&self.workload).expect("a known workload");
+        let listener = workload.listen(&self.setup()).expect("listen");
+        publish(&listener.offer());
+        self.load(listener.accept(PATIENCE).expect("accept"), self.cpus.get(1))
+    }
+
+    fn active(&self, offer: &Offer) -> EngineReport {
+        let workload = workload(&self.workload).expect("a known workload");
+        self.load(workload.connect(&self.setup(), offer).expect("connect"), self.cpus.first())
+    }
+
+    fn load(&self, workers: Vec<Box<dyn Worker>>, cpu: Option<&usize>) -> EngineReport {
+        let start = Nanos(clock::monotonic()) + LEAD;
+        let load_until = start + Nanos::from_secs_f64(self.seconds);
+        let timeline = Timeline {
+            start,
+            load_from: start,
+            load_until,
+            drain_until: load_until + DRAIN,
+            interval: Nanos::from_millis(100),
+        };
+        let mut engine = Engine::start(workers, timeline, &cpu.copied().into_iter().collect::<Vec<_>>(), 1);
+        let mut intervals = Vec::new();
+        while !engine.finished() {
+            std::thread::sleep(Duration::from_millis(50));
+            intervals.extend(engine.intervals());
+        }
+        let mut report = engine.join();
+        intervals.append(&mut report.intervals);
+        report.intervals = intervals;
+        report
+    }
+}
+
+fn publish(file: &str, offer: &Offer) {
+    let partial = format!("{file}.partial");
+    std::fs::write(&partial, serde_json::to_string(offer).expect("an offer is plain data")).expect("write the offer");
+    std::fs::rename(partial, file).expect("publish the offer");
+}
+
+fn await_offer(file: &str) -> Offer {
+    loop {
+        if let Ok(text) = std::fs::read_to_string(file) {
+            std::fs::remove_file(file).expect("take the offer");
+            return serde_json::from_str(&text).expect("an offer");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,107 @@
+//! The TCP connection beside a worker's datagrams: it says how many were sent, and that the other end is still there.
+//!
+//! Each message is 12 bytes, big-endian: flow (4), datagrams sent on it (8). The end of the connection means that the
+//! other end is gone. Sending and looking never block.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use linerate_model::Nanos;
+use linerate_sys::SysError;
+
+use super::rendezvous::would_wait;
+use crate::LoadError;
+
+const MESSAGE_BYTES: usize = 12;
+const FLOW_BYTES: usize = 4;
+/// How often the connection is looked at while datagrams move.
+const LOOK_EVERY: Nanos = Nanos::from_millis(5);
+
+/// One end of it.
+#[derive(Debug)]
+pub(crate) struct Companion {
+    stream: TcpStream,
+    buffer: [u8; MESSAGE_BYTES * 16],
+    filled: usize,
+    look_at: Nanos,
+    gone: bool,
+}
+
+impl Companion {
+    /// A companion on a connection that is open and said hello.
+    pub(crate) fn new(stream: TcpStream) -> Result<Self, LoadError> {
+        let nonblocking = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+        nonblocking.map_err(|cause| SysError::new("make non-blocking", "a companion connection", cause))?;
+        Ok(Self { stream, buffer: [0; MESSAGE_BYTES * 16], filled: 0, look_at: Nanos(0), gone: false })
+    }
+
+    /// Whether the other end has closed it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Looks for totals, if some time has passed since the last look; `total(flow, sent)` is told each.
+    #[inline]
+    pub(crate) fn look(&mut self, now: Nanos, total: impl FnMut(u32, u64)) {
+        if now >= self.look_at && !self.gone {
+            self.look_at = now + LOOK_EVERY;
+            self.read(total);
+        }
+    }
+
+    fn read(&mut self, mut total: impl FnMut(u32, u64)) {
+        loop {
+            match self.stream.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => self.gone = true,
+                Ok(n) => {
+                    self.filled += n;
+                    let whole = self.filled / MESSAGE_BYTES * MESSAGE_BYTES;
+                    for message in self.buffer[..whole].chunks_exact(MESSAGE_BYTES) {
+                        let (flow, sent) = message.split_first_chunk::<FLOW_BYTES>().expect("a message is longer");
+                        total(u32::from_be_bytes(*flow), u64::from_be_bytes(sent.try_into().expect("eight bytes")));
+                    }
+                    self.buffer.copy_within(whole..self.filled, 0);
+                    self.filled -= whole;
+                    continue;
+                }
+                Err(error) => self.gone = !would_wait(&error),
+            }
+            return;
+        }
+    }
+
+    /// Says that `sent` datagrams were sent on `flow`. A few bytes on an idle connection always find room; if the other
+    /// end is gone, nobody misses them.
+    pub(crate) fn tell(&mut self, flow: u32, sent: u64) {
+        let mut message = [0; MESSAGE_BYTES];
+        message[..FLOW_BYTES].copy_from_slice(&flow.to_be_bytes());
+        message[FLOW_BYTES..].copy_from_slice(&sent.to_be_bytes());
+        self.gone |= self.stream.write_all(&message).is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn totals_arrive_and_the_end_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let a = TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
+        let (b, _) = listener.accept().expect("loopback");
+        let (mut a, mut b) = (Companion::new(a).expect("open"), Companion::new(b).expect("open"));
+        for flow in 0..40 {
+            a.tell(flow, u64::from(flow) << 40);
+        }
+        drop(a);
+        let mut totals = Vec::new();
+        let mut now = Nanos(0);
+        while !b.is_gone() {
+            now = now + LOOK_EVERY;
+            b.look(now, |flow, sent| totals.push((flow, sent)));
+        }
+        assert_eq!(totals, (0..40).map(|flow| (flow, u64::from(flow) << 40)).collect::<Vec<_>>());
+    }
+}

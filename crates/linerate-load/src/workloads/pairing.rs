@@ -1,0 +1,199 @@
+//! Pairing of UDP sockets: one on each end per flow, connected to each other, and no datagram to an unproven address.
+//!
+//! The passive end binds a socket per flow and offers the ports. The active end first opens its companions (TCP), whose
+//! handshake proves its address, then sends pairing datagrams from one socket per flow. The passive end connects each of
+//! its sockets to the port seen, only if the datagram carries the flow's tag and comes from the proven address; until then
+//! it sends nothing at all. Strangers' datagrams are counted and dropped.
+
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use linerate_sys::SysError;
+use socket2::{Socket, Type};
+
+use super::datagram::{HEADER_BYTES, Purpose, Tag, number_of, write_header};
+use super::rendezvous::{self, Arrivals, Hello};
+use crate::{LoadError, Offer, Secret, Setup};
+
+/// How often a pairing datagram is sent again.
+const REPEAT_EVERY: Duration = Duration::from_millis(20);
+/// How often sockets are looked at.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// What is to be paired.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// The workload's number in a hello.
+    pub(crate) workload: u32,
+    /// Companions: one per worker.
+    pub(crate) workers: u32,
+    /// Flows; flow `f` belongs to worker `f % workers`.
+    pub(crate) flows: u32,
+}
+
+/// One end, paired.
+#[derive(Debug)]
+pub(crate) struct Paired {
+    /// A connection per worker.
+    pub(crate) companions: Vec<TcpStream>,
+    /// A connected socket per flow.
+    pub(crate) sockets: Vec<UdpSocket>,
+    /// Connections and datagrams dropped on the way.
+    pub(crate) foreign: u64,
+}
+
+/// The passive end before it is paired.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    listener: std::net::TcpListener,
+    sockets: Vec<UdpSocket>,
+    offer: Offer,
+    secret: Secret,
+    shape: Shape,
+}
+
+impl Waiting {
+    /// Binds a listener and a socket per flow; `prepare` sets the sockets' options.
+    pub(crate) fn listen(
+        setup: &Setup<'_>,
+        device: Option<&str>,
+        shape: Shape,
+        mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
+    ) -> Result<Self, LoadError> {
+        let ip = rendezvous::local_ip(setup.local);
+        let listener = rendezvous::listen(ip, device, |_| Ok(()))?;
+        let address = listener.local_addr().map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
+        let mut addresses = vec![address];
+        let mut sockets = Vec::new();
+        for _ in 0..shape.flows {
+            let socket = rendezvous::bound(Type::DGRAM, ip, device)?;
+            prepare(&socket)?;
+            addresses.push(rendezvous::local_address(&socket)?);
+            sockets.push(socket.into());
+        }
+        Ok(Self { listener, sockets, offer: Offer { addresses }, secret: setup.secret, shape })
+    }
+
+    /// The companion's address, then the flows'.
+    pub(crate) fn offer(&self) -> Offer {
+        self.offer.clone()
+    }
+
+    /// Waits for the companions and for a pairing datagram on every socket.
+    pub(crate) fn accept(self, patience: Duration) -> Result<Paired, LoadError> {
+        let deadline = Instant::now() + patience;
+        let Shape { workload, workers, flows } = self.shape;
+        let expected = Hello { secret: self.secret, workload, index: 0, count: workers };
+        let Arrivals { streams, mut foreign } = rendezvous::accept(&self.listener, expected, patience)?;
+        let mut proven = Vec::new();
+        for stream in &streams {
+            let peer = stream.peer_addr().map_err(|cause| SysError::new("pair with", "a companion", cause))?;
+            proven.push(peer.ip().to_canonical());
+        }
+        let mut unpaired: Vec<u32> = (0..flows).collect();
+        while !unpaired.is_empty() {
+            let mut failure = None;
+            unpaired.retain(|&flow| {
+                let socket = &self.sockets[flow as usize];
+                let tag = Tag::new(self.secret, flow, Purpose::Pairing);
+                let peer = proven[(flow % workers) as usize];
+                let paired = pair(socket, tag, peer, &mut foreign);
+                paired.map_err(|error| failure = Some(error)).is_ok_and(|paired| !paired)
+            });
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            if !unpaired.is_empty() && Instant::now() >= deadline {
+                return Err(LoadError::Incomplete {
+                    operation: format!("pair udp sockets of {}", self.offer.addresses[0].ip()),
+                    arrived: flows as usize - unpaired.len(),
+                    expected: flows as usize,
+                    patience_ms: patience.as_millis() as u64,
+                    hint: "does a firewall drop UDP, or does an address translator split TCP and UDP?",
+                });
+            }
+            std::thread::sleep(if unpaired.is_empty() { Duration::ZERO } else { LOOK_EVERY });
+        }
+        rendezvous::give_go_ahead(&streams)?;
+        Ok(Paired { companions: streams, sockets: self.sockets, foreign })
+    }
+}
+
+/// Reads what has come to `socket`; connects it to the sender of a pairing datagram from `proven`.
+fn pair(socket: &UdpSocket, tag: Tag, proven: IpAddr, foreign: &mut u64) -> Result<bool, LoadError> {
+    let error = |cause| SysError::new("pair", rendezvous_name(socket), cause);
+    socket.set_nonblocking(true).map_err(error)?;
+    let mut bytes = [0; HEADER_BYTES];
+    while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+        if from.ip().to_canonical() == proven && number_of(&bytes[..length], tag).is_some() {
+            socket.connect(from).map_err(error)?;
+            socket.set_nonblocking(false).map_err(error)?;
+            return Ok(true);
+        }
+        *foreign += 1;
+    }
+    Ok(false)
+}
+
+/// Opens the companions and the flows' sockets, and pairs them with what the passive end offered.
+pub(crate) fn connect(
+    setup: &Setup<'_>,
+    offer: &Offer,
+    device: Option<&str>,
+    shape: Shape,
+    mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
+) -> Result<Paired, LoadError> {
+    let Shape { workload, workers, flows } = shape;
+    let address = rendezvous::first_address(offer)?;
+    if offer.addresses.len() != flows as usize + 1 {
+        return Err(LoadError::Unsupported {
+            what: format!("an offer of {} addresses for {flows} flows", offer.addresses.len()),
+            why: "one for the companions and one per flow are expected (do both ends have the same parameters?)".into(),
+        });
+    }
+    let deadline = Instant::now() + setup.patience;
+    let mut companions = Vec::new();
+    for index in 0..workers {
+        let hello = Hello { secret: setup.secret, workload, index, count: workers };
+        companions.push(rendezvous::connect(address, setup.local, device, hello, setup.patience, |_| Ok(()))?);
+    }
+    // The datagrams must come from the address the companions proved.
+    let proven = companions[0].local_addr().map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
+    let mut sockets: Vec<UdpSocket> = Vec::new();
+    for remote in &offer.addresses[1..] {
+        let socket = rendezvous::bound(Type::DGRAM, proven.ip(), device)?;
+        prepare(&socket)?;
+        socket.connect(&(*remote).into()).map_err(|cause| SysError::new("connect to", remote.to_string(), cause))?;
+        sockets.push(socket.into());
+    }
+    let mut ready = 0;
+    while ready < companions.len() {
+        for (flow, socket) in sockets.iter().enumerate() {
+            let mut datagram = [0; HEADER_BYTES];
+            let tag = Tag::new(setup.secret, flow as u32, Purpose::Pairing);
+            write_header(&mut datagram, tag, 0, linerate_model::Nanos(0));
+            // A refusal by ICMP, or a loss, is repeated below.
+            let _ = socket.send(&datagram);
+        }
+        let repeat_at = (Instant::now() + REPEAT_EVERY).min(deadline);
+        while ready < companions.len()
+            && rendezvous::take_go_ahead(&companions[ready], repeat_at.saturating_duration_since(Instant::now()))?
+        {
+            ready += 1;
+        }
+        if ready < companions.len() && Instant::now() >= deadline {
+            return Err(LoadError::Incomplete {
+                operation: format!("pair udp flows with {address}"),
+                arrived: ready,
+                expected: companions.len(),
+                patience_ms: setup.patience.as_millis() as u64,
+                hint: "does a firewall drop UDP, or does an address translator split TCP and UDP?",
+            });
+        }
+    }
+    Ok(Paired { companions, sockets, foreign: 0 })
+}
+
+fn rendezvous_name(socket: &UdpSocket) -> String {
+    socket.local_addr().map_or_else(|_| "a udp socket".to_owned(), |address| format!("udp socket {address}"))
+}

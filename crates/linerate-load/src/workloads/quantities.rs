@@ -1,0 +1,128 @@
+//! Parameter types several workloads share: a rate in either unit, how to wait, bounds on counts.
+
+use linerate_model::{BitRate, Load, PacketRate, ParamError};
+use serde::{Deserialize, Deserializer, de};
+
+/// More threads than any machine has CPUs, and more flows than it has ports: a larger number is a mistake.
+pub(crate) const MAX_WORKERS: u32 = 4096;
+/// The most flows of one job.
+pub(crate) const MAX_STREAMS: u32 = 16_384;
+/// Largest code point of RFC 2474.
+pub(crate) const MAX_DSCP: u8 = 63;
+
+/// A rate of datagrams, in either of the units people use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rate {
+    /// L4 payload bits per second.
+    Bits(BitRate),
+    /// Datagrams per second.
+    Packets(PacketRate),
+}
+
+impl Rate {
+    /// Datagrams of `payload_bytes` per second.
+    pub(crate) fn per_second(self, payload_bytes: usize) -> f64 {
+        match self {
+            Self::Bits(BitRate(rate)) => rate / (payload_bytes as f64 * f64::from(u8::BITS)),
+            Self::Packets(PacketRate(rate)) => rate,
+        }
+    }
+
+    fn value(self) -> f64 {
+        match self {
+            Self::Bits(BitRate(rate)) | Self::Packets(PacketRate(rate)) => rate,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let packets = text.parse().map(Self::Packets);
+        packets.or_else(|_| text.parse().map(Self::Bits)).map_err(|_| {
+            de::Error::custom(format!("`{text}` is not a rate with its unit, such as \"1 Gbit/s\" or \"100 kpps\""))
+        })
+    }
+}
+
+/// How a worker waits for the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Waiting {
+    /// Asleep in the kernel: the wake-up is part of every latency.
+    #[default]
+    Block,
+    /// Asking again and again: it takes a CPU and saves the wake-up.
+    Spin,
+}
+
+impl Waiting {
+    /// As a mode is named in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Spin => "spin",
+        }
+    }
+}
+
+/// The share of a job's load that falls to a worker with `own` of its `all` flows.
+pub(crate) fn share(rate: Option<f64>, poisson: bool, depth: u32, own: usize, all: u32) -> Load {
+    match rate {
+        Some(rate) => Load::Open { rate: rate * own as f64 / f64::from(all), poisson },
+        None => Load::Closed { depth },
+    }
+}
+
+/// A parameter that does not fit.
+pub(crate) fn wrong(key: &str, cause: impl Into<String>) -> ParamError {
+    ParamError { key: key.to_owned(), cause: cause.into(), nearest: None }
+}
+
+/// Checks that `value` lies between `least` and `most`.
+pub(crate) fn within(key: &str, value: u64, least: u64, most: u64) -> Result<(), ParamError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(wrong(key, format!("{value} is not between {least} and {most}")))
+}
+
+/// Checks what every workload with flows has: flows, workers, code point and rate.
+pub(crate) fn check_common(streams: u32, workers: u32, dscp: Option<u8>, rate: Option<Rate>) -> Result<(), ParamError> {
+    within("streams", streams.into(), 1, MAX_STREAMS.into())?;
+    within("workers", workers.into(), 1, MAX_WORKERS.into())?;
+    if workers > streams {
+        return Err(wrong(
+            "workers",
+            format!("{workers} workers cannot share {streams} streams: some would have none"),
+        ));
+    }
+    within("dscp", dscp.unwrap_or(0).into(), 0, MAX_DSCP.into())?;
+    if rate.is_some_and(|rate| rate.value() <= 0.0) {
+        return Err(wrong("rate", "a rate of zero sends nothing; leave it out to send as fast as possible"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_has_either_unit() {
+        let rate = |text: &str| serde_json::from_value::<Rate>(json!(text));
+        assert_eq!(rate("8 Mbit/s").expect("a bit rate").per_second(1_000), 1_000.0);
+        assert_eq!(rate("5 kpps").expect("a packet rate").per_second(1_000), 5_000.0);
+        assert!(rate("5").is_err() && rate("5 m").is_err());
+        assert!(serde_json::from_value::<Rate>(json!(5)).is_err());
+    }
+
+    #[test]
+    fn a_worker_without_a_stream_is_refused() {
+        assert_eq!(check_common(2, 4, None, None).expect_err("two have nothing to do").key, "workers");
+        assert_eq!(check_common(4, 2, Some(64), None).expect_err("six bits").key, "dscp");
+        assert!(check_common(4, 2, Some(63), None).is_ok());
+    }
+}

@@ -1,0 +1,64 @@
+//! Socket options a workload asks for, as requested, as granted and as found at the end.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use linerate_model::{Bytes, SocketValue};
+use linerate_sys::socket::{self, Buffer};
+use serde_json::Value;
+
+use crate::LoadError;
+
+/// Options that both UDP and TCP workloads know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// `SO_SNDBUF`; the kernel grants twice what is asked for.
+    pub(crate) send_buffer: Option<Bytes>,
+    /// `SO_RCVBUF`, likewise.
+    pub(crate) receive_buffer: Option<Bytes>,
+    /// Differentiated services code point.
+    pub(crate) dscp: Option<u8>,
+}
+
+impl Wanted {
+    /// Sets them on `socket`.
+    pub(crate) fn set(self, socket: &impl AsFd) -> Result<(), LoadError> {
+        let buffers = [(Buffer::Send, self.send_buffer), (Buffer::Receive, self.receive_buffer)];
+        for (buffer, bytes) in buffers {
+            if let Some(bytes) = bytes {
+                socket::set_buffer(socket, buffer, usize::try_from(bytes.0).unwrap_or(usize::MAX))?;
+            }
+        }
+        if let Some(dscp) = self.dscp {
+            socket::set_dscp(socket, dscp)?;
+        }
+        Ok(())
+    }
+
+    /// What is in force when a flow has been opened.
+    pub(crate) fn granted(self, socket: &impl AsFd) -> BTreeMap<String, SocketValue> {
+        let value = |requested: Option<Value>, granted: Option<Value>| SocketValue { requested, granted, at_end: None };
+        let text = |bytes: Option<Bytes>| bytes.map(|bytes| Value::from(bytes.0));
+        BTreeMap::from([
+            ("send_buffer".to_owned(), value(text(self.send_buffer), buffer(socket, Buffer::Send))),
+            ("receive_buffer".to_owned(), value(text(self.receive_buffer), buffer(socket, Buffer::Receive))),
+            ("dscp".to_owned(), value(self.dscp.map(Value::from), socket::dscp(socket).ok().map(Value::from))),
+        ])
+    }
+}
+
+/// Adds what is in force now, at the end.
+pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl AsFd) {
+    let now = [
+        ("send_buffer", buffer(socket, Buffer::Send)),
+        ("receive_buffer", buffer(socket, Buffer::Receive)),
+        ("dscp", socket::dscp(socket).ok().map(Value::from)),
+    ];
+    for (name, value) in now {
+        values.entry(name.to_owned()).or_default().at_end = value;
+    }
+}
+
+fn buffer(socket: &impl AsFd, buffer: Buffer) -> Option<Value> {
+    socket::buffer(socket, buffer).ok().map(Value::from)
+}

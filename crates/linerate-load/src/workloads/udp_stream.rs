@@ -1,0 +1,285 @@
+//! `udp_stream`: datagrams as fast as possible or at a rate, each with a 64-bit sequence number. Unit: datagrams and L4
+//! payload bits, counted where they are delivered; loss is split into gap, tail and all against the sender's count
+//! (RFC 7680, RFC 4737 for reordering).
+//!
+//! With segmentation offload one socket message (skb) carries many datagrams: `datagrams_*` counts what goes on the wire,
+//! `messages_*` what is handed to and from the socket, `calls_*` the system calls. `gap` holds the times between departures
+//! of system calls as the sender made them, not as the wire saw them. What it does not see: where between the two sockets a
+//! datagram was lost, one-way delay between hosts, and the order of segments inside a coalesced message when discarding.
+
+use std::time::Duration;
+
+use linerate_model::{Bytes, ParamError, Params};
+use linerate_sys::udp;
+use serde::{Deserialize, Deserializer, de};
+use socket2::Socket;
+
+use super::datagram::HEADER_BYTES;
+use super::pairing::{self, Shape, Waiting as Unpaired};
+use super::quantities::{Rate, Waiting, check_common, within, wrong};
+use super::socket_options::Wanted;
+use crate::{Listener, LoadError, Offer, ParamDoc, Setup, Worker, Workload};
+
+mod receiver;
+mod sender;
+mod worker;
+
+/// `udp_stream` in a hello.
+const WORKLOAD: u32 = 2;
+/// Blocking receives return after this long at the latest.
+const PATIENCE: Duration = Duration::from_millis(4);
+/// The most messages per `sendmmsg`: UIO_MAXIOV of Linux.
+const MAX_BATCH: u32 = 1024;
+
+/// Which way the datagrams go, seen from the active end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Flowing {
+    #[default]
+    Tx,
+    Rx,
+    Both,
+}
+
+/// Datagrams per message handed to the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segments {
+    Auto,
+    Number(u32),
+}
+
+impl<'de> Deserialize<'de> for Segments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        if value.as_str() == Some("auto") {
+            return Ok(Self::Auto);
+        }
+        let number = value.as_u64().and_then(|number| u32::try_from(number).ok()).map(Self::Number);
+        number.ok_or_else(|| de::Error::custom(format!("{value} is neither \"auto\" nor a number of segments")))
+    }
+}
+
+/// What is done with a received payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Receive {
+    #[default]
+    Copy,
+    Discard,
+}
+
+/// Parameters of `udp_stream`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UdpStreamParams {
+    direction: Flowing,
+    streams: u32,
+    workers: u32,
+    datagram_size: Option<Bytes>,
+    rate: Option<Rate>,
+    poisson: bool,
+    gso: Segments,
+    batch: u32,
+    gro: bool,
+    receive: Receive,
+    wait: Waiting,
+    send_buffer: Option<Bytes>,
+    receive_buffer: Option<Bytes>,
+    dscp: Option<u8>,
+    bind_device: bool,
+}
+
+impl Default for UdpStreamParams {
+    fn default() -> Self {
+        Self {
+            direction: Flowing::Tx,
+            streams: 1,
+            workers: 1,
+            datagram_size: None,
+            rate: None,
+            poisson: false,
+            gso: Segments::Auto,
+            // Four 64 KiB messages a call spread its cost and still fit a level 2 cache.
+            batch: 4,
+            gro: true,
+            receive: Receive::Copy,
+            wait: Waiting::Block,
+            send_buffer: None,
+            // The kernel's default holds a millisecond at these rates: then the tester's wake-up is the loss.
+            receive_buffer: Some(Bytes(8 << 20)),
+            dscp: None,
+            bind_device: false,
+        }
+    }
+}
+
+const PARAMETERS: &[ParamDoc] = &[
+    ParamDoc {
+        name: "direction",
+        default: "\"tx\"",
+        meaning: "which way datagrams go, seen from the active end: tx, rx, both",
+    },
+    ParamDoc { name: "streams", default: "1", meaning: "flows, each on its own pair of sockets (1 to 16384)" },
+    ParamDoc {
+        name: "workers",
+        default: "1",
+        meaning: "threads at each end; flow f is carried by worker f mod workers",
+    },
+    ParamDoc {
+        name: "datagram_size",
+        default: "what fits the path's MTU",
+        meaning: "UDP payload, header of 24 B included (24 B to 65507 B)",
+    },
+    ParamDoc {
+        name: "rate",
+        default: "as fast as possible",
+        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second",
+    },
+    ParamDoc { name: "poisson", default: "false", meaning: "exponential gaps instead of constant ones; needs a rate" },
+    ParamDoc {
+        name: "gso",
+        default: "\"auto\"",
+        meaning: "datagrams per message (UDP_SEGMENT), 0 or 1: off; auto: as many as fit, off if there is a rate",
+    },
+    ParamDoc { name: "batch", default: "4", meaning: "messages per sendmmsg (1 to 1024)" },
+    ParamDoc { name: "gro", default: "true", meaning: "receive datagrams that come together as one message (UDP_GRO)" },
+    ParamDoc {
+        name: "receive",
+        default: "\"copy\"",
+        meaning: "copy: the whole payload; discard: only the first header of each message is copied (MSG_TRUNC)",
+    },
+    ParamDoc {
+        name: "wait",
+        default: "\"block\"",
+        meaning: "block: sleep in the kernel; spin: ask again and again, a CPU per worker",
+    },
+    ParamDoc { name: "send_buffer", default: "the kernel's", meaning: "SO_SNDBUF asked for" },
+    ParamDoc { name: "receive_buffer", default: "\"8 MiB\"", meaning: "SO_RCVBUF asked for" },
+    ParamDoc { name: "dscp", default: "the kernel's", meaning: "differentiated services code point (0 to 63)" },
+    ParamDoc { name: "bind_device", default: "false", meaning: "bind sockets to the endpoint's interface" },
+];
+
+/// The `udp_stream` workload.
+#[derive(Debug)]
+pub(super) struct UdpStream;
+
+impl Workload for UdpStream {
+    fn name(&self) -> &'static str {
+        "udp_stream"
+    }
+
+    fn summary(&self) -> &'static str {
+        "datagrams at a rate or as fast as possible: datagrams and payload bits delivered per second, loss fully accounted"
+    }
+
+    fn parameters(&self) -> &'static [ParamDoc] {
+        PARAMETERS
+    }
+
+    fn check(&self, params: &Params) -> Vec<ParamError> {
+        let known: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
+        let problems = params.problems::<UdpStreamParams>(&known);
+        if problems.is_empty() { params_of(params).err().into_iter().collect() } else { problems }
+    }
+
+    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        let params = params_of(setup.params)?;
+        let unpaired = Unpaired::listen(setup, params.device(setup), params.shape(), |socket| params.prepare(socket))?;
+        Ok(Box::new(UdpStreamListener { params, unpaired, secret: setup.secret }))
+    }
+
+    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let params = params_of(setup.params)?;
+        let paired =
+            pairing::connect(setup, offer, params.device(setup), params.shape(), |socket| params.prepare(socket))?;
+        worker::deal(&params, worker::End::Active, setup.secret, paired)
+    }
+}
+
+impl UdpStreamParams {
+    fn shape(&self) -> Shape {
+        Shape { workload: WORKLOAD, workers: self.workers, flows: self.streams }
+    }
+
+    fn device<'a>(&self, setup: &Setup<'a>) -> Option<&'a str> {
+        setup.local.device.as_deref().filter(|_| self.bind_device)
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted { send_buffer: self.send_buffer, receive_buffer: self.receive_buffer, dscp: self.dscp }
+    }
+
+    fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
+        self.wanted().set(socket)?;
+        udp::count_drops(socket)?;
+        if self.gro {
+            udp::coalesce(socket)?;
+        }
+        udp::set_receive_timeout(socket, PATIENCE)?;
+        Ok(udp::set_send_timeout(socket, PATIENCE)?)
+    }
+}
+
+fn params_of(params: &Params) -> Result<UdpStreamParams, ParamError> {
+    let typed: UdpStreamParams = params.typed()?;
+    check_common(typed.streams, typed.workers, typed.dscp, typed.rate)?;
+    within("batch", typed.batch.into(), 1, MAX_BATCH.into())?;
+    if let Some(Bytes(bytes)) = typed.datagram_size {
+        within("datagram_size", bytes, HEADER_BYTES as u64, udp::MAX_PAYLOAD_BYTES as u64)?;
+    }
+    if let Segments::Number(segments) = typed.gso {
+        within("gso", segments.into(), 0, udp::MAX_SEGMENTS as u64)?;
+    }
+    if typed.poisson && typed.rate.is_none() {
+        return Err(wrong("poisson", "Poisson arrivals need a rate"));
+    }
+    Ok(typed)
+}
+
+#[derive(Debug)]
+struct UdpStreamListener {
+    params: UdpStreamParams,
+    unpaired: Unpaired,
+    secret: crate::Secret,
+}
+
+impl Listener for UdpStreamListener {
+    fn offer(&self) -> Offer {
+        self.unpaired.offer()
+    }
+
+    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let paired = self.unpaired.accept(patience)?;
+        worker::deal(&self.params, worker::End::Passive, self.secret, paired)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_parameter_is_documented_and_every_mistake_is_named() {
+        for parameter in PARAMETERS {
+            let mut params = Params::default();
+            params.set(parameter.name, json!({}));
+            assert_eq!(UdpStream.check(&params)[0].key, parameter.name);
+        }
+        for (key, value) in [
+            ("gso", json!(65)),
+            ("batch", json!(0)),
+            ("datagram_size", json!("23 B")),
+            ("datagram_size", json!("65508 B")),
+            ("poisson", json!(true)),
+            ("rate", json!("0 pps")),
+            ("workers", json!(2)),
+        ] {
+            let mut params = Params::default();
+            params.set(key, value);
+            assert_eq!(UdpStream.check(&params)[0].key, key);
+        }
+        assert!(UdpStream.check(&Params::default()).is_empty());
+    }
+}

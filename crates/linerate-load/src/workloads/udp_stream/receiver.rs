@@ -1,0 +1,129 @@
+//! The receiving half of a worker: every datagram of every message accounted by its number.
+
+use linerate_model::{Counter, Counters};
+use linerate_sys::udp::{self, ReceiveBatch, Received, Wait};
+
+use super::worker::Flow;
+use super::{Receive, UdpStreamParams};
+use crate::Tally;
+use crate::workloads::datagram::{HEADER_BYTES, Tag, number_of};
+use crate::workloads::rendezvous::would_wait;
+use crate::workloads::sequence::Arrival;
+
+/// A coalesced message is up to 64 KiB long.
+const COALESCED_BYTES: usize = 1 << 16;
+/// Messages a call: sixteen coalesced ones are 1 MiB, about a level 2 cache.
+const COALESCED_MESSAGES: usize = 16;
+const SINGLE_MESSAGES: usize = 64;
+
+/// What a worker receives with.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    batch: ReceiveBatch,
+    discard: bool,
+    coalesced: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(params: &UdpStreamParams) -> Self {
+        let discard = params.receive == Receive::Discard;
+        let messages = if params.gro { COALESCED_MESSAGES } else { SINGLE_MESSAGES };
+        let bytes = match (discard, params.gro, params.datagram_size) {
+            (true, ..) => HEADER_BYTES,
+            (false, false, Some(size)) => size.0 as usize,
+            _ => COALESCED_BYTES,
+        };
+        // A discarding receiver touches no payload, so that more messages cost no cache.
+        let messages = if discard { SINGLE_MESSAGES } else { messages };
+        Self { batch: ReceiveBatch::new(messages, bytes), discard, coalesced: params.gro }
+    }
+
+    /// As the mode is named in reports.
+    pub(super) fn mode(&self, wait: &str) -> String {
+        let kept = match (self.discard, self.coalesced) {
+            (false, false) => "copy",
+            (false, true) => "copy, gro",
+            (true, false) => "discard (header only)",
+            (true, true) => "discard (first header of a message; its other segments are counted by length), gro",
+        };
+        format!("{kept}, {wait}")
+    }
+
+    /// Receives what is there on `flow`; returns whether there was anything.
+    #[inline]
+    pub(super) fn receive(&mut self, flow: &mut Flow, wait: Wait, tally: &mut Tally) -> bool {
+        let mut change = Counters::default();
+        change[Counter::CallsReceived] = 1;
+        let messages = match self.batch.receive(&flow.socket, wait) {
+            Ok(messages) => messages,
+            Err(error) => {
+                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors };
+                change[kind] = 1;
+                0
+            }
+        };
+        for message in (0..messages).map(|idx| self.batch.message(idx)) {
+            if let Some(drops) = message.drops {
+                change[Counter::SocketDrops] += flow.note_drops(drops);
+            }
+            if self.discard { count_run(flow, message, &mut change) } else { count_each(flow, message, &mut change) }
+        }
+        change[Counter::MessagesReceived] = messages as u64;
+        if messages > 0 {
+            flow.drops_known = false;
+        } else if !std::mem::replace(&mut flow.drops_known, true) {
+            // The last drops have no message behind them to carry their count.
+            let drops = udp::drops(&flow.socket);
+            change[Counter::SocketDrops] += drops.map_or(0, |drops| flow.note_drops(drops));
+        }
+        flow.counters.add(&change);
+        tally.counters.add(&change);
+        messages > 0
+    }
+}
+
+/// Accounts every segment of a message by its own header.
+#[inline]
+fn count_each(flow: &mut Flow, message: Received<'_>, change: &mut Counters) {
+    for datagram in message.visible.chunks(message.segment_bytes.max(1)) {
+        match number_of(datagram, flow.inward) {
+            Some(number) => count(flow, number, datagram.len(), change),
+            None => change[Counter::Foreign] += u64::from(is_foreign(datagram, flow.pairing)),
+        }
+    }
+}
+
+/// Accounts a message of which only the first header is known: its segments are taken to follow each other, which
+/// they do as they were sent; over a device that coalesced around a loss the gap shows one message later.
+#[inline]
+fn count_run(flow: &mut Flow, message: Received<'_>, change: &mut Counters) {
+    let n = message.n_datagrams();
+    match number_of(message.visible, flow.inward) {
+        Some(first) => {
+            let whole = message.segment_bytes;
+            for k in 0..n {
+                count(flow, first.saturating_add(k as u64), whole.min(message.bytes - k * whole), change);
+            }
+        }
+        None => change[Counter::Foreign] += n as u64 * u64::from(is_foreign(message.visible, flow.pairing)),
+    }
+}
+
+#[inline]
+fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) {
+    let arrival = flow.sequence.observe(number);
+    match arrival {
+        Arrival::InOrder | Arrival::Reordered => {
+            change[Counter::DatagramsReceived] += 1;
+            change[Counter::PayloadReceived] += bytes as u64;
+            change[Counter::Reordered] += u64::from(arrival == Arrival::Reordered);
+        }
+        Arrival::Duplicate => change[Counter::Duplicates] += 1,
+        Arrival::Late => change[Counter::Late] += 1,
+    }
+}
+
+/// A pairing datagram that was sent again is ours, and of no interest.
+fn is_foreign(datagram: &[u8], pairing: Tag) -> bool {
+    number_of(datagram, pairing).is_none()
+}

@@ -1,0 +1,137 @@
+//! The sending half of a worker: headers patched into pre-filled messages, one system call a batch.
+
+use std::io;
+
+use linerate_model::{Counter, Counters, Nanos};
+use linerate_sys::udp::{self, SendBatch, Wait};
+
+use super::worker::Flow;
+use super::{Segments, UdpStreamParams};
+use crate::workloads::datagram::write_header;
+use crate::workloads::rendezvous::would_wait;
+use crate::{Due, LoadError, Tally};
+
+/// Payload bytes beyond the header; what they are means nothing.
+const FILLING: u8 = 0x6c;
+
+/// What a worker sends with.
+#[derive(Debug)]
+pub(super) struct Sender {
+    batch: SendBatch,
+    pub(super) datagram_bytes: usize,
+    /// Datagrams per full message.
+    pub(super) segments: usize,
+    messages: usize,
+    /// Mean gap between datagrams of an open load, ns.
+    mean_gap: Option<Nanos>,
+    last_departure: Option<Nanos>,
+    wait: Wait,
+}
+
+impl Sender {
+    /// A sender for `flows`, whose sockets are told to segment if datagrams are sent many at a time.
+    pub(super) fn new(params: &UdpStreamParams, flows: &[Flow], wait: Wait) -> Result<Self, LoadError> {
+        let fits = flows
+            .iter()
+            .map(|flow| udp::path_payload_bytes(&flow.socket))
+            .try_fold(udp::MAX_PAYLOAD_BYTES, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
+        let datagram_bytes = params.datagram_size.map_or(fits, |bytes| bytes.0 as usize);
+        let most =
+            if datagram_bytes > fits { 1 } else { udp::MAX_SEGMENTS.min(udp::MAX_PAYLOAD_BYTES / datagram_bytes) };
+        let segments = match params.gso {
+            Segments::Auto if params.rate.is_some() => 1,
+            Segments::Auto => most,
+            Segments::Number(number) if number as usize <= most => (number as usize).max(1),
+            Segments::Number(number) => {
+                return Err(LoadError::Unsupported {
+                    what: format!("gso of {number} segments of {datagram_bytes} B"),
+                    why: format!("at most {most} fit here: 64 KiB a message, and no segment above the path's {fits} B"),
+                });
+            }
+        };
+        if segments > 1 {
+            // `datagram_bytes` is at most `MAX_PAYLOAD_BYTES`, which 16 bits hold.
+            flows.iter().try_for_each(|flow| udp::set_segment_size(&flow.socket, datagram_bytes as u16))?;
+        }
+        let messages = params.batch as usize;
+        let mut batch = SendBatch::new(messages, segments * datagram_bytes);
+        (0..messages).for_each(|message| batch.message_mut(message).fill(FILLING));
+        let rate =
+            params.rate.map(|rate| rate.per_second(datagram_bytes) * flows.len() as f64 / f64::from(params.streams));
+        let mean_gap = rate.map(|rate| Nanos::from_secs_f64(1.0 / rate));
+        Ok(Self { batch, datagram_bytes, segments, messages, mean_gap, last_departure: None, wait })
+    }
+
+    /// As the mode is named in reports.
+    pub(super) fn mode(&self) -> String {
+        let wait = if self.wait == Wait::Block { "block" } else { "spin" };
+        match (self.segments, self.messages) {
+            (1, 1) => format!("one datagram a call, {wait}"),
+            (1, n) => format!("{n} datagrams a call (sendmmsg), {wait}"),
+            (segments, n) => format!("gso {segments} x {n} messages a call (sendmmsg), {wait}"),
+        }
+    }
+
+    /// Sends one batch on `flow`; returns whether anything was sent.
+    #[inline]
+    pub(super) fn send(&mut self, flow: &mut Flow, due: Due, now: Nanos, tally: &mut Tally) -> bool {
+        let open = self.mean_gap.is_some();
+        let n = (due.operations as usize).min(self.messages * self.segments);
+        let n_messages = n.div_ceil(self.segments);
+        let mut filled = 0;
+        for message in 0..n_messages {
+            let in_message = self.segments.min(n - filled);
+            let datagrams = self.batch.message_mut(message).chunks_exact_mut(self.datagram_bytes);
+            for (datagram, k) in datagrams.take(in_message).zip(filled as u64..) {
+                let intended = Nanos(due.intended.0 + k * due.gap.0);
+                write_header(datagram, flow.outward, flow.next_number + k, intended);
+            }
+            self.batch.set_length(message, in_message * self.datagram_bytes);
+            filled += in_message;
+        }
+        let answer = self.batch.send(&flow.socket, n_messages, self.wait);
+        let mut change = Counters::default();
+        change[Counter::CallsSent] = 1;
+        let sent = self.settle(answer, n, &mut change);
+        if open {
+            tally.defer(due.operations - sent as u32);
+        }
+        if sent > 0 {
+            flow.next_number += sent as u64;
+            self.note_departure(due, now, sent, &mut change, tally);
+        }
+        flow.counters.add(&change);
+        tally.counters.add(&change);
+        sent > 0
+    }
+
+    /// Counts what the kernel took of `n` datagrams.
+    fn settle(&self, answer: io::Result<usize>, n: usize, change: &mut Counters) -> usize {
+        match answer {
+            Ok(messages) => {
+                let sent = (messages * self.segments).min(n);
+                change[Counter::MessagesSent] = messages as u64;
+                change[Counter::DatagramsSent] = sent as u64;
+                change[Counter::PayloadSent] = (sent * self.datagram_bytes) as u64;
+                sent
+            }
+            Err(error) => {
+                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
+                change[kind] = 1;
+                0
+            }
+        }
+    }
+
+    #[inline]
+    fn note_departure(&mut self, due: Due, now: Nanos, sent: usize, change: &mut Counters, tally: &mut Tally) {
+        if let Some(last) = self.last_departure.replace(now) {
+            tally.gap.record(now.since(last).0);
+        }
+        if let Some(gap) = self.mean_gap {
+            // Datagram k starts `now - (intended + k * gap)` late; it is a late start if that is more than a gap.
+            let behind = now.since(due.intended).0.saturating_sub(1) / gap.0.max(1);
+            change[Counter::LateStarts] = behind.min(sent as u64);
+        }
+    }
+}

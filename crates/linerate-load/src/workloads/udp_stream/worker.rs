@@ -1,0 +1,279 @@
+//! A worker: its flows, sent on in turn and received from as they have something, and the companion that tells the totals.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, SocketValue};
+use linerate_sys::clock;
+use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::udp::{self, Wait};
+
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{Flowing, UdpStreamParams};
+use crate::workloads::companion::Companion;
+use crate::workloads::datagram::{Purpose, Tag};
+use crate::workloads::pairing::Paired;
+use crate::workloads::quantities::{Waiting, share};
+use crate::workloads::sequence::Sequence;
+use crate::workloads::socket_options;
+use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
+
+/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up is later than that
+/// one time in a thousand.
+const DEPARTURE_SPIN: Nanos = Nanos(100_000);
+/// Shorter waits are not worth a system call, whose timer counts milliseconds.
+const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
+
+/// Which end of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Active,
+    Passive,
+}
+
+/// One flow, as one end sees it.
+#[derive(Debug)]
+pub(super) struct Flow {
+    number: u32,
+    pub(super) socket: UdpSocket,
+    pub(super) outward: Tag,
+    pub(super) inward: Tag,
+    pub(super) pairing: Tag,
+    pub(super) next_number: u64,
+    pub(super) sequence: Sequence,
+    pub(super) counters: Counters,
+    /// The socket's drop counter as last seen, and whether it has been asked for since the last message.
+    drops: u32,
+    pub(super) drops_known: bool,
+    /// What the other end says it sent.
+    peer_sent: Option<u64>,
+    options: BTreeMap<String, SocketValue>,
+}
+
+impl Flow {
+    /// Drops since the counter was last seen.
+    pub(super) fn note_drops(&mut self, drops: u32) -> u64 {
+        u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
+    }
+
+    /// Whether everything the other end sent is accounted for.
+    fn is_complete(&self) -> bool {
+        let known = self.counters[Counter::DatagramsReceived] + self.counters[Counter::Late];
+        self.peer_sent.is_some_and(|sent| known >= sent)
+    }
+}
+
+struct UdpStreamWorker {
+    number: u32,
+    flows: Vec<Flow>,
+    turn: usize,
+    sender: Option<Sender>,
+    receiver: Option<Receiver>,
+    companion: Companion,
+    readiness: Readiness,
+    wait: Waiting,
+    load: Load,
+    stopped: bool,
+    /// Strangers met while pairing, not yet counted.
+    foreign: u64,
+}
+
+/// Deals the flows of one end to its workers.
+pub(super) fn deal(
+    params: &UdpStreamParams,
+    end: End,
+    secret: Secret,
+    paired: Paired,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let (out, back) = match end {
+        End::Active => (Purpose::Forward, Purpose::Backward),
+        End::Passive => (Purpose::Backward, Purpose::Forward),
+    };
+    let mut shares: Vec<Vec<Flow>> = paired.companions.iter().map(|_| Vec::new()).collect();
+    for (number, socket) in (0_u32..).zip(paired.sockets) {
+        let options = params.wanted().granted(&socket);
+        shares[(number % params.workers) as usize].push(Flow {
+            number,
+            outward: Tag::new(secret, number, out),
+            inward: Tag::new(secret, number, back),
+            pairing: Tag::new(secret, number, Purpose::Pairing),
+            next_number: 0,
+            sequence: Sequence::default(),
+            counters: Counters::default(),
+            drops: udp::drops(&socket).unwrap_or(0),
+            drops_known: true,
+            peer_sent: None,
+            options,
+            socket,
+        });
+    }
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for ((number, flows), stream) in (0_u32..).zip(shares).zip(paired.companions) {
+        let companion = Companion::new(stream)?;
+        let foreign = if number == 0 { paired.foreign } else { 0 };
+        workers.push(Box::new(UdpStreamWorker::new(params, end, number, flows, companion, foreign)?));
+    }
+    Ok(workers)
+}
+
+impl UdpStreamWorker {
+    fn new(
+        params: &UdpStreamParams,
+        end: End,
+        number: u32,
+        flows: Vec<Flow>,
+        companion: Companion,
+        foreign: u64,
+    ) -> Result<Self, LoadError> {
+        let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == End::Active);
+        let receives = params.direction == Flowing::Both || !sends;
+        let wait = if params.wait == Waiting::Spin || receives { Wait::Never } else { Wait::Block };
+        let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;
+        let readiness = Readiness::new()?;
+        for (token, flow) in (0_u64..).zip(&flows) {
+            readiness.add(&flow.socket, token, Interest::Readable)?;
+        }
+        let rate = params.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
+        Ok(Self {
+            number,
+            load: share(rate, params.poisson, 1, flows.len(), params.streams),
+            receiver: receives.then(|| Receiver::new(params)),
+            sender,
+            flows,
+            turn: 0,
+            companion,
+            readiness,
+            wait: params.wait,
+            stopped: !sends,
+            foreign,
+        })
+    }
+
+    /// Sends a batch on the next flow, if any is due.
+    #[inline]
+    fn send(&mut self, due: Due, now: Nanos, tally: &mut Tally) -> bool {
+        let Some(sender) = self.sender.as_mut().filter(|_| due.operations > 0 && !self.stopped) else {
+            return false;
+        };
+        self.turn = if self.turn + 1 < self.flows.len() { self.turn + 1 } else { 0 };
+        sender.send(&mut self.flows[self.turn], due, now, tally)
+    }
+
+    /// Receives from every flow once. A lone flow that only receives waits in the receive itself.
+    #[inline]
+    fn receive(&mut self, tally: &mut Tally) -> bool {
+        let Some(receiver) = &mut self.receiver else { return false };
+        let alone = self.flows.len() == 1 && self.stopped && self.wait == Waiting::Block;
+        let wait = if alone { Wait::Block } else { Wait::Never };
+        let mut moved = false;
+        for flow in &mut self.flows {
+            moved |= receiver.receive(flow, wait, tally);
+        }
+        moved
+    }
+
+    /// Nothing moved: waits for what comes next, in the way asked for.
+    fn rest(&mut self, due: Due, now: Nanos) {
+        let left = due.until.since(now);
+        match (&self.receiver, self.wait) {
+            (_, Waiting::Spin) => {}
+            (None, Waiting::Block) if due.operations == 0 => clock::sleep_until(due.until.0, DEPARTURE_SPIN.0),
+            (Some(_), Waiting::Block) if left >= SHORTEST_WAIT && (due.operations == 0 || self.stopped) => {
+                // Rounded down, so that the next departure is not missed.
+                let patience = Duration::from_millis(Duration::from(left).as_millis() as u64 - 1);
+                self.readiness.wait(patience);
+            }
+            _ => {}
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let sent_all = self.stopped;
+        let received_all = self.receiver.is_none() || self.flows.iter().all(Flow::is_complete);
+        let forsaken = self.companion.is_gone()
+            && (self.receiver.is_none() || self.flows.iter().any(|flow| flow.peer_sent.is_none()));
+        (sent_all && received_all) || forsaken
+    }
+}
+
+impl Worker for UdpStreamWorker {
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn times(&self) -> Times {
+        Times { gap: self.sender.is_some(), ..Times::NONE }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        let now = Nanos(clock::monotonic());
+        if self.foreign > 0 {
+            tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
+        }
+        let flows = &mut self.flows;
+        self.companion.look(now, |number, sent| {
+            if let Some(flow) = flows.iter_mut().find(|flow| flow.number == number) {
+                flow.peer_sent = Some(sent);
+            }
+        });
+        let sent = self.send(due, now, tally);
+        let received = self.receive(tally);
+        if sent || received {
+            return Progress::Moved;
+        }
+        if self.has_ended() {
+            return Progress::Ended;
+        }
+        self.rest(due, now);
+        Progress::Idle
+    }
+
+    fn n_flows(&self) -> usize {
+        0
+    }
+
+    fn stop_sending(&mut self) {
+        if !std::mem::replace(&mut self.stopped, true) {
+            self.flows.iter().for_each(|flow| self.companion.tell(flow.number, flow.next_number));
+        }
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        self.stop_sending();
+        let mut modes = BTreeMap::new();
+        if let Some(sender) = &self.sender {
+            modes.insert("send".to_owned(), sender.mode());
+            modes.insert("datagram_size".to_owned(), format!("{} B", sender.datagram_bytes));
+        }
+        if let Some(receiver) = &self.receiver {
+            modes.insert("receive".to_owned(), receiver.mode(self.wait.name()));
+        }
+        let receives = self.receiver.is_some();
+        let number = self.number;
+        let report = |mut flow: Flow| {
+            if receives {
+                let drops = udp::drops(&flow.socket).map_or(0, |drops| flow.note_drops(drops));
+                flow.counters[Counter::SocketDrops] += drops;
+            }
+            socket_options::at_end(&mut flow.options, &flow.socket);
+            FlowReport {
+                flow: flow.number,
+                worker: number,
+                local: address(flow.socket.local_addr()),
+                remote: address(flow.socket.peer_addr()),
+                counters: flow.counters,
+                next_sequence: if receives { flow.sequence.next() } else { flow.next_number },
+                socket: flow.options,
+                modes: modes.clone(),
+                tcp: None,
+            }
+        };
+        self.flows.drain(..).map(report).collect()
+    }
+}
+
+fn address(address: std::io::Result<std::net::SocketAddr>) -> String {
+    address.map(|address| address.to_string()).unwrap_or_default()
+}
