@@ -1,11 +1,15 @@
 //! Spearman's rank correlation, and the drift flag that stands on it (methodology 6.12).
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
 use super::mean;
 
-/// A rank correlation with the order of the runs beyond this is a drift.
+/// A rank correlation with the order of the runs beyond this may be a drift.
 pub const DRIFT: f64 = 0.7;
-/// Runs needed before a drift may be claimed: below six even a strict order happens by chance too often (2/5! = 1.7 %
-/// at five is rare enough for one point, not for a campaign of hundreds).
+/// Probability below which a correlation is not put down to chance: a campaign has hundreds of points, and among six runs
+/// without any drift one point in seven correlates by more than [`DRIFT`].
+const CHANCE: f64 = 0.01;
+/// Runs needed before a drift may be claimed: five in strict order happen by chance too often (2/5! = 1.7 %).
 const ENOUGH_RUNS: usize = 6;
 
 /// Spearman's rho of two series, ties given their mean rank; `None` below two pairs, on unequal lengths, or where one
@@ -27,7 +31,16 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn drifts(values: &[f64]) -> Option<f64> {
     let order: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
-    spearman(&order, values).filter(|rho| values.len() >= ENOUGH_RUNS && rho.abs() > DRIFT)
+    let strong = |rho: &f64| values.len() >= ENOUGH_RUNS && rho.abs() > DRIFT;
+    spearman(&order, values).filter(strong).filter(|rho| probability_of(*rho, values.len()) < CHANCE)
+}
+
+/// Two-sided probability of a correlation this strong without any, Student's t approximation.
+fn probability_of(rho: f64, n: usize) -> f64 {
+    let freedom = n as f64 - 2.0;
+    let t = rho.abs() * (freedom / (1.0 - rho * rho).max(f64::EPSILON)).sqrt();
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("there are degrees of freedom");
+    2.0 * (1.0 - student.cdf(t))
 }
 
 /// Ranks from 1, tied values sharing the mean of their ranks.
@@ -64,5 +77,10 @@ mod tests {
         assert!(drifts(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).is_some());
         assert_eq!(drifts(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
         assert_eq!(drifts(&[3.0, 1.0, 6.0, 2.0, 5.0, 4.0]), None);
+        assert_eq!(
+            drifts(&[1.0, 3.0, 2.0, 5.0, 4.0, 6.0]),
+            None,
+            "rho 0.886, which six runs reach by chance too often"
+        );
     }
 }

@@ -1,11 +1,36 @@
 //! The study of a campaign: what its observations amount to.
+//!
+//! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed from what was counted
+//! (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`) and gathered into one estimate per point, job,
+//! metric and direction (`point`). Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
+//! absent, never zero. The tables in `traffic` and `host` say for each metric what it is computed from.
+
+mod ceilings;
+mod connections;
+mod figures;
+mod gate;
+mod host;
+mod judge;
+mod loss;
+mod obtained;
+mod point;
+mod samples;
+mod series;
+mod span;
+mod traffic;
+mod warmup;
 
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId, Unit, Validity,
+    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId, TrialRecord, Unit, Validity,
 };
 use serde::{Deserialize, Serialize};
+
+pub use loss::LossLedger;
+
+use crate::diagnosis::rules::RULES;
+use crate::statistics::{mean, median};
 
 /// Everything concluded from one campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,6 +85,9 @@ pub struct JobStudy {
     pub gap: Distribution,
     /// Socket options and modes obtained, `name -> value`, where they differ between flows or sides all are listed.
     pub obtained: BTreeMap<String, String>,
+    /// What became of its datagrams, per direction, added over the trials that carry figures; empty if it sent none.
+    #[serde(default)]
+    pub loss: Vec<LossLedger>,
 }
 
 /// One metric of a job.
@@ -122,6 +150,48 @@ impl JobStudy {
 /// Judges `campaign`. Pure: the same campaign gives the same study.
 #[must_use]
 pub fn study(campaign: &Campaign) -> Study {
-    let _ = campaign;
-    Study::default()
+    let hosts = samples::Hosts::of(campaign);
+    let points: Vec<PointStudy> =
+        repeats(campaign).iter().map(|trials| point::study(campaign, &hosts, trials)).collect();
+    let findings = points.iter().flat_map(|point| RULES.iter().filter_map(|rule| rule.judge(point))).collect();
+    let overhead = overhead(campaign, &points);
+    Study { points, findings, overhead }
+}
+
+/// The trials of each sweep and point, in the order of the plan.
+fn repeats(campaign: &Campaign) -> Vec<Vec<&TrialRecord>> {
+    let mut planned: Vec<&TrialRecord> = campaign.trials.iter().collect();
+    planned.sort_by_key(|trial| trial.spec.id);
+    let mut points: Vec<Vec<&TrialRecord>> = Vec::new();
+    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for trial in planned {
+        let coordinate = serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
+        let place = *places.entry((&trial.spec.sweep, coordinate)).or_insert(points.len());
+        match points.get_mut(place) {
+            Some(repeats) => repeats.push(trial),
+            None => points.push(vec![trial]),
+        }
+    }
+    points
+}
+
+fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {
+    let mut costs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (host, block) in campaign.trials.iter().flat_map(|trial| &trial.samples) {
+        let read = block.times.last().zip(block.times.first()).map_or(0, |(last, first)| last.since(*first).0);
+        if read > 0 {
+            costs.entry(host.clone()).or_default().push(block.cost_ns as f64 / read as f64);
+        }
+    }
+    let steps: Vec<f64> = points
+        .iter()
+        .flat_map(|point| &point.jobs)
+        .filter_map(|job| job.metric("null_step_cost", Direction::Sum))
+        .filter_map(|metric| metric.estimate.map(|estimate| estimate.value))
+        .collect();
+    Overhead {
+        samplers: costs.into_iter().filter_map(|(host, costs)| Some((host, mean(&costs)?))).collect(),
+        null_step_ns: median(&steps),
+        worst_start_skew_ns: campaign.trials.iter().filter_map(|t| t.skew).map(|(skew, doubt)| skew + doubt).max(),
+    }
 }

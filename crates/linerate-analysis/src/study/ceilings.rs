@@ -1,0 +1,357 @@
+//! Ceilings of a point: what its path allows, from declared capacities and from facts.
+//!
+//! Hard bounds (the gate judges by them):
+//! - each declared capacity and each physical device's speed, as goodput of the TCP or UDP packets that cross it, per job
+//!   and direction; for UDP of one datagram size also as packet rate;
+//! - for the sum of both directions, and for all measured jobs together, the bound of the tree that the shared capacities
+//!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum;
+//! - a physical receiving device's speed, as frame bits.
+//!
+//! Expected bound (shown, never a gate, because the largest window and the smallest round trip are only sampled): the peer's
+//! window over the smallest round-trip time, named `expected: ...`.
+//!
+//! Header sizes: timestamps are taken to be used only if both hosts' facts say so, IPv4 unless an address says otherwise; an
+//! unknown therefore raises the bound, never lowers it. What is not bounded here: buses inside the hosts other than as
+//! declared capacities, CPUs, memory.
+
+use std::collections::BTreeSet;
+
+use linerate_model::{BitRate, Bytes, Campaign, Ceiling, Direction, METRICS, TestbedKind};
+use serde_json::Value;
+
+use super::connections::Connections;
+use super::samples::Hosts;
+use super::span::Span;
+use super::traffic::{Flow, Job, Path};
+use crate::limits::headers::{self, IpVersion, Timestamps};
+use crate::limits::tree::{self, Shared};
+use crate::limits::{ethernet, tcp, udp};
+
+/// Drivers whose reported speed is a name, not a limit.
+const VIRTUAL_DRIVERS: [&str; 11] =
+    ["bonding", "bridge", "dummy", "ena", "hv_netvsc", "team", "tun", "veth", "virtio_net", "vmxnet3", "xen_netfront"];
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+
+/// What a bound holds for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scope {
+    /// One job of the plan.
+    Job(usize),
+    /// All measured jobs together.
+    All,
+}
+
+/// A ceiling, what it holds for, and whether nothing can exceed it.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) ceiling: Ceiling,
+    pub(super) scope: Scope,
+    pub(super) hard: bool,
+}
+
+/// A directed flow of data: a job's number and its direction.
+type FlowId = (usize, Direction);
+
+/// Something of known rate that flows cross.
+struct Element {
+    name: String,
+    rate: BitRate,
+    frame_overhead: Bytes,
+    mtu: Bytes,
+    crossed_by: BTreeSet<FlowId>,
+    source: String,
+}
+
+/// A measured flow, and what its packets look like.
+struct Carried<'a> {
+    id: FlowId,
+    flow: Flow<'a>,
+    ip: IpVersion,
+    timestamps: Timestamps,
+    label: String,
+}
+
+/// All bounds of a point, lowest first per metric and direction. `trials` are its usable trials with their spans; the jobs
+/// of the first say what crosses what.
+pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Vec<Bound> {
+    let Some((jobs, _)) = trials.first() else { return Vec::new() };
+    let carried = carried(jobs, hosts);
+    let measured: BTreeSet<FlowId> =
+        carried.iter().map(|c| c.id).filter(|(job, _)| jobs[*job].spec.background.is_none()).collect();
+    let elements = elements(campaign, hosts, jobs, &carried);
+    let mut bounds = Vec::new();
+    for one in &carried {
+        for element in elements.iter().filter(|element| element.crossed_by.contains(&one.id)) {
+            bounds.extend(single(one, element));
+        }
+        bounds.extend(expected_window(one, trials));
+    }
+    let shared: Vec<Shared<FlowId>> = elements.iter().filter_map(|element| as_goodput(element, &carried)).collect();
+    for job in 0..jobs.len() {
+        let both: BTreeSet<FlowId> = carried.iter().map(|c| c.id).filter(|(of, _)| *of == job).collect();
+        bounds.extend(together(&shared, &both, Scope::Job(job), Direction::Sum, &name_of(&carried, job)));
+    }
+    if jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1 {
+        for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
+            let flows: BTreeSet<FlowId> =
+                measured.iter().copied().filter(|(_, d)| direction == Direction::Sum || *d == direction).collect();
+            bounds.extend(together(&shared, &flows, Scope::All, direction, "all jobs"));
+        }
+    }
+    let place = |bound: &Bound| METRICS.iter().position(|metric| metric.name == bound.ceiling.metric);
+    bounds.sort_by(|a, b| {
+        (place(a), a.ceiling.direction, !a.hard)
+            .cmp(&(place(b), b.ceiling.direction, !b.hard))
+            .then(a.ceiling.value.total_cmp(&b.ceiling.value))
+    });
+    bounds
+}
+
+/// What is known of the path of `job`: the smallest MTU among capacities and devices, and the IP version.
+pub(super) fn path(campaign: &Campaign, hosts: &Hosts<'_>, job: &Job<'_>) -> Path {
+    let ends = [&job.spec.from, &job.spec.to];
+    let declared = campaign.header.capacities.iter().filter(|capacity| {
+        let (from, to) = (&job.spec.from.name, &job.spec.to.name);
+        capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
+    });
+    let devices = ends.iter().filter_map(|end| {
+        hosts.interface_fact(&end.host, end.device.as_ref()?, "mtu").and_then(Value::as_u64).map(Bytes)
+    });
+    Path { mtu: declared.map(|capacity| capacity.mtu).chain(devices).min(), ip: ip_version(job) }
+}
+
+fn carried<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> Vec<Carried<'a>> {
+    let several = jobs.len() > 1;
+    jobs.iter()
+        .enumerate()
+        .flat_map(|(number, job)| {
+            let stamped = [&job.spec.from, &job.spec.to].into_iter().all(|end| {
+                hosts.fact(&end.host, "net.tcp_timestamps").is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
+            });
+            let timestamps = if stamped { Timestamps::On } else { Timestamps::Off };
+            let label =
+                if several { format!(", {} to {}", job.spec.from.name, job.spec.to.name) } else { String::new() };
+            let ip = ip_version(job);
+            job.flows().into_iter().map(move |flow| Carried {
+                id: (number, flow.direction),
+                flow,
+                ip,
+                timestamps,
+                label: label.clone(),
+            })
+        })
+        .collect()
+}
+
+fn name_of(carried: &[Carried<'_>], job: usize) -> String {
+    let label = carried.iter().find(|c| c.id.0 == job).map_or("", |c| c.label.as_str());
+    format!("both directions{label}")
+}
+
+fn ip_version(job: &Job<'_>) -> IpVersion {
+    let declared = [&job.spec.to, &job.spec.from].into_iter().find_map(|end| end.address);
+    let seen = || {
+        let flow = job.ends().into_iter().find_map(|end| end.flows.first())?;
+        flow.remote.parse::<std::net::SocketAddr>().ok().map(|address| address.ip())
+    };
+    if declared.or_else(seen).is_some_and(|address| address.is_ipv6()) { IpVersion::V6 } else { IpVersion::V4 }
+}
+
+fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
+    let mut elements: Vec<Element> = campaign
+        .header
+        .capacities
+        .iter()
+        .map(|capacity| {
+            let crosses = |id: &FlowId| {
+                let (sender, receiver) = ends(&jobs[id.0], id.1);
+                capacity.pairs.iter().any(|(from, to)| *from == sender.name && *to == receiver.name)
+            };
+            Element {
+                name: capacity.name.clone(),
+                rate: capacity.rate,
+                frame_overhead: capacity.frame_overhead,
+                mtu: capacity.mtu,
+                crossed_by: carried.iter().map(|c| c.id).filter(crosses).collect(),
+                source: capacity.source.clone(),
+            }
+        })
+        .collect();
+    if campaign.header.testbed == TestbedKind::Hosts {
+        elements.extend(devices(hosts, jobs, carried));
+    }
+    elements.retain(|element| !element.crossed_by.is_empty() && element.rate.0 > 0.0);
+    elements
+}
+
+/// Physical devices of the ends, each direction by itself (full duplex).
+fn devices(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
+    let mut elements: Vec<Element> = Vec::new();
+    for one in carried {
+        let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
+        for (end, way) in [(sender, "sending"), (receiver, "receiving")] {
+            let Some(device) = &end.device else { continue };
+            let fact = |name| hosts.interface_fact(&end.host, device, name);
+            let virtual_driver = fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
+            let speed = fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !virtual_driver);
+            let (Some(speed), Some(mtu)) = (speed, fact("mtu").and_then(Value::as_u64)) else { continue };
+            let name = format!("{device} of {} ({way})", end.host);
+            match elements.iter_mut().find(|element| element.name == name) {
+                Some(element) => {
+                    element.crossed_by.insert(one.id);
+                }
+                None => elements.push(Element {
+                    name,
+                    rate: BitRate(speed),
+                    frame_overhead: ethernet::packet_overhead(0),
+                    mtu: Bytes(mtu),
+                    crossed_by: BTreeSet::from([one.id]),
+                    source: format!("facts of {}: interfaces.{device}.speed_bps and mtu; IEEE 802.3", end.host),
+                }),
+            }
+        }
+    }
+    elements
+}
+
+fn ends<'a>(job: &Job<'a>, direction: Direction) -> (&'a linerate_model::Endpoint, &'a linerate_model::Endpoint) {
+    if direction == Direction::Rx { (&job.spec.to, &job.spec.from) } else { (&job.spec.from, &job.spec.to) }
+}
+
+/// The most goodput `one` reaches across `element`, with its derivation.
+fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
+    let Element { rate, mtu, frame_overhead, .. } = element;
+    let ip = one.ip.name();
+    if one.flow.is_datagrams() {
+        if let Some(payload) = one.flow.datagram_payload().filter(|payload| payload.0 > 0) {
+            let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
+            let packets = udp::packets(payload, *mtu, one.ip);
+            let wire: u64 = packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
+            let derivation = vec![
+                format!(
+                    "a datagram of {} bytes over {ip} is {} packet(s), {wire} bytes where {} is counted",
+                    payload.0,
+                    packets.len(),
+                    element.name
+                ),
+                format!("{rate} x {} / {wire} = {bound}", payload.0),
+            ];
+            return (bound, derivation);
+        }
+        let bound = tcp::goodput(*rate, *mtu, *frame_overhead, one.ip.header());
+        let derivation = vec![
+            "datagrams of several sizes: no packet carries more than the MTU without its IP header".to_owned(),
+            format!("{rate} x ({} - {}) / ({} + {}) = {bound}", mtu.0, one.ip.header().0, mtu.0, frame_overhead.0),
+        ];
+        return (bound, derivation);
+    }
+    let header = headers::tcp(one.ip, one.timestamps);
+    let bound = tcp::goodput(*rate, *mtu, *frame_overhead, header);
+    let stamps = if one.timestamps == Timestamps::On { "with" } else { "without" };
+    let derivation = vec![
+        format!("TCP over {ip} {stamps} timestamps: {} header bytes in each packet of {}", header.0, mtu.0),
+        format!("{rate} x ({} - {}) / ({} + {}) = {bound}", mtu.0, header.0, mtu.0, frame_overhead.0),
+    ];
+    (bound, derivation)
+}
+
+fn single(one: &Carried<'_>, element: &Element) -> Vec<Bound> {
+    let (job, direction) = one.id;
+    let name = format!("{}, {} per second, mtu {}{}", element.name, element.rate, element.mtu.0, one.label);
+    let name = name.replace("/s per second", "/s");
+    let hard = |metric: &str, value: f64, derivation| Bound {
+        ceiling: Ceiling::new(&*name, metric, value, direction, derivation, &*element.source),
+        scope: Scope::Job(job),
+        hard: true,
+    };
+    let (bound, derivation) = goodput(one, element);
+    let mut bounds = vec![hard("goodput", bound.0, derivation)];
+    let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
+    if let Some(payload) = payload.filter(|payload| *payload <= udp::largest_payload(element.mtu, one.ip)) {
+        let rate = udp::datagram_rate(element.rate, payload, element.mtu, element.frame_overhead, one.ip);
+        let line = format!(
+            "{} / ({} + {} bytes as counted) = {rate}",
+            element.rate,
+            payload.0,
+            element.frame_overhead.0 + one.ip.header().0 + headers::UDP.0
+        );
+        bounds.push(hard("packet_rate", rate.0, vec![line]));
+    }
+    let is_wire = element.frame_overhead == ethernet::packet_overhead(0);
+    if is_wire && element.name.ends_with("(receiving)") {
+        let frame = element.mtu + ethernet::FRAME_OVERHEAD;
+        let bits = ethernet::throughput_l2(element.rate, frame);
+        let line = format!("{} x {} / {} = {bits}", element.rate, frame.0, frame.0 + ethernet::WIRE_OVERHEAD.0);
+        bounds.push(hard("throughput_l2", bits.0, vec![line]));
+    }
+    bounds
+}
+
+/// `element` as goodput its flows share: of the flows that cross it, the one with the least overhead sets the fraction.
+fn as_goodput(element: &Element, carried: &[Carried<'_>]) -> Option<Shared<FlowId>> {
+    let crossing = carried.iter().filter(|one| element.crossed_by.contains(&one.id));
+    let most = crossing.map(|one| goodput(one, element).0.0).max_by(f64::total_cmp)?;
+    Some(Shared { name: element.name.clone(), capacity: BitRate(most), flows: element.crossed_by.clone() })
+}
+
+fn together(
+    shared: &[Shared<FlowId>],
+    flows: &BTreeSet<FlowId>,
+    scope: Scope,
+    direction: Direction,
+    name: &str,
+) -> Option<Bound> {
+    if flows.len() < 2 && scope != Scope::All || flows.is_empty() {
+        return None;
+    }
+    let bound = tree::bound(shared, flows);
+    bound.value.0.is_finite().then(|| Bound {
+        ceiling: Ceiling::new(
+            format!("{}, {name}", binding_names(&bound)),
+            "goodput",
+            bound.value.0,
+            direction,
+            bound.derivation(),
+            "the shared capacities' own sources; maximum flow of a tree",
+        ),
+        scope,
+        hard: true,
+    })
+}
+
+fn binding_names(bound: &tree::Bound) -> String {
+    bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ")
+}
+
+/// The peer's largest window over the smallest round trip, the most any trial saw.
+fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option<Bound> {
+    let (number, direction) = one.id;
+    let seen = trials.iter().filter_map(|(jobs, span)| {
+        let flow = jobs.get(number)?.flow(direction).filter(|flow| !flow.is_datagrams())?;
+        let connections = Connections::of(flow.sender);
+        Some((connections.peer_window(*span)?, connections.smallest_rtt_seconds(*span)?))
+    });
+    let (window, rtt) = seen.max_by(|a, b| (a.0 as f64 / a.1).total_cmp(&(b.0 as f64 / b.1)))?;
+    let value = window as f64 * BITS / rtt;
+    Some(Bound {
+        ceiling: Ceiling::new(
+            format!("expected: peer window over round-trip time{}", one.label),
+            "goodput",
+            value,
+            direction,
+            vec![
+                format!("{window} bytes, the largest windows the receivers advertised, all flows added"),
+                format!("{:.1} us, the smallest round trip TCP saw", rtt * 1e6),
+                format!(
+                    "8 x {window} / {:.1} us = {}; sampled once per interval, hence no hard bound",
+                    rtt * 1e6,
+                    BitRate(value)
+                ),
+            ],
+            "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6",
+        ),
+        scope: Scope::Job(number),
+        hard: false,
+    })
+}

@@ -1,0 +1,135 @@
+//! TCP state of the flows of one end over a trial.
+//!
+//! Counters in `TCP_INFO` are cumulative since the connection was opened and are read at the end of each interval; between
+//! two readings they are taken to grow evenly. The kernel counts GSO segments as the packets they become
+//! (`tcp_transmit_skb` and `tcp_segs_in` add `gso_segs`). 32-bit counters may wrap once between readings.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{JobRecord, Nanos, TcpState};
+
+use super::span::Span;
+
+/// The kernel's initial value of the smallest round-trip time: none was seen yet (`include/net/tcp.h`, `~0U`).
+const RTT_UNSEEN: u32 = u32::MAX;
+/// Microseconds in a second.
+const MICROS: f64 = 1e6;
+
+/// Readings of one flow; the connection is taken to have carried nothing before `opened`.
+struct Readings<'a> {
+    opened: Nanos,
+    states: Vec<(Nanos, &'a TcpState)>,
+}
+
+/// All flows of one end, by flow number.
+pub(super) struct Connections<'a>(BTreeMap<u32, Readings<'a>>);
+
+impl<'a> Connections<'a> {
+    /// The flows whose state `record` holds.
+    pub(super) fn of(record: &'a JobRecord) -> Self {
+        let mut flows: BTreeMap<u32, Readings<'a>> = BTreeMap::new();
+        for interval in &record.intervals {
+            for flow in &interval.flows {
+                let readings =
+                    flows.entry(flow.flow).or_insert(Readings { opened: interval.start, states: Vec::new() });
+                readings.opened = readings.opened.min(interval.start);
+                readings.states.push((interval.end, &flow.tcp));
+            }
+        }
+        for readings in flows.values_mut() {
+            readings.states.sort_by_key(|(at, _)| *at);
+        }
+        Self(flows)
+    }
+
+    /// Whether no state is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Change of a counter during `span`, by flow number.
+    pub(super) fn changes(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Vec<(u32, f64)> {
+        self.0.iter().map(|(flow, readings)| (*flow, readings.change(span, counter))).collect()
+    }
+
+    /// How many flows sent payload during `span`; all of them where the kernel does not tell.
+    pub(super) fn sending(&self, span: Span) -> usize {
+        let sending = self.changes(span, |state| state.bytes_sent).iter().filter(|(_, sent)| *sent > 0.0).count();
+        if sending > 0 { sending } else { self.0.len() }
+    }
+
+    /// Change of a counter during `span`, all flows added; `None` if no state is known.
+    pub(super) fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Option<f64> {
+        (!self.is_empty()).then(|| self.changes(span, counter).iter().map(|(_, change)| change).sum())
+    }
+
+    /// States read during `span`.
+    pub(super) fn states(&self, span: Span) -> impl Iterator<Item = &'a TcpState> + '_ {
+        self.0
+            .values()
+            .flat_map(|readings| readings.states.iter())
+            .filter(move |(at, _)| span.from < *at && *at <= span.to)
+            .map(|(_, state)| *state)
+    }
+
+    /// Smoothed round-trip time, mean over readings and flows, seconds.
+    pub(super) fn rtt_seconds(&self, span: Span) -> Option<f64> {
+        let seen: Vec<f64> =
+            self.states(span).filter(|state| state.rtt_us > 0).map(|state| f64::from(state.rtt_us) / MICROS).collect();
+        crate::statistics::mean(&seen)
+    }
+
+    /// Smallest round-trip time TCP saw, seconds.
+    pub(super) fn smallest_rtt_seconds(&self, span: Span) -> Option<f64> {
+        let seen = self.states(span).map(|state| state.min_rtt_us).filter(|rtt| *rtt > 0 && *rtt != RTT_UNSEEN);
+        seen.min().map(|rtt| f64::from(rtt) / MICROS)
+    }
+
+    /// Largest window the peer advertised in any reading, added over the flows, bytes; `None` where the kernel does not
+    /// tell of one of them.
+    pub(super) fn peer_window(&self, span: Span) -> Option<u64> {
+        let largest = |readings: &Readings<'_>| {
+            let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
+            within.map(|(_, state)| u64::from(state.send_window)).max().filter(|window| *window > 0)
+        };
+        (!self.is_empty()).then(|| self.0.values().map(largest).sum())?
+    }
+}
+
+impl Readings<'_> {
+    fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> f64 {
+        let (mut before, mut at_before) = (0, self.opened);
+        let mut change = 0.0;
+        for (at, state) in &self.states {
+            let now = counter(state);
+            change += step(before, now) as f64 * span.share(at_before, *at);
+            (before, at_before) = (now, *at);
+        }
+        change
+    }
+}
+
+/// Growth from `before` to `now`; a 32-bit counter that wrapped is unwrapped, one that fell otherwise began anew.
+fn step(before: u64, now: u64) -> u64 {
+    const WRAP: u64 = 1 << 32;
+    if now >= before {
+        now - before
+    } else if before < WRAP && before - now > WRAP / 2 {
+        now + WRAP - before
+    } else {
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrapped_counter_goes_on_and_a_reopened_flow_begins_anew() {
+        assert_eq!(step(10, 15), 5);
+        assert_eq!(step((1 << 32) - 10, 5), 15);
+        assert_eq!(step(1000, 7), 7);
+        assert_eq!(step(1 << 40, 7), 7);
+    }
+}

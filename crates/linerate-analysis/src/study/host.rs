@@ -1,0 +1,180 @@
+//! Figures of whole hosts during a trial: CPU, interrupts, softnet, devices.
+//!
+//! They cannot be divided among jobs that run side by side, so they stand with the only measured job, or with `all`. Costs
+//! per byte and per packet divide by what *all* jobs of the trial moved, background included.
+//!
+//! | metric | from |
+//! |---|---|
+//! | `cpu_from`, `cpu_to` | sampler `cpu`: user, nice, system, irq and softirq of the hosts; where both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are apart in `cpu_softirq` |
+//! | `cpu_softirq`, `cpu_steal` | sampler `cpu`, each kernel once |
+//! | `cpu_seconds_per_gigabyte` | busy time of all kernels over payload delivered, 10^9 bytes |
+//! | `cpu_ns_per_packet`, `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
+//! | `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed` | samplers `interrupts`, `scheduler`, `softnet`, each kernel once |
+//! | `packets_per_interrupt` | packets received at the receiving device over interrupts whose vector names it |
+//! | `throughput_l2` | sampler `interface`: received bytes plus 4 per packet for the check sequence, at the receiving device, unless it is the loopback. A virtual device that takes GSO packets whole counts their headers once |
+//! | `start_skew` | barrier skew plus clock uncertainty |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_model::{Counter, Direction, Endpoint, SeriesSpec, TrialRecord};
+
+use super::figures::Figures;
+use super::samples::{Hosts, NANOS, Samples};
+use super::span::{Span, counted};
+use super::traffic::Job;
+
+/// Series of sampler `cpu` in which a CPU works.
+const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
+/// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
+const CHECK_SEQUENCE: f64 = 4.0;
+/// The loopback interface: nothing on it is a frame.
+const LOOPBACK: &str = "lo";
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+/// Bytes in the gigabyte that cost is given for.
+const GIGABYTE: f64 = 1e9;
+
+/// The figures of the hosts of `trial` over `span`. `jobs` are all its jobs, background included.
+pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Figures {
+    let mut figures = Figures::default();
+    if let Some((skew, uncertainty)) = trial.skew {
+        figures.put("start_skew", Direction::Sum, (skew + uncertainty) as f64 / NANOS);
+    }
+    if span.seconds() <= 0.0 {
+        return figures;
+    }
+    let kernels = kernels(jobs, hosts);
+    let each = |wanted: &dyn Fn(&SeriesSpec) -> bool| {
+        let rates = kernels.values().map(|host| Samples::of(trial, host).rate(span, wanted));
+        rates.sum::<Option<f64>>().filter(|_| !kernels.is_empty())
+    };
+    let named = |sampler: &'static str, name: &'static str| each(&move |s| s.sampler == sampler && s.name == name);
+    let cores = |rate: Option<f64>| rate.map(|ns| ns / NANOS);
+    let busy = cores(each(&is_busy));
+    figures.put_some(
+        "cpu_softirq",
+        Direction::Sum,
+        cores(each(&|s| s.sampler == "cpu" && ["irq", "softirq"].contains(&s.name.as_str()))),
+    );
+    figures.put_some("cpu_steal", Direction::Sum, cores(named("cpu", "steal")));
+    ends(&mut figures, trial, jobs, hosts, span);
+    figures.put_some("interrupts", Direction::Sum, each(&|s| s.sampler == "interrupts"));
+    figures.put_some("context_switches", Direction::Sum, named("scheduler", "context_switches"));
+    for (metric, series) in [("softnet_dropped", "dropped"), ("softnet_squeezed", "squeezed")] {
+        figures.put_some(metric, Direction::Sum, named("softnet", series).map(|rate| rate * span.seconds()));
+    }
+    let flows = || jobs.iter().flat_map(Job::flows);
+    let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
+    if let Some(busy) = busy.filter(|_| payload > 0.0) {
+        figures.put("cpu_seconds_per_gigabyte", Direction::Sum, busy * GIGABYTE / payload);
+    }
+    let packets = packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
+    for (metric, rate) in [
+        ("cpu_ns_per_packet", busy.map(|cores| cores * NANOS)),
+        ("instructions_per_packet", named("perf_hardware", "instructions")),
+        ("cache_misses_per_packet", named("perf_hardware", "cache_misses")),
+    ] {
+        figures.put_some(metric, Direction::Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
+    }
+    devices(&mut figures, trial, jobs, span);
+    figures
+}
+
+/// CPUs' steal over all their time during `span`, the worst kernel's; `None` if not read.
+pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
+    let shares = kernels(jobs, hosts).into_values().filter_map(|host| {
+        let samples = Samples::of(trial, host);
+        let all = samples.rate(span, |series| series.sampler == "cpu").filter(|all| *all > 0.0)?;
+        Some(samples.named(span, "cpu", "steal")? / all)
+    });
+    shares.max_by(f64::total_cmp)
+}
+
+fn is_busy(series: &SeriesSpec) -> bool {
+    series.sampler == "cpu" && BUSY.contains(&series.name.as_str())
+}
+
+/// One host for each kernel that takes part, by kernel.
+fn kernels<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> BTreeMap<String, &'a str> {
+    let ends = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]);
+    let mut kernels = BTreeMap::new();
+    for end in ends {
+        kernels.entry(hosts.kernel(&end.host)).or_insert(end.host.as_str());
+    }
+    kernels
+}
+
+/// CPU of the two ends' hosts, or of the workers where the ends share a kernel.
+fn ends(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) {
+    let of = |end: fn(&Job<'_>) -> String| jobs.iter().map(end).collect::<BTreeSet<String>>();
+    let (from, to) = (of(|job| job.spec.from.host.clone()), of(|job| job.spec.to.host.clone()));
+    let kernel =
+        |hosts_of_end: &BTreeSet<String>| hosts_of_end.iter().map(|h| hosts.kernel(h)).collect::<BTreeSet<_>>();
+    let shared = !kernel(&from).is_disjoint(&kernel(&to));
+    if shared {
+        let workers = |active: bool| {
+            let ends = jobs.iter().map(|job| if active { job.active } else { job.passive });
+            let ns: f64 =
+                ends.map(|end| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span)).sum();
+            (ns > 0.0).then(|| ns / NANOS / span.seconds())
+        };
+        figures.put_some("cpu_from", Direction::Sum, workers(true));
+        figures.put_some("cpu_to", Direction::Sum, workers(false));
+        return;
+    }
+    let busy = |hosts_of_end: &BTreeSet<String>| {
+        hosts_of_end.iter().map(|host| Samples::of(trial, host).rate(span, is_busy)).sum::<Option<f64>>()
+    };
+    figures.put_some("cpu_from", Direction::Sum, busy(&from).map(|ns| ns / NANOS));
+    figures.put_some("cpu_to", Direction::Sum, busy(&to).map(|ns| ns / NANOS));
+}
+
+/// IP packets that crossed during `span`; `None` where one job's are not known. A connection that carries data both ways is
+/// counted once.
+fn packets(jobs: &[Job<'_>], span: Span) -> Option<f64> {
+    jobs.iter()
+        .map(|job| {
+            let flows = job.flows();
+            match flows.as_slice() {
+                [] => Some(0.0),
+                [flow, ..] if !flow.is_datagrams() => flow.packets_both_ways(span),
+                flows => flows.iter().map(|flow| flow.packets_both_ways(span)).sum(),
+            }
+        })
+        .sum()
+}
+
+/// What the receiving devices counted, per direction; devices that several jobs share are counted once.
+fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
+    let receiving = |direction: Direction| -> BTreeSet<(String, String)> {
+        let ends = jobs.iter().filter(|job| job.flow(direction).is_some()).map(|job| receiving_end(job, direction));
+        ends.filter_map(|end| Some((end.host.clone(), end.device.clone()?)))
+            .filter(|(_, dev)| dev != LOOPBACK)
+            .collect()
+    };
+    let read = |direction, name: &str| -> Option<f64> {
+        let devices = receiving(direction);
+        let rates =
+            devices.iter().map(|(host, dev)| Samples::of(trial, host).of_instance(span, "interface", name, dev));
+        rates.sum::<Option<f64>>().filter(|_| !devices.is_empty())
+    };
+    let frame_bits = |direction| {
+        let (bytes, packets) = (read(direction, "rx_bytes")?, read(direction, "rx_packets")?);
+        Some((bytes + CHECK_SEQUENCE * packets) * BITS)
+    };
+    figures.put_both("throughput_l2", frame_bits(Direction::Tx), frame_bits(Direction::Rx));
+    for direction in [Direction::Tx, Direction::Rx] {
+        let devices = receiving(direction);
+        let interrupts = devices.iter().map(|(host, device)| {
+            let of_device = |s: &SeriesSpec| s.sampler == "interrupts" && s.instance.contains(device.as_str());
+            Samples::of(trial, host).rate(span, of_device)
+        });
+        let interrupts = interrupts.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
+        let ratio = read(direction, "rx_packets").zip(interrupts).map(|(packets, interrupts)| packets / interrupts);
+        figures.put_some("packets_per_interrupt", direction, ratio);
+    }
+}
+
+fn receiving_end<'a>(job: &Job<'a>, direction: Direction) -> &'a Endpoint {
+    if direction == Direction::Rx { &job.spec.from } else { &job.spec.to }
+}

@@ -1,0 +1,144 @@
+//! The standing of one trial, before the ceiling gate (methodology 4.0).
+//!
+//! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
+//! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
+//! [`MOST_STEAL`], drops at the per-CPU backlog, a clock incident, a disturbed environment, an option not granted, no steady
+//! state. Dropped hostile bytes do not count against a trial.
+
+use linerate_model::{Counter, Incident, IncidentKind, Nanos, TrialOutcome, TrialRecord, Validity};
+
+use super::loss::LossLedger;
+use super::samples::{Hosts, Samples};
+use super::span::{coverage, total};
+use super::traffic::Job;
+use super::warmup::Measured;
+
+/// The least share of the measurement for which the receiving end must have intervals.
+const LEAST_COVERED: f64 = 0.9;
+/// Steal of the CPUs' time beyond which a trial is suspect.
+const MOST_STEAL: f64 = 0.005;
+
+/// A standing and the reasons for it; the worst reason decides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) validity: Validity,
+    pub(super) why: Vec<String>,
+}
+
+impl Standing {
+    /// Lowers it to `validity` because of `why`.
+    pub(super) fn lower(&mut self, validity: Validity, why: impl Into<String>) {
+        self.validity = self.validity.max(validity);
+        let why = why.into();
+        if !self.why.contains(&why) {
+            self.why.push(why);
+        }
+    }
+
+    /// Whether figures may be taken from the trial.
+    pub(super) fn carries_figures(&self) -> bool {
+        self.validity <= Validity::Suspect
+    }
+}
+
+/// Whether and how `trial` was carried out.
+pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
+    let mut standing = Standing::default();
+    match (trial.outcome, trial.started) {
+        (Some(TrialOutcome::Completed), _) => {}
+        (Some(TrialOutcome::Failed), _) => standing.lower(Validity::Invalid, "the trial failed"),
+        (Some(TrialOutcome::Interrupted), _) => standing.lower(Validity::Invalid, "the trial was interrupted"),
+        (None, Some(_)) => standing.lower(Validity::Invalid, "the campaign ended during the trial"),
+        (None, None) => standing.lower(Validity::Invalid, "not run"),
+    }
+    for incident in &trial.incidents {
+        if let Some(validity) = weight(incident.kind) {
+            standing.lower(validity, told(incident));
+        }
+    }
+    standing
+}
+
+/// Lowers `standing` by what was recorded during the measurement.
+pub(super) fn measured(
+    standing: &mut Standing,
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    measured: &Measured,
+    ledgers: &[Vec<LossLedger>],
+) {
+    let span = measured.span;
+    for job in jobs.iter().filter(|job| job.spec.background.is_none()) {
+        let flows = job.flows();
+        let least = if flows.is_empty() {
+            job.ends().into_iter().filter_map(|end| coverage(end, span)).max_by(f64::total_cmp)
+        } else {
+            let receiving = flows.iter().map(|flow| coverage(flow.receiver, span).unwrap_or(0.0));
+            receiving.min_by(f64::total_cmp)
+        };
+        let name = &job.spec.workload;
+        match least {
+            None => standing.lower(Validity::Invalid, format!("{name}: nothing was recorded")),
+            Some(share) if share < LEAST_COVERED => standing.lower(
+                Validity::Invalid,
+                format!("{name}: the receiving end recorded {:.0} % of the measurement", share * 100.0),
+            ),
+            Some(_) => {}
+        }
+        if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
+            standing.lower(Validity::Invalid, format!("{name}: nothing was sent, received or stepped"));
+        }
+    }
+    for reason in ledgers.iter().flatten().flat_map(|ledger| &ledger.imbalance) {
+        standing.lower(Validity::Invalid, format!("the loss ledger does not balance: {reason}"));
+    }
+    if let Some(steal) = super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL) {
+        let (seen, most) = (steal * 100.0, MOST_STEAL * 100.0);
+        standing.lower(Validity::Suspect, format!("the hypervisor took {seen:.1} % of the CPUs' time, above {most} %"));
+    }
+    let mut told: Vec<&str> = trial.samples.iter().map(|(host, _)| host.as_str()).collect();
+    told.sort_unstable();
+    told.dedup();
+    for host in told {
+        let is_dropped = |s: &linerate_model::SeriesSpec| s.sampler == "softnet" && s.name == "dropped";
+        let dropped = Samples::of(trial, host).change(span, is_dropped).map_or(0, |dropped| dropped.round() as u64);
+        if dropped > 0 {
+            standing
+                .lower(Validity::Suspect, format!("{dropped} packets were dropped at the per-CPU backlog of {host}"));
+        }
+    }
+    if let Some(doubt) = &measured.doubt {
+        standing.lower(Validity::Suspect, doubt.clone());
+    }
+}
+
+/// Counters of which a job that did anything has one.
+const DONE: [Counter; 6] = [
+    Counter::PayloadSent,
+    Counter::PayloadReceived,
+    Counter::Transactions,
+    Counter::TransactionsLost,
+    Counter::Connections,
+    Counter::Steps,
+];
+
+fn weight(kind: IncidentKind) -> Option<Validity> {
+    match kind {
+        IncidentKind::Failed | IncidentKind::AgentLost | IncidentKind::WorkerStopped | IncidentKind::Tester => {
+            Some(Validity::Invalid)
+        }
+        IncidentKind::Clock | IncidentKind::Environment | IncidentKind::NotGranted => Some(Validity::Suspect),
+        IncidentKind::Rejected => None,
+    }
+}
+
+fn told(incident: &Incident) -> String {
+    if incident.host.is_empty() { incident.message.clone() } else { format!("{}: {}", incident.host, incident.message) }
+}
+
+/// The uncertainty of the clocks: what the barrier said, or the worst host's.
+pub(super) fn clock_uncertainty(trial: &TrialRecord, campaign: &linerate_model::Campaign) -> Nanos {
+    let hosts = campaign.hosts.iter().map(|host| host.clock_uncertainty_ns).max();
+    Nanos(trial.skew.map(|(_, uncertainty)| uncertainty).max(hosts).unwrap_or(0))
+}

@@ -1,0 +1,358 @@
+//! One point: its trials judged, their figures gathered into estimates.
+//!
+//! The unit of replication is the trial: an estimate is the median of the trials' figures. Trials that carry no figure are
+//! left out and counted in `why`. The point is as valid as what its estimates stand on: *suspect* if a trial is, if more
+//! than [`MOST_LEFT_OUT`] of the trials run are invalid, if a trial was impossible (what is left is then biased low), or if
+//! the headline drifts over the order run; *impossible* or *invalid* if no trial carries a figure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_model::{Campaign, Direction, TrialRecord, Validity};
+
+use super::ceilings::{self, Bound, Scope};
+use super::figures::{Figures, metric_at};
+use super::gate::{self, Doubt};
+use super::judge::{self, Standing};
+use super::loss::{self, LossLedger, Places};
+use super::obtained::obtained;
+use super::samples::{Hosts, Samples};
+use super::traffic::{self, Distributions, Job};
+use super::warmup::{self, Measured};
+use super::{JobStudy, MetricStudy, PointStudy, TrialStudy, host, series};
+use crate::statistics::{drifts, estimate};
+
+/// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
+const MOST_LEFT_OUT: f64 = 0.2;
+/// Metrics whose drift speaks against a point.
+const HEADLINES: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
+/// Metrics that add up over jobs.
+const ADDITIVE: [&str; 13] = [
+    "calls_per_second",
+    "connection_rate",
+    "cpu_app",
+    "cpu_kernel",
+    "duplicates",
+    "goodput",
+    "late",
+    "lost",
+    "message_rate",
+    "packet_rate",
+    "reordered",
+    "retransmits",
+    "transaction_rate",
+];
+/// Name of the job that adds up all measured ones.
+const ALL: &str = "all";
+
+/// A trial on its way to a study.
+struct Judged<'a> {
+    trial: &'a TrialRecord,
+    jobs: Vec<Job<'a>>,
+    measured: Measured,
+    standing: Standing,
+    /// Per job of the plan.
+    figures: Vec<Figures>,
+    /// All measured jobs together, where there are several.
+    all: Figures,
+    /// Per job of the plan.
+    ledgers: Vec<Vec<LossLedger>>,
+}
+
+/// The study of the point that `trials` repeat.
+pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialRecord]) -> PointStudy {
+    let mut judged: Vec<Judged<'_>> = trials.iter().map(|trial| judge(campaign, hosts, trial)).collect();
+    let usable: Vec<(Vec<Job<'_>>, super::span::Span)> = judged
+        .iter()
+        .filter(|one| one.standing.carries_figures())
+        .map(|one| (jobs_of(one.trial), one.measured.span))
+        .collect();
+    let bounds = ceilings::bounds(campaign, hosts, &usable);
+    for one in &mut judged {
+        pass_gate(campaign, one, &bounds);
+    }
+    let spec = &trials[0].spec;
+    let mut jobs: Vec<JobStudy> = (0..spec.jobs.len()).map(|number| job_study(&judged, number, &bounds)).collect();
+    if several(&judged[0].jobs) {
+        jobs.push(all_study(&judged, &bounds));
+    }
+    let standing = standing(&judged, &jobs);
+    PointStudy {
+        sweep: spec.sweep.clone(),
+        parameters: spec.point.clone(),
+        jobs,
+        ceilings: bounds.into_iter().map(|bound| bound.ceiling).collect(),
+        validity: standing.validity,
+        why: standing.why,
+        trials: judged.iter().map(trial_study).collect(),
+    }
+}
+
+fn jobs_of(trial: &TrialRecord) -> Vec<Job<'_>> {
+    let ends = trial.spec.jobs.iter().zip(&trial.jobs);
+    ends.map(|(spec, (active, passive))| Job { spec, active, passive }).collect()
+}
+
+/// Whether several measured jobs run side by side.
+fn several(jobs: &[Job<'_>]) -> bool {
+    jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1
+}
+
+fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> Judged<'a> {
+    let jobs = jobs_of(trial);
+    let measured = warmup::measured(trial);
+    let mut standing = judge::carried_out(trial);
+    let mut judged_figures = vec![Figures::default(); jobs.len()];
+    let mut all = Figures::default();
+    let mut ledgers = vec![Vec::new(); jobs.len()];
+    if standing.carries_figures() {
+        ledgers = jobs.iter().map(|job| ledgers_of(trial, job, jobs.len() == 1)).collect();
+        judge::measured(&mut standing, trial, &jobs, hosts, &measured, &ledgers);
+    }
+    if standing.carries_figures() {
+        for (number, job) in jobs.iter().enumerate() {
+            let whole = job.spec.background.and_then(|_| {
+                job.ends()
+                    .into_iter()
+                    .filter_map(super::span::extent)
+                    .reduce(|a, b| super::span::Span { from: a.from.min(b.from), to: a.to.max(b.to) })
+            });
+            let span = whole.map_or(measured.span, |whole| whole.within(measured.span));
+            judged_figures[number] =
+                traffic::figures(job, span, ceilings::path(campaign, hosts, job), &ledgers[number]);
+        }
+        let of_hosts = host::figures(trial, &jobs, hosts, measured.span);
+        if several(&jobs) {
+            all = added(&jobs, &judged_figures, &ledgers);
+            all.extend(of_hosts);
+        } else if let Some(only) = jobs.iter().position(|job| job.spec.background.is_none()) {
+            judged_figures[only].extend(of_hosts);
+        }
+    }
+    Judged { trial, jobs, measured, standing, figures: judged_figures, all, ledgers }
+}
+
+/// Ledgers of a datagram job, per direction, losses located.
+fn ledgers_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossLedger> {
+    let requests = [linerate_model::Counter::Transactions, linerate_model::Counter::TransactionsLost];
+    if job.ends().iter().any(|end| requests.iter().any(|counter| super::span::total(end, *counter) > 0)) {
+        return Vec::new();
+    }
+    let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
+    let flows = job.flows();
+    let ledgers = flows.iter().filter_map(|flow| {
+        let mut ledger = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
+        let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
+        let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
+        loss::locate(&mut ledger, &Places { sender, receiver, received: flow.receiver, alone });
+        Some(ledger)
+    });
+    ledgers.collect()
+}
+
+/// The measured jobs' figures added up.
+fn added(jobs: &[Job<'_>], figures: &[Figures], ledgers: &[Vec<LossLedger>]) -> Figures {
+    let measured = || jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f);
+    let mut all = Figures::default();
+    for metric in ADDITIVE {
+        let sum = |direction| {
+            measured()
+                .filter_map(|f| f.get(metric, direction))
+                .fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+        };
+        let (tx, rx) = (sum(Direction::Tx), sum(Direction::Rx));
+        if tx.is_none() && rx.is_none() {
+            all.put_some(metric, Direction::Sum, sum(Direction::Sum));
+        } else {
+            all.put_both(metric, tx, rx);
+        }
+    }
+    let mut sent = BTreeMap::new();
+    for (job, ledgers) in jobs.iter().zip(ledgers) {
+        for ledger in ledgers.iter().filter(|_| job.spec.background.is_none()) {
+            let (sent, lost) = sent.entry(ledger.direction).or_insert((0, 0));
+            *sent += ledger.sent;
+            *lost += ledger.lost();
+        }
+    }
+    for (direction, (sent, lost)) in sent {
+        all.put("loss_ratio", direction, lost as f64 / sent as f64);
+    }
+    all
+}
+
+fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
+    if !one.standing.carries_figures() {
+        return;
+    }
+    let doubt = Doubt { clock: judge::clock_uncertainty(one.trial, campaign), emulated: campaign.header.emulated() };
+    let span = one.measured.span;
+    let mut found = Vec::new();
+    for (number, figures) in one.figures.iter().enumerate() {
+        found.extend(gate::exceeded(figures, bounds, Scope::Job(number), &[&one.jobs[number]], span, doubt));
+    }
+    let measured: Vec<&Job<'_>> = one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
+    found.extend(gate::exceeded(&one.all, bounds, Scope::All, &measured, span, doubt));
+    for why in found {
+        one.standing.lower(Validity::Impossible, why);
+    }
+}
+
+fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy {
+    let spec = &judged[0].trial.spec.jobs[number];
+    let figures: Vec<Option<&Figures>> =
+        judged.iter().map(|one| one.standing.carries_figures().then(|| &one.figures[number])).collect();
+    let distributions = merged(judged, |job_number| job_number == number);
+    let mut loss: Vec<LossLedger> = Vec::new();
+    for ledger in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.ledgers[number]) {
+        match loss.iter_mut().find(|known| known.direction == ledger.direction) {
+            Some(known) => known.add(ledger),
+            None => loss.push(ledger.clone()),
+        }
+    }
+    JobStudy {
+        workload: spec.workload.clone(),
+        from: spec.from.name.clone(),
+        to: spec.to.name.clone(),
+        background: spec.background.is_some(),
+        params: spec.params.clone(),
+        metrics: metrics(&figures, bounds, Scope::Job(number)),
+        response: distributions.response,
+        service: distributions.service,
+        gap: distributions.gap,
+        obtained: obtained(judged.iter().filter_map(|one| one.jobs.get(number))),
+        loss,
+    }
+}
+
+fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
+    let figures: Vec<Option<&Figures>> =
+        judged.iter().map(|one| one.standing.carries_figures().then_some(&one.all)).collect();
+    let measured: Vec<&linerate_model::JobSpec> =
+        judged[0].trial.spec.jobs.iter().filter(|job| job.background.is_none()).collect();
+    let names = |end: fn(&linerate_model::JobSpec) -> &str| {
+        let mut names: Vec<&str> = measured.iter().map(|job| end(job)).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    let is_measured = |number: usize| judged[0].trial.spec.jobs[number].background.is_none();
+    let distributions = merged(judged, is_measured);
+    JobStudy {
+        workload: ALL.to_owned(),
+        from: names(|job| &job.from.name),
+        to: names(|job| &job.to.name),
+        metrics: metrics(&figures, bounds, Scope::All),
+        response: distributions.response,
+        service: distributions.service,
+        gap: distributions.gap,
+        ..JobStudy::default()
+    }
+}
+
+/// Distributions of the jobs `wanted` picks by number, all trials that carry figures merged.
+fn merged(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Distributions {
+    let mut merged = Distributions::default();
+    for one in judged.iter().filter(|one| one.standing.carries_figures()) {
+        for (_, job) in one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number)) {
+            let more = job.distributions(one.measured.span);
+            merged.response.merge(&more.response);
+            merged.service.merge(&more.service);
+            merged.gap.merge(&more.gap);
+        }
+    }
+    merged
+}
+
+fn metrics(figures: &[Option<&Figures>], bounds: &[Bound], scope: Scope) -> Vec<MetricStudy> {
+    let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
+    let study = |key: (usize, Direction)| {
+        let metric = metric_at(key.0);
+        let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        let estimate = estimate(&known);
+        let ceiling = bounds.iter().position(|bound| {
+            bound.hard
+                && bound.scope == scope
+                && bound.ceiling.metric == metric.name
+                && bound.ceiling.direction == key.1
+        });
+        let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
+        MetricStudy {
+            name: metric.name.to_owned(),
+            unit: metric.unit,
+            layer: metric.layer,
+            direction: key.1,
+            share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
+            estimate,
+            values,
+            ceiling,
+        }
+    };
+    keys.into_iter().map(study).collect()
+}
+
+fn trial_study(one: &Judged<'_>) -> TrialStudy {
+    let (seconds, series) = series::of(one.trial, &one.jobs);
+    TrialStudy {
+        id: one.trial.spec.id,
+        validity: one.standing.validity,
+        why: one.standing.why.clone(),
+        seconds,
+        series,
+        measured_from: one.measured.span.from.as_secs_f64(),
+    }
+}
+
+/// The standing of the point, from its trials'.
+fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
+    let mut standing = Standing::default();
+    let n = judged.len();
+    let run = judged.iter().filter(|one| one.trial.started.is_some() || one.trial.outcome.is_some()).count();
+    let having = |validity| judged.iter().filter(|one| one.standing.validity == validity).count();
+    let (impossible, invalid) = (having(Validity::Impossible), having(Validity::Invalid));
+    let without = impossible + invalid;
+    if without == n {
+        let worst = if impossible > 0 { Validity::Impossible } else { Validity::Invalid };
+        standing.lower(worst, "no trial carries a figure");
+    } else if impossible > 0 {
+        let why = format!("{impossible} of {n} trials exceed a ceiling and are left out: what is left is biased low");
+        standing.lower(Validity::Suspect, why);
+    }
+    let invalid_run = invalid.saturating_sub(n - run);
+    if without < n && invalid_run as f64 > MOST_LEFT_OUT * run as f64 {
+        standing.lower(Validity::Suspect, format!("{invalid_run} of {run} trials run are invalid and left out"));
+    }
+    if having(Validity::Suspect) > 0 {
+        standing.validity = standing.validity.max(Validity::Suspect);
+    }
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for why in judged.iter().flat_map(|one| &one.standing.why) {
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, times)) => *times += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    for (why, times) in reasons {
+        standing.why.push(format!("{times} of {n} trials: {why}"));
+    }
+    for drift in jobs.iter().filter(|job| !job.background).flat_map(|job| drift(judged, job)) {
+        standing.lower(Validity::Suspect, drift);
+    }
+    standing
+}
+
+/// Headline metrics of `job` that drift over the order in which the trials were run.
+fn drift(judged: &[Judged<'_>], job: &JobStudy) -> Vec<String> {
+    let mut order: Vec<usize> = (0..judged.len()).collect();
+    order.sort_by_key(|&place| (judged[place].trial.started, judged[place].trial.spec.id));
+    let headlines = job.metrics.iter().filter(|metric| HEADLINES.contains(&metric.name.as_str()));
+    headlines
+        .filter_map(|metric| {
+            let values: Vec<f64> = order.iter().filter_map(|&place| metric.values[place]).collect();
+            let rho = drifts(&values)?;
+            Some(format!(
+                "{} {} drifts over the trials in the order run (Spearman {rho:+.2})",
+                metric.name, metric.direction
+            ))
+        })
+        .collect()
+}

@@ -1,0 +1,143 @@
+//! Readings of the samplers, by host: rates over a span.
+//!
+//! A counter's value between two readings is taken to grow evenly. A rate is given only if the readings cover at least
+//! half of the span; a series that could not be read gives none, never zero.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Campaign, SampleBlock, SeriesKind, SeriesSpec, TrialRecord};
+use serde_json::Value;
+
+use super::span::Span;
+
+/// The least share of a span that readings must cover to speak for it.
+const LEAST_COVERED: f64 = 0.5;
+/// Nanoseconds in a second.
+pub(super) const NANOS: f64 = 1e9;
+
+/// The readings of one host in one trial.
+pub(super) struct Samples<'a>(Vec<&'a SampleBlock>);
+
+impl<'a> Samples<'a> {
+    /// Those of `host`.
+    pub(super) fn of(trial: &'a TrialRecord, host: &str) -> Self {
+        Self(trial.samples.iter().filter(|(name, _)| name == host).map(|(_, block)| block).collect())
+    }
+
+    /// Growth per second of the counters `wanted` picks, all added; `None` if none was read well enough.
+    pub(super) fn rate(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
+        let mut sum = None;
+        for block in &self.0 {
+            for (series, column) in block.series.iter().zip(&block.columns) {
+                if series.kind == SeriesKind::Counter && wanted(series) {
+                    let rate = growth(block, column, span);
+                    sum = rate.map(|rate| sum.unwrap_or(0.0) + rate).or(sum);
+                }
+            }
+        }
+        sum
+    }
+
+    /// Growth during `span` of the counters `wanted` picks, all added.
+    pub(super) fn change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
+        self.rate(span, wanted).map(|rate| rate * span.seconds())
+    }
+
+    /// Growth per second of series `name` of `sampler`, all instances added.
+    pub(super) fn named(&self, span: Span, sampler: &str, name: &str) -> Option<f64> {
+        self.rate(span, |series| series.sampler == sampler && series.name == name)
+    }
+
+    /// Growth per second of series `name` of `sampler` for `instance`.
+    pub(super) fn of_instance(&self, span: Span, sampler: &str, name: &str, instance: &str) -> Option<f64> {
+        self.rate(span, |series| series.sampler == sampler && series.name == name && series.instance == instance)
+    }
+
+    /// From the first to the last reading.
+    pub(super) fn extent(&self) -> Option<Span> {
+        let times = || self.0.iter().flat_map(|block| &block.times);
+        Some(Span { from: *times().min()?, to: *times().max()? })
+    }
+}
+
+fn growth(block: &SampleBlock, column: &[Option<f64>], span: Span) -> Option<f64> {
+    let read: Vec<(f64, f64)> =
+        block.times.iter().zip(column).filter_map(|(at, value)| value.map(|value| (at.0 as f64, value))).collect();
+    let (first, last) = (read.first()?.0, read.last()?.0);
+    let (from, to) = ((span.from.0 as f64).max(first), (span.to.0 as f64).min(last));
+    if to <= from || (to - from) < LEAST_COVERED * span.seconds() * NANOS {
+        return None;
+    }
+    let change = value_at(&read, to) - value_at(&read, from);
+    (change >= 0.0).then(|| change * NANOS / (to - from))
+}
+
+/// The value at `at`, which lies within the readings.
+fn value_at(read: &[(f64, f64)], at: f64) -> f64 {
+    let after = read.partition_point(|(time, _)| *time < at).min(read.len() - 1);
+    let (later, above) = read[after];
+    let (earlier, below) = read[after.saturating_sub(1)];
+    if later > earlier { below + (above - below) * (at - earlier) / (later - earlier) } else { above }
+}
+
+/// What is known of the hosts of a campaign.
+pub(super) struct Hosts<'a>(BTreeMap<&'a str, &'a Value>);
+
+impl<'a> Hosts<'a> {
+    /// The hosts of `campaign`.
+    pub(super) fn of(campaign: &'a Campaign) -> Self {
+        Self(campaign.hosts.iter().map(|record| (record.host.as_str(), &record.facts)).collect())
+    }
+
+    /// A fact of `host` by its dotted path; `None` if unknown or unavailable.
+    pub(super) fn fact(&self, host: &str, path: &str) -> Option<&'a Value> {
+        let found = path.split('.').try_fold(*self.0.get(host)?, |tree, name| tree.get(name))?;
+        (!found.is_null() && found.get("unavailable").is_none()).then_some(found)
+    }
+
+    /// A fact of one interface of `host`.
+    pub(super) fn interface_fact(&self, host: &str, device: &str, name: &str) -> Option<&'a Value> {
+        let found = self.fact(host, "interfaces")?.get(device)?.get(name)?;
+        (!found.is_null() && found.get("unavailable").is_none()).then_some(found)
+    }
+
+    /// What tells the kernel of `host` from others: its boot id, or the host's own name where that is not known.
+    pub(super) fn kernel(&self, host: &str) -> String {
+        let boot = self.fact(host, "kernel.boot_id").and_then(Value::as_str);
+        boot.map_or_else(|| format!("host {host}"), str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::Nanos;
+
+    fn block(times: &[u64], values: &[Option<f64>]) -> SampleBlock {
+        SampleBlock {
+            series: vec![SeriesSpec {
+                sampler: "cpu".into(),
+                name: "user".into(),
+                instance: "cpu0".into(),
+                unit: "ns".into(),
+                kind: SeriesKind::Counter,
+            }],
+            times: times.iter().map(|second| Nanos(second * 1_000_000_000)).collect(),
+            columns: vec![values.to_vec()],
+            ..SampleBlock::default()
+        }
+    }
+
+    fn seconds(from: u64, to: u64) -> Span {
+        Span { from: Nanos::from_secs(from), to: Nanos::from_secs(to) }
+    }
+
+    #[test]
+    fn rates_are_interpolated_and_gaps_are_bridged_but_not_invented() {
+        let whole = block(&[0, 2, 4], &[Some(0.0), None, Some(400.0)]);
+        assert_eq!(Samples(vec![&whole]).named(seconds(1, 3), "cpu", "user"), Some(100.0));
+        assert_eq!(Samples(vec![&whole]).named(seconds(0, 20), "cpu", "user"), None);
+        let none = block(&[0, 2, 4], &[None, None, Some(1.0)]);
+        assert_eq!(Samples(vec![&none]).named(seconds(0, 4), "cpu", "user"), None);
+    }
+}

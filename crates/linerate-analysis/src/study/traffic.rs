@@ -1,0 +1,303 @@
+//! Figures of one job from what its two ends counted. Nothing is taken from the parameters.
+//!
+//! | metric | from |
+//! |---|---|
+//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data |
+//! | `message_rate` | receiving end, `messages_received` |
+//! | `packet_rate` | TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's `segments_out` where the receiver's is not known), segments counted after GSO; on a connection that carries data both ways acknowledgements are among them. UDP: datagrams received, given only if they were not fragmented as far as the path's MTU is known |
+//! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
+//! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the end that sends, per direction; times over the span and the number of flows that sent |
+//! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
+//! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of requests: `transactions_lost`, direction `sum` |
+//! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite |
+//! | `calls_per_second`, `cpu_app`, `cpu_kernel` | both ends' counters, direction `sum` |
+//! | `null_step_cost` | `cpu_user_ns` over `steps`, workload `null` only |
+
+use linerate_model::{Bytes, Counter, Direction, Distribution, JobRecord, JobSpec};
+
+use super::connections::Connections;
+use super::figures::Figures;
+use super::loss::LossLedger;
+use super::samples::NANOS;
+use super::span::{Span, counted, total};
+use crate::limits::headers::IpVersion;
+use crate::limits::udp;
+use crate::statistics::jain;
+
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+/// Microseconds in a second.
+const MICROS: f64 = 1e6;
+/// The workload that does nothing, whose cost is the engine's own.
+const NULL_WORKLOAD: &str = "null";
+
+/// One job of one trial, as recorded.
+pub(super) struct Job<'a> {
+    pub(super) spec: &'a JobSpec,
+    pub(super) active: &'a JobRecord,
+    pub(super) passive: &'a JobRecord,
+}
+
+/// One direction of a job: who sends and who receives.
+#[derive(Clone, Copy)]
+pub(super) struct Flow<'a> {
+    pub(super) direction: Direction,
+    pub(super) sender: &'a JobRecord,
+    pub(super) receiver: &'a JobRecord,
+}
+
+/// Distributions of one job during the span.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Distributions {
+    pub(super) response: Distribution,
+    pub(super) service: Distribution,
+    pub(super) gap: Distribution,
+}
+
+impl<'a> Job<'a> {
+    /// The directions in which payload was sent or received, tx first.
+    pub(super) fn flows(&self) -> Vec<Flow<'a>> {
+        [(Direction::Tx, self.active, self.passive), (Direction::Rx, self.passive, self.active)]
+            .into_iter()
+            .map(|(direction, sender, receiver)| Flow { direction, sender, receiver })
+            .filter(Flow::carries_data)
+            .collect()
+    }
+
+    /// The flow in `direction`, if it carries data.
+    pub(super) fn flow(&self, direction: Direction) -> Option<Flow<'a>> {
+        self.flows().into_iter().find(|flow| flow.direction == direction)
+    }
+
+    /// Both ends.
+    pub(super) fn ends(&self) -> [&'a JobRecord; 2] {
+        [self.active, self.passive]
+    }
+
+    /// Distributions during `span`, both ends' merged.
+    pub(super) fn distributions(&self, span: Span) -> Distributions {
+        let mut merged = Distributions::default();
+        for interval in self.ends().into_iter().flat_map(|end| &end.intervals).filter(|i| span.holds_middle(i)) {
+            merged.response.merge(&interval.response);
+            merged.service.merge(&interval.service);
+            merged.gap.merge(&interval.gap);
+        }
+        merged
+    }
+}
+
+impl Flow<'_> {
+    fn carries_data(&self) -> bool {
+        total(self.sender, Counter::PayloadSent) > 0 || total(self.receiver, Counter::PayloadReceived) > 0
+    }
+
+    /// Whether datagrams carry it.
+    pub(super) fn is_datagrams(&self) -> bool {
+        total(self.sender, Counter::DatagramsSent) > 0 || total(self.receiver, Counter::DatagramsReceived) > 0
+    }
+
+    /// Payload bits delivered per second of `span`.
+    pub(super) fn goodput(&self, span: Span) -> f64 {
+        counted(self.receiver, Counter::PayloadReceived, span) * BITS / span.seconds()
+    }
+
+    /// Payload of a datagram, if all were equally long.
+    pub(super) fn datagram_payload(&self) -> Option<Bytes> {
+        let sent = (total(self.sender, Counter::PayloadSent), total(self.sender, Counter::DatagramsSent));
+        let received =
+            (total(self.receiver, Counter::PayloadReceived), total(self.receiver, Counter::DatagramsReceived));
+        let (bytes, n) = if sent.1 > 0 { sent } else { received };
+        (n > 0 && bytes % n == 0).then(|| Bytes(bytes / n))
+    }
+
+    /// IP packets delivered per second of `span`; `None` where counters do not tell.
+    fn packet_rate(&self, span: Span, path: Path) -> Option<f64> {
+        if self.is_datagrams() {
+            let fragmented = match (path.mtu, self.datagram_payload()) {
+                (Some(mtu), Some(payload)) => payload > udp::largest_payload(mtu, path.ip),
+                _ => false,
+            };
+            let received = [Counter::DatagramsReceived, Counter::Duplicates, Counter::Late];
+            let packets: f64 = received.iter().map(|counter| counted(self.receiver, *counter, span)).sum();
+            return (!fragmented).then(|| packets / span.seconds());
+        }
+        let received = Connections::of(self.receiver).change(span, |state| u64::from(state.segments_in));
+        let sent = || Connections::of(self.sender).change(span, |state| u64::from(state.segments_out));
+        received.or_else(sent).map(|packets| packets / span.seconds())
+    }
+
+    /// IP packets this direction's connections sent and received during `span`, acknowledgements included, or its datagrams.
+    pub(super) fn packets_both_ways(&self, span: Span) -> Option<f64> {
+        if self.is_datagrams() {
+            return Some(counted(self.sender, Counter::DatagramsSent, span));
+        }
+        let both = |state: &linerate_model::TcpState| u64::from(state.segments_out) + u64::from(state.segments_in);
+        let seen = |end: &JobRecord| Connections::of(end).change(span, both);
+        seen(self.sender).or_else(|| seen(self.receiver))
+    }
+
+    /// Payload delivered of each flow that was sent on: during `span` where TCP tells, else in the whole trial.
+    fn shares(&self, span: Span) -> Vec<f64> {
+        let sent_on: Vec<u32> = self
+            .sender
+            .flows
+            .iter()
+            .filter(|flow| flow.counters[Counter::PayloadSent] > 0)
+            .map(|flow| flow.flow)
+            .collect();
+        let counts = |flow: u32| sent_on.is_empty() || sent_on.contains(&flow);
+        let connections = Connections::of(self.receiver);
+        if !connections.is_empty() && !self.is_datagrams() {
+            let received = connections.changes(span, |state| state.bytes_received);
+            return received.into_iter().filter(|(flow, _)| counts(*flow)).map(|(_, bytes)| bytes).collect();
+        }
+        let flows = self.receiver.flows.iter().filter(|flow| counts(flow.flow));
+        flows.map(|flow| flow.counters[Counter::PayloadReceived] as f64).collect()
+    }
+}
+
+/// What is known of the path a job crosses.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Path {
+    /// The smallest MTU known on it.
+    pub(super) mtu: Option<Bytes>,
+    /// IP version.
+    pub(super) ip: IpVersion,
+}
+
+/// The figures of `job` over `span`.
+pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, ledgers: &[LossLedger]) -> Figures {
+    let mut figures = Figures::default();
+    if span.seconds() <= 0.0 {
+        return figures;
+    }
+    let each = |f: &dyn Fn(Flow<'_>) -> Option<f64>| {
+        (job.flow(Direction::Tx).and_then(f), job.flow(Direction::Rx).and_then(f))
+    };
+    let (tx, rx) = each(&|flow| Some(flow.goodput(span)));
+    figures.put_both("goodput", tx, rx);
+    let (tx, rx) = each(&|flow| {
+        let counts = total(flow.receiver, Counter::MessagesReceived) + total(flow.sender, Counter::MessagesSent) > 0;
+        counts.then(|| counted(flow.receiver, Counter::MessagesReceived, span) / span.seconds())
+    });
+    figures.put_both("message_rate", tx, rx);
+    let (tx, rx) = each(&|flow| flow.packet_rate(span, path));
+    figures.put_both("packet_rate", tx, rx);
+    for flow in job.flows() {
+        connection_figures(&mut figures, flow, span);
+        figures.put_some(
+            "fairness",
+            flow.direction,
+            Some(flow.shares(span)).filter(|s| s.len() > 1).and_then(|s| jain(&s)),
+        );
+    }
+    if let (Some(tx), Some(rx)) = (figures.get("retransmits", Direction::Tx), figures.get("retransmits", Direction::Rx))
+    {
+        figures.put("retransmits", Direction::Sum, tx + rx);
+    }
+    loss_figures(&mut figures, ledgers);
+    operation_figures(&mut figures, job, span);
+    time_figures(&mut figures, &job.distributions(span));
+    effort_figures(&mut figures, job, span);
+    figures
+}
+
+fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
+    let connections = Connections::of(flow.sender);
+    if connections.is_empty() || flow.is_datagrams() {
+        return;
+    }
+    let direction = flow.direction;
+    let change = |counter: fn(&linerate_model::TcpState) -> u64| connections.change(span, counter);
+    figures.put_some("retransmits", direction, change(|state| u64::from(state.retransmits)));
+    let sent = change(|state| state.bytes_sent).filter(|sent| *sent > 0.0);
+    let repeated = change(|state| state.bytes_retransmitted);
+    figures.put_some("retransmit_ratio", direction, repeated.zip(sent).map(|(repeated, sent)| repeated / sent));
+    figures.put_some("rtt", direction, connections.rtt_seconds(span));
+    figures.put_some("rtt_min", direction, connections.smallest_rtt_seconds(span));
+    let flow_time = span.seconds() * connections.sending(span) as f64 * MICROS;
+    for (metric, micros) in [
+        ("rwnd_limited", change(|state| state.receive_window_limited_us)),
+        ("sender_busy", change(|state| state.busy_us)),
+        ("sndbuf_limited", change(|state| state.send_buffer_limited_us)),
+    ] {
+        figures.put_some(metric, direction, micros.map(|micros| micros / flow_time));
+    }
+}
+
+fn loss_figures(figures: &mut Figures, ledgers: &[LossLedger]) {
+    let mut put = |direction, ledger: &LossLedger| {
+        figures.put("lost", direction, ledger.lost() as f64);
+        figures.put("loss_ratio", direction, ledger.lost() as f64 / ledger.sent as f64);
+        figures.put("late", direction, ledger.late as f64);
+        figures.put("duplicates", direction, ledger.duplicates as f64);
+        figures.put("reordered", direction, ledger.reordered as f64);
+    };
+    for ledger in ledgers {
+        put(ledger.direction, ledger);
+    }
+    if let [first, second] = ledgers {
+        let mut sum = first.clone();
+        sum.add(second);
+        put(Direction::Sum, &sum);
+    }
+}
+
+fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
+    let by_either = |counter: Counter| {
+        let end = job.ends().into_iter().find(|end| total(end, counter) > 0)?;
+        Some(counted(end, counter, span))
+    };
+    let answered = by_either(Counter::Transactions);
+    let unanswered = by_either(Counter::TransactionsLost);
+    if answered.is_some() || unanswered.is_some() {
+        let (answered, lost) = (answered.unwrap_or(0.0), unanswered.unwrap_or(0.0));
+        figures.put("transaction_rate", Direction::Sum, answered / span.seconds());
+        figures.put("lost", Direction::Sum, lost);
+        figures.put("loss_ratio", Direction::Sum, lost / (answered + lost));
+    }
+    let opened = by_either(Counter::Connections);
+    if opened.is_some() || by_either(Counter::ConnectionsFailed).is_some() {
+        figures.put("connection_rate", Direction::Sum, opened.unwrap_or(0.0) / span.seconds());
+    }
+}
+
+fn time_figures(figures: &mut Figures, distributions: &Distributions) {
+    let seconds = |time: Option<Option<u64>>| time.map(|ns| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS));
+    let Distributions { response, service, .. } = distributions;
+    for (metric, distribution, quantile) in [
+        ("response_time_p50", response, 0.5),
+        ("response_time_p90", response, 0.9),
+        ("response_time_p99", response, 0.99),
+        ("response_time_p999", response, 0.999),
+        ("response_time_p9999", response, 0.9999),
+        ("service_time_p50", service, 0.5),
+        ("service_time_p99", service, 0.99),
+    ] {
+        figures.put_some(metric, Direction::Sum, seconds(distribution.percentile(quantile)));
+    }
+    figures.put_some("response_time_max", Direction::Sum, seconds(response.max()));
+    if !response.is_empty() {
+        let total: f64 = response.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
+        let mean = if response.lost > 0 { f64::INFINITY } else { total / response.count() as f64 / NANOS };
+        figures.put("response_time", Direction::Sum, mean);
+    }
+}
+
+fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
+    let both_ends = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
+    let user = both_ends(Counter::CpuUser);
+    let system = both_ends(Counter::CpuSystem);
+    if user + system > 0.0 {
+        figures.put("cpu_app", Direction::Sum, user / NANOS / span.seconds());
+        figures.put("cpu_kernel", Direction::Sum, system / NANOS / span.seconds());
+    }
+    let calls = both_ends(Counter::CallsSent) + both_ends(Counter::CallsReceived);
+    if calls > 0.0 {
+        figures.put("calls_per_second", Direction::Sum, calls / span.seconds());
+    }
+    let steps = both_ends(Counter::Steps);
+    if job.spec.workload == NULL_WORKLOAD && steps > 0.0 && user > 0.0 {
+        figures.put("null_step_cost", Direction::Sum, user / steps);
+    }
+}
