@@ -2,7 +2,9 @@
 //!
 //! The live view folds events as they come; the ledger stores them so that what it loads is what this fold gives.
 
-use crate::{Campaign, CampaignHeader, Event, JobRecord, Side, TrialId, TrialRecord};
+use std::collections::HashMap;
+
+use crate::{Campaign, CampaignHeader, Event, JobRecord, Side, TrialId, TrialRecord, TrialSpec};
 
 impl Campaign {
     /// A campaign nothing has happened in yet.
@@ -24,10 +26,11 @@ impl Campaign {
                 None => self.hosts.push((**host).clone()),
             },
             Event::Planned { trials } => {
-                let mut recorded = std::mem::take(&mut self.trials);
-                let mut record = |spec: &crate::TrialSpec| {
-                    let known = recorded.iter().position(|record| record.spec == *spec);
-                    known.map_or_else(|| TrialRecord::new(spec.clone()), |at| recorded.swap_remove(at))
+                let recorded = std::mem::take(&mut self.trials).into_iter();
+                let mut recorded: HashMap<TrialId, TrialRecord> = recorded.map(|r| (r.spec.id, r)).collect();
+                let mut record = |spec: &TrialSpec| {
+                    let known = recorded.remove(&spec.id).filter(|record| record.spec == *spec);
+                    known.unwrap_or_else(|| TrialRecord::new(spec.clone()))
                 };
                 self.trials = trials.iter().map(&mut record).collect();
             }

@@ -1,0 +1,161 @@
+//! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three distributions, and
+//! the TCP state of the flows.
+
+use linerate_model::{Counter, Distribution, FlowTcp, Interval, Nanos, TcpState};
+use serde_json::{Map, Value};
+
+use super::column::{Reader, Writer};
+use super::{BlobError, MAX_INTERVALS, pack, unpack};
+
+/// Intervals of one job and side, in order and at most [`MAX_INTERVALS`], as a blob.
+pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.varint(intervals.len() as u64);
+    writer.column(intervals.iter().map(|interval| u64::from(interval.worker)));
+    writer.column(intervals.iter().map(|interval| interval.start.0));
+    writer.column(intervals.iter().map(|interval| interval.end.0));
+    let used = |counter: Counter| intervals.iter().any(|interval| interval.counters[counter] != 0);
+    let used: Vec<Counter> = Counter::ALL.iter().copied().filter(|counter| used(*counter)).collect();
+    writer.varint(used.len() as u64);
+    for counter in used {
+        writer.text(counter.name());
+        writer.column(intervals.iter().map(|interval| interval.counters[counter]));
+    }
+    for of in DISTRIBUTIONS {
+        let distributions = || intervals.iter().map(|interval| of(interval));
+        let any = distributions().any(|distribution| !distribution.is_empty());
+        writer.varint(u64::from(any));
+        if any {
+            writer.column(distributions().map(|d| d.lost));
+            writer.column(distributions().map(|d| d.buckets.len() as u64));
+            distributions().for_each(|d| writer.column(d.buckets.iter().map(|(value, _)| *value)));
+            writer.column(distributions().flat_map(|d| d.buckets.iter().map(|(_, count)| *count)));
+        }
+    }
+    writer.column(intervals.iter().map(|interval| interval.flows.len() as u64));
+    encode_flow_states(&mut writer, &intervals.iter().flat_map(|interval| &interval.flows).collect::<Vec<_>>());
+    pack(&writer.0)
+}
+
+/// The distributions of an interval, in the order written.
+const DISTRIBUTIONS: [fn(&Interval) -> &Distribution; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
+
+/// The reverse of [`encode_intervals`].
+pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> {
+    let body = unpack(blob)?;
+    let mut reader = Reader(&body);
+    let n_intervals = reader.count()?;
+    if n_intervals > MAX_INTERVALS {
+        return Err(BlobError::Content(format!("more than {MAX_INTERVALS} intervals")));
+    }
+    let mut intervals = vec![Interval::default(); n_intervals];
+    for (interval, worker) in intervals.iter_mut().zip(reader.column_u32(n_intervals)?) {
+        interval.worker = worker;
+    }
+    for (interval, start) in intervals.iter_mut().zip(reader.column(n_intervals)?) {
+        interval.start = Nanos(start);
+    }
+    for (interval, end) in intervals.iter_mut().zip(reader.column(n_intervals)?) {
+        interval.end = Nanos(end);
+    }
+    for _ in 0..reader.count()? {
+        let name = reader.text()?;
+        let values = reader.column(n_intervals)?;
+        // A counter of a later version is skipped.
+        if let Some(&counter) = Counter::ALL.iter().find(|counter| counter.name() == name) {
+            intervals.iter_mut().zip(values).for_each(|(interval, value)| interval.counters[counter] = value);
+        }
+    }
+    for set in [set_service, set_response, set_gap] {
+        let distributions = decode_distributions(&mut reader, n_intervals)?;
+        intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
+    }
+    let n_flows = reader.column(n_intervals)?;
+    let mut states = decode_flow_states(&mut reader, &n_flows)?.into_iter();
+    for (interval, n_flows) in intervals.iter_mut().zip(n_flows) {
+        interval.flows = states.by_ref().take(usize::try_from(n_flows).unwrap_or(usize::MAX)).collect();
+    }
+    reader.end()?;
+    Ok(intervals)
+}
+
+fn set_service(interval: &mut Interval, distribution: Distribution) {
+    interval.service = distribution;
+}
+
+fn set_response(interval: &mut Interval, distribution: Distribution) {
+    interval.response = distribution;
+}
+
+fn set_gap(interval: &mut Interval, distribution: Distribution) {
+    interval.gap = distribution;
+}
+
+fn decode_distributions(reader: &mut Reader<'_>, n_intervals: usize) -> Result<Vec<Distribution>, BlobError> {
+    if reader.varint()? == 0 {
+        return Ok(Vec::new());
+    }
+    let lost = reader.column(n_intervals)?;
+    let n_buckets = reader.column(n_intervals)?;
+    let mut distributions = Vec::with_capacity(n_intervals);
+    for (lost, n_buckets) in lost.into_iter().zip(n_buckets) {
+        let values = reader.column(usize::try_from(n_buckets).map_err(|_| BlobError::Truncated)?)?;
+        distributions.push(Distribution { buckets: values.into_iter().map(|value| (value, 0)).collect(), lost });
+    }
+    let total = distributions.iter().map(|d| d.buckets.len()).sum();
+    let counts = reader.column(total)?;
+    let buckets = distributions.iter_mut().flat_map(|distribution| &mut distribution.buckets);
+    buckets.zip(counts).for_each(|(bucket, count)| bucket.1 = count);
+    Ok(distributions)
+}
+
+/// How the values of a named column are to be read.
+const NUMBER: u64 = 0;
+const BOOLEAN: u64 = 1;
+
+/// Flow numbers and TCP states: each field of [`TcpState`] is a column under its own name.
+fn encode_flow_states(writer: &mut Writer, states: &[&FlowTcp]) {
+    writer.column(states.iter().map(|state| u64::from(state.flow)));
+    let tables: Vec<Map<String, Value>> = states.iter().map(|state| fields_of(&state.tcp)).collect();
+    let Some(first) = tables.first() else { return };
+    let used = |name: &String| tables.iter().any(|table| column_value(&table[name]) != 0);
+    let used: Vec<&String> = first.keys().filter(|name| used(name)).collect();
+    writer.varint(used.len() as u64);
+    for name in used {
+        writer.text(name);
+        writer.varint(if first[name].is_boolean() { BOOLEAN } else { NUMBER });
+        writer.column(tables.iter().map(|table| column_value(&table[name])));
+    }
+}
+
+fn fields_of(state: &TcpState) -> Map<String, Value> {
+    match serde_json::to_value(state) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("a struct of numbers and booleans is a JSON object"),
+    }
+}
+
+fn column_value(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| u64::from(value.as_bool().unwrap_or(false)))
+}
+
+fn decode_flow_states(reader: &mut Reader<'_>, n_flows: &[u64]) -> Result<Vec<FlowTcp>, BlobError> {
+    let total = n_flows.iter().try_fold(0_usize, |sum, n| sum.checked_add(usize::try_from(*n).ok()?));
+    let total = total.ok_or(BlobError::Truncated)?;
+    let flows = reader.column_u32(total)?;
+    let mut tables = vec![Map::new(); flows.len()];
+    if !flows.is_empty() {
+        for _ in 0..reader.count()? {
+            let name = reader.text()?;
+            let boolean = reader.varint()? == BOOLEAN;
+            for (table, value) in tables.iter_mut().zip(reader.column(total)?) {
+                table.insert(name.clone(), if boolean { Value::from(value != 0) } else { Value::from(value) });
+            }
+        }
+    }
+    let state = |(flow, table): (u32, Map<String, Value>)| match serde_json::from_value(Value::Object(table)) {
+        Ok(tcp) => Ok(FlowTcp { flow, tcp }),
+        Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),
+    };
+    flows.into_iter().zip(tables).map(state).collect()
+}

@@ -1,0 +1,136 @@
+//! What is recorded many times a second, as compressed columns.
+//!
+//! A blob is one byte of format version, then a deflate stream (RFC 1951). Inside, each field of the records is one
+//! column: numbers as zigzag varints of the difference to the number before, so that a steady counter takes a byte or
+//! two before compression and almost none after. Columns that may change from version to version (counters, fields of
+//! the TCP state) carry their name: a reader skips what it does not know and zeroes what is not there.
+
+mod column;
+mod intervals;
+mod samples;
+
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use linerate_model::FlowReport;
+
+pub(crate) use intervals::{decode_intervals, encode_intervals};
+pub(crate) use samples::{decode_samples, encode_samples};
+
+/// Version of the format of new blobs.
+const VERSION: u8 = 1;
+/// No blob inflates to more; what does is hostile or damaged.
+const MAX_INFLATED: u64 = 1 << 30;
+/// No chunk holds more intervals.
+pub(crate) const MAX_INTERVALS: usize = 1 << 16;
+
+/// A blob does not decode.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlobError {
+    /// It ends too early.
+    #[error("it is cut off")]
+    Truncated,
+    /// Its format is of a later version.
+    #[error("its format is version {0}, this linerate knows {VERSION}")]
+    Version(u8),
+    /// The compressed stream is broken.
+    #[error("it does not inflate")]
+    Compression,
+    /// What it holds makes no sense.
+    #[error("it holds {0}")]
+    Content(String),
+}
+
+/// `body` behind its version, compressed.
+fn pack(body: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(vec![VERSION], Compression::fast());
+    encoder.write_all(body).expect("writing to memory cannot fail");
+    encoder.finish().expect("writing to memory cannot fail")
+}
+
+/// The body of `blob`.
+fn unpack(blob: &[u8]) -> Result<Vec<u8>, BlobError> {
+    let (&version, deflated) = blob.split_first().ok_or(BlobError::Truncated)?;
+    if version != VERSION {
+        return Err(BlobError::Version(version));
+    }
+    let mut body = Vec::new();
+    let n_bytes = DeflateDecoder::new(deflated).take(MAX_INFLATED + 1).read_to_end(&mut body);
+    match n_bytes {
+        Ok(n_bytes) if n_bytes as u64 <= MAX_INFLATED => Ok(body),
+        Ok(_) => Err(BlobError::Content(format!("more than {MAX_INFLATED} bytes"))),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(BlobError::Truncated),
+        Err(_) => Err(BlobError::Compression),
+    }
+}
+
+/// Flow reports come once per trial and side, with names and addresses in them: JSON, compressed.
+pub(crate) fn encode_flows(flows: &[FlowReport]) -> Vec<u8> {
+    pack(&serde_json::to_vec(flows).expect("flow reports have string keys"))
+}
+
+/// The reverse of [`encode_flows`].
+pub(crate) fn decode_flows(blob: &[u8]) -> Result<Vec<FlowReport>, BlobError> {
+    serde_json::from_slice(&unpack(blob)?).map_err(|error| BlobError::Content(format!("no flow reports: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Counter, Interval};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hundred_intervals() -> Vec<Interval> {
+        let interval = |n: u64| {
+            let mut interval = Interval::default();
+            interval.start.0 = n * 100_000_000;
+            interval.end.0 = (n + 1) * 100_000_000 + n % 7;
+            interval.counters[Counter::PayloadSent] = 1_250_000_000 + n % 13 * 65_536;
+            interval
+        };
+        (0..100).map(interval).collect()
+    }
+
+    #[test]
+    fn a_steady_interval_takes_few_bytes() {
+        let intervals = hundred_intervals();
+        let blob = encode_intervals(&intervals.iter().collect::<Vec<_>>());
+        assert_eq!(decode_intervals(&blob), Ok(intervals));
+        assert!(blob.len() < 6 * 100, "{} bytes for 100 intervals", blob.len());
+    }
+
+    #[test]
+    fn a_blob_cut_anywhere_is_an_error() {
+        let intervals = hundred_intervals();
+        let blob = encode_intervals(&intervals.iter().collect::<Vec<_>>());
+        for length in 0..blob.len() {
+            assert!(decode_intervals(&blob[..length]).is_err(), "{length} of {} bytes", blob.len());
+        }
+        let mut later = blob;
+        later[0] = 9;
+        assert_eq!(decode_intervals(&later), Err(BlobError::Version(9)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_decoding_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            for blob in [body.clone(), pack(&body)] {
+                let _ = decode_intervals(&blob);
+                let _ = decode_samples(&blob);
+                let _ = decode_flows(&blob);
+            }
+        }
+
+        #[test]
+        fn no_damage_makes_decoding_panic(at in 0_usize..10_000, to in any::<u8>()) {
+            let intervals = hundred_intervals();
+            let mut body = unpack(&encode_intervals(&intervals.iter().collect::<Vec<_>>())).expect("it was just packed");
+            let at = at % body.len();
+            body[at] = to;
+            let _ = decode_intervals(&pack(&body));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What can go wrong with a ledger: operation, object, cause and remedy.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+use crate::BlobError;
+
+/// A ledger could not be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file is there already.
+    #[error("create ledger {}: the file exists (open it to append, or choose another name)", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is no ledger.
+    #[error("open ledger {}: {cause} (is it the file `linerate run --ledger` wrote?)", path.display())]
+    NotALedger {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: String,
+    },
+    /// A later linerate wrote the file.
+    #[error("open ledger {}: its schema is version {found}, this linerate knows up to {known} (use a newer linerate)", path.display())]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// The newest schema known here.
+        known: i64,
+    },
+    /// The file cannot be changed without replaying its write-ahead log, and its medium cannot be written.
+    #[error("open ledger {}: its last changes are in a write-ahead log, which cannot be replayed on a read-only medium (copy the file and its -wal to a writable one)", path.display())]
+    UnreplayedLog {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no such campaign in it.
+    #[error("read campaign {id} from {}: the ledger has no such campaign (it has {known})", path.display())]
+    NoSuchCampaign {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        id: String,
+        /// What there is.
+        known: String,
+    },
+    /// A record does not read back.
+    #[error("read {what} from {}: {cause} (the file is damaged; everything else in it can be read)", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Which record.
+        what: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// An event does not fit the campaign it was recorded into.
+    #[error("record {what} in {}: {cause}", path.display())]
+    Misplaced {
+        /// The file.
+        path: PathBuf,
+        /// Which event.
+        what: String,
+        /// Why it does not fit.
+        cause: &'static str,
+    },
+    /// SQLite, or the system below it, refused.
+    #[error("{operation} {}: {source}{}", path.display(), remedy(source))]
+    Sqlite {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: rusqlite::Error,
+    },
+    /// The system refused before SQLite was asked.
+    #[error("{operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+impl StoreError {
+    /// `operation` on `path` failed in SQLite; a file that is no database is named as such.
+    pub(crate) fn sqlite(operation: &'static str, path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotALedger { path, cause: "it is not an SQLite database".into() },
+            _ => Self::Sqlite { operation, path, source },
+        }
+    }
+
+    /// The record `what` in `path` is damaged.
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>, cause: impl std::fmt::Display) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into(), cause: cause.to_string() }
+    }
+
+    /// The blob `what` in `path` does not decode.
+    pub(crate) fn blob(path: &Path, what: impl Into<String>, cause: &BlobError) -> Self {
+        Self::damaged(path, what, cause)
+    }
+}
+
+/// What a person can do about `error`, in parentheses.
+fn remedy(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => " (free space on its file system, then go on with --resume)",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            " (another process writes to it: wait for it, or record to another file)"
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            " (check that the file and its directory exist and may be written by this user)"
+        }
+        Some(ErrorCode::DatabaseCorrupt) => " (the file is damaged: copy it, then try `sqlite3 FILE .recover`)",
+        Some(ErrorCode::SystemIoFailure) => " (check the file system and the medium, `dmesg` may say more)",
+        _ => "",
+    }
+}
