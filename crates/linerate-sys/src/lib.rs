@@ -13,6 +13,7 @@ pub mod packet;
 pub mod perf;
 pub mod pipe;
 pub mod readiness;
+pub mod signal;
 pub mod socket;
 pub mod tcp;
 pub mod udp;

@@ -1,1 +1,27 @@
-fn main() {}
+//! linerate: how fast a machine moves data, what each byte and packet costs, what theory would allow, and what is in the way.
+//!
+//! This crate is the door: arguments become calls into the rooms, errors become exit codes. It holds no logic.
+
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod campaign;
+mod cli;
+mod commands;
+mod exit;
+mod keys;
+mod ledgers;
+mod problems;
+mod progress;
+mod reports;
+mod sandbox;
+mod testbeds;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::parse().and_then(commands::dispatch) {
+        Ok(code) => code.into(),
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,128 @@
+//! A campaign from plan to ledger, as `run`, `demo`, `to` and `reproduce` all do it.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, ErrorClass, KeyStore, Progress, RunOptions, RunSummary};
+use linerate_model::plan::Plan;
+use linerate_model::{Campaign, CampaignHeader, HostAddress, Nanos, TrialId, TrialSpec};
+use linerate_store::{Ledger, Which};
+use sha2::{Digest, Sha256};
+
+use crate::commands::plan;
+use crate::exit::{Exit, Failure};
+use crate::testbeds::Ground;
+use crate::{catalog::Found, keys, ledgers};
+
+/// What is to be run, where, and into which ledger.
+pub(crate) struct Request<'a> {
+    /// The plan's text.
+    pub(crate) found: &'a Found,
+    /// The plan.
+    pub(crate) plan: &'a Plan,
+    /// The place.
+    pub(crate) ground: &'a Ground,
+    /// The ledger's path.
+    pub(crate) ledger: &'a Path,
+    /// Go on with a campaign already in it.
+    pub(crate) resume: bool,
+}
+
+/// Runs a campaign and reads it back from its ledger.
+pub(crate) fn conduct(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<(Campaign, RunSummary), Failure> {
+    let trials = plan::trials(request.found, request.plan, &request.ground.testbed)?;
+    let mut ledger = Ledger::open_or_create(request.ledger).map_err(ledgers::failure)?;
+    let fresh = header(request);
+    let (header, done) = if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new()) };
+    let id = header.id.clone();
+    let campaign = CampaignRun {
+        header,
+        testbed: request.ground.testbed.clone(),
+        trials,
+        done,
+        keys: keys_for(&request.ground.testbed.hosts)?,
+        agent: Agent::new(AgentOptions { name: "here".into(), ..AgentOptions::default() }),
+        stop: stop_on_interrupt()?,
+        options: RunOptions::default(),
+    };
+    let summary = linerate_control::run(campaign, &mut ledger, progress).map_err(control_failure)?;
+    drop(ledger);
+    let ledger = Ledger::open_read_only(request.ledger).map_err(ledgers::failure)?;
+    Ok((ledger.load(Which::Id(&id)).map_err(ledgers::failure)?, summary))
+}
+
+/// The exit code of a campaign that ended as `summary` says.
+pub(crate) fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
+    match &summary.exit {
+        linerate_control::Exit::Completed if summary.failed > 0 => Ok(Exit::Missed),
+        linerate_control::Exit::Completed => Ok(Exit::Done),
+        linerate_control::Exit::Interrupted => Ok(Exit::Interrupted),
+        linerate_control::Exit::AgentLost(error) | linerate_control::Exit::RecorderFailed(error) => Err(Failure::missing(error)),
+    }
+}
+
+/// A control error as a command's failure.
+pub(crate) fn control_failure(error: ControlError) -> Failure {
+    match error.class() {
+        ErrorClass::Usage => Failure::wrong(error),
+        ErrorClass::Missing => Failure::missing(error),
+    }
+}
+
+fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
+    let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
+    if remote { keys::open(None).map(Some) } else { Ok(None) }
+}
+
+fn header(request: &Request<'_>) -> CampaignHeader {
+    let now = jiff::Timestamp::now();
+    let started = Nanos(u64::try_from(now.as_nanosecond()).unwrap_or(0));
+    let plan_sha256 = Sha256::digest(request.found.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    CampaignHeader {
+        id: format!("{}-{:04x}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id() & 0xffff),
+        name: request.plan.name.clone(),
+        started,
+        plan: request.found.text.clone(),
+        plan_sha256,
+        lab: request.ground.lab_text.clone(),
+        seed: request.plan.seed,
+        testbed: request.ground.kind,
+        capacities: request.ground.capacities.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        argv: std::env::args().collect(),
+    }
+}
+
+/// The newest campaign of `ledger` with the same plan and lab, and which of its trials are complete.
+fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<(CampaignHeader, HashSet<TrialId>), Failure> {
+    for summary in ledger.campaigns().map_err(ledgers::failure)?.iter().rev() {
+        let campaign = ledger.load(Which::Id(&summary.id)).map_err(ledgers::failure)?;
+        let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
+        if same && campaign.trials.len() == trials.len() {
+            let done = ledger.completed_trials(&summary.id).map_err(ledgers::failure)?;
+            return Ok((campaign.header, done));
+        }
+    }
+    let message = format!("resume in {}: no campaign there has this plan and place (run it without --resume)", ledger.path().display());
+    Err(Failure::wrong(message))
+}
+
+/// A flag that is set by Ctrl-C, for the conductor.
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    /// How soon an interrupt is passed on.
+    const POLL: Duration = Duration::from_millis(50);
+    linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // It ends with the program: it holds nothing.
+    std::thread::spawn(move || {
+        while !linerate_sys::signal::interrupted() {
+            std::thread::sleep(POLL);
+        }
+        flag.store(true, Ordering::Relaxed);
+    });
+    Ok(stop)
+}

@@ -1,0 +1,67 @@
+//! Plans and labs that come with linerate, and how a name or path is found.
+
+use std::fs;
+use std::path::Path;
+
+use linerate_model::nearest;
+
+use crate::exit::Failure;
+
+/// A text that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preset {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// The text.
+    pub(crate) text: &'static str,
+}
+
+macro_rules! presets {
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(Preset { name: $name, text: include_str!(concat!("../../../", $folder, "/", $name, ".toml")) }),*]
+    };
+}
+
+/// Plans, alphabetically.
+pub(crate) static PLANS: &[Preset] = presets!("plans":
+    "demo", "netframe", "netframe-nics", "netframe-quick", "null", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr", "tcp_rr", "tcp_stream", "udp_rr", "udp_stream");
+
+/// Labs, alphabetically.
+pub(crate) static LABS: &[Preset] = presets!("labs": "pair", "pair-100m", "router", "sun-buses", "sun-link", "sun-slower", "switch");
+
+/// A text and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// File path or preset name.
+    pub(crate) origin: String,
+    /// The text.
+    pub(crate) text: String,
+}
+
+/// The preset called `name`, or the file at that path.
+pub(crate) fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, Failure> {
+    if let Some(preset) = presets.iter().find(|preset| preset.name == name) {
+        return Ok(Found { origin: format!("{name} (preset)"), text: preset.text.to_owned() });
+    }
+    match fs::read_to_string(Path::new(name)) {
+        Ok(text) => Ok(Found { origin: name.to_owned(), text }),
+        Err(error) => {
+            let near = nearest(name, presets.iter().map(|preset| preset.name));
+            let hint = near.map(|near| format!("; did you mean the preset `{near}`?")).unwrap_or_default();
+            let known: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
+            let message = format!("read {kind} {name}: {error}{hint} (presets: {})", known.join(", "));
+            Err(Failure::wrong(message))
+        }
+    }
+}
+
+/// The first comment of a preset, as its summary.
+pub(crate) fn summary(preset: &Preset) -> String {
+    preset
+        .text
+        .lines()
+        .take_while(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,421 @@
+//! Commands and their arguments.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::commands::limit;
+use crate::exit::Failure;
+
+/// Find out how fast a machine moves data, what each packet costs, what theory would allow, and what is in the way.
+#[derive(Debug, Parser)]
+#[command(name = "linerate", version, propagate_version = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON document on standard output and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print only results and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print more of what is done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a short characterization in a lab of its own and write the report
+    Demo(DemoArgs),
+    /// Run a plan: a file, or the name of a preset (see `linerate list plans`)
+    Run(RunArgs),
+    /// Measure the path to a host, now, with the letters iperf3 users know
+    To(ToArgs),
+    /// Validate and expand a plan: its trials and how long they take
+    Plan(PlanArgs),
+    /// Study a ledger and write the report
+    Report(ReportArgs),
+    /// Run a paper's tests on emulated testbeds and check the shapes of its results
+    Reproduce(ReproduceArgs),
+    /// Recompute a paper's printed figures and list what disagrees
+    Replay(ReplayArgs),
+    /// Print a ceiling with its derivation
+    Limit,
+    /// Be measured from elsewhere
+    Agent(AgentArgs),
+    /// Exchange keys with another host, once, with a one-time token
+    Pair(PairArgs),
+    /// Build, list, enter and remove emulated testbeds
+    Lab(LabArgs),
+    /// Print what this host is
+    Facts,
+    /// Print what this host can and cannot measure, with the tool's own ceiling
+    Doctor,
+    /// Print a registry
+    List(ListArgs),
+    /// Print shell completions
+    #[command(hide = true)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+}
+
+/// Where a report goes and in which formats.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Output {
+    /// Formats of the report
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::Html])]
+    pub(crate) format: Vec<ReportFormat>,
+    /// Folder for the report
+    #[arg(long, default_value = ".")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// One self-contained page
+    Html,
+    /// One file a table
+    Csv,
+    /// A workbook with native charts
+    Xlsx,
+    /// Markdown
+    Md,
+    /// The study, as of its schema
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Folder for the ledger and the report
+    #[arg(long, default_value = "linerate-demo")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A plan file, or the name of a preset
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The ledger to write to; a campaign in it is resumed with --resume [default: NAME.ledger]
+    #[arg(long)]
+    pub(crate) ledger: Option<PathBuf>,
+    /// Change the plan: `campaign.repeats=3`, `duration="2 s"`, `SWEEP.duration="2 s"`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Go on with the newest campaign of the ledger that has this plan
+    #[arg(long)]
+    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// What is measured between.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Place {
+    /// A lab file or preset: hosts emulated on this machine
+    #[arg(long, conflicts_with_all = ["testbed", "to"])]
+    pub(crate) lab: Option<String>,
+    /// A testbed file: hosts, endpoints and CPUs by name
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) testbed: Option<PathBuf>,
+    /// A host with an agent: endpoint `b` is there, `a` is here
+    #[arg(long, value_name = "HOST")]
+    pub(crate) to: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct ToArgs {
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// A host with an agent (`host` or `host:port`), `ssh:HOST` to start one there, or `loopback`
+    pub(crate) host: String,
+    /// What to measure
+    #[arg(value_enum, default_value_t = ToMode::Tcp)]
+    pub(crate) mode: ToMode,
+    /// Seconds to measure
+    #[arg(short = 't', long = "time", default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// Seconds before the measurement that do not count
+    #[arg(short = 'O', long = "omit", default_value_t = 0.0)]
+    pub(crate) omit: f64,
+    /// Streams at once
+    #[arg(short = 'P', long = "parallel", default_value_t = 1)]
+    pub(crate) parallel: u32,
+    /// The host sends, this end receives
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    pub(crate) reverse: bool,
+    /// Both ends send
+    #[arg(long)]
+    pub(crate) bidir: bool,
+    /// Bytes a message or datagram; K, M are 1024 and 1024^2
+    #[arg(short = 'l', long = "length")]
+    pub(crate) length: Option<String>,
+    /// Socket buffers, both ends; K, M are 1024 and 1024^2
+    #[arg(short = 'w', long = "window")]
+    pub(crate) window: Option<String>,
+    /// Bits a second of each direction, all streams together; K, M, G are decimal (tcp: paced by the kernel)
+    #[arg(short = 'b', long = "bitrate")]
+    pub(crate) bitrate: Option<String>,
+    /// Congestion control
+    #[arg(short = 'C', long = "congestion")]
+    pub(crate) congestion: Option<String>,
+    /// Send small messages at once
+    #[arg(short = 'N', long)]
+    pub(crate) no_delay: bool,
+    /// TCP maximum segment size, bytes
+    #[arg(short = 'M', long = "set-mss")]
+    pub(crate) mss: Option<u32>,
+    /// Differentiated services code point, 0 to 63
+    #[arg(long)]
+    pub(crate) dscp: Option<u8>,
+    /// Send without copying (sendfile)
+    #[arg(short = 'Z', long)]
+    pub(crate) zerocopy: bool,
+    /// Address of this end to use
+    #[arg(short = 'B', long = "bind")]
+    pub(crate) bind: Option<std::net::IpAddr>,
+    /// Seconds between the lines
+    #[arg(short = 'i', long = "interval", default_value_t = 1.0)]
+    pub(crate) interval: f64,
+    /// Use IPv6
+    #[arg(short = '6', long = "ipv6")]
+    pub(crate) ipv6: bool,
+    /// Keep what was measured in this ledger
+    #[arg(long)]
+    pub(crate) ledger: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToMode {
+    /// TCP goodput
+    Tcp,
+    /// UDP goodput, loss and order
+    Udp,
+    /// TCP request and response
+    Rr,
+    /// TCP connect, request, response, close
+    Crr,
+    /// UDP request and response
+    UdpRr,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// A plan file, or the name of a preset
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Change the plan, as for `run`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print the plan's text and nothing else
+    #[arg(long)]
+    pub(crate) show: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A ledger; `LEDGER#ID` names one campaign of it, else the newest
+    pub(crate) ledger: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// The paper
+    #[arg(value_enum)]
+    pub(crate) paper: Paper,
+    /// A shorter run: fewer points and repeats
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Folder for the ledgers and the report
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// Sun, NetFrame (2001)
+    SunNetframe,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The paper, or `all`
+    pub(crate) paper: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Address to listen on; beyond loopback only with a paired key [default: every address when paired, else loopback]
+    #[arg(long)]
+    pub(crate) listen: Option<String>,
+    /// Speak on standard input and output, for ssh
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) stdio: bool,
+    /// Folder of the keys
+    #[arg(long, env = "LINERATE_KEYS")]
+    pub(crate) keys: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PairArgs {
+    #[command(subcommand)]
+    pub(crate) action: PairAction,
+    /// Folder of the keys
+    #[arg(long, env = "LINERATE_KEYS", global = true)]
+    pub(crate) keys: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PairAction {
+    /// On the host to be measured: print a one-time token and wait for the other side
+    Offer {
+        /// Address to listen on
+        #[arg(long)]
+        listen: Option<String>,
+        /// Name to remember the other side by
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// On the host that measures: use the token
+    Accept {
+        /// The host that offers
+        host: String,
+        /// The token it printed
+        token: String,
+        /// Name to remember the host by
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Print own fingerprint and the known peers
+    List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) action: LabAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabAction {
+    /// Build a lab and leave it standing
+    Up {
+        /// A lab file, or the name of a preset
+        lab: String,
+    },
+    /// Remove a lab that was left standing
+    Down {
+        /// Its name
+        lab: String,
+    },
+    /// Print the labs that stand
+    List,
+    /// Run a command on a host of a standing lab
+    Exec {
+        /// Its name
+        lab: String,
+        /// The host
+        host: String,
+        /// The command
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Remove what killed processes left behind
+    Reap,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Which
+    #[arg(value_enum)]
+    pub(crate) what: Registry,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Registry {
+    /// Kinds of stimulus and their parameters
+    Workloads,
+    /// Readings taken during a trial
+    Samplers,
+    /// Calculators of ceilings
+    Limits,
+    /// Diagnosis rules
+    Rules,
+    /// Sections of a report
+    Sections,
+    /// Plans that come with linerate
+    Plans,
+    /// Labs that come with linerate
+    Labs,
+    /// Measurables
+    Metrics,
+}
+
+/// A command line as read: the arguments, and the matches of `limit`, whose options come from its registry.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub(crate) cli: Cli,
+    pub(crate) limit: Option<ArgMatches>,
+}
+
+/// The whole command line, registries included.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("limit", |command| {
+        command.subcommand_required(true).arg_required_else_help(true).subcommands(limit::subcommands())
+    })
+}
+
+/// Reads the command line; help, version and mistakes end the program as clap does (mistakes with exit code 2).
+pub(crate) fn parse() -> Result<Invocation, Failure> {
+    let matches = command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| Failure::wrong(error.to_string()))?;
+    COLOR.get_or_init(|| match cli.global.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+    });
+    let limit = matches.subcommand_matches("limit").cloned();
+    Ok(Invocation { cli, limit })
+}
+
+static COLOR: OnceLock<bool> = OnceLock::new();
+
+/// Whether messages are coloured.
+pub(crate) fn color() -> bool {
+    COLOR.get().copied().unwrap_or(false)
+}

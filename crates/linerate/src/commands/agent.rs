@@ -1,0 +1,54 @@
+//! `linerate agent`: be measured from elsewhere.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use linerate_control::{Access, Agent, AgentOptions};
+
+use crate::campaign::control_failure;
+use crate::cli::{AgentArgs, Global};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{keys, testbeds};
+
+/// Serves conductors until it is interrupted, or one of them on the standard streams until it leaves.
+pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let quiet = global.quiet || args.stdio;
+    let notify = Arc::new(move |line: &str| {
+        if !quiet {
+            eprintln!("{line}");
+        }
+    });
+    let agent = Agent::new(AgentOptions { name, notify, ..AgentOptions::default() });
+    if args.stdio {
+        agent.serve_stdio();
+        return Ok(Exit::Done);
+    }
+    let store = keys::open(args.keys.clone())?;
+    let paired = !store.peers().map_err(control_failure)?.is_empty();
+    let address = match &args.listen {
+        Some(text) => resolve(text)?,
+        None if paired => SocketAddr::from((Ipv6Addr::UNSPECIFIED, testbeds::AGENT_PORT)),
+        None => SocketAddr::from((Ipv4Addr::LOCALHOST, testbeds::AGENT_PORT)),
+    };
+    if !paired && !address.ip().is_loopback() {
+        return Err(Failure::missing(format!(
+            "listen on {address}: no key is known, and without one an agent listens on loopback only (pair first: linerate pair offer)"
+        )));
+    }
+    let access = if paired { Access::Paired(store) } else { Access::Loopback };
+    let serving = agent.listen(address, access).map_err(control_failure)?;
+    if !global.quiet {
+        let who = if paired { "paired hosts" } else { "this host only: no key is known" };
+        eprintln!("listening on {}, for {who}", serving.address());
+    }
+    serving.run();
+    Ok(Exit::Done)
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, Failure> {
+    let with_port = testbeds::with_agent_port(text);
+    let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
+    let mut addresses = with_port.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    addresses.next().ok_or_else(|| failed("it has no address".into()))
+}

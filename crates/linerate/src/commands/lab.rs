@@ -1,0 +1,103 @@
+//! `linerate lab`: emulated testbeds on their own.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use linerate_lab::{Description, Lab};
+use serde_json::json;
+
+use crate::catalog::{LABS, find};
+use crate::cli::LabAction;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{problems, sandbox};
+
+/// Prefix of the namespaces of labs left standing.
+const STANDING: &str = "lr-up.";
+
+/// Does `action`.
+pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
+    if !sandbox::is_root() {
+        let message = "lab: a lab that stands on its own needs root (labs of `run` and `demo` do not)";
+        return Err(Failure::missing(message));
+    }
+    match action {
+        LabAction::Up { lab } => up(&lab),
+        LabAction::Down { lab } => down(&lab),
+        LabAction::List => list(as_json),
+        LabAction::Exec { lab, host, command } => exec(&lab, &host, &command),
+        LabAction::Reap => reap(as_json),
+    }
+}
+
+/// Reads the lab called `name` or at that path.
+pub(crate) fn describe(name: &str) -> Result<(Description, String), Failure> {
+    let found = find("lab", LABS, name)?;
+    let (description, mut found_problems) = Description::parse(&found.text);
+    match description {
+        Some(description) if found_problems.is_empty() => Ok((description, found.text)),
+        _ => {
+            found_problems.dedup();
+            Err(problems::failure(&found.origin, &found.text, &found_problems))
+        }
+    }
+}
+
+fn up(name: &str) -> Outcome {
+    let (description, _) = describe(name)?;
+    let mut lab = Lab::build(&description, &format!("up.{}", description.name)).map_err(Failure::missing)?;
+    lab.keep().map_err(Failure::missing)?;
+    for endpoint in &lab.testbed().endpoints {
+        let address = endpoint.address.map(|a| a.to_string()).unwrap_or_default();
+        println!("{}: host {}, {address} on {}", endpoint.name, endpoint.host, endpoint.device.as_deref().unwrap_or("-"));
+    }
+    println!("`linerate lab exec {} HOST COMMAND` runs a command there; `linerate lab down {}` removes it", description.name, description.name);
+    Ok(Exit::Done)
+}
+
+fn standing() -> Result<Vec<String>, Failure> {
+    let list = Command::new("ip").args(["netns", "list"]).output();
+    let list = list.map_err(|error| Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")))?;
+    let text = String::from_utf8_lossy(&list.stdout).into_owned();
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned).collect())
+}
+
+fn down(name: &str) -> Outcome {
+    let nodes: Vec<String> = standing()?.into_iter().filter(|full| full.rsplit_once('-').is_some_and(|(lab, _)| lab == name)).collect();
+    if nodes.is_empty() {
+        return Err(Failure::missing(format!("lab down {name}: no such lab stands (see linerate lab list)")));
+    }
+    for node in nodes {
+        let namespace = format!("{STANDING}{node}");
+        let status = Command::new("ip").args(["netns", "delete", &namespace]).status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err(Failure::missing(format!("delete network namespace {namespace}: ip refused")));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list(as_json: bool) -> Outcome {
+    let standing = standing()?;
+    if as_json {
+        println!("{}", json!(standing));
+    } else {
+        standing.iter().filter_map(|full| full.rsplit_once('-')).for_each(|(lab, node)| println!("{lab} {node}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn exec(lab: &str, host: &str, command: &[String]) -> Outcome {
+    let error = Command::new("ip").args(["netns", "exec", &format!("{STANDING}{lab}-{host}")]).args(command).exec();
+    Err(Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")))
+}
+
+fn reap(as_json: bool) -> Outcome {
+    let reaped = linerate_lab::reap().map_err(Failure::missing)?;
+    if as_json {
+        println!("{}", json!(reaped));
+    } else {
+        reaped.iter().for_each(|name| println!("{name} removed"));
+    }
+    Ok(Exit::Done)
+}

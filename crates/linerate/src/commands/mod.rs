@@ -1,0 +1,51 @@
+//! The commands, one file each.
+
+mod agent;
+mod demo;
+mod doctor;
+mod facts;
+pub(crate) mod lab;
+pub(crate) mod limit;
+mod list;
+mod pair;
+pub(crate) mod plan;
+mod replay;
+mod report;
+mod reproduce;
+mod run;
+mod to;
+
+use crate::cli::{self, Command, Invocation};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Does what the command line asks for.
+pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
+    let global = invocation.cli.global;
+    match invocation.cli.command {
+        Command::Demo(args) => demo::run(&args, global),
+        Command::Run(args) => run::run(&args, global),
+        Command::To(args) => to::run(&args, global),
+        Command::Plan(args) => plan::run(&args, global.json),
+        Command::Report(args) => report::run(&args, global),
+        Command::Reproduce(args) => reproduce::run(&args, global),
+        Command::Replay(args) => replay::run(&args.paper, global.json),
+        Command::Limit => match &invocation.limit {
+            Some(matches) => limit::run(matches, global.json),
+            None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
+        },
+        Command::Agent(args) => agent::run(&args, global),
+        Command::Pair(args) => pair::run(args, global),
+        Command::Lab(args) => lab::run(args.action, global.json),
+        Command::Facts => facts::run(global.json),
+        Command::Doctor => doctor::run(global.json),
+        Command::List(args) => list::run(args.what, global.json),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut cli::command(), "linerate", &mut std::io::stdout());
+            Ok(Exit::Done)
+        }
+        Command::Man => {
+            let page = clap_mangen::Man::new(cli::command()).render(&mut std::io::stdout());
+            page.map(|()| Exit::Done).map_err(|error| Failure::missing(format!("write manual page: {error}")))
+        }
+    }
+}

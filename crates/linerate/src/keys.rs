@@ -1,0 +1,26 @@
+//! Where keys are kept.
+
+use std::path::PathBuf;
+
+use linerate_control::KeyStore;
+
+use crate::campaign::control_failure;
+use crate::exit::Failure;
+
+/// Opens the key store at `folder`, or at its usual place; own keys are made at first use.
+pub(crate) fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
+    let folder = match folder.or_else(|| std::env::var_os("LINERATE_KEYS").map(PathBuf::from)) {
+        Some(folder) => folder,
+        None => usual()?,
+    };
+    KeyStore::open(&folder).map_err(control_failure)
+}
+
+/// `$XDG_CONFIG_HOME/linerate`, else `~/.config/linerate` (XDG base directory specification).
+fn usual() -> Result<PathBuf, Failure> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from("XDG_CONFIG_HOME")
+        .or_else(|| from("HOME").map(|home| home.join(".config")))
+        .map(|base| base.join("linerate"))
+        .ok_or_else(|| Failure::missing("find the keys: neither LINERATE_KEYS, XDG_CONFIG_HOME nor HOME is set"))
+}

@@ -1,0 +1,23 @@
+//! Ledgers as commands name them: `FILE` or `FILE#ID`.
+
+use std::path::Path;
+
+use linerate_model::Campaign;
+use linerate_store::{Ledger, StoreError, Which};
+
+use crate::exit::Failure;
+
+/// A store's error as a command's failure: a missing or unusable file.
+pub(crate) fn failure(error: StoreError) -> Failure {
+    Failure::missing(error)
+}
+
+/// Loads the campaign `name` means: the newest of the file, or the one after `#`.
+pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
+    let (path, id) = match name.rsplit_once('#') {
+        Some((path, id)) if !Path::new(name).exists() => (path, Some(id)),
+        _ => (name, None),
+    };
+    let ledger = Ledger::open_read_only(Path::new(path)).map_err(failure)?;
+    ledger.load(id.map_or(Which::Latest, Which::Id)).map_err(failure)
+}

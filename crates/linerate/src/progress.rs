@@ -1,0 +1,101 @@
+//! Progress for a person: a bar with an estimate on a terminal, a line a trial elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linerate_control::Progress;
+use linerate_model::{TrialOutcome, TrialSpec};
+
+use crate::cli::Global;
+
+/// Shows what happens, on standard error.
+pub(crate) struct Display {
+    bar: Option<ProgressBar>,
+    lines: bool,
+    verbose: bool,
+}
+
+impl Display {
+    /// As the options and the terminal want it.
+    pub(crate) fn new(global: Global) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = (terminal && !global.quiet).then(|| {
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}").expect("the template is valid");
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
+        });
+        Self { lines: !terminal && !global.quiet, verbose: global.verbose, bar }
+    }
+
+    /// Shows one event.
+    pub(crate) fn show(&mut self, event: &Progress<'_>) {
+        match event {
+            Progress::HostJoined { host, clock_uncertainty_ns } if self.verbose => {
+                self.say(&format!("{host} joined, clock known to {} us", *clock_uncertainty_ns as f64 / 1e3));
+            }
+            Progress::TrialStarted { trial, number, of, eta } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_length(*of as u64);
+                    bar.set_position(*number as u64 - 1);
+                    bar.set_message(format!("{} left  {}: {}", span(eta.as_secs_f64()), trial.sweep, coordinate(trial)));
+                }
+            }
+            Progress::TrialEnded { trial, outcome, number, of, eta } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_position(*number as u64);
+                }
+                let word = match outcome {
+                    TrialOutcome::Completed => "done",
+                    TrialOutcome::Failed => "FAILED",
+                    TrialOutcome::Interrupted => "interrupted",
+                };
+                if self.lines {
+                    let left = span(eta.as_secs_f64());
+                    eprintln!("{number}/{of} {word}  {}: {} #{}  ({left} left)", trial.sweep, coordinate(trial), trial.repeat + 1);
+                }
+            }
+            Progress::Incident { incident, .. } => {
+                let at = if incident.host.is_empty() { String::new() } else { format!("{}: ", incident.host) };
+                self.say(&format!("{at}{}", incident.message));
+            }
+            Progress::Reconnecting { host, attempt } => self.say(&format!("{host}: reconnecting, attempt {attempt}")),
+            _ => {}
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None if self.lines => eprintln!("{line}"),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A trial's coordinate in one line.
+pub(crate) fn coordinate(trial: &TrialSpec) -> String {
+    if trial.point.is_empty() {
+        let jobs: Vec<&str> = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
+        return jobs.join(" and ");
+    }
+    let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    trial.point.iter().map(|(axis, v)| format!("{axis} {}", value(v))).collect::<Vec<_>>().join(", ")
+}
+
+/// A span of time as a person says it.
+pub(crate) fn span(seconds: f64) -> String {
+    let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}

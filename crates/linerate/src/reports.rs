@@ -1,0 +1,62 @@
+//! Studying a campaign and writing its report.
+
+use std::path::{Path, PathBuf};
+
+use linerate_analysis::{Study, study};
+use linerate_model::{Campaign, Validity};
+use linerate_control::RunSummary;
+use linerate_report::{Format, compose, render, study_json};
+
+use crate::campaign;
+use crate::cli::{Global, Output, ReportFormat};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Writes the report of `campaign` as `output` asks and returns the files.
+pub(crate) fn write(campaign: &Campaign, study: &Study, output: &Output) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |path: &Path, error: std::io::Error| Failure::missing(format!("write report {}: {error}", path.display()));
+    let folder = output.out.as_path();
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let document = compose(campaign, study);
+    let mut written = Vec::new();
+    for format in &output.format {
+        let format = match format {
+            ReportFormat::Html => Format::Html,
+            ReportFormat::Csv => Format::Csv,
+            ReportFormat::Xlsx => Format::Xlsx,
+            ReportFormat::Md => Format::Md,
+            ReportFormat::Json => Format::Json,
+        };
+        for artifact in render(&document, format).map_err(Failure::missing)? {
+            let path = folder.join(&artifact.file_name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+            }
+            std::fs::write(&path, &artifact.bytes).map_err(|error| failed(&path, error))?;
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
+
+/// Judges a campaign that was just run, writes its report, prints the answer, and says how the command ends.
+pub(crate) fn finish(campaign: &Campaign, summary: &RunSummary, output: &Output, ledger: &Path, global: Global) -> Outcome {
+    let study = study(campaign);
+    let files = write(campaign, &study, output)?;
+    if global.json {
+        println!("{}", study_json(campaign, &study));
+    } else {
+        print!("{}", linerate_report::text::summary(&compose(campaign, &study)));
+        println!("ledger {}", ledger.display());
+        files.iter().for_each(|file| println!("report {}", file.display()));
+    }
+    match campaign::exit_of(summary)? {
+        Exit::Done => Ok(exit_of(&study)),
+        other => Ok(other),
+    }
+}
+
+/// The exit code a study asks for: no point at all that carries a figure is an invalid measurement.
+pub(crate) fn exit_of(study: &Study) -> Exit {
+    let usable = study.points.iter().any(|point| point.validity <= Validity::Suspect);
+    if usable || study.points.is_empty() { Exit::Done } else { Exit::Invalid }
+}

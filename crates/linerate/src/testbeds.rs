@@ -1,0 +1,254 @@
+//! Where a plan runs: loopback, a lab, a host with an agent, or a testbed file.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::path::Path;
+
+use linerate_lab::Lab;
+use linerate_model::{Capacity, Endpoint, HostAddress, Problem, Testbed, TestbedKind, nearest};
+use serde::Deserialize;
+
+use crate::cli::Place;
+use crate::commands::lab::describe;
+use crate::exit::Failure;
+use crate::{problems, sandbox};
+
+/// The port an agent listens on unless told otherwise.
+pub(crate) const AGENT_PORT: u16 = 8743;
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
+pub(crate) fn with_agent_port(text: &str) -> String {
+    if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return format!("[{text}]:{AGENT_PORT}");
+    }
+    let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
+    if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{AGENT_PORT}") }
+}
+
+/// A testbed ready to be used, and what keeps it standing.
+pub(crate) struct Ground {
+    /// Hosts and endpoints.
+    pub(crate) testbed: Testbed,
+    /// What is known of the path beforehand.
+    pub(crate) capacities: Vec<Capacity>,
+    /// What kind of path it is.
+    pub(crate) kind: TestbedKind,
+    /// The lab's description, if it is one.
+    pub(crate) lab_text: Option<String>,
+    /// The lab itself: it goes when this goes.
+    lab: Option<Lab>,
+}
+
+impl Ground {
+    /// Takes a lab down now rather than at the end.
+    pub(crate) fn dismantle(&mut self) {
+        self.lab = None;
+    }
+}
+
+/// Prepares the place `place` names; with none of its options, loopback.
+pub(crate) fn prepare(place: &Place) -> Result<Ground, Failure> {
+    match place {
+        Place { lab: Some(lab), .. } => in_lab(lab),
+        Place { testbed: Some(path), .. } => from_file(path),
+        Place { to: Some(host), .. } => to_host(host, None, false),
+        _ => Ok(loopback(false)),
+    }
+}
+
+/// The same endpoints without anything built or connected, for `plan`.
+pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
+    let Some(lab) = &place.lab else { return prepare(place) };
+    let (description, text) = describe(lab)?;
+    let layout = linerate_lab::layout(&description, "plan");
+    let mut testbed = layout.testbed;
+    list_cpus(&mut testbed);
+    Ok(Ground { testbed, capacities: layout.capacities, kind: TestbedKind::Lab, lab_text: Some(text), lab: None })
+}
+
+/// Both endpoints on this host's loopback interface.
+pub(crate) fn loopback(ipv6: bool) -> Ground {
+    let address = if ipv6 { IpAddr::V6(std::net::Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
+    let endpoint = |name: &str| Endpoint {
+        name: name.into(),
+        host: "local".into(),
+        address: Some(address),
+        device: Some("lo".into()),
+        cpus: Vec::new(),
+        pin: false,
+    };
+    let mut testbed = Testbed {
+        hosts: vec![("local".into(), HostAddress::InProcess)],
+        endpoints: vec![endpoint("a"), endpoint("b")],
+        emulated: false,
+    };
+    list_cpus(&mut testbed);
+    Ground { testbed, capacities: Vec::new(), kind: TestbedKind::Loopback, lab_text: None, lab: None }
+}
+
+/// Builds the lab called `name`; each of its hosts runs an agent of its own.
+pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
+    sandbox::enter()?;
+    let (description, text) = describe(name)?;
+    let missing = sandbox::missing_tools();
+    if !missing.is_empty() {
+        let message = format!("build lab {name}: {} not installed (apt install iproute2 ethtool procps)", missing.join(", "));
+        return Err(Failure::missing(message));
+    }
+    let lab = Lab::build(&description, &Lab::instance()).map_err(Failure::missing)?;
+    let program = own_program()?;
+    let mut testbed = lab.testbed().clone();
+    for (_, address) in &mut testbed.hosts {
+        if let HostAddress::Command(command) = address {
+            command.extend([program.clone(), "agent".into(), "--stdio".into()]);
+        }
+    }
+    list_cpus(&mut testbed);
+    Ok(Ground {
+        capacities: lab.capacities().to_vec(),
+        testbed,
+        kind: TestbedKind::Lab,
+        lab_text: Some(text),
+        lab: Some(lab),
+    })
+}
+
+fn own_program() -> Result<String, Failure> {
+    let program = std::env::current_exe().map_err(|error| Failure::missing(format!("find this program: {error}")))?;
+    program.into_os_string().into_string().map_err(|path| Failure::missing(format!("use path {}: not UTF-8", path.display())))
+}
+
+/// Endpoint `a` here, `b` at `host`; `local` is the address to use here, if it is to be a certain one.
+pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
+    let (address, name) = match host.strip_prefix("ssh:") {
+        Some(target) => {
+            let command = ["ssh", "-o", "BatchMode=yes", target, "linerate", "agent", "--stdio"];
+            let machine = target.rsplit_once('@').map_or(target, |(_, machine)| machine);
+            (HostAddress::Command(command.map(str::to_owned).to_vec()), machine.to_owned())
+        }
+        None => {
+            let with_port = with_agent_port(host);
+            let machine = with_port.rsplit_once(':').map_or(host, |(machine, _)| machine);
+            (HostAddress::Tcp(with_port.clone()), machine.trim_matches(['[', ']']).to_owned())
+        }
+    };
+    let there = resolve(&name, ipv6)?;
+    let here = match local {
+        Some(local) => local,
+        None => local_towards(there)?,
+    };
+    let endpoint = |name: &str, host: &str, address| Endpoint {
+        name: name.into(),
+        host: host.into(),
+        address: Some(address),
+        device: None,
+        cpus: Vec::new(),
+        pin: false,
+    };
+    let mut testbed = Testbed {
+        hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
+        endpoints: vec![endpoint("a", "here", here), endpoint("b", &name, there)],
+        emulated: false,
+    };
+    list_cpus(&mut testbed);
+    Ok(Ground { testbed, capacities: Vec::new(), kind: TestbedKind::Hosts, lab_text: None, lab: None })
+}
+
+fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {
+    let failed = |cause: &str| Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"));
+    let addresses: Vec<SocketAddr> = (host, 0).to_socket_addrs().map_err(|error| failed(&error.to_string()))?.collect();
+    let wanted = addresses.iter().find(|a| a.is_ipv6() == ipv6).or(if ipv6 { None } else { addresses.first() });
+    wanted.map(SocketAddr::ip).ok_or_else(|| failed(if ipv6 { "it has no IPv6 address" } else { "it has no address" }))
+}
+
+/// The address this host would use towards `there`: asked of the routing table, nothing is sent.
+fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
+    /// Any port: connecting a UDP socket sends nothing.
+    const DISCARD: u16 = 9;
+    let failed = |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
+    let any: IpAddr = if there.is_ipv6() { std::net::Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
+    socket.connect((there, DISCARD)).map_err(failed)?;
+    socket.local_addr().map(|address| address.ip()).map_err(failed)
+}
+
+/// Lists the CPUs a `cpus` axis may use on endpoints of this machine. They are not pinned unless the plan says so.
+fn list_cpus(testbed: &mut Testbed) {
+    let allowed = linerate_sys::cpu::allowed().unwrap_or_default();
+    for endpoint in testbed.endpoints.iter_mut().filter(|endpoint| endpoint.cpus.is_empty()) {
+        endpoint.cpus.clone_from(&allowed);
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    host: Vec<HostText>,
+    endpoint: Vec<toml::Spanned<EndpointText>>,
+    #[serde(default)]
+    capacity: Vec<Capacity>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostText {
+    name: String,
+    /// `local`, `HOST[:PORT]` or `ssh:HOST`.
+    reach: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndpointText {
+    name: String,
+    host: String,
+    address: IpAddr,
+    device: Option<String>,
+    #[serde(default)]
+    cpus: Vec<usize>,
+}
+
+/// Reads a testbed file.
+fn from_file(path: &Path) -> Result<Ground, Failure> {
+    let origin = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
+    let file: File = toml::from_str(&text)
+        .map_err(|error| problems::failure(&origin, &text, &[Problem::new(error.span(), error.message())]))?;
+    let mut found = Vec::new();
+    for endpoint in &file.endpoint {
+        let host = &endpoint.get_ref().host;
+        if !file.host.iter().any(|known| known.name == *host) {
+            let near = nearest(host, file.host.iter().map(|known| known.name.as_str()));
+            found.push(Problem::new(Some(endpoint.span()), format!("there is no host `{host}`")).nearest(near));
+        }
+    }
+    if !found.is_empty() {
+        return Err(problems::failure(&origin, &text, &found));
+    }
+    let reach = |text: &str| match text.strip_prefix("ssh:") {
+        Some(target) => {
+            let command = ["ssh", "-o", "BatchMode=yes", target, "linerate", "agent", "--stdio"];
+            HostAddress::Command(command.map(str::to_owned).to_vec())
+        }
+        None if text == "local" => HostAddress::InProcess,
+        None => HostAddress::Tcp(with_agent_port(text)),
+    };
+    let testbed = Testbed {
+        hosts: file.host.iter().map(|host| (host.name.clone(), reach(&host.reach))).collect(),
+        endpoints: file
+            .endpoint
+            .into_iter()
+            .map(toml::Spanned::into_inner)
+            .map(|text| Endpoint {
+                name: text.name,
+                host: text.host,
+                address: Some(text.address),
+                device: text.device,
+                pin: !text.cpus.is_empty(),
+                cpus: text.cpus,
+            })
+            .collect(),
+        emulated: false,
+    };
+    Ok(Ground { testbed, capacities: file.capacity, kind: TestbedKind::Hosts, lab_text: None, lab: None })
+}
