@@ -1,3 +1,28 @@
-//! The reach: wire protocol, agent and conductor.
+//! The reach: how conductor and agents find, trust and understand each other, and what each of them does.
+//!
+//! An [`Agent`] measures; [`conductor::run`] decides what is measured next. Between them travel length-prefixed frames of
+//! JSON ([`wire`]), over TLS with pinned keys, over the standard streams of a command (ssh), or inside this process: the
+//! same codec everywhere. Keys are exchanged once, with a one-time token (`pairing`).
+//!
+//! What this crate does *not* do: count or pace anything (`linerate-load`), read the kernel (`linerate-observe`), or keep
+//! anything (whoever implements [`linerate_model::Recorder`]). It knows no SQL, no HTTP and no async runtime.
 
 #![forbid(unsafe_code)]
+
+pub mod agent;
+mod clock;
+pub mod conductor;
+mod error;
+mod frames;
+pub mod keys;
+mod link;
+mod strangers;
+mod tls;
+mod transport;
+pub mod wire;
+
+pub use agent::{Access, Agent, AgentOptions, Serving};
+pub use conductor::{CampaignRun, Exit, Progress, RunSummary, run};
+pub use error::{ControlError, ErrorClass};
+pub use keys::{Fingerprint, KeyStore, KnownPeer};
+pub use link::Timeouts;

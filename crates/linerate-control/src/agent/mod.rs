@@ -1,0 +1,252 @@
+//! The agent: carries out what a conductor asks for, and outlives whatever a peer does.
+//!
+//! It serves one conductor at a time and tells a second one so. Strangers have a handshake's time to prove who they are,
+//! in a bounded number of threads; when too many try, the oldest attempt is cut off, so that slow ones keep nobody out.
+//! What a stranger sends is counted and dropped.
+
+mod session;
+mod trial;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use linerate_load::Workload;
+use serde_json::Value;
+
+use crate::frames::write;
+use crate::link::{Channel, Closer, Timeouts};
+use crate::strangers::{accept_all, wake};
+use crate::tls::{self, Trust};
+use crate::transport::{self, Deadline};
+use crate::wire::{Message, PROTOCOL_VERSION, RELEASE};
+use crate::{ControlError, Fingerprint, KeyStore};
+
+/// First byte of a TLS record that carries a handshake (RFC 8446 clause 5.1). A frame's first byte is 0 or 1.
+const TLS_HANDSHAKE: u8 = 22;
+
+/// Who may talk to a listening agent.
+#[derive(Debug)]
+pub enum Access {
+    /// Anyone on this host, over plain TCP; it listens on loopback only.
+    Loopback,
+    /// Whoever holds a key this host has been paired with, over TLS.
+    Paired(KeyStore),
+}
+
+/// What an agent is made of.
+#[derive(Clone)]
+pub struct AgentOptions {
+    /// Its name for itself, in greetings.
+    pub name: String,
+    /// How long is waited for what.
+    pub timeouts: Timeouts,
+    /// The workloads it can carry out.
+    pub workloads: fn(&str) -> Option<&'static dyn Workload>,
+    /// How it learns what its host is.
+    pub facts: fn() -> Value,
+    /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
+    pub notify: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Default for AgentOptions {
+    fn default() -> Self {
+        Self {
+            name: "agent".into(),
+            timeouts: Timeouts::default(),
+            workloads: linerate_load::workload,
+            facts: linerate_observe::facts,
+            notify: Arc::new(|_| {}),
+        }
+    }
+}
+
+impl std::fmt::Debug for AgentOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentOptions")
+            .field("name", &self.name)
+            .field("timeouts", &self.timeouts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whoever measures; clones are the same agent.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+/// What an agent's threads share.
+#[derive(Debug)]
+struct Shared {
+    options: AgentOptions,
+    /// The conductor being served.
+    current: Mutex<Option<Current>>,
+    /// Signalled when it is no longer.
+    released: Condvar,
+    /// Strangers turned away since the agent started.
+    rejected: AtomicU64,
+}
+
+/// The conductor being served.
+struct Current {
+    by: String,
+    campaign: String,
+    key: Option<Fingerprint>,
+    since: Instant,
+    closer: Closer,
+}
+
+impl std::fmt::Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Current({})", self.by)
+    }
+}
+
+impl Shared {
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reject(&self, peer: &str, why: &dyn std::fmt::Display) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        (self.options.notify)(&format!("turned away {peer}: {why}"));
+    }
+}
+
+impl Agent {
+    /// An agent that nobody has reached yet.
+    #[must_use]
+    pub fn new(options: AgentOptions) -> Self {
+        let (current, released, rejected) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        Self { shared: Arc::new(Shared { options, current, released, rejected }) }
+    }
+
+    /// Strangers turned away so far: rubbish, unknown keys, wrong versions, handshakes that took too long.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.shared.rejected.load(Ordering::Relaxed)
+    }
+
+    /// Binds `address`; call [`Serving::run`] to serve.
+    ///
+    /// # Errors
+    /// If it cannot be bound, or is not on loopback and there are no keys.
+    pub fn listen(&self, address: SocketAddr, access: Access) -> Result<Serving, ControlError> {
+        let error = |operation, cause: String| ControlError::Listen { operation, address: address.to_string(), cause };
+        if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
+            let cause = "no host has been paired with this one, and without keys an agent listens on loopback only \
+                         (run `linerate pair offer`)";
+            return Err(error("listen beyond loopback on", cause.into()));
+        }
+        let listener = TcpListener::bind(address).map_err(|cause| error("listen on", cause.to_string()))?;
+        let address = listener.local_addr().map_err(|cause| error("listen on", cause.to_string()))?;
+        Ok(Serving { agent: self.clone(), listener, access, address, stopping: Arc::default() })
+    }
+
+    /// Serves the one conductor at the other end of standard input and output, until it is done.
+    /// Whoever started this process vouches for it.
+    pub fn serve_stdio(&self) {
+        session::serve(&self.shared, transport::stdio(), None);
+    }
+
+    /// Opens a session inside this process, through the same codec as every other.
+    pub(crate) fn open(&self) -> io::Result<Channel> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let timeouts = self.shared.options.timeouts;
+        let deadline = || Deadline::at(Instant::now() + timeouts.handshake);
+        let channel = transport::unix(theirs, "this process", deadline(), &timeouts)?;
+        let shared = Arc::clone(&self.shared);
+        thread::Builder::new().name("linerate-agent".into()).spawn(move || session::serve(&shared, channel, None))?;
+        transport::unix(ours, "the agent in this process", deadline(), &timeouts)
+    }
+}
+
+/// An agent that listens.
+#[derive(Debug)]
+pub struct Serving {
+    agent: Agent,
+    listener: TcpListener,
+    access: Access,
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+}
+
+/// Ends a [`Serving`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Stopper {
+    /// Makes [`Serving::run`] return; a session that runs is cut off.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        wake(self.address);
+    }
+}
+
+impl Serving {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A way to end it.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper { address: self.address, stopping: Arc::clone(&self.stopping) }
+    }
+
+    /// Serves conductors in turn, until stopped.
+    pub fn run(self) {
+        let Self { agent, listener, access, stopping, .. } = self;
+        let shared = Arc::clone(&agent.shared);
+        accept_all(&listener, &stopping, move |socket, peer, ticket| {
+            match meet(&shared, &access, socket) {
+                Ok(channel) => session::serve(&shared, channel, Some(ticket)),
+                Err(error) => shared.reject(&peer.to_string(), &error),
+            };
+        });
+        if let Some(current) = agent.shared.current().as_ref() {
+            (current.closer)();
+        }
+    }
+}
+
+/// Finds out what a stranger speaks, and opens TLS if it must be.
+fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Channel> {
+    let timeouts = &shared.options.timeouts;
+    let at = Instant::now() + timeouts.handshake;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(timeouts.handshake))?;
+    let mut first = [0];
+    if socket.peek(&mut first)? == 0 {
+        return Err(io::Error::other("it closed the connection without a word"));
+    }
+    match (access, first[0]) {
+        (Access::Loopback, TLS_HANDSHAKE) => {
+            Err(io::Error::other("it speaks TLS, but no host has been paired with this one"))
+        }
+        (Access::Loopback, _) => transport::plain(socket, Deadline::at(at), timeouts),
+        (Access::Paired(keys), TLS_HANDSHAKE) => {
+            let known = keys.peers().map_err(io::Error::other)?;
+            let trust = Trust::Known(known.iter().map(|peer| peer.key).collect());
+            let connection = tls::accept(socket.try_clone()?, keys, trust, at)?;
+            transport::secured(connection, &socket, Deadline::at(at), timeouts)
+        }
+        (Access::Paired(_), _) => {
+            let why = "this agent speaks TLS with paired hosts only (run `linerate pair`)".to_owned();
+            socket.set_write_timeout(Some(timeouts.handshake))?;
+            let refusal = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why };
+            write(&mut &socket, &refusal).map_err(io::Error::other)?;
+            Err(io::Error::other("it does not speak TLS"))
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! One session at the agent's end: greet, take the conductor's place, carry out its trials, give the place up.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use linerate_model::TrialId;
+
+use super::trial::{self, Command};
+use super::{Current, Shared};
+use crate::frames::{FrameReader, write};
+use crate::link::{Channel, Heard, Link, Outbox};
+use crate::strangers::Ticket;
+use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE};
+
+/// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent away.
+pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
+    let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
+    let peer = channel.peer.clone();
+    let greeting = match greet(&mut reader) {
+        Ok(greeting) => greeting,
+        Err(refusal) => {
+            shared.reject(&peer, &refusal.why);
+            if let Some(answer) = refusal.answer {
+                // It is being turned away; whether it hears why is up to it.
+                let _ = write(&mut *channel.writer, &answer);
+            }
+            (channel.closer)();
+            return;
+        }
+    };
+    let by = format!("{} ({peer})", if greeting.name.is_empty() { "a conductor" } else { &greeting.name });
+    let Some(place) = Place::take(shared, &channel, &greeting, &by) else {
+        let busy = shared.current().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
+        let (other, since_s) = busy.unwrap_or_default();
+        (shared.options.notify)(&format!("told {by} that this agent is busy with {other}"));
+        let _ = write(&mut *channel.writer, &Message::Busy { by: other, since_s });
+        (channel.closer)();
+        return;
+    };
+    drop(ticket);
+    (shared.options.notify)(&format!("serving {by}"));
+    let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
+    answer.facts = (shared.options.facts)();
+    if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_ok() {
+        reader.trust();
+        channel.deadline.lift();
+        let why = converse(shared, reader, channel);
+        (shared.options.notify)(&format!("done with {by}: {why}"));
+    } else {
+        (channel.closer)();
+    }
+    drop(place);
+}
+
+/// Why a peer is turned away, and what it is told.
+struct Refusal {
+    why: String,
+    answer: Option<Message>,
+}
+
+fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
+    let refused = |why: String| {
+        let answer = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why: why.clone() };
+        Refusal { why, answer: Some(answer) }
+    };
+    match reader.next() {
+        Ok(Message::Hello(greeting)) if greeting.magic != PROTOCOL_MAGIC => {
+            Err(refused(format!("`{}` is not this protocol", greeting.magic)))
+        }
+        Ok(Message::Hello(greeting)) if greeting.version != PROTOCOL_VERSION => Err(refused(format!(
+            "the conductor speaks control protocol {} (linerate {}), this agent speaks {PROTOCOL_VERSION} (linerate \
+             {RELEASE}); install the same linerate release on both hosts",
+            greeting.version, greeting.release
+        ))),
+        Ok(Message::Hello(greeting)) if greeting.role != HelloRole::Conductor => {
+            Err(refused("this is an agent, it serves conductors (nobody offers to be paired here)".into()))
+        }
+        Ok(Message::Hello(greeting)) => Ok(*greeting),
+        Ok(_) => Err(refused("the first message must be a greeting".into())),
+        Err(error) => Err(Refusal { why: error.to_string(), answer: None }),
+    }
+}
+
+/// The conductor's place at this agent; given up when dropped.
+struct Place<'a>(&'a Shared);
+
+impl<'a> Place<'a> {
+    /// Takes it if it is free. A session of the same campaign and key that is still there is a stale one of this very
+    /// conductor, which lost its connection before we noticed: it is cut off and waited for.
+    fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
+        let until = Instant::now() + shared.options.timeouts.handshake;
+        let mut current = shared.current();
+        while let Some(other) = current.as_ref() {
+            let same = !greeting.campaign.is_empty() && other.campaign == greeting.campaign && other.key == channel.key;
+            let left = until.saturating_duration_since(Instant::now());
+            if !same || left.is_zero() {
+                return None;
+            }
+            (other.closer)();
+            current = shared.released.wait_timeout(current, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *current = Some(Current {
+            by: by.to_owned(),
+            campaign: greeting.campaign.clone(),
+            key: channel.key,
+            since: Instant::now(),
+            closer: Arc::clone(&channel.closer),
+        });
+        Some(Self(shared))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *self.0.current() = None;
+        self.0.released.notify_all();
+    }
+}
+
+/// A trial under way on its own thread.
+struct Running {
+    trial: TrialId,
+    commands: Sender<Command>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(shared: &Arc<Shared>, prepare: Prepare, outbox: &Outbox) -> std::io::Result<Self> {
+        let trial = prepare.trial;
+        let (commands, orders) = channel();
+        let (shared, outbox) = (Arc::clone(shared), outbox.clone());
+        let thread = thread::Builder::new()
+            .name("linerate-trial".into())
+            .spawn(move || trial::run(&shared, &prepare, &orders, &outbox))?;
+        Ok(Self { trial, commands, thread })
+    }
+
+    /// Gives an order; a trial that has ended already takes none.
+    fn order(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+
+    /// Ends it; waits at most for a workload's patience.
+    fn abort(self) {
+        self.order(Command::Abort);
+        // Its panics are caught inside and were reported.
+        let _ = self.thread.join();
+    }
+}
+
+/// Hears and answers until the session ends; says why it did.
+fn converse(shared: &Arc<Shared>, reader: FrameReader, channel: Channel) -> String {
+    let (inputs, heard) = std::sync::mpsc::channel();
+    let link = Link::start(reader, channel.writer, channel.closer, move |heard, outbox| {
+        if let Heard::Message(message, at) = &heard
+            && let Message::Ping { n } = **message
+        {
+            // Answered here: every further hop would widen the uncertainty of the clock offset.
+            outbox.offer(Message::Pong { n, clock_ns: at.0 });
+        }
+        inputs.send(heard).is_ok()
+    });
+    let link = match link {
+        Ok(link) => link,
+        Err(error) => return format!("no thread for the session: {error}"),
+    };
+    let mut running = None;
+    let why = follow(shared, &heard, &link.outbox, &mut running);
+    if let Some(running) = running.take() {
+        running.abort();
+    }
+    link.finish();
+    why
+}
+
+fn follow(shared: &Arc<Shared>, heard: &Receiver<Heard>, outbox: &Outbox, running: &mut Option<Running>) -> String {
+    loop {
+        let message = match heard.recv_timeout(shared.options.timeouts.silence) {
+            Ok(Heard::Message(message, _)) => *message,
+            Ok(Heard::Ended(error)) => return error.to_string(),
+            Err(RecvTimeoutError::Timeout) => return "the conductor was silent for too long".into(),
+            Err(RecvTimeoutError::Disconnected) => return "the connection was closed".into(),
+        };
+        let trial = running.as_ref().map(|running| running.trial);
+        match (message, running.as_ref()) {
+            (Message::Goodbye, _) => return "it said goodbye".into(),
+            (Message::Prepare(prepare), _) => {
+                if let Some(earlier) = running.take() {
+                    earlier.abort();
+                }
+                let trial = prepare.trial;
+                match Running::start(shared, *prepare, outbox) {
+                    Ok(started) => *running = Some(started),
+                    Err(error) => {
+                        let failed = Some(format!("start a thread for the trial: {error}"));
+                        outbox.send(Message::Done { trial, started_ns: Vec::new(), failed });
+                    }
+                }
+            }
+            (Message::Connect { trial: of, offers }, Some(running)) if Some(of) == trial => {
+                running.order(Command::Connect(offers));
+            }
+            (Message::StartAt { trial: of, clock_ns }, Some(running)) if Some(of) == trial => {
+                running.order(Command::StartAt(clock_ns));
+            }
+            (Message::Abort { trial: of }, Some(_)) if Some(of) == trial => {
+                if let Some(running) = running.as_ref() {
+                    running.order(Command::Abort);
+                }
+            }
+            // Orders for a trial that is not under way, pings (answered where they were heard), and what newer
+            // conductors may say.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! One trial at the agent's end, on a thread of its own: listen, connect, run the engines, hand on what they count.
+//!
+//! Times in what is handed on count from the trial's start barrier, the start of its measured jobs. A background job that
+//! starts earlier has an engine whose clock starts earlier; what it counts before the barrier has no place on the
+//! trial's time axis and is left out of the intervals, but not out of its flows' totals.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::{Listener, LoadError, Setup, Worker, Workload};
+use linerate_model::{Incident, IncidentKind, Interval, Nanos, Phases, Side};
+use linerate_observe::{Sampling, Scope};
+
+use super::Shared;
+use crate::clock::monotonic;
+use crate::link::Outbox;
+use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
+
+/// What the session tells the trial.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Connect to these, accept what you listen for.
+    Connect(Vec<JobOffer>),
+    /// The start barrier on our monotonic clock, ns.
+    StartAt(u64),
+    /// End now.
+    Abort,
+}
+
+/// Why a trial ended before its time.
+enum Cut {
+    /// It was asked for.
+    Aborted,
+    /// It could not be carried out.
+    Failed(String),
+}
+
+/// How often what workers counted is handed on.
+const STREAM_PERIOD: Nanos = Nanos::from_secs(1);
+/// How often the engines are looked at when they should be ending.
+const ENDING_PERIOD: Nanos = Nanos::from_millis(10);
+/// How long after the end of the drain an engine may take; a worker's step is bounded by some milliseconds.
+const OVERTIME: Nanos = Nanos::from_secs(5);
+/// How long a conductor may leave a prepared trial without an order. Heartbeats tell of its death long before.
+const ORDER_PATIENCE: Duration = Duration::from_secs(300);
+/// Longest patience a conductor may ask for.
+const MAX_PATIENCE: Duration = Duration::from_secs(60);
+/// A barrier missed by less is a late timer, not a disturbance, ns.
+const LATE_NS: u64 = 1_000_000;
+
+/// Carries out a trial and says so at the end, whatever happens in it.
+pub(super) fn run(shared: &Shared, prepare: &Prepare, orders: &Receiver<Command>, outbox: &Outbox) {
+    let rejected = shared.rejected.load(Ordering::Relaxed);
+    let trial = Trial { shared, prepare, orders, outbox };
+    let (started_ns, failed) = match catch_unwind(AssertUnwindSafe(|| trial.carry_out())) {
+        Ok(Ok(started)) => (started, None),
+        Ok(Err(Cut::Aborted)) => (Vec::new(), None),
+        Ok(Err(Cut::Failed(why))) => (Vec::new(), Some(why)),
+        Err(panic) => (Vec::new(), Some(format!("carry out the trial: panic: {}", panic_text(&*panic)))),
+    };
+    let turned_away = shared.rejected.load(Ordering::Relaxed) - rejected;
+    if turned_away > 0 {
+        trial.incident(
+            IncidentKind::Rejected,
+            format!("{turned_away} connections to the control port were turned away"),
+        );
+    }
+    outbox.send(Message::Done { trial: prepare.trial, started_ns, failed });
+}
+
+struct Trial<'a> {
+    shared: &'a Shared,
+    prepare: &'a Prepare,
+    orders: &'a Receiver<Command>,
+    outbox: &'a Outbox,
+}
+
+/// One end of a job with its engine.
+struct RunningJob<'a> {
+    job: &'a PreparedJob,
+    engine: Engine,
+    /// How much earlier than the barrier its engine started.
+    lead: Nanos,
+}
+
+type Workers = Vec<Box<dyn Worker>>;
+
+impl Trial<'_> {
+    fn carry_out(&self) -> Result<Vec<u64>, Cut> {
+        let workloads = self.workloads()?;
+        let listeners = self.listen(&workloads)?;
+        let offers = match self.order()? {
+            Command::Connect(offers) => offers,
+            other => return Err(out_of_turn(&other)),
+        };
+        let workers = self.open(&workloads, listeners, &offers)?;
+        // The samplers read before the barrier, so that their first reading is the state before the load.
+        let sampling = Sampling::start(&self.scope(), Nanos::from_millis(self.prepare.sample_period_ms.max(1)));
+        self.say(Message::Ready { trial: self.prepare.trial })?;
+        let barrier = match self.order() {
+            Ok(Command::StartAt(clock_ns)) => Nanos(clock_ns),
+            Ok(other) => return Err(out_of_turn(&other)),
+            Err(cut) => return Err(cut),
+        };
+        let mut running = self.start(workers, barrier);
+        let cut = self.stream(&mut running, barrier);
+        let result = self.finish(running, cut.is_err());
+        // The drain is over: one last reading, then everything read goes out.
+        self.say(Message::Samples { trial: self.prepare.trial, block: Box::new(sampling.stop(barrier)) })?;
+        cut.and(result)
+    }
+
+    fn workloads(&self) -> Result<Vec<&'static dyn Workload>, Cut> {
+        let find = |job: &PreparedJob| {
+            let workload = (self.shared.options.workloads)(&job.workload).ok_or_else(|| {
+                Cut::Failed(format!("prepare job {}: this agent has no workload `{}`", job.job, job.workload))
+            })?;
+            let problems: Vec<String> = workload.check(&job.params).iter().map(ToString::to_string).collect();
+            match problems.is_empty() {
+                true => Ok(workload),
+                false => {
+                    Err(Cut::Failed(format!("prepare job {} ({}): {}", job.job, job.workload, problems.join("; "))))
+                }
+            }
+        };
+        self.prepare.jobs.iter().map(find).collect()
+    }
+
+    fn setup<'a>(&self, job: &'a PreparedJob) -> Setup<'a> {
+        Setup {
+            params: &job.params,
+            local: &job.local,
+            seed: job.seed,
+            secret: job.secret,
+            patience: self.patience(),
+            loaded: self.prepare.phases.loaded().into(),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.prepare.patience_ms).min(MAX_PATIENCE)
+    }
+
+    fn scope(&self) -> Scope {
+        let devices: BTreeSet<String> = self.prepare.jobs.iter().filter_map(|job| job.local.device.clone()).collect();
+        Scope { devices: devices.into_iter().collect() }
+    }
+
+    /// Binds every passive end, and says where.
+    fn listen(&self, workloads: &[&'static dyn Workload]) -> Result<Vec<Option<Box<dyn Listener>>>, Cut> {
+        let mut offers = Vec::new();
+        let mut listeners = Vec::new();
+        for (job, workload) in self.prepare.jobs.iter().zip(workloads) {
+            if job.side == Side::Active {
+                listeners.push(None);
+                continue;
+            }
+            let listener = workload.listen(&self.setup(job)).map_err(|error| failed(job, "listen", &error))?;
+            offers.push(JobOffer { job: job.job, offer: listener.offer() });
+            listeners.push(Some(listener));
+        }
+        self.say(Message::Offers { trial: self.prepare.trial, offers })?;
+        Ok(listeners)
+    }
+
+    /// Connects every active end while every passive end accepts, each on a thread of its own.
+    fn open(
+        &self,
+        workloads: &[&'static dyn Workload],
+        listeners: Vec<Option<Box<dyn Listener>>>,
+        offers: &[JobOffer],
+    ) -> Result<Vec<Workers>, Cut> {
+        let patience = self.patience();
+        let opened: Vec<Result<Workers, Cut>> = thread::scope(|scope| {
+            let ends: Vec<_> = self
+                .prepare
+                .jobs
+                .iter()
+                .zip(workloads)
+                .zip(listeners)
+                .map(|((job, workload), listener)| {
+                    let offer = offers.iter().find(|offer| offer.job == job.job).map(|offer| &offer.offer);
+                    let setup = self.setup(job);
+                    scope.spawn(move || match (listener, offer) {
+                        (Some(listener), _) => listener.accept(patience).map_err(|error| failed(job, "accept", &error)),
+                        (None, Some(offer)) => {
+                            workload.connect(&setup, offer).map_err(|error| failed(job, "connect", &error))
+                        }
+                        (None, None) => Err(Cut::Failed(format!("connect job {}: there is no offer for it", job.job))),
+                    })
+                })
+                .collect();
+            let joined = ends.into_iter().zip(&self.prepare.jobs).map(|(end, job)| {
+                end.join().unwrap_or_else(|panic| {
+                    let why = format!("open job {} ({}): panic: {}", job.job, job.workload, panic_text(&*panic));
+                    Err(Cut::Failed(why))
+                })
+            });
+            joined.collect()
+        });
+        // An abort while flows were being opened counts for more than what it led to.
+        let mut workers = Vec::new();
+        for end in opened {
+            workers.push(end?);
+        }
+        Ok(workers)
+    }
+
+    fn start(&self, workers: Vec<Workers>, barrier: Nanos) -> Vec<RunningJob<'_>> {
+        let jobs = self.prepare.jobs.iter().zip(workers);
+        let running: Vec<_> = jobs
+            .map(|(job, workers)| {
+                let (timeline, lead) = timeline(&self.prepare.phases, job, barrier);
+                RunningJob { job, engine: Engine::start(workers, timeline, &job.local.cpus, job.seed), lead }
+            })
+            .collect();
+        let earliest = running.iter().map(|job| barrier.since(job.lead)).min().unwrap_or(barrier);
+        let late = monotonic().since(earliest).0;
+        if late > LATE_NS {
+            let message =
+                format!("the start barrier had passed {:.1} ms before the workers were ready", late as f64 / 1e6);
+            self.incident(IncidentKind::Clock, message);
+        }
+        running
+    }
+
+    /// Hands on what is counted, about once a second, until every engine has ended.
+    fn stream(&self, running: &mut [RunningJob<'_>], barrier: Nanos) -> Result<(), Cut> {
+        let end = barrier + self.prepare.phases.loaded() + self.prepare.phases.drain;
+        let mut next = barrier + STREAM_PERIOD;
+        loop {
+            let now = monotonic();
+            if running.iter().all(|job| job.engine.finished()) {
+                return Ok(());
+            }
+            if now > end + OVERTIME {
+                return Err(Cut::Failed("end the load: a worker did not come to its end in time".into()));
+            }
+            let until = if now >= end { now + ENDING_PERIOD } else { next.min(end) };
+            match self.orders.recv_timeout(until.since(now).into()) {
+                Ok(Command::Abort) | Err(RecvTimeoutError::Disconnected) => return Err(Cut::Aborted),
+                Ok(other) => return Err(out_of_turn(&other)),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if monotonic() >= next {
+                next = monotonic() + STREAM_PERIOD;
+                for job in running.iter_mut() {
+                    let intervals = job.engine.intervals();
+                    self.say_intervals(job.job, job.lead, intervals)?;
+                }
+            }
+        }
+    }
+
+    /// Ends the engines and hands on what is left.
+    fn finish(&self, running: Vec<RunningJob<'_>>, early: bool) -> Result<Vec<u64>, Cut> {
+        if early {
+            running.iter().for_each(|job| job.engine.stop());
+        }
+        let mut started = Vec::new();
+        let mut stopped = Ok(());
+        for RunningJob { job, engine, lead } in running {
+            if !ends(&engine) {
+                // Its thread cannot be ended from outside. It is left behind, so that the agent goes on.
+                std::mem::forget(engine);
+                stopped = Err(Cut::Failed(format!("end job {} ({}): a worker is stuck", job.job, job.workload)));
+                continue;
+            }
+            let EngineReport { intervals, flows, incidents, started: first } = engine.join();
+            self.say_intervals(job, lead, intervals)?;
+            let (trial, side) = (self.prepare.trial, job.side);
+            self.say(Message::FlowsEnded { trial, job: job.job, side, flows })?;
+            for incident in incidents {
+                if incident.kind == IncidentKind::WorkerStopped && job.background.is_none() && !early {
+                    stopped = Err(Cut::Failed(format!("job {} ({}): {}", job.job, job.workload, incident.message)));
+                }
+                self.say(Message::Incident { trial: Some(trial), incident })?;
+            }
+            if job.background.is_none() {
+                started.extend(first.map(|at| at.0));
+            }
+        }
+        stopped.map(|()| started)
+    }
+
+    fn say_intervals(&self, job: &PreparedJob, lead: Nanos, intervals: Vec<Interval>) -> Result<(), Cut> {
+        let intervals = rebase(intervals, lead);
+        if intervals.is_empty() {
+            return Ok(());
+        }
+        self.say(Message::Intervals { trial: self.prepare.trial, job: job.job, side: job.side, intervals })
+    }
+
+    fn incident(&self, kind: IncidentKind, message: String) {
+        let incident = Incident { host: String::new(), kind, message };
+        // If the conductor is gone, nobody is left to be told.
+        let _ = self.say(Message::Incident { trial: Some(self.prepare.trial), incident });
+    }
+
+    fn say(&self, message: Message) -> Result<(), Cut> {
+        if self.outbox.send(message) { Ok(()) } else { Err(Cut::Aborted) }
+    }
+
+    fn order(&self) -> Result<Command, Cut> {
+        match self.orders.recv_timeout(ORDER_PATIENCE) {
+            Ok(Command::Abort) | Err(RecvTimeoutError::Disconnected) => Err(Cut::Aborted),
+            Ok(command) => Ok(command),
+            Err(RecvTimeoutError::Timeout) => Err(Cut::Failed("wait for the conductor's next order: none came".into())),
+        }
+    }
+}
+
+/// Waits until every worker of `engine` has ended, at most [`OVERTIME`].
+fn ends(engine: &Engine) -> bool {
+    let until = monotonic() + OVERTIME;
+    while !engine.finished() {
+        if monotonic() > until {
+            return false;
+        }
+        thread::sleep(ENDING_PERIOD.into());
+    }
+    true
+}
+
+/// The phases of one end of a job on this host's clock, and how much earlier than the barrier it starts.
+fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Nanos) {
+    let end = barrier + phases.loaded();
+    let start_ns = job.background.map_or(0, |background| background.start_ns);
+    let lead = Nanos(start_ns.min(0).unsigned_abs()).min(barrier);
+    let load_from = Nanos(barrier.0.saturating_add_signed(start_ns));
+    let load_until = job.background.map_or(end, |background| (load_from + background.duration).min(end));
+    let start = barrier - lead;
+    (Timeline { start, load_from, load_until, drain_until: end + phases.drain, interval: phases.interval }, lead)
+}
+
+/// Moves intervals counted from `lead` before the barrier onto the barrier's time axis; earlier ones have no place on it.
+fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
+    let on_axis = |mut interval: Interval| {
+        if interval.start < lead {
+            return None;
+        }
+        interval.start = interval.start - lead;
+        interval.end = interval.end.since(lead);
+        Some(interval)
+    };
+    intervals.into_iter().filter_map(on_axis).collect()
+}
+
+fn failed(job: &PreparedJob, operation: &str, error: &LoadError) -> Cut {
+    Cut::Failed(format!("{operation} job {} ({}): {error}", job.job, job.workload))
+}
+
+fn out_of_turn(command: &Command) -> Cut {
+    let name = match command {
+        Command::Connect(_) => "connect",
+        Command::StartAt(_) => "start",
+        Command::Abort => return Cut::Aborted,
+    };
+    Cut::Failed(format!("follow the conductor: the order to {name} came out of turn"))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}

@@ -1,0 +1,858 @@
+//! What the conductor decides: inputs in, outputs out, in virtual time. No socket, no thread, no clock.
+//!
+//! Per trial: estimate the clocks, `Prepare` -> all `Offers` -> `Connect` -> all `Ready` -> `StartAt` -> all `Done`. Every
+//! step has a deadline. Whatever goes wrong ends the trial as failed, with the reason as an incident, and the campaign
+//! goes on with the next one; a lost agent is awaited for a while first.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use linerate_load::Secret;
+use linerate_model::{
+    CampaignHeader, Event, HostRecord, Incident, IncidentKind, JobSpec, Nanos, RecorderError, Side, TrialId,
+    TrialOutcome, TrialSpec,
+};
+use serde_json::Value;
+
+use super::host::{EXCHANGES, Estimating, Host, Presence};
+use super::{Exit, RunOptions, RunSummary};
+use crate::ControlError;
+use crate::clock::ClockEstimate;
+use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
+
+/// Both clocks of the conductor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// Monotonic.
+    pub(crate) mono: Nanos,
+    /// Since the Unix epoch.
+    pub(crate) wall: Nanos,
+}
+
+/// Something that happened. `host` is an index into the hosts given to [`Conductor::new`].
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A host was reached and greeted.
+    Joined { host: usize, facts: Value, address: Option<IpAddr> },
+    /// A host could not be reached, or refused.
+    Unreached { host: usize, error: ControlError },
+    /// A host said something, at this time.
+    Heard { host: usize, message: Message, at: Nanos },
+    /// The connection to a host ended.
+    Lost { host: usize, why: String },
+    /// A person wants it to end.
+    Stop,
+    /// An event could not be recorded; none will be any more.
+    RecorderFailed(RecorderError),
+    /// The conductor's wall clock was stepped by this much against its monotonic one, ns.
+    ClockStepped(i64),
+    /// Time has passed.
+    Tick,
+}
+
+/// Something to be done.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// Reach this host; answered by `Joined` or `Unreached`.
+    Connect { host: usize, attempt: u32 },
+    /// Say this to it.
+    Send { host: usize, message: Message },
+    /// Cut the connection to it.
+    Disconnect { host: usize },
+    /// Record this.
+    Record(Event),
+    /// Make what was recorded durable.
+    Flush,
+    /// A trial begins (`outcome` is none) or ended.
+    Trial { trial: usize, outcome: Option<TrialOutcome>, number: usize, of: usize, eta: Nanos },
+    /// It is over.
+    Finish(Box<Result<RunSummary, ControlError>>),
+}
+
+/// From the order to start until the earliest job starts: orders travel, threads are pinned, samplers read.
+const START_LEAD: Nanos = Nanos::from_millis(250);
+/// How long the clocks of all hosts may take to be estimated.
+const SYNC_PATIENCE: Nanos = Nanos::from_secs(10);
+/// What an answer may take beyond the time its work may take.
+const ANSWER_PATIENCE: Nanos = Nanos::from_secs(10);
+/// What readings and last intervals may take to come in after the drain.
+const COLLECT_PATIENCE: Nanos = Nanos::from_secs(30);
+/// An offset known worse than this says little about who started first, ns.
+const UNCERTAIN_NS: u64 = 5_000_000;
+
+/// A trial under way.
+#[derive(Debug)]
+struct Active {
+    trial: usize,
+    phase: Phase,
+    hosts: BTreeSet<usize>,
+    /// Hosts whose answer this phase waits for.
+    waiting: BTreeSet<usize>,
+    deadline: Nanos,
+    offers: Vec<JobOffer>,
+    /// Actual starts of the ends of measured jobs, on our clock.
+    started: Vec<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Syncing,
+    Offering,
+    Connecting,
+    Running,
+    /// Aborted; only `Done` is waited for.
+    Ending(TrialOutcome),
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Hosts are being reached for the first time; nothing is recorded.
+    Joining,
+    /// Until the next trial.
+    Resting(Nanos),
+    /// For a host to come back.
+    Waiting,
+    Trial(Box<Active>),
+    Finished,
+}
+
+/// The conductor.
+pub(crate) struct Conductor {
+    header: CampaignHeader,
+    trials: Vec<TrialSpec>,
+    /// Hosts of each job: active, passive.
+    job_hosts: Vec<Vec<(usize, usize)>>,
+    pending: VecDeque<usize>,
+    n_trials: usize,
+    hosts: Vec<Host>,
+    options: RunOptions,
+    entropy: Box<dyn FnMut() -> [u8; 16]>,
+    stage: Stage,
+    outputs: Vec<Output>,
+    next_ping: u64,
+    heartbeat_at: Nanos,
+    stopping: bool,
+    recorder_failed: Option<RecorderError>,
+    fatal: Option<ControlError>,
+    completed: usize,
+    failed: usize,
+    interrupted: usize,
+    /// Span of the trials run so far: nominal, and actual.
+    spans: (Nanos, Nanos),
+    trial_started: Nanos,
+}
+
+impl Conductor {
+    /// A conductor of `trials`, without those in `done`, on the hosts of a testbed.
+    ///
+    /// # Errors
+    /// If a trial's endpoint is on a host that is not among them.
+    pub(crate) fn new(
+        header: CampaignHeader,
+        hosts: &[String],
+        trials: Vec<TrialSpec>,
+        done: &HashSet<TrialId>,
+        options: RunOptions,
+        entropy: Box<dyn FnMut() -> [u8; 16]>,
+    ) -> Result<Self, ControlError> {
+        let index = |name: &str, trial: &TrialSpec| {
+            hosts.iter().position(|host| host == name).ok_or_else(|| ControlError::UnknownHost {
+                host: name.to_owned(),
+                trial: trial.id.0,
+                known: hosts.join(", "),
+            })
+        };
+        let ends = |trial: &TrialSpec| {
+            let ends = |job: &JobSpec| Ok((index(&job.from.host, trial)?, index(&job.to.host, trial)?));
+            trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
+        };
+        let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
+        let pending: VecDeque<usize> = (0..trials.len()).filter(|&trial| !done.contains(&trials[trial].id)).collect();
+        Ok(Self {
+            header,
+            n_trials: pending.len(),
+            trials,
+            job_hosts,
+            pending,
+            hosts: hosts.iter().map(|name| Host::new(name)).collect(),
+            options,
+            entropy,
+            stage: Stage::Joining,
+            outputs: Vec::new(),
+            next_ping: 1,
+            heartbeat_at: Nanos(0),
+            stopping: false,
+            recorder_failed: None,
+            fatal: None,
+            completed: 0,
+            failed: 0,
+            interrupted: 0,
+            spans: (Nanos(0), Nanos(0)),
+            trial_started: Nanos(0),
+        })
+    }
+
+    /// The trials, in the order given.
+    pub(crate) fn trials(&self) -> &[TrialSpec] {
+        &self.trials
+    }
+
+    /// Begins: every host that a trial needs is reached.
+    pub(crate) fn begin(&mut self, now: Now) -> Vec<Output> {
+        let needed: BTreeSet<usize> = self.pending.iter().flat_map(|&trial| self.hosts_of(trial)).collect();
+        for host in 0..self.hosts.len() {
+            if needed.contains(&host) {
+                self.outputs.push(Output::Connect { host, attempt: 0 });
+            } else {
+                self.hosts[host].presence = Presence::Gone;
+            }
+        }
+        self.proceed(now);
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Takes what happened and says what to do.
+    pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Output> {
+        if matches!(self.stage, Stage::Finished) {
+            return Vec::new();
+        }
+        match input {
+            Input::Joined { host, facts, address } => self.joined(host, facts, address, now),
+            Input::Unreached { host, error } => self.unreached(host, error, now),
+            Input::Heard { host, message, at } => self.heard(host, message, at, now),
+            Input::Lost { host, why } => self.lost(host, &why, now),
+            Input::Stop => self.stop(now),
+            Input::RecorderFailed(error) => {
+                self.recorder_failed.get_or_insert(error);
+                self.stop(now);
+            }
+            Input::ClockStepped(by) => self.clock_stepped(by),
+            Input::Tick => {}
+        }
+        self.watch(now);
+        self.proceed(now);
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// When [`Input::Tick`] is wanted at the latest.
+    pub(crate) fn wake_at(&self) -> Nanos {
+        let stage = match &self.stage {
+            Stage::Resting(until) => Some(*until),
+            Stage::Trial(active) => Some(active.deadline),
+            Stage::Joining | Stage::Waiting | Stage::Finished => None,
+        };
+        let retries = self.hosts.iter().filter_map(|host| match host.presence {
+            Presence::Away { retry_at } => Some(retry_at),
+            _ => None,
+        });
+        retries.chain(stage).fold(self.heartbeat_at, Ord::min)
+    }
+
+    fn hosts_of(&self, trial: usize) -> BTreeSet<usize> {
+        self.job_hosts[trial].iter().flat_map(|&(active, passive)| [active, passive]).collect()
+    }
+
+    fn record(&mut self, event: Event) {
+        self.outputs.push(Output::Record(event));
+    }
+
+    fn send(&mut self, host: usize, message: Message) {
+        self.outputs.push(Output::Send { host, message });
+    }
+
+    fn incident(&mut self, host: Option<usize>, kind: IncidentKind, message: String) {
+        let host = host.map(|host| self.hosts[host].name.clone()).unwrap_or_default();
+        let trial = self.current_trial();
+        self.record(Event::Incident { trial, incident: Incident { host, kind, message } });
+    }
+
+    fn current_trial(&self) -> Option<TrialId> {
+        match &self.stage {
+            Stage::Trial(active) => Some(self.trials[active.trial].id),
+            _ => None,
+        }
+    }
+
+    // Hosts come and go.
+
+    fn joined(&mut self, host: usize, facts: Value, address: Option<IpAddr>, now: Now) {
+        let known = &mut self.hosts[host];
+        known.presence = Presence::Greeted;
+        known.facts = facts;
+        known.address = address;
+        known.last_heard = now.mono;
+        known.attempts = 0;
+        // Its clock may be another one altogether: an agent that was restarted after a reboot.
+        known.clock = None;
+        self.estimate_clock(host, now);
+    }
+
+    fn unreached(&mut self, host: usize, error: ControlError, now: Now) {
+        if matches!(self.stage, Stage::Joining) {
+            self.fatal.get_or_insert(error);
+            return;
+        }
+        let away = now.mono.since(self.hosts[host].lost_at);
+        let known = &mut self.hosts[host];
+        known.why = error.to_string();
+        if error.passes_by_itself() && away < Nanos(self.options.away.as_nanos() as u64) {
+            known.attempts += 1;
+            known.retry_later(now.mono);
+        } else {
+            known.presence = Presence::Gone;
+            let message = format!("reach lost agent again: given up after {:.0} s: {}", away.as_secs_f64(), error);
+            self.incident(Some(host), IncidentKind::AgentLost, message);
+        }
+    }
+
+    fn lost(&mut self, host: usize, why: &str, now: Now) {
+        if !self.hosts[host].is_connected() {
+            return;
+        }
+        let name = self.hosts[host].name.clone();
+        if matches!(self.stage, Stage::Joining) {
+            self.fatal.get_or_insert(ControlError::AgentLost { host: name, why: why.to_owned() });
+            return;
+        }
+        let in_trial = matches!(&self.stage, Stage::Trial(active) if active.hosts.contains(&host));
+        let incident =
+            Incident { host: name, kind: IncidentKind::AgentLost, message: format!("lost the agent: {why}") };
+        let trial = self.current_trial().filter(|_| in_trial);
+        self.record(Event::Incident { trial, incident });
+        let known = &mut self.hosts[host];
+        known.why = why.to_owned();
+        known.lost_at = now.mono;
+        known.sync = None;
+        known.attempts = 0;
+        known.retry_later(now.mono);
+        if let Stage::Trial(active) = &mut self.stage
+            && in_trial
+        {
+            active.waiting.remove(&host);
+            active.hosts.remove(&host);
+            self.abort(TrialOutcome::Failed, now);
+        }
+    }
+
+    fn estimate_clock(&mut self, host: usize, now: Now) {
+        let n = self.next_ping;
+        self.next_ping += 1;
+        self.hosts[host].sync = Some(Estimating { left: EXCHANGES, n, sent: now.mono, best: None });
+        self.send(host, Message::Ping { n });
+    }
+
+    fn pong(&mut self, host: usize, n: u64, clock_ns: u64, at: Nanos, now: Now) {
+        let Some(sync) = self.hosts[host].sync.as_mut().filter(|sync| sync.n == n) else { return };
+        let estimate = ClockEstimate::from_exchange(sync.sent, clock_ns, at);
+        if sync.best.is_none_or(|best| estimate.uncertainty_ns < best.uncertainty_ns) {
+            sync.best = Some(estimate);
+        }
+        sync.left -= 1;
+        if sync.left > 0 {
+            let n = self.next_ping;
+            self.next_ping += 1;
+            (sync.n, sync.sent) = (n, now.mono);
+            self.send(host, Message::Ping { n });
+            return;
+        }
+        let best = sync.best;
+        self.hosts[host].sync = None;
+        if let Some(estimate) = best {
+            self.clock_estimated(host, estimate);
+        }
+    }
+
+    fn clock_estimated(&mut self, host: usize, estimate: ClockEstimate) {
+        let known = &mut self.hosts[host];
+        let earlier = known.clock.replace(estimate);
+        let rejoined = known.presence == Presence::Greeted;
+        known.presence = Presence::Present;
+        if let Some(jump) = earlier.and_then(|earlier| estimate.jump_since(&earlier)).filter(|_| !rejoined) {
+            let message = format!(
+                "its monotonic clock moved {:+.3} ms against the conductor's since the last trial (was one of the hosts \
+                 suspended?)",
+                jump as f64 / 1e6
+            );
+            self.incident(Some(host), IncidentKind::Clock, message);
+        }
+        if estimate.uncertainty_ns > UNCERTAIN_NS && !matches!(self.stage, Stage::Joining) {
+            let message = format!(
+                "the offset of its clock is only known to {:.1} ms (the control path is slow or busy)",
+                estimate.uncertainty_ns as f64 / 1e6
+            );
+            self.incident(Some(host), IncidentKind::Clock, message);
+        }
+        if let Stage::Trial(active) = &mut self.stage
+            && active.phase == Phase::Syncing
+        {
+            active.waiting.remove(&host);
+        }
+    }
+
+    fn clock_stepped(&mut self, by: i64) {
+        if !matches!(self.stage, Stage::Joining) {
+            let message = format!(
+                "the conductor's wall clock was stepped by {:+.3} s; trials do not depend on it",
+                by as f64 / 1e9
+            );
+            self.incident(None, IncidentKind::Clock, message);
+        }
+    }
+
+    /// Heartbeats, silence and pauses: what only time brings about.
+    fn watch(&mut self, now: Now) {
+        if now.mono >= self.heartbeat_at {
+            self.heartbeat_at = now.mono + Nanos(self.options.timeouts.heartbeat.as_nanos() as u64);
+            for host in 0..self.hosts.len() {
+                if self.hosts[host].is_connected() {
+                    self.send(host, Message::Ping { n: 0 });
+                }
+            }
+        }
+        let silence = Nanos(self.options.timeouts.silence.as_nanos() as u64);
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].is_connected() && now.mono.since(self.hosts[host].last_heard) >= silence {
+                self.outputs.push(Output::Disconnect { host });
+                self.lost(host, &format!("nothing was heard of it for {silence}"), now);
+            }
+            if let Presence::Away { retry_at } = self.hosts[host].presence
+                && now.mono >= retry_at
+            {
+                self.hosts[host].presence = Presence::Connecting;
+                let attempt = self.hosts[host].attempts + 1;
+                self.outputs.push(Output::Connect { host, attempt });
+            }
+        }
+        if let Stage::Trial(active) = &self.stage
+            && now.mono >= active.deadline
+        {
+            self.overdue(now);
+        }
+    }
+
+    /// A phase of the trial took too long.
+    fn overdue(&mut self, now: Now) {
+        let Stage::Trial(active) = &mut self.stage else { return };
+        let late = std::mem::take(&mut active.waiting);
+        if let Phase::Ending(_) = active.phase {
+            // It does not even end: nothing can be expected of that session any more.
+            for host in late {
+                self.outputs.push(Output::Disconnect { host });
+                self.lost(host, "it did not end the trial when told to", now);
+            }
+            return;
+        }
+        let doing = match active.phase {
+            Phase::Syncing => "tell what time it is",
+            Phase::Offering => "get ready to listen",
+            Phase::Connecting => "open its flows",
+            Phase::Running | Phase::Ending(_) => "end the trial",
+        };
+        for host in late {
+            self.incident(Some(host), IncidentKind::Failed, format!("{doing}: no answer in time"));
+        }
+        self.abort(TrialOutcome::Failed, now);
+    }
+
+    fn stop(&mut self, now: Now) {
+        self.stopping = true;
+        if matches!(self.stage, Stage::Trial(_)) {
+            self.abort(TrialOutcome::Interrupted, now);
+        }
+    }
+
+    // A trial, step by step.
+
+    /// Goes on as far as it can without anything happening.
+    fn proceed(&mut self, now: Now) {
+        loop {
+            let before = self.outputs.len();
+            let moved = match &self.stage {
+                _ if self.fatal.is_some() => self.finish(now),
+                Stage::Finished => return,
+                Stage::Joining if self.stopping => self.finish(now),
+                Stage::Joining => self.all_joined(now),
+                Stage::Resting(_) | Stage::Waiting if self.stopping => self.finish(now),
+                Stage::Resting(until) if now.mono >= *until => self.next_trial(now),
+                Stage::Waiting => self.next_trial(now),
+                Stage::Resting(_) => false,
+                Stage::Trial(active) if active.waiting.is_empty() => self.next_phase(now),
+                Stage::Trial(_) => false,
+            };
+            if !moved && self.outputs.len() == before {
+                return;
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn all_joined(&mut self, now: Now) -> bool {
+        if !self.hosts.iter().all(|host| host.is_present() || host.presence == Presence::Gone) {
+            return false;
+        }
+        let header = Box::new(self.header.clone());
+        self.record(Event::CampaignStarted(header));
+        for host in self.hosts.clone() {
+            if let Some(clock) = host.clock {
+                self.record(Event::HostJoined(Box::new(HostRecord {
+                    host: host.name,
+                    facts: host.facts,
+                    clock_offset_ns: clock.offset_ns,
+                    clock_uncertainty_ns: clock.uncertainty_ns,
+                })));
+            }
+        }
+        let trials = self.trials.clone();
+        self.record(Event::Planned { trials });
+        self.outputs.push(Output::Flush);
+        self.stage = Stage::Resting(now.mono);
+        true
+    }
+
+    /// Begins the next trial whose hosts have not all been given up; waits if one of them is away.
+    fn next_trial(&mut self, now: Now) -> bool {
+        let possible =
+            |&&trial: &&usize| self.hosts_of(trial).iter().all(|&host| self.hosts[host].presence != Presence::Gone);
+        let Some(&trial) = self.pending.iter().find(possible) else { return self.finish(now) };
+        let hosts = self.hosts_of(trial);
+        if !hosts.iter().all(|&host| self.hosts[host].is_present()) {
+            self.stage = Stage::Waiting;
+            return false;
+        }
+        self.pending.retain(|&other| other != trial);
+        self.trial_started = now.mono;
+        self.record(Event::TrialStarted { trial: self.trials[trial].id, at: now.wall });
+        self.tell_trial(trial, None);
+        self.stage = Stage::Trial(Box::new(Active {
+            trial,
+            phase: Phase::Syncing,
+            waiting: hosts.clone(),
+            hosts: hosts.clone(),
+            deadline: now.mono + SYNC_PATIENCE,
+            offers: Vec::new(),
+            started: Vec::new(),
+        }));
+        for host in hosts {
+            self.estimate_clock(host, now);
+        }
+        true
+    }
+
+    fn tell_trial(&mut self, trial: usize, outcome: Option<TrialOutcome>) {
+        let tried = self.completed + self.failed + self.interrupted;
+        let number = tried + usize::from(outcome.is_none());
+        let eta = self.eta(outcome.is_none().then_some(trial));
+        self.outputs.push(Output::Trial { trial, outcome, number, of: self.n_trials, eta });
+    }
+
+    /// What is left to do, at the pace of what has been done.
+    fn eta(&self, current: Option<usize>) -> Nanos {
+        let nominal: u64 =
+            self.pending.iter().copied().chain(current).map(|trial| self.trials[trial].phases.total().0).sum();
+        let (planned, actual) = (self.spans.0.0.max(1), self.spans.1.0);
+        let pace = if actual > planned { actual as f64 / planned as f64 } else { 1.0 };
+        Nanos((nominal as f64 * pace) as u64)
+    }
+
+    /// Everyone has answered: the next phase of the trial begins.
+    fn next_phase(&mut self, now: Now) -> bool {
+        let Stage::Trial(active) = &self.stage else { return false };
+        match active.phase {
+            Phase::Syncing => self.prepare(now),
+            Phase::Offering => self.connect(now),
+            Phase::Connecting => self.start(now),
+            Phase::Running => self.end_trial(TrialOutcome::Completed, now),
+            Phase::Ending(outcome) => self.end_trial(outcome, now),
+        }
+        true
+    }
+
+    /// Waits for an answer of every host of the trial in `phase`, which may take `span`.
+    fn await_all(&mut self, phase: Phase, deadline: Nanos) {
+        if let Stage::Trial(active) = &mut self.stage {
+            active.phase = phase;
+            active.waiting = active.hosts.clone();
+            active.deadline = deadline;
+        }
+    }
+
+    fn patience(&self) -> Nanos {
+        Nanos(self.options.patience.as_nanos() as u64)
+    }
+
+    fn prepare(&mut self, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, hosts) = (active.trial, active.hosts.clone());
+        let spec = self.trials[trial].clone();
+        let secrets: Vec<Secret> = spec.jobs.iter().map(|_| Secret((self.entropy)())).collect();
+        for host in hosts {
+            let mut jobs = Vec::new();
+            for (index, job) in spec.jobs.iter().enumerate() {
+                let (active, passive) = self.job_hosts[trial][index];
+                for (side, at, local) in [(Side::Active, active, &job.from), (Side::Passive, passive, &job.to)] {
+                    if at == host {
+                        jobs.push(PreparedJob {
+                            job: index as u32,
+                            side,
+                            workload: job.workload.clone(),
+                            params: job.params.clone(),
+                            local: local.clone(),
+                            background: job.background,
+                            seed: seed_of_end(spec.seed, index as u32, side),
+                            secret: secrets[index],
+                        });
+                    }
+                }
+            }
+            let prepare = Prepare {
+                trial: spec.id,
+                phases: spec.phases,
+                jobs,
+                patience_ms: self.options.patience.as_millis() as u64,
+                sample_period_ms: self.options.sample_period.as_millis() as u64,
+            };
+            self.send(host, Message::Prepare(Box::new(prepare)));
+        }
+        self.await_all(Phase::Offering, now.mono + self.patience() + ANSWER_PATIENCE);
+    }
+
+    fn offered(&mut self, host: usize, offers: Vec<JobOffer>, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        if active.phase != Phase::Offering {
+            return;
+        }
+        let trial = active.trial;
+        let mut kept = Vec::new();
+        for mut offer in offers {
+            let Some(&(from, to)) = self.job_hosts[trial].get(offer.job as usize).filter(|ends| ends.1 == host) else {
+                continue;
+            };
+            let reachable = self.hosts[host].address;
+            for address in &mut offer.offer.addresses {
+                if !address.ip().is_unspecified() {
+                    continue;
+                }
+                let loopback =
+                    if address.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
+                match if from == to { Some(loopback) } else { reachable } {
+                    Some(ip) => address.set_ip(ip),
+                    None => {
+                        let endpoint = &self.trials[trial].jobs[offer.job as usize].to.name;
+                        let message = format!(
+                            "connect to endpoint {endpoint}: it has no address, and its agent was not reached at one \
+                             (name the endpoint's address in the testbed)"
+                        );
+                        self.incident(Some(host), IncidentKind::Failed, message);
+                        self.abort(TrialOutcome::Failed, now);
+                        return;
+                    }
+                }
+            }
+            kept.push(offer);
+        }
+        if let Stage::Trial(active) = &mut self.stage {
+            active.offers.extend(kept);
+            active.waiting.remove(&host);
+        }
+    }
+
+    fn connect(&mut self, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, hosts, offers) = (active.trial, active.hosts.clone(), active.offers.clone());
+        for host in hosts {
+            let of_host = |offer: &&JobOffer| self.job_hosts[trial][offer.job as usize].0 == host;
+            let offers = offers.iter().filter(of_host).cloned().collect();
+            self.send(host, Message::Connect { trial: self.trials[trial].id, offers });
+        }
+        self.await_all(Phase::Connecting, now.mono + self.patience() + ANSWER_PATIENCE);
+    }
+
+    fn start(&mut self, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, hosts) = (active.trial, active.hosts.clone());
+        let spec = &self.trials[trial];
+        let earliest = spec.jobs.iter().filter_map(|job| job.background).map(|background| background.start_ns).min();
+        let lead = Nanos(earliest.unwrap_or(0).min(0).unsigned_abs());
+        let clocks = hosts.iter().filter_map(|&host| self.hosts[host].clock);
+        let travel = Nanos(4 * clocks.map(|clock| clock.uncertainty_ns).max().unwrap_or(0));
+        let barrier = now.mono + START_LEAD + travel + lead;
+        let end = barrier + spec.phases.loaded() + spec.phases.drain + COLLECT_PATIENCE;
+        let id = spec.id;
+        for host in hosts {
+            if let Some(clock) = self.hosts[host].clock {
+                self.send(host, Message::StartAt { trial: id, clock_ns: clock.theirs(barrier) });
+            }
+        }
+        self.await_all(Phase::Running, end);
+    }
+
+    /// Ends the trial under way before its time: everyone is told, and their `Done` awaited.
+    fn abort(&mut self, outcome: TrialOutcome, now: Now) {
+        let patience = self.patience();
+        let Stage::Trial(active) = &mut self.stage else { return };
+        if matches!(active.phase, Phase::Ending(_)) {
+            return;
+        }
+        // Hosts that were not told to prepare, or have said that they are done, have nothing to end.
+        let prepared = active.phase != Phase::Syncing;
+        let running = active.phase == Phase::Running;
+        let mut left = if running { std::mem::take(&mut active.waiting) } else { active.hosts.clone() };
+        left.retain(|_| prepared);
+        active.phase = Phase::Ending(outcome);
+        active.deadline = now.mono + patience + ANSWER_PATIENCE;
+        let trial = self.trials[active.trial].id;
+        let hosts = &self.hosts;
+        left.retain(|&host| hosts[host].is_connected());
+        active.waiting = left.clone();
+        for host in left {
+            self.send(host, Message::Abort { trial });
+        }
+    }
+
+    fn end_trial(&mut self, outcome: TrialOutcome, now: Now) {
+        let Stage::Trial(active) = std::mem::replace(&mut self.stage, Stage::Waiting) else { return };
+        let (trial, id) = (active.trial, self.trials[active.trial].id);
+        if let (Some(first), Some(last)) = (active.started.iter().min(), active.started.iter().max()) {
+            let uncertainty_ns = self.uncertainty(trial);
+            self.record(Event::BarrierPassed { trial: id, skew_ns: last.since(*first).0, uncertainty_ns });
+        }
+        self.record(Event::TrialEnded { trial: id, outcome });
+        self.outputs.push(Output::Flush);
+        match outcome {
+            TrialOutcome::Completed => self.completed += 1,
+            TrialOutcome::Failed => self.failed += 1,
+            TrialOutcome::Interrupted => self.interrupted += 1,
+        }
+        let phases = self.trials[trial].phases;
+        if outcome == TrialOutcome::Completed {
+            self.spans.0 = self.spans.0 + phases.total();
+            self.spans.1 = self.spans.1 + now.mono.since(self.trial_started) + phases.rest;
+        }
+        self.tell_trial(trial, Some(outcome));
+        self.stage = Stage::Resting(now.mono + phases.rest);
+    }
+
+    /// How far the start times of two hosts of the trial may be off against each other, at worst; ends on one host share
+    /// its clock.
+    fn uncertainty(&self, trial: usize) -> u64 {
+        let hosts = self.hosts_of(trial);
+        let mut bounds: Vec<u64> =
+            hosts.iter().filter_map(|&host| self.hosts[host].clock).map(|clock| clock.uncertainty_ns).collect();
+        bounds.sort_unstable_by(|a, b| b.cmp(a));
+        if bounds.len() < 2 { 0 } else { bounds[0] + bounds[1] }
+    }
+
+    // What hosts say.
+
+    fn heard(&mut self, host: usize, message: Message, at: Nanos, now: Now) {
+        if !self.hosts[host].is_connected() {
+            return;
+        }
+        self.hosts[host].last_heard = now.mono;
+        if let Message::Pong { n, clock_ns } = message {
+            return self.pong(host, n, clock_ns, at, now);
+        }
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, id) = (active.trial, self.trials[active.trial].id);
+        match message {
+            Message::Offers { trial, offers } if trial == id => self.offered(host, offers, now),
+            Message::Ready { trial } if trial == id => {
+                if let Stage::Trial(active) = &mut self.stage
+                    && active.phase == Phase::Connecting
+                {
+                    active.waiting.remove(&host);
+                }
+            }
+            Message::Intervals { trial: of, job, side, intervals } if of == id => {
+                if self.is_end(trial, job, side, host) {
+                    self.record(Event::Intervals { trial: id, job, side, intervals });
+                }
+            }
+            Message::FlowsEnded { trial: of, job, side, flows } if of == id => {
+                if self.is_end(trial, job, side, host) {
+                    self.record(Event::FlowsEnded { trial: id, job, side, flows });
+                }
+            }
+            Message::Samples { trial: of, block } if of == id => {
+                let host = self.hosts[host].name.clone();
+                self.record(Event::Samples { trial: id, host, block: *block });
+            }
+            Message::Incident { trial: of, incident } if of == Some(id) => {
+                self.incident(Some(host), incident.kind, incident.message);
+            }
+            Message::Done { trial: of, started_ns, failed } if of == id => self.done(host, &started_ns, failed, now),
+            // Late words about an earlier trial, and what newer agents may say.
+            _ => {}
+        }
+    }
+
+    /// Whether `host` carries out this end of the job; nobody reports for others.
+    fn is_end(&self, trial: usize, job: u32, side: Side, host: usize) -> bool {
+        let ends = self.job_hosts[trial].get(job as usize);
+        ends.is_some_and(|&(active, passive)| host == if side == Side::Active { active } else { passive })
+    }
+
+    fn done(&mut self, host: usize, started_ns: &[u64], failed: Option<String>, now: Now) {
+        let clock = self.hosts[host].clock;
+        let Stage::Trial(active) = &mut self.stage else { return };
+        if let Some(clock) = clock {
+            active.started.extend(started_ns.iter().map(|&at| clock.ours(at)));
+        }
+        let early = !matches!(active.phase, Phase::Running | Phase::Ending(_));
+        active.waiting.remove(&host);
+        let failed = failed.or_else(|| early.then(|| "it ended the trial before it began".to_owned()));
+        if let Some(why) = failed {
+            if early {
+                active.hosts.remove(&host);
+            }
+            self.incident(Some(host), IncidentKind::Failed, why);
+            self.abort(TrialOutcome::Failed, now);
+        }
+    }
+
+    fn finish(&mut self, now: Now) -> bool {
+        self.stage = Stage::Finished;
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].is_connected() {
+                self.send(host, Message::Goodbye);
+            }
+        }
+        if let Some(error) = self.fatal.take() {
+            self.outputs.push(Output::Finish(Box::new(Err(error))));
+            return false;
+        }
+        let gone = |host: &&Host| host.presence == Presence::Gone && !host.why.is_empty();
+        let exit = if let Some(error) = self.recorder_failed.take() {
+            Exit::RecorderFailed(error.into())
+        } else if self.stopping && (self.interrupted > 0 || !self.pending.is_empty()) {
+            Exit::Interrupted
+        } else if let Some(host) = self.hosts.iter().find(gone).filter(|_| !self.pending.is_empty()) {
+            Exit::AgentLost(ControlError::AgentLost { host: host.name.clone(), why: host.why.clone() })
+        } else {
+            self.record(Event::CampaignEnded { at: now.wall });
+            Exit::Completed
+        };
+        self.outputs.push(Output::Flush);
+        let summary = RunSummary {
+            completed: self.completed,
+            failed: self.failed,
+            interrupted: self.interrupted,
+            remaining: self.pending.len(),
+            exit,
+        };
+        self.outputs.push(Output::Finish(Box::new(Ok(summary))));
+        false
+    }
+}
+
+/// The seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's, so that ends differ.
+fn seed_of_end(seed: u64, job: u32, side: Side) -> u64 {
+    const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+    let end = u64::from(job) * 2 + u64::from(side == Side::Passive);
+    let mut z = seed.wrapping_add((end + 1).wrapping_mul(GOLDEN_GAMMA));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

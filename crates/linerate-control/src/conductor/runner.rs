@@ -1,0 +1,339 @@
+//! The runner: sockets, threads and the real clock around the conductor's decisions. It decides nothing.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+
+use linerate_model::{Event, HostAddress, Nanos, Recorder};
+use serde_json::Value;
+
+use super::core::{Conductor, Input, Now, Output};
+use super::{CampaignRun, Progress, RunOptions, RunSummary};
+use crate::clock::{monotonic, wall};
+use crate::frames::{FrameError, FrameReader, write};
+use crate::link::{Channel, Heard, Link};
+use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE};
+use crate::{Agent, ControlError, KeyStore, tls, transport};
+
+/// How often the wish to stop is looked at.
+const LOOK: Nanos = Nanos::from_millis(100);
+/// How often what was recorded is made durable during a trial.
+const FLUSH_PERIOD: Nanos = Nanos::from_secs(1);
+/// A change of the wall clock against the monotonic one that is a step, not slewing (500 ppm at most), ns.
+const STEP_NS: i64 = 500_000_000;
+
+/// What the other threads tell the main one. `generation` tells a host's present connection from its earlier ones.
+enum Told {
+    Reached { host: usize, greeted: Box<Greeted> },
+    Unreached { host: usize, error: ControlError },
+    Heard { host: usize, generation: u64, heard: Heard },
+}
+
+/// A connection whose greetings have been exchanged.
+struct Greeted {
+    reader: FrameReader,
+    channel: Channel,
+    facts: Value,
+}
+
+/// What connecting needs, shared by the threads that do it.
+struct Reach {
+    addresses: Vec<(String, HostAddress)>,
+    keys: Option<KeyStore>,
+    agent: Agent,
+    options: RunOptions,
+    campaign: String,
+    name: String,
+}
+
+pub(super) fn run(
+    campaign: CampaignRun,
+    recorder: &mut dyn Recorder,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<RunSummary, ControlError> {
+    let CampaignRun { header, testbed, trials, done, keys, agent, stop, options } = campaign;
+    let hosts: Vec<String> = testbed.hosts.iter().map(|(name, _)| name.clone()).collect();
+    let reach = Arc::new(Reach {
+        addresses: testbed.hosts,
+        keys,
+        agent,
+        options,
+        campaign: header.id.clone(),
+        name: format!("campaign {}", header.name),
+    });
+    let mut conductor = Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?;
+    let (tell, told) = channel();
+    let mut runner = Runner {
+        reach,
+        tell,
+        links: HashMap::new(),
+        generation: 0,
+        recorder,
+        progress,
+        hosts,
+        inputs: VecDeque::new(),
+    };
+    let outputs = conductor.begin(now());
+    if let Some(result) = runner.carry_out(outputs, &conductor) {
+        return result;
+    }
+    let mut asked = false;
+    let mut steps = StepWatch::new(now());
+    let mut flush_at = now().mono + FLUSH_PERIOD;
+    loop {
+        let input = match runner.inputs.pop_front() {
+            Some(input) => input,
+            None => runner.wait(&told, conductor.wake_at()),
+        };
+        let present = now();
+        let mut outputs = conductor.handle(input, present);
+        if stop.load(Ordering::Relaxed) && !asked {
+            asked = true;
+            outputs.extend(conductor.handle(Input::Stop, present));
+        }
+        if let Some(by) = steps.step(present) {
+            outputs.extend(conductor.handle(Input::ClockStepped(by), present));
+        }
+        if present.mono >= flush_at {
+            flush_at = present.mono + FLUSH_PERIOD;
+            outputs.push(Output::Flush);
+        }
+        if let Some(result) = runner.carry_out(outputs, &conductor) {
+            return result;
+        }
+    }
+}
+
+fn now() -> Now {
+    Now { mono: monotonic(), wall: wall() }
+}
+
+/// Notices steps of the wall clock.
+struct StepWatch {
+    difference: i64,
+}
+
+impl StepWatch {
+    fn new(now: Now) -> Self {
+        Self { difference: now.wall.0.wrapping_sub(now.mono.0) as i64 }
+    }
+
+    /// By how much the wall clock was stepped since the last call.
+    fn step(&mut self, now: Now) -> Option<i64> {
+        let difference = now.wall.0.wrapping_sub(now.mono.0) as i64;
+        let change = difference - self.difference;
+        self.difference = difference;
+        (change.abs() > STEP_NS).then_some(change)
+    }
+}
+
+struct Runner<'a> {
+    reach: Arc<Reach>,
+    tell: Sender<Told>,
+    links: HashMap<usize, (u64, Link)>,
+    generation: u64,
+    recorder: &'a mut dyn Recorder,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+    hosts: Vec<String>,
+    /// What carrying out outputs has led to.
+    inputs: VecDeque<Input>,
+}
+
+impl Runner<'_> {
+    /// The next thing that happens, at the latest at `wake_at`.
+    fn wait(&mut self, told: &Receiver<Told>, wake_at: Nanos) -> Input {
+        let span = wake_at.since(monotonic()).min(LOOK);
+        match told.recv_timeout(span.into()) {
+            Ok(Told::Reached { host, greeted }) => self.reached(host, *greeted),
+            Ok(Told::Unreached { host, error }) => Input::Unreached { host, error },
+            Ok(Told::Heard { host, generation, heard }) => {
+                if self.links.get(&host).is_none_or(|(present, _)| *present != generation) {
+                    return Input::Tick;
+                }
+                match heard {
+                    Heard::Message(message, at) => Input::Heard { host, message: *message, at },
+                    Heard::Ended(error) => {
+                        self.links.remove(&host);
+                        Input::Lost { host, why: error.to_string() }
+                    }
+                }
+            }
+            // This runner keeps a sender: it is never disconnected.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Input::Tick,
+        }
+    }
+
+    fn reached(&mut self, host: usize, greeted: Greeted) -> Input {
+        self.generation += 1;
+        let generation = self.generation;
+        let tell = self.tell.clone();
+        let Greeted { reader, channel, facts } = greeted;
+        let link = Link::start(reader, channel.writer, channel.closer, move |heard, _| {
+            tell.send(Told::Heard { host, generation, heard }).is_ok()
+        });
+        match link {
+            Ok(link) => {
+                self.links.insert(host, (generation, link));
+                Input::Joined { host, facts, address: channel.address }
+            }
+            Err(cause) => {
+                let name = self.hosts[host].clone();
+                let error = ControlError::Io { operation: "start threads for the session with", host: name, cause };
+                Input::Unreached { host, error }
+            }
+        }
+    }
+
+    /// Does what the conductor says; the result of the campaign when it is over.
+    fn carry_out(&mut self, outputs: Vec<Output>, conductor: &Conductor) -> Option<Result<RunSummary, ControlError>> {
+        let mut result = None;
+        let mut recording = true;
+        for output in outputs {
+            match output {
+                Output::Connect { host, attempt } => self.connect(host, attempt),
+                Output::Send { host, message } => {
+                    if let Some((_, link)) = self.links.get(&host) {
+                        // A peer that takes nothing is cut off, and its hearing thread tells of the end.
+                        link.outbox.offer(message);
+                    }
+                }
+                Output::Disconnect { host } => {
+                    if let Some((_, link)) = self.links.remove(&host) {
+                        link.outbox.close();
+                    }
+                }
+                Output::Record(event) => {
+                    self.show(&event, conductor);
+                    if recording && let Err(error) = self.recorder.record(&event) {
+                        recording = false;
+                        self.inputs.push_back(Input::RecorderFailed(error));
+                    }
+                }
+                Output::Flush => {
+                    if recording && let Err(error) = self.recorder.flush() {
+                        recording = false;
+                        self.inputs.push_back(Input::RecorderFailed(error));
+                    }
+                }
+                Output::Trial { trial, outcome, number, of, eta } => {
+                    let trial = &conductor.trials()[trial];
+                    (self.progress)(match outcome {
+                        None => Progress::TrialStarted { trial, number, of, eta },
+                        Some(outcome) => Progress::TrialEnded { trial, outcome, number, of, eta },
+                    });
+                }
+                Output::Finish(end) => result = Some(*end),
+            }
+        }
+        if result.is_some() {
+            // What was said last goes out before the connections close.
+            self.links.drain().for_each(|(_, (_, link))| link.finish());
+        }
+        result
+    }
+
+    fn show(&mut self, event: &Event, conductor: &Conductor) {
+        match event {
+            Event::HostJoined(record) => (self.progress)(Progress::HostJoined {
+                host: &record.host,
+                clock_uncertainty_ns: record.clock_uncertainty_ns,
+            }),
+            Event::Intervals { trial, job, side, intervals } => {
+                if let Some(trial) = conductor.trials().iter().find(|spec| spec.id == *trial) {
+                    (self.progress)(Progress::Intervals { trial, job: *job, side: *side, intervals });
+                }
+            }
+            Event::Incident { trial, incident } => (self.progress)(Progress::Incident { trial: *trial, incident }),
+            _ => {}
+        }
+    }
+
+    fn connect(&mut self, host: usize, attempt: u32) {
+        if attempt > 0 {
+            (self.progress)(Progress::Reconnecting { host: &self.hosts[host], attempt });
+        }
+        let (reach, tell) = (Arc::clone(&self.reach), self.tell.clone());
+        let spawned = thread::Builder::new().name("linerate-connect".into()).spawn(move || {
+            let told = match reach.greet(host) {
+                Ok(greeted) => Told::Reached { host, greeted: Box::new(greeted) },
+                Err(error) => Told::Unreached { host, error },
+            };
+            // If the campaign is over, nobody wants to know.
+            let _ = tell.send(told);
+        });
+        if let Err(cause) = spawned {
+            let name = self.hosts[host].clone();
+            let error = ControlError::Io { operation: "start a thread to reach", host: name, cause };
+            self.inputs.push_back(Input::Unreached { host, error });
+        }
+    }
+}
+
+impl Reach {
+    /// Reaches a host's agent and exchanges greetings.
+    fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
+        let (name, address) = &self.addresses[host];
+        let mut channel = transport::connect(name, address, self.keys.as_ref(), &self.agent, &self.options.timeouts)?;
+        let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
+        let greeted = self.exchange(name, &mut channel, &mut reader);
+        match greeted {
+            Ok(facts) => Ok(Greeted { reader, channel, facts }),
+            Err(error) => {
+                (channel.closer)();
+                Err(error)
+            }
+        }
+    }
+
+    fn exchange(&self, host: &str, channel: &mut Channel, reader: &mut FrameReader) -> Result<Value, ControlError> {
+        let mut ours = Greeting::new(HelloRole::Conductor, &self.name);
+        ours.campaign.clone_from(&self.campaign);
+        // If the agent has closed already, it has said why; that is read below.
+        let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
+        // An agent's greeting carries its facts.
+        reader.trust();
+        let answer = reader.next().map_err(|error| greeting_error(host, error, sent.is_err()))?;
+        channel.deadline.lift();
+        understand(host, answer)
+    }
+}
+
+/// What an agent's first message means; its facts, if it serves us.
+fn understand(host: &str, answer: Message) -> Result<Value, ControlError> {
+    let host = host.to_owned();
+    match answer {
+        Message::Hello(theirs) if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION => {
+            Ok(theirs.facts)
+        }
+        Message::Hello(theirs) => Err(version_mismatch(host, theirs.version, theirs.release)),
+        Message::Refused { version, release, .. } if version != PROTOCOL_VERSION => {
+            Err(version_mismatch(host, version, release))
+        }
+        Message::Refused { why, .. } => Err(ControlError::Refused { host, why }),
+        Message::Busy { by, since_s } => Err(ControlError::Busy { host, by, since_s }),
+        other => {
+            let why = format!("it did not greet but said {}", crate::wire::name(&other));
+            Err(ControlError::Refused { host, why })
+        }
+    }
+}
+
+fn version_mismatch(host: String, theirs: u32, their_release: String) -> ControlError {
+    let (ours, our_release) = (PROTOCOL_VERSION, RELEASE.to_owned());
+    ControlError::VersionMismatch { host, ours, our_release, theirs, their_release }
+}
+
+fn greeting_error(host: &str, error: FrameError, unsent: bool) -> ControlError {
+    match error {
+        FrameError::Wire(cause) => ControlError::Wire { host: host.to_owned(), cause },
+        FrameError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => transport::tls_error(host, error),
+        error => ControlError::HostDown {
+            host: host.to_owned(),
+            operation: if unsent { "send greeting to agent on" } else { "await greeting of agent on" },
+            cause: error.to_string(),
+            remedy: "is it a linerate agent that listens there?",
+        },
+    }
+}

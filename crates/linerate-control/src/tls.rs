@@ -1,0 +1,310 @@
+//! TLS 1.3 (RFC 8446) between ends that know each other's public keys: rustls on blocking sockets, aws-lc-rs arithmetic.
+//!
+//! Both ends show a self-signed certificate. Nothing in it is believed but its public key, whose SHA-256 must be known;
+//! that the other end owns the private key is proved by the handshake's signature, which is verified as always. No
+//! session is resumed (a peer forgotten a moment ago must not come back), and no version below 1.3 is spoken.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, ServerConfig, ServerConnection};
+use rustls::{CertificateError, Connection, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use crate::keys::{Fingerprint, KeyStore};
+use crate::transport::{Deadline, Socket, Timed};
+
+/// The name sent in the handshake; it means nothing, the key does.
+const SERVER_NAME: &str = "linerate";
+/// Bytes of the exporter both ends agree on (RFC 8446 clause 7.5), as long as the hash it comes from.
+pub(crate) const EXPORTER_BYTES: usize = 32;
+/// Ciphertext read at once: one record (RFC 8446 clause 5.2: 2^14 + 256) and its header.
+const RECORD_BYTES: usize = (1 << 14) + 256 + 5;
+/// Plaintext encrypted at once.
+const WRITE_BYTES: usize = 32 << 10;
+
+/// Whose key is accepted.
+#[derive(Clone, Debug)]
+pub(crate) enum Trust {
+    /// One of these.
+    Known(HashSet<Fingerprint>),
+    /// Anyone's: pairing, where the token decides afterwards.
+    Anyone,
+}
+
+/// The provider, named explicitly: with two of them compiled in, rustls would not choose.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+/// Bytes nobody can guess.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // The provider draws from the operating system's generator, which on Linux cannot fail once it is seeded.
+    aws_lc_rs::default_provider().secure_random.fill(&mut bytes).expect("the system's random generator is seeded");
+    bytes
+}
+
+/// The fingerprint of a certificate's public key.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Result<Fingerprint, Error> {
+    let parsed = ParsedCertificate::try_from(certificate)?;
+    Ok(Fingerprint::of(&parsed.subject_public_key_info()))
+}
+
+/// Checks the key against [`Trust`] and the handshake's signature against the key.
+#[derive(Debug)]
+struct PinnedKeys {
+    trust: Trust,
+    provider: Arc<CryptoProvider>,
+}
+
+impl PinnedKeys {
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let key = fingerprint(certificate)?;
+        match &self.trust {
+            Trust::Anyone => Ok(()),
+            Trust::Known(keys) if keys.contains(&key) => Ok(()),
+            Trust::Known(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// TLS 1.2 is never negotiated; should it be, no signature of it holds.
+fn refuse_tls12() -> Result<HandshakeSignatureValid, Error> {
+    Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls13RequiredForQuic))
+}
+
+impl ServerCertVerifier for PinnedKeys {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        refuse_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ClientCertVerifier for PinnedKeys {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        refuse_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+/// A TLS connection after its handshake.
+pub(crate) struct Secured {
+    connection: Connection,
+    socket: TcpStream,
+    /// The other end's key.
+    pub(crate) peer: Fingerprint,
+    /// What only the two ends of this very connection know.
+    pub(crate) exporter: [u8; EXPORTER_BYTES],
+}
+
+/// Opens TLS as the end that connected, until `deadline`.
+pub(crate) fn connect(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline: Instant) -> io::Result<Secured> {
+    let provider = provider();
+    let verifier = PinnedKeys { trust, provider: Arc::clone(&provider) };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(vec![keys.certificate()], keys.private_key())
+        .map_err(io::Error::other)?;
+    config.resumption = Resumption::disabled();
+    let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    Secured::shake_hands(connection.into(), socket, deadline)
+}
+
+/// Opens TLS as the end that was connected to, until `deadline`.
+pub(crate) fn accept(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline: Instant) -> io::Result<Secured> {
+    let provider = provider();
+    let verifier = PinnedKeys { trust, provider: Arc::clone(&provider) };
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(io::Error::other)?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_single_cert(vec![keys.certificate()], keys.private_key())
+        .map_err(io::Error::other)?;
+    config.send_tls13_tickets = 0;
+    let connection = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
+    Secured::shake_hands(connection.into(), socket, deadline)
+}
+
+impl Secured {
+    fn shake_hands(mut connection: Connection, socket: TcpStream, deadline: Instant) -> io::Result<Self> {
+        let mut stream = Timed { socket: Socket::Tcp(socket.try_clone()?), deadline: Deadline::at(deadline) };
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream)?;
+        }
+        let certificate = connection
+            .peer_certificates()
+            .and_then(|chain| chain.first())
+            .ok_or_else(|| io::Error::other("the other end showed no certificate"))?;
+        let peer = fingerprint(certificate).map_err(io::Error::other)?;
+        let exporter = connection
+            .export_keying_material([0; EXPORTER_BYTES], b"EXPORTER-linerate", None)
+            .map_err(io::Error::other)?;
+        Ok(Self { connection, socket, peer, exporter })
+    }
+
+    /// The two directions, for two threads; reading obeys `deadline`.
+    pub(crate) fn split(self, deadline: Deadline) -> io::Result<(TlsReader, TlsWriter)> {
+        let connection = Arc::new(Mutex::new(self.connection));
+        let reader = TlsReader {
+            connection: Arc::clone(&connection),
+            socket: Timed { socket: Socket::Tcp(self.socket.try_clone()?), deadline },
+            ciphertext: vec![0; RECORD_BYTES],
+            pending: 0..0,
+        };
+        Ok((reader, TlsWriter { connection, socket: self.socket }))
+    }
+}
+
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The hearing half. The socket is read without the lock, so that a silent peer does not keep us from speaking.
+pub(crate) struct TlsReader {
+    connection: Arc<Mutex<Connection>>,
+    socket: Timed,
+    ciphertext: Vec<u8>,
+    pending: std::ops::Range<usize>,
+}
+
+impl Read for TlsReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.pending.is_empty() {
+                match lock(&self.connection).reader().read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => return result,
+                }
+                let read = self.socket.read(&mut self.ciphertext)?;
+                if read == 0 {
+                    return Ok(0);
+                }
+                self.pending = 0..read;
+            }
+            let mut connection = lock(&self.connection);
+            let taken = connection.read_tls(&mut &self.ciphertext[self.pending.clone()])?;
+            self.pending.start += taken;
+            connection.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            match connection.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// The speaking half: the only one that writes to the socket.
+pub(crate) struct TlsWriter {
+    connection: Arc<Mutex<Connection>>,
+    socket: TcpStream,
+}
+
+impl Write for TlsWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut ciphertext = Vec::new();
+        let taken = {
+            let mut connection = lock(&self.connection);
+            let taken = connection.writer().write(&bytes[..bytes.len().min(WRITE_BYTES)])?;
+            while connection.wants_write() {
+                connection.write_tls(&mut ciphertext)?;
+            }
+            taken
+        };
+        self.socket.write_all(&ciphertext)?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for TlsWriter {
+    fn drop(&mut self) {
+        // Nothing is left to be written; the other end sees the end of the stream.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+}

@@ -1,0 +1,374 @@
+//! How a session's bytes travel: TCP with TLS, plain TCP on loopback, a command's standard streams, or a socket pair.
+//!
+//! Which one, and who vouches for the peer:
+//!
+//! | transport | encryption | the peer is known by |
+//! |---|---|---|
+//! | TCP, keys paired | TLS 1.3, both ends | its public key |
+//! | TCP on loopback, no keys paired | none | being on this host: any local user may talk to such an agent |
+//! | command (`ssh host linerate agent --stdio`) | the command's | whoever started it |
+//! | in this process | none | being this process |
+//!
+//! Without paired keys nothing listens, and nothing is connected to, beyond loopback.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_model::HostAddress;
+
+use crate::link::{Channel, Timeouts};
+use crate::tls::{self, Secured, Trust};
+use crate::{Agent, ControlError, KeyStore};
+
+/// The control port unless another is named; not assigned by IANA as of 2026.
+pub(crate) const DEFAULT_PORT: u16 = 4777;
+
+/// Until when reads may take, shared by everyone who holds the stream; a peer that sends a byte a second gains nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deadline(Arc<Mutex<Option<Instant>>>);
+
+impl Deadline {
+    pub(crate) fn at(instant: Instant) -> Self {
+        Self(Arc::new(Mutex::new(Some(instant))))
+    }
+
+    /// Reads may take for ever from now on.
+    pub(crate) fn lift(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
+            Some(left) if left.is_zero() => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(left),
+        }
+    }
+}
+
+/// A stream socket of either family.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A socket that obeys a deadline.
+#[derive(Debug)]
+pub(crate) struct Timed {
+    pub(crate) socket: Socket,
+    pub(crate) deadline: Deadline,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.left()?;
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(buffer)),
+            Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(buffer)),
+        }
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.deadline.left()?;
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+            Socket::Unix(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A channel over a plain TCP connection.
+pub(crate) fn plain(socket: TcpStream, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {
+    let address = socket.peer_addr()?;
+    socket.set_write_timeout(Some(timeouts.write))?;
+    let (reading, closing) = (socket.try_clone()?, socket.try_clone()?);
+    Ok(Channel {
+        reader: Box::new(Timed { socket: Socket::Tcp(reading), deadline: deadline.clone() }),
+        writer: Box::new(socket),
+        closer: tcp_closer(closing),
+        deadline,
+        peer: address.to_string(),
+        key: None,
+        address: Some(address.ip()),
+    })
+}
+
+/// A channel over an established TLS connection on `socket`.
+pub(crate) fn secured(
+    secured: Secured,
+    socket: &TcpStream,
+    deadline: Deadline,
+    timeouts: &Timeouts,
+) -> io::Result<Channel> {
+    let address = socket.peer_addr()?;
+    let key = secured.peer;
+    socket.set_write_timeout(Some(timeouts.write))?;
+    let closing = socket.try_clone()?;
+    let (reader, writer) = secured.split(deadline.clone())?;
+    Ok(Channel {
+        reader: Box::new(reader),
+        writer: Box::new(writer),
+        closer: tcp_closer(closing),
+        deadline,
+        peer: address.to_string(),
+        key: Some(key),
+        address: Some(address.ip()),
+    })
+}
+
+fn tcp_closer(socket: TcpStream) -> Arc<dyn Fn() + Send + Sync> {
+    Arc::new(move || {
+        // Closing twice, or after the other end did, is fine.
+        let _ = socket.shutdown(Shutdown::Both);
+    })
+}
+
+/// A channel over one end of a socket pair.
+pub(crate) fn unix(socket: UnixStream, peer: &str, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {
+    socket.set_write_timeout(Some(timeouts.write))?;
+    let (reading, closing) = (socket.try_clone()?, socket.try_clone()?);
+    Ok(Channel {
+        reader: Box::new(Timed { socket: Socket::Unix(reading), deadline: deadline.clone() }),
+        writer: Box::new(socket),
+        closer: Arc::new(move || {
+            // Closing twice is fine.
+            let _ = closing.shutdown(Shutdown::Both);
+        }),
+        deadline,
+        peer: peer.to_owned(),
+        key: None,
+        address: None,
+    })
+}
+
+/// A channel over this process's standard input and output.
+pub(crate) fn stdio() -> Channel {
+    Channel {
+        reader: Box::new(io::stdin()),
+        writer: Box::new(io::stdout()),
+        // Standard input cannot be shut down under its reader; the process ends after its only session.
+        closer: Arc::new(|| {}),
+        deadline: Deadline::default(),
+        peer: "standard input".to_owned(),
+        key: None,
+        address: None,
+    }
+}
+
+/// Reaches the agent of `host`; what comes back has not been greeted yet.
+///
+/// # Errors
+/// If nobody answers, or one end refuses the other's key.
+pub(crate) fn connect(
+    host: &str,
+    address: &HostAddress,
+    keys: Option<&KeyStore>,
+    in_process: &Agent,
+    timeouts: &Timeouts,
+) -> Result<Channel, ControlError> {
+    let deadline = Instant::now() + timeouts.handshake;
+    match address {
+        HostAddress::InProcess => in_process.open().map_err(|cause| ControlError::Io {
+            operation: "open a socket pair to the agent in this process for",
+            host: host.to_owned(),
+            cause,
+        }),
+        HostAddress::Command(argv) => command(host, argv, timeouts),
+        HostAddress::Tcp(address) => tcp(host, address, keys, timeouts, deadline),
+    }
+}
+
+fn tcp(
+    host: &str,
+    address: &str,
+    keys: Option<&KeyStore>,
+    timeouts: &Timeouts,
+    deadline: Instant,
+) -> Result<Channel, ControlError> {
+    let socket = connect_tcp(host, address, deadline)?;
+    let broken = |cause| ControlError::Io { operation: "set up connection to agent on", host: host.to_owned(), cause };
+    let loopback = socket.peer_addr().map_err(broken)?.ip().to_canonical().is_loopback();
+    let known = keys.map(KeyStore::peers).transpose()?.unwrap_or_default();
+    let Some(keys) = keys.filter(|_| !known.is_empty()) else {
+        if loopback {
+            return plain(socket, Deadline::at(deadline), timeouts).map_err(broken);
+        }
+        return Err(ControlError::KeyRefused {
+            host: host.to_owned(),
+            cause: "no host has been paired with this one".into(),
+        });
+    };
+    let trust = Trust::Known(known.iter().map(|peer| peer.key).collect());
+    match tls::connect(socket.try_clone().map_err(broken)?, keys, trust, deadline) {
+        Ok(connection) => secured(connection, &socket, Deadline::at(deadline), timeouts).map_err(broken),
+        // An agent without keys listens on loopback only and closes when it is spoken to in TLS.
+        Err(error) if loopback && !is_key_refusal(&error) => {
+            plain(connect_tcp(host, address, deadline)?, Deadline::at(deadline), timeouts).map_err(broken)
+        }
+        Err(error) => Err(tls_error(host, error)),
+    }
+}
+
+/// Connects to `host:port`, every address it resolves to in turn.
+pub(crate) fn connect_tcp(host: &str, address: &str, deadline: Instant) -> Result<TcpStream, ControlError> {
+    let down =
+        |operation, cause: String, remedy| ControlError::HostDown { host: host.to_owned(), operation, cause, remedy };
+    let addresses: Vec<SocketAddr> = address
+        .to_socket_addrs()
+        .or_else(|_| (address.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs())
+        .map_err(|cause| down("resolve", format!("{address}: {cause}"), "check the name and the resolver"))?
+        .collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in &addresses {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(address, left) {
+            Ok(socket) => {
+                // A control message is small and wanted now; if the option is refused, it is only later.
+                let _ = socket.set_nodelay(true);
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(down(
+        "connect to agent on",
+        format!("{address}: {last}"),
+        "is `linerate agent` running there, and does a firewall let its port through?",
+    ))
+}
+
+/// Whether a TLS error says that one end does not accept the other's key.
+fn is_key_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        Some(rustls::Error::AlertReceived(_) | rustls::Error::InvalidCertificate(_))
+    )
+}
+
+/// Puts a TLS error into words.
+pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
+    let host = host.to_owned();
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            ControlError::KeyRefused { host, cause: "its key is not among the known peers here".into() }
+        }
+        Some(rustls::Error::AlertReceived(alert)) => {
+            ControlError::KeyRefused { host, cause: format!("it refuses this host's key (TLS alert {alert:?})") }
+        }
+        _ => ControlError::Io { operation: "open TLS to agent on", host, cause: error },
+    }
+}
+
+/// Kept of what a command says on standard error, bytes.
+const STDERR_KEPT: usize = 2048;
+
+/// Starts `argv` and speaks over its standard streams, which are one socket: it can be timed and shut down.
+fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, ControlError> {
+    let broken =
+        |cause| ControlError::Io { operation: "open a socket pair to the command for", host: host.to_owned(), cause };
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(ControlError::HostDown {
+            host: host.to_owned(),
+            operation: "start command for",
+            cause: "it is empty".into(),
+            remedy: "name a program, e.g. ssh HOST linerate agent --stdio",
+        });
+    };
+    let (ours, theirs) = UnixStream::pair().map_err(broken)?;
+    let output = theirs.try_clone().map_err(broken)?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(OwnedFd::from(output)))
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|cause| ControlError::HostDown {
+            host: host.to_owned(),
+            operation: "start command for",
+            cause: format!("{program}: {cause}"),
+            remedy: "check that the program is installed here",
+        })?;
+    let said = Arc::new(Mutex::new(String::new()));
+    if let Some(stderr) = child.stderr.take() {
+        let said = Arc::clone(&said);
+        thread::spawn(move || keep_tail(stderr, &said));
+    }
+    // A command that asks for a password or resolves a name may take longer than a handshake on a socket.
+    let deadline = Deadline::at(Instant::now() + timeouts.handshake.max(Duration::from_secs(30)));
+    let mut channel = unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
+    channel.reader = Box::new(Spoken { inner: channel.reader, said });
+    let shut = Arc::clone(&channel.closer);
+    let child = Mutex::new(Some(child));
+    channel.closer = Arc::new(move || {
+        shut();
+        let child = child.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(child) = child {
+            thread::spawn(move || bury(child));
+        }
+    });
+    Ok(channel)
+}
+
+/// Gives a command whose streams were closed two seconds to end by itself, then ends it, and reaps it.
+fn bury(mut child: Child) {
+    for _ in 0..20 {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    // It may have ended in between; then there is nothing to kill.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn keep_tail(mut stderr: impl Read, said: &Mutex<String>) {
+    let mut buffer = [0; STDERR_KEPT];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        let excess = said.len().saturating_sub(STDERR_KEPT);
+        let cut = (excess..=said.len()).find(|&at| said.is_char_boundary(at)).unwrap_or(0);
+        said.drain(..cut);
+    }
+}
+
+/// A command's output; when it ends, what the command said on standard error is the reason.
+struct Spoken {
+    inner: Box<dyn Read + Send>,
+    said: Arc<Mutex<String>>,
+}
+
+impl Read for Spoken {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        if read > 0 {
+            return Ok(read);
+        }
+        // Its last words may still be on their way through the pipe.
+        thread::sleep(Duration::from_millis(50));
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        match said.trim() {
+            "" => Ok(0),
+            words => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the command ended: {words}"))),
+        }
+    }
+}
+
+/// Whether `address` may be listened on without keys.
+pub(crate) fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}

@@ -1,0 +1,137 @@
+//! Messages to bytes and back: `length (u32, big endian) , JSON`.
+//!
+//! Pure functions over bytes. A length above the limit is refused before anything is allocated for it, so that four
+//! hostile bytes cost four bytes. What it does not see: who sends, and whether the message makes sense now.
+
+use linerate_model::SampleBlock;
+
+use super::Message;
+
+/// Longest message between ends that know each other, bytes.
+pub const MESSAGE_LIMIT: usize = 16 << 20;
+/// Longest message from a stranger, bytes: a greeting without facts, or a refusal.
+pub const GREETING_LIMIT: usize = 16 << 10;
+/// Bytes of the length in front of each message.
+const LENGTH_BYTES: usize = 4;
+/// Messages longer than this are sent in pieces where they can be cut, bytes.
+const PIECE: usize = 4 << 20;
+
+/// Bytes that are no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The length in front is beyond the limit: a stranger that speaks something else, mostly.
+    #[error("a frame of {length} bytes is announced where at most {limit} are allowed{hint}")]
+    TooLong {
+        /// Length announced, bytes.
+        length: usize,
+        /// Longest allowed, bytes.
+        limit: usize,
+        /// What the bytes look like.
+        hint: &'static str,
+    },
+    /// The frame's content is no message of this version.
+    #[error("a frame of {length} bytes is not a control message: {cause}")]
+    NotAMessage {
+        /// Its length, bytes.
+        length: usize,
+        /// What the decoder says.
+        cause: String,
+    },
+}
+
+/// The frame that carries `message`.
+///
+/// # Errors
+/// If it is longer than [`MESSAGE_LIMIT`].
+pub fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
+    let mut frame = vec![0; LENGTH_BYTES];
+    serde_json::to_writer(&mut frame, message)
+        .map_err(|error| WireError::NotAMessage { length: 0, cause: error.to_string() })?;
+    let length = frame.len() - LENGTH_BYTES;
+    if length > MESSAGE_LIMIT {
+        return Err(WireError::TooLong { length, limit: MESSAGE_LIMIT, hint: "" });
+    }
+    frame[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
+    Ok(frame)
+}
+
+/// The first message in `bytes` and how many bytes it took; `None` if more bytes are needed.
+///
+/// # Errors
+/// If the bytes can never become a message.
+pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, WireError> {
+    decode_within(bytes, MESSAGE_LIMIT)
+}
+
+/// As [`decode`], with messages of at most `limit` bytes.
+///
+/// # Errors
+/// If the bytes can never become a message.
+pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usize)>, WireError> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*prefix) as usize;
+    if length > limit {
+        return Err(WireError::TooLong { length, limit, hint: hint(prefix) });
+    }
+    let Some(content) = rest.get(..length) else { return Ok(None) };
+    let message =
+        serde_json::from_slice(content).map_err(|error| WireError::NotAMessage { length, cause: error.to_string() })?;
+    Ok(Some((message, LENGTH_BYTES + length)))
+}
+
+/// What a stranger's first four bytes look like.
+fn hint(prefix: &[u8; LENGTH_BYTES]) -> &'static str {
+    match prefix {
+        // TLS record: handshake (22), legacy version 3.x (RFC 8446 clause 5.1).
+        [22, 3, ..] => ": it looks like TLS, but this end has no paired key",
+        // TLS record: alert (21).
+        [21, 3, ..] => ": it looks like a TLS alert: the other end refuses",
+        b"GET " | b"POST" | b"HEAD" => ": it looks like HTTP",
+        b"SSH-" => ": it looks like SSH",
+        prefix if prefix.iter().all(u8::is_ascii_graphic) => ": it looks like text",
+        _ => "",
+    }
+}
+
+/// `message`, cut into several of the same kind if it is long: intervals, flows and readings by time.
+/// A message that cannot be cut comes back whole.
+#[must_use]
+pub fn pieces(message: Message) -> Vec<Message> {
+    let long = encode(&message).map_or(true, |frame| frame.len() > PIECE);
+    if !long {
+        return vec![message];
+    }
+    match halves(message) {
+        Ok((first, second)) => [pieces(first), pieces(second)].concat(),
+        Err(whole) => vec![*whole],
+    }
+}
+
+fn halves(message: Message) -> Result<(Message, Message), Box<Message>> {
+    match message {
+        Message::Intervals { trial, job, side, mut intervals } if intervals.len() > 1 => {
+            let rest = intervals.split_off(intervals.len() / 2);
+            Ok((
+                Message::Intervals { trial, job, side, intervals },
+                Message::Intervals { trial, job, side, intervals: rest },
+            ))
+        }
+        Message::FlowsEnded { trial, job, side, mut flows } if flows.len() > 1 => {
+            let rest = flows.split_off(flows.len() / 2);
+            Ok((Message::FlowsEnded { trial, job, side, flows }, Message::FlowsEnded { trial, job, side, flows: rest }))
+        }
+        Message::Samples { trial, mut block } if block.times.len() > 1 => {
+            let middle = block.times.len() / 2;
+            let rest = SampleBlock {
+                series: block.series.clone(),
+                times: block.times.split_off(middle),
+                columns: block.columns.iter_mut().map(|column| column.split_off(middle.min(column.len()))).collect(),
+                // Said once, with the first piece.
+                unavailable: Vec::new(),
+                cost_ns: 0,
+            };
+            Ok((Message::Samples { trial, block }, Message::Samples { trial, block: Box::new(rest) }))
+        }
+        whole => Err(Box::new(whole)),
+    }
+}

@@ -1,0 +1,20 @@
+//! The control protocol, version 1: what conductor and agent say to each other.
+//!
+//! ```text
+//! frame   = length (u32, big endian, at most 16 MiB) , message (JSON, UTF-8)
+//! session = Hello both ways , then Ping/Pong at any time , then for each trial
+//!           Prepare -> Offers -> Connect -> Ready -> StartAt -> Intervals* -> FlowsEnded* , Samples* , Done
+//! ```
+//!
+//! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`]; their shapes never
+//! change, so that any two versions can tell each other that they do not match. Unknown fields are ignored. Decoding is a
+//! pure function over bytes ([`decode`]): whatever a stranger sends is a message, a wait for more, or a [`WireError`].
+
+mod codec;
+mod message;
+
+pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
+pub use message::{
+    Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, RELEASE,
+    name,
+};

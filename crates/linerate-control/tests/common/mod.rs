@@ -1,0 +1,130 @@
+//! Campaigns of one or two trials, and a recorder that keeps everything.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use linerate_control::conductor::RunOptions;
+use linerate_control::{Agent, AgentOptions, CampaignRun};
+use linerate_model::{
+    CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params, Phases, Point, Recorder,
+    RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
+};
+use serde_json::Value;
+
+pub(crate) fn header() -> CampaignHeader {
+    CampaignHeader {
+        id: "20261121T000500Z-7f3a".into(),
+        name: "test".into(),
+        started: Nanos::from_secs(1_795_219_500),
+        plan: String::new(),
+        plan_sha256: String::new(),
+        lab: None,
+        seed: 42,
+        testbed: TestbedKind::Loopback,
+        capacities: Vec::new(),
+        version: "0".into(),
+        argv: vec!["linerate".into()],
+    }
+}
+
+pub(crate) fn endpoint(name: &str, address: Option<IpAddr>) -> Endpoint {
+    Endpoint { name: name.into(), host: "here".into(), address, device: None, cpus: Vec::new() }
+}
+
+pub(crate) fn job(workload: &str, from: Endpoint, to: Endpoint, params: Value) -> JobSpec {
+    let Value::Object(params) = params else { panic!("parameters are a table") };
+    JobSpec { workload: workload.into(), from, to, params: Params(params), background: None }
+}
+
+/// A trial of 150 ms.
+pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
+    let phases = Phases {
+        warmup: Warmup::Fixed(Nanos::from_millis(50)),
+        measure: Nanos::from_millis(100),
+        drain: Nanos::from_millis(50),
+        rest: Nanos(0),
+        interval: Nanos::from_millis(50),
+    };
+    TrialSpec { id: TrialId(id), sweep: "s".into(), point: Point::new(), repeat: 0, seed: 7, phases, jobs }
+}
+
+pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
+    CampaignRun {
+        header: header(),
+        testbed: Testbed {
+            hosts: vec![("here".into(), HostAddress::InProcess)],
+            endpoints: Vec::new(),
+            emulated: false,
+        },
+        trials,
+        done: HashSet::new(),
+        keys: None,
+        agent: Agent::new(AgentOptions::default()),
+        stop: std::sync::Arc::default(),
+        options: RunOptions { patience: Duration::from_secs(3), ..RunOptions::default() },
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Recorded {
+    pub(crate) events: Vec<Event>,
+    /// Fails once this many were taken.
+    pub(crate) room: Option<usize>,
+}
+
+impl Recorder for Recorded {
+    fn record(&mut self, event: &Event) -> Result<(), RecorderError> {
+        if self.room.is_some_and(|room| self.events.len() >= room) {
+            return Err(RecorderError("append to ledger: no space left on device".into()));
+        }
+        self.events.push(event.clone());
+        Ok(())
+    }
+}
+
+impl Recorded {
+    pub(crate) fn name(event: &Event) -> String {
+        serde_json::to_value(event).expect("an event is JSON")["event"].as_str().expect("it is tagged").to_owned()
+    }
+
+    /// Names of the events in order, each counted at its first occurrence.
+    pub(crate) fn names_once(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for name in self.events.iter().map(Self::name) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    pub(crate) fn incidents(&self) -> Vec<Incident> {
+        let incidents = self.events.iter().filter_map(|event| match event {
+            Event::Incident { incident, .. } => Some(incident.clone()),
+            _ => None,
+        });
+        incidents.collect()
+    }
+
+    pub(crate) fn total(&self, of: u32, end: Side, counter: Counter) -> u64 {
+        let counts = self.events.iter().map(|event| match event {
+            Event::Intervals { job, side, intervals, .. } if *job == of && *side == end => {
+                intervals.iter().map(|interval| interval.counters[counter]).sum()
+            }
+            _ => 0,
+        });
+        counts.sum()
+    }
+
+    pub(crate) fn flow_total(&self, of: u32, end: Side, counter: Counter) -> u64 {
+        let counts = self.events.iter().map(|event| match event {
+            Event::FlowsEnded { job, side, flows, .. } if *job == of && *side == end => {
+                flows.iter().map(|flow| flow.counters[counter]).sum()
+            }
+            _ => 0,
+        });
+        counts.sum()
+    }
+}

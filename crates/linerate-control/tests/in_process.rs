@@ -1,0 +1,57 @@
+//! Campaigns on this process's own agent, end to end through the codec: real engines, real sockets on loopback.
+
+mod common;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use common::{Recorded, campaign, endpoint, job, trial};
+use linerate_control::{Exit, run};
+use linerate_model::{Counter, Event, Side, TrialOutcome};
+use serde_json::json;
+
+#[test]
+fn a_null_trial_runs_from_plan_to_record() {
+    let mut recorded = Recorded::default();
+    let (a, b) = (endpoint("a", None), endpoint("b", None));
+    let trials = vec![trial(0, vec![job("null", a, b, json!({}))])];
+    let mut shown = 0;
+    let summary = run(campaign(trials), &mut recorded, &mut |_| shown += 1).expect("the agent is in this process");
+    assert!(matches!(summary.exit, Exit::Completed), "{summary:?} {:?}", recorded.incidents());
+    assert_eq!((summary.completed, summary.failed, summary.remaining), (1, 0, 0), "{:?}", recorded.incidents());
+    assert_eq!(
+        recorded.names_once(),
+        [
+            "campaign_started",
+            "host_joined",
+            "planned",
+            "trial_started",
+            "intervals",
+            "flows_ended",
+            "samples",
+            "barrier_passed",
+            "trial_ended",
+            "campaign_ended"
+        ]
+    );
+    assert!(recorded.total(0, Side::Active, Counter::Steps) > 0);
+    assert!(shown >= 4, "{shown} progress events");
+}
+
+#[test]
+fn what_a_tcp_stream_delivers_is_what_was_sent() {
+    let loopback = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let mut recorded = Recorded::default();
+    let (a, b) = (endpoint("a", loopback), endpoint("b", loopback));
+    let trials = vec![trial(0, vec![job("tcp_stream", a, b, json!({}))])];
+    let summary = run(campaign(trials), &mut recorded, &mut |_| {}).expect("the agent is in this process");
+    assert_eq!(summary.completed, 1, "{:?}", recorded.incidents());
+    let sent = recorded.flow_total(0, Side::Active, Counter::PayloadSent);
+    let received = recorded.flow_total(0, Side::Passive, Counter::PayloadReceived);
+    assert!(received > 0);
+    assert_eq!(sent, received);
+    let ends = recorded
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::TrialEnded { outcome: TrialOutcome::Completed, .. }));
+    assert_eq!(ends.count(), 1);
+}
