@@ -1,0 +1,53 @@
+//! Host name, operating system and kernel: release, command line, mitigations, boot.
+
+use serde_json::{Map, Value, json};
+
+use super::root::{Root, unavailable};
+
+pub(super) fn host(root: &Root) -> Value {
+    json!({ "name": root.string("proc/sys/kernel/hostname") })
+}
+
+pub(super) fn os(root: &Root) -> Value {
+    let text = match root.text("etc/os-release").or_else(|_| root.text("usr/lib/os-release")) {
+        Ok(text) => text,
+        Err(why) => return why,
+    };
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let missing = || unavailable(format!("/etc/os-release has no {name}"));
+        value.map_or_else(missing, |value| json!(value.trim_matches('"')))
+    };
+    json!({ "name": field("PRETTY_NAME"), "id": field("ID"), "version": field("VERSION_ID") })
+}
+
+pub(super) fn kernel(root: &Root) -> Value {
+    const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
+    let names = root.names(VULNERABILITIES);
+    let state = |name: String| {
+        let state = root.string(&format!("{VULNERABILITIES}/{name}"));
+        (name, state)
+    };
+    let mitigations: Map<_, _> = names.into_iter().map(state).collect();
+    json!({
+        "release": root.string("proc/sys/kernel/osrelease"),
+        "version": root.string("proc/sys/kernel/version"),
+        "cmdline": root.string("proc/cmdline"),
+        "boot_id": root.string("proc/sys/kernel/random/boot_id"),
+        "architecture": std::env::consts::ARCH,
+        "mitigations": mitigations,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn os_release_is_unquoted() {
+        let root = Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into());
+        let os = os(&root);
+        assert_eq!((&os["name"], &os["version"]), (&json!("Debian GNU/Linux 13 (trixie)"), &json!("13")));
+        assert_eq!(kernel(&root)["mitigations"]["meltdown"], "Not affected");
+    }
+}
