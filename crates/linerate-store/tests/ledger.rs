@@ -1,0 +1,302 @@
+//! What is recorded is what is loaded, whatever happens to the process, the file or the disk.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linerate_model::{Counter, Event, Nanos, Recorder, TestbedKind, TrialId};
+use linerate_store::{CampaignSummary, Ledger, StoreError, Which};
+use proptest::prelude::*;
+
+#[allow(unreachable_pub)]
+mod common;
+
+use common::{event, fold, golden_events, header, spec};
+
+fn record(ledger: &mut Ledger, events: &[Event]) {
+    for event in events {
+        ledger.record(event).expect("it fits the plan");
+    }
+    ledger.flush().expect("there is room");
+}
+
+fn recorded(directory: &tempfile::TempDir) -> PathBuf {
+    let path = directory.path().join("golden.ledger");
+    record(&mut Ledger::create(&path).expect("it is new"), &golden_events());
+    path
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test is a file");
+    let target = test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
+    let path = target.join("examples").join(name);
+    assert!(path.exists(), "build the examples first, as `cargo test -p linerate-store` does: {}", path.display());
+    path
+}
+
+fn damage(path: &Path, sql: &str) {
+    let connection = rusqlite::Connection::open(path).expect("it is a database");
+    assert_eq!(connection.execute(sql, []).expect("it is valid SQL"), 1);
+}
+
+#[test]
+fn a_campaign_is_loaded_as_it_was_recorded() {
+    let directory = directory();
+    let path = recorded(&directory);
+    let ledger = Ledger::open(&path).expect("it is a ledger");
+    let expected = fold(&golden_events());
+    assert_eq!(ledger.load(Which::Latest).expect("it is whole"), expected);
+    assert_eq!(ledger.load(Which::Id(&expected.header.id)).expect("it is whole"), expected);
+    let summary = CampaignSummary {
+        id: "20261121T000500Z-7f3a".into(),
+        name: "golden".into(),
+        started: Nanos(1_795_219_500_000_000_000),
+        ended: Some(Nanos(1_795_219_503_000_000_000)),
+        testbed: TestbedKind::Lab,
+        n_trials: 2,
+        n_completed: 1,
+    };
+    assert_eq!(ledger.campaigns().expect("it is whole"), [summary]);
+    assert_eq!(ledger.completed_trials(&expected.header.id).expect("it is whole"), [TrialId(1)].into());
+}
+
+#[test]
+fn several_campaigns_live_in_one_file() {
+    let directory = directory();
+    let path = recorded(&directory);
+    let mut later = header("later");
+    later.started = Nanos(later.started.0 + 1);
+    let events = [Event::CampaignStarted(Box::new(later)), Event::Planned { trials: vec![spec(0, 1, 1.0)] }];
+    record(&mut Ledger::open(&path).expect("it is a ledger"), &events);
+    let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
+    assert_eq!(ledger.load(Which::Latest).expect("it is whole"), fold(&events));
+    assert_eq!(ledger.load(Which::Id("20261121T000500Z-7f3a")).expect("it is whole"), fold(&golden_events()));
+    let error = ledger.load(Which::Id("lator")).expect_err("there is no such campaign").to_string();
+    assert!(error.contains("no such campaign (it has 20261121T000500Z-7f3a, later)"), "{error}");
+}
+
+#[test]
+fn a_resumed_campaign_keeps_completed_trials_and_replaces_the_broken_one() {
+    let directory = directory();
+    let path = recorded(&directory);
+    let events = golden_events();
+    let again: Vec<Event> = [&events[..3], &[Event::TrialStarted { trial: TrialId(0), at: Nanos(7) }]].concat();
+    record(&mut Ledger::open(&path).expect("it is a ledger"), &again);
+    let broken: Vec<Event> = [&events[..], &again].concat();
+    let campaign = Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    assert_eq!(campaign, fold(&broken));
+    assert_eq!((campaign.ended, campaign.trials[0].jobs[0].1.intervals.len()), (None, 1));
+    assert_eq!((campaign.trials[1].started, campaign.trials[1].outcome), (Some(Nanos(7)), None));
+    let rerun = [&again[..], &[Event::TrialStarted { trial: TrialId(1), at: Nanos(8) }]].concat();
+    record(&mut Ledger::open(&path).expect("it is a ledger"), &rerun);
+    let campaign = Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    assert_eq!(campaign, fold(&[&broken[..], &rerun].concat()));
+    assert!(campaign.trials[0].jobs[0].1.intervals.is_empty() && campaign.trials[0].samples.is_empty());
+}
+
+#[test]
+fn events_that_belong_nowhere_are_refused_by_name() {
+    let directory = directory();
+    let path = directory.path().join("new.ledger");
+    let mut ledger = Ledger::create(&path).expect("it is new");
+    let started = Event::TrialStarted { trial: TrialId(5), at: Nanos(1) };
+    let error = ledger.record(&started).expect_err("no campaign").to_string();
+    assert!(error.contains("new.ledger") && error.contains("no campaign was started"), "{error}");
+    record(&mut ledger, &golden_events()[..3]);
+    let error = ledger.record(&started).expect_err("no such trial").to_string();
+    assert!(error.contains("an event of trial 5") && error.contains("no such trial was planned"), "{error}");
+}
+
+#[test]
+fn a_process_killed_at_any_moment_leaves_everything_it_flushed() {
+    let directory = directory();
+    for n_flushed in [1, 2, 17, 120] {
+        let path = directory.path().join(format!("killed-{n_flushed}.ledger"));
+        let mut child = Command::new(example("record_forever"))
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example can be run");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let said = output.lines().nth(n_flushed - 1).expect("it goes on for ever").expect("it speaks UTF-8");
+        assert_eq!(said, n_flushed.to_string());
+        child.kill().expect("it runs");
+        child.wait().expect("it was started here");
+        let ledger = Ledger::open(&path).expect("a killed writer leaves a ledger");
+        let campaign = ledger.load(Which::Latest).expect("it is whole");
+        let intervals = &campaign.trials[0].jobs[0].0.intervals;
+        assert!(intervals.len() >= n_flushed, "{} of {n_flushed}", intervals.len());
+        let steps: Vec<u64> = intervals.iter().map(|interval| interval.counters[Counter::Steps]).collect();
+        assert_eq!(steps, (0..intervals.len() as u64).collect::<Vec<_>>(), "no gap and no half record");
+        assert_eq!((campaign.trials[0].outcome, campaign.ended), (None, None));
+    }
+}
+
+#[test]
+fn a_reader_sees_a_campaign_while_it_is_recorded() {
+    let directory = directory();
+    let path = directory.path().join("live.ledger");
+    let mut writer = Ledger::create(&path).expect("it is new");
+    let events = golden_events();
+    record(&mut writer, &events[..6]);
+    writer.record(&events[6]).expect("it fits");
+    let reader = Ledger::open_read_only(&path).expect("reading does not wait");
+    assert_eq!(reader.load(Which::Latest).expect("it is whole"), fold(&events[..6]));
+    writer.flush().expect("there is room");
+    assert_eq!(reader.load(Which::Latest).expect("it is whole"), fold(&events[..7]));
+}
+
+#[test]
+fn a_damaged_record_is_named() {
+    for (sql, part) in [
+        ("UPDATE chunk SET intervals = substr(intervals, 1, 9)", "intervals of trial 1, job 0, passive side"),
+        ("UPDATE chunk SET intervals = x''", "it is cut off"),
+        ("UPDATE chunk SET job = 7", "the trial has no such job"),
+        ("UPDATE flow SET reports = x'01ffff'", "flows of trial 1, job 0, passive side"),
+        ("UPDATE sample SET block = x'09'", "its format is version 9"),
+        ("UPDATE trial SET spec = '{}' WHERE number = 0", "specification of trial 0"),
+        ("UPDATE host SET record = ''", "host lab of campaign 20261121T000500Z-7f3a"),
+    ] {
+        let directory = directory();
+        let path = recorded(&directory);
+        damage(&path, sql);
+        let ledger = Ledger::open_read_only(&path).expect("the file itself is well");
+        let error = ledger.load(Which::Latest).expect_err("a record is damaged").to_string();
+        assert!(error.contains(part) && error.contains("golden.ledger"), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_ledger_is_refused_with_its_cause() {
+    let directory = directory();
+    let refuse = |name: &str, part: &str| {
+        let path = directory.path().join(name);
+        for error in [Ledger::open(&path).expect_err(name), Ledger::open_read_only(&path).expect_err(name)] {
+            assert!(error.to_string().contains(part) && error.to_string().contains(name), "{name}: {error}");
+        }
+    };
+    refuse("missing.ledger", "No such file or directory");
+    std::fs::write(directory.path().join("text.ledger"), "hello, this is not a database, ".repeat(40)).expect("room");
+    refuse("text.ledger", "it is not an SQLite database");
+    std::fs::write(directory.path().join("empty.ledger"), "").expect("room");
+    refuse("empty.ledger", "it is empty");
+    let foreign = rusqlite::Connection::open(directory.path().join("foreign.ledger")).expect("it is new");
+    foreign.execute_batch("CREATE TABLE t (x)").expect("it is valid SQL");
+    refuse("foreign.ledger", "another application");
+    let path = recorded(&directory);
+    rusqlite::Connection::open(&path)
+        .and_then(|c| c.pragma_update(None, "user_version", 99))
+        .expect("it is a database");
+    refuse("golden.ledger", "its schema is version 99, this linerate knows up to 1");
+    assert!(matches!(Ledger::create(&path), Err(StoreError::Exists { .. })));
+    let error = Ledger::create(&directory.path().join("no/such/directory")).expect_err("it has no directory");
+    assert!(error.to_string().contains("create ledger"), "{error}");
+}
+
+#[test]
+fn a_ledger_cut_short_is_an_error_and_no_panic() {
+    let directory = directory();
+    let whole = std::fs::read(recorded(&directory)).expect("it is a file");
+    let mut n_refused = 0;
+    let lengths = (0..whole.len()).step_by(997);
+    let n_lengths = lengths.len();
+    for length in lengths {
+        let path = directory.path().join("cut.ledger");
+        std::fs::write(&path, &whole[..length]).expect("room");
+        match Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)) {
+            Ok(campaign) => assert_eq!(campaign, fold(&golden_events()), "only a page of no use here was cut off"),
+            Err(error) => {
+                assert!(error.to_string().contains("cut.ledger"), "{error}");
+                n_refused += 1;
+            }
+        }
+    }
+    assert!(n_refused > n_lengths / 2, "{n_refused} of {n_lengths} were refused");
+}
+
+#[test]
+fn a_compact_copy_holds_the_same() {
+    let directory = directory();
+    let ledger = Ledger::open(&recorded(&directory)).expect("it is a ledger");
+    let copy = directory.path().join("copy.ledger");
+    ledger.copy_to(&copy).expect("there is room");
+    let copied = Ledger::open_read_only(&copy).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    assert_eq!(copied, fold(&golden_events()));
+    assert!(matches!(ledger.copy_to(&copy), Err(StoreError::Exists { .. })));
+}
+
+#[test]
+fn a_ledger_is_read_from_a_read_only_medium() {
+    let directory = directory();
+    let path = recorded(&directory);
+    let script = "mkdir \"$1/ro\" && mount -t tmpfs tmpfs \"$1/ro\" || { echo skip; exit 0; }
+        cp \"$2\" \"$1/ro/l\" && mount -o remount,ro \"$1/ro\" && exec \"$3\" \"$1/ro/l\"";
+    let shell = ["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"];
+    let command =
+        Command::new("unshare").args(shell).args([directory.path(), &path, &example("list_campaigns")]).output();
+    let Ok(output) = command else { return println!("skipped: there is no `unshare` to make a read-only medium with") };
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if said.trim() == "skip" || complained.contains("unshare") {
+        return println!("skipped: no read-only medium can be made here: {complained}");
+    }
+    assert_eq!(said.trim(), "20261121T000500Z-7f3a golden 1/2", "{complained}");
+}
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v1.ledger")
+}
+
+/// The file was written by the first version of the schema and is never written again.
+#[test]
+fn a_ledger_of_schema_1_opens_for_ever() {
+    let expected = fold(&golden_events());
+    let ledger = Ledger::open_read_only(&fixture()).expect("old ledgers open for ever");
+    assert_eq!(ledger.load(Which::Latest).expect("it is whole"), expected);
+    let directory = directory();
+    let path = directory.path().join("v1.ledger");
+    std::fs::copy(fixture(), &path).expect("room");
+    let mut ledger = Ledger::open(&path).expect("old ledgers can be written to");
+    record(&mut ledger, &golden_events()[..3]);
+    assert_eq!(ledger.completed_trials(&expected.header.id).expect("it is whole"), [TrialId(1)].into());
+}
+
+#[test]
+#[ignore = "writes the fixture of a new schema version; run once for each"]
+fn write_fixture() {
+    let directory = directory();
+    Ledger::open(&recorded(&directory))
+        .and_then(|ledger| ledger.copy_to(&fixture()))
+        .expect("the fixture is not there yet");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_events_load_as_they_fold(events in prop::collection::vec((event(), 0..4_u32), 0..40)) {
+        let directory = directory();
+        let path = directory.path().join("random.ledger");
+        let start = Event::CampaignStarted(Box::new(header("random")));
+        let plan = Event::Planned { trials: vec![spec(0, 1, 0.5), spec(1, 2, 0.1)] };
+        let mut ledger = Ledger::create(&path).expect("it is new");
+        record(&mut ledger, &[start.clone(), plan.clone()]);
+        let mut expected = fold(&[start, plan]);
+        for (event, flush) in &events {
+            let before = expected.clone();
+            expected.apply(event);
+            if ledger.record(event).is_err() {
+                prop_assert_eq!(&before, &expected, "what the ledger refuses, the fold ignores");
+            }
+            if *flush == 0 {
+                ledger.flush().expect("there is room");
+            }
+        }
+        drop(ledger);
+        let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
+        prop_assert_eq!(ledger.load(Which::Latest).expect("it is whole"), expected);
+    }
+}
