@@ -96,6 +96,14 @@ fn parse_quantity(text: &str, units: UnitTable, expected: &'static str) -> Resul
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(error()) }
 }
 
+/// A whole number of whole units, exactly: a double holds only 53 bits, and a wall clock in nanoseconds needs 61.
+fn parse_exact(text: &str, units: UnitTable) -> Option<u64> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = units.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor)?;
+    number.parse::<u64>().ok()?.checked_mul(factor as u64)
+}
+
 /// Prints `value` in the largest decimal unit in which it is at least one, with at most six significant decimals.
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
     let (name, factor) = units.iter().rev().find(|(_, factor)| value >= *factor).unwrap_or(&units[0]);
@@ -153,6 +161,9 @@ impl FromStr for Bytes {
     type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         const EXPECTED: &str = "a size with its unit, such as \"64 KiB\"";
+        if let Some(bytes) = parse_exact(text, BYTE_UNITS) {
+            return Ok(Self(bytes));
+        }
         let value = parse_quantity(text, BYTE_UNITS, EXPECTED)?;
         if value.fract() == 0.0 && value <= u64::MAX as f64 {
             Ok(Self(value as u64))
@@ -165,6 +176,9 @@ impl FromStr for Bytes {
 impl FromStr for Nanos {
     type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, QuantityError> {
+        if let Some(span) = parse_exact(text, TIME_UNITS) {
+            return Ok(Self(span));
+        }
         parse_quantity(text, TIME_UNITS, "a time with its unit, such as \"5 s\"").map(|ns| Self(ns.round() as u64))
     }
 }
@@ -315,6 +329,14 @@ mod tests {
         assert_eq!("90 %".parse::<Ratio>(), Ok(Ratio(0.9)));
         assert_eq!("1e6 pps".parse::<PacketRate>(), Ok(PacketRate(1e6)));
         assert_eq!("128KiB".parse::<Bytes>(), Ok(Bytes(131_072)));
+    }
+
+    #[test]
+    fn a_wall_clock_in_nanoseconds_is_exact() {
+        for ns in [1_795_219_500_000_000_001, u64::MAX, (1 << 53) + 1, 0] {
+            assert_eq!(Nanos(ns).to_string().parse(), Ok(Nanos(ns)));
+            assert_eq!(Bytes(ns).to_string().parse(), Ok(Bytes(ns)));
+        }
     }
 
     #[test]
