@@ -267,7 +267,10 @@ fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
 fn gaps_and_tails_are_told_apart_and_located() {
     let mut lossy = datagrams(1000, 990, 4970);
     lossy.jobs[0].1.flows[0].counters[Counter::SocketDrops] = 15;
-    lossy.samples.push(("left".into(), samples(&[("qdisc", "drops", "eth0", 4.0)])));
+    lossy.samples.push((
+        "left".into(),
+        samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0), ("qdisc", "drops", "eth0 fq 2:", 3.0)]),
+    ));
     let study = study(&two_hosts(vec![lossy]));
     let ledger = &only(&study).jobs[0].loss[0];
     assert_eq!((ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail), (5000, 4950, 20, 30));

@@ -72,6 +72,17 @@ impl<'a> Connections<'a> {
             .map(|(_, state)| *state)
     }
 
+    /// Growth of a counter between readings, flow after flow: from when, until when, by how much.
+    pub(super) fn steps(&self, counter: impl Fn(&TcpState) -> u64 + Copy) -> Vec<(Nanos, Nanos, f64)> {
+        self.0.values().flat_map(|readings| readings.steps(counter)).collect()
+    }
+
+    /// Smoothed round-trip times as read, seconds.
+    pub(super) fn round_trips(&self) -> impl Iterator<Item = (Nanos, f64)> + '_ {
+        let states = self.0.values().flat_map(|readings| readings.states.iter());
+        states.filter(|(_, state)| state.rtt_us > 0).map(|(at, state)| (*at, f64::from(state.rtt_us) / MICROS))
+    }
+
     /// Smoothed round-trip time, mean over readings and flows, seconds.
     pub(super) fn rtt_seconds(&self, span: Span) -> Option<f64> {
         let seen: Vec<f64> =
@@ -97,15 +108,19 @@ impl<'a> Connections<'a> {
 }
 
 impl Readings<'_> {
-    fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> f64 {
+    fn steps(&self, counter: impl Fn(&TcpState) -> u64 + Copy) -> Vec<(Nanos, Nanos, f64)> {
         let (mut before, mut at_before) = (0, self.opened);
-        let mut change = 0.0;
+        let mut steps = Vec::with_capacity(self.states.len());
         for (at, state) in &self.states {
             let now = counter(state);
-            change += step(before, now) as f64 * span.share(at_before, *at);
+            steps.push((at_before, *at, step(before, now) as f64));
             (before, at_before) = (now, *at);
         }
-        change
+        steps
+    }
+
+    fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> f64 {
+        self.steps(counter).iter().map(|(start, end, change)| change * span.share(*start, *end)).sum()
     }
 }
 

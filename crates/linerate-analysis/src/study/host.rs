@@ -9,8 +9,8 @@
 //! | `cpu_softirq`, `cpu_steal` | sampler `cpu`, each kernel once |
 //! | `cpu_seconds_per_gigabyte` | busy time of all kernels over payload delivered, 10^9 bytes |
 //! | `cpu_ns_per_packet`, `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
-//! | `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed` | samplers `interrupts`, `scheduler`, `softnet`, each kernel once |
-//! | `packets_per_interrupt` | packets received at the receiving device over interrupts whose vector names it |
+//! | `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed` | samplers `interrupts` (`total`), `context_switches`, `softnet`, each kernel once |
+//! | `packets_per_interrupt` | packets received at the receiving device over interrupts of vectors that name it, or of all device vectors where the host has no other device |
 //! | `throughput_l2` | sampler `interface`: received bytes plus 4 per packet for the check sequence, at the receiving device, unless it is the loopback. A virtual device that takes GSO packets whole counts their headers once |
 //! | `start_skew` | barrier skew plus clock uncertainty |
 
@@ -28,7 +28,7 @@ const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
 /// The loopback interface: nothing on it is a frame.
-const LOOPBACK: &str = "lo";
+pub(super) const LOOPBACK: &str = "lo";
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// Bytes in the gigabyte that cost is given for.
@@ -58,8 +58,8 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     );
     figures.put_some("cpu_steal", Direction::Sum, cores(named("cpu", "steal")));
     ends(&mut figures, trial, jobs, hosts, span);
-    figures.put_some("interrupts", Direction::Sum, each(&|s| s.sampler == "interrupts"));
-    figures.put_some("context_switches", Direction::Sum, named("scheduler", "context_switches"));
+    figures.put_some("interrupts", Direction::Sum, named("interrupts", "total"));
+    figures.put_some("context_switches", Direction::Sum, named("context_switches", "switches"));
     for (metric, series) in [("softnet_dropped", "dropped"), ("softnet_squeezed", "squeezed")] {
         figures.put_some(metric, Direction::Sum, named("softnet", series).map(|rate| rate * span.seconds()));
     }
@@ -166,8 +166,13 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
     for direction in [Direction::Tx, Direction::Rx] {
         let devices = receiving(direction);
         let interrupts = devices.iter().map(|(host, device)| {
-            let of_device = |s: &SeriesSpec| s.sampler == "interrupts" && s.instance.contains(device.as_str());
-            Samples::of(trial, host).rate(span, of_device)
+            let samples = Samples::of(trial, host);
+            let alone = samples.n_devices() == 1;
+            let of_device = |s: &SeriesSpec| {
+                let is_vector = s.sampler == "interrupts" && s.name == "count";
+                is_vector && (alone || s.instance.contains(device.as_str()))
+            };
+            samples.rate(span, of_device)
         });
         let interrupts = interrupts.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
         let ratio = read(direction, "rx_packets").zip(interrupts).map(|(packets, interrupts)| packets / interrupts);

@@ -9,7 +9,9 @@
 //! devices also count other traffic: what they show is claimed only up to what was lost. What it does not see: drops inside
 //! the network, and which of two flows a shared counter belongs to (so shared counters are used only where one job ran).
 
-use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord};
+use std::collections::BTreeMap;
+
+use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, SeriesSpec};
 use serde::{Deserialize, Serialize};
 
 use super::samples::Samples;
@@ -118,10 +120,6 @@ impl LossLedger {
             self.imbalance.push(format!("flow {flow}: {} distinct datagrams received of {sent} sent", unique + late));
         } else if unique + late == 0 {
             self.lost_all += sent;
-        } else if receiver.counters[Counter::DatagramsSent] > 0 {
-            // The flow sends both ways, and its one highest sequence number may be of either: gap and tail cannot be told
-            // apart, and every loss is counted as a gap.
-            self.lost_gap += sent - unique - late;
         } else if seen > sent {
             self.imbalance.push(format!("flow {flow}: sequence number {} received, {sent} datagrams sent", seen - 1));
         } else if seen < unique + late {
@@ -137,20 +135,28 @@ impl LossLedger {
 /// The ledger of what `sender` sent; `None` if it sent no datagrams or its totals are not known.
 pub(super) fn ledger(direction: Direction, sender: &JobRecord, receiver: &JobRecord) -> Option<LossLedger> {
     let mut ledger = LossLedger::new(direction);
-    for flow in &sender.flows {
-        if flow.counters[Counter::DatagramsSent] > 0 {
-            let other_end = receiver.flows.iter().find(|other| other.flow == flow.flow);
-            ledger.count_flow(flow.flow, flow, other_end);
-        }
+    let (sent, received) = (by_number(sender), by_number(receiver));
+    for (number, flow) in sent.iter().filter(|(_, flow)| flow.counters[Counter::DatagramsSent] > 0) {
+        ledger.count_flow(*number, flow, received.get(number));
     }
-    for flow in &receiver.flows {
-        let known = sender.flows.iter().any(|other| other.flow == flow.flow);
-        if !known && flow.counters[Counter::DatagramsReceived] > 0 {
-            ledger.imbalance.push(format!("flow {}: datagrams received of a flow the sender does not know", flow.flow));
+    for (number, flow) in &received {
+        if !sent.contains_key(number) && flow.counters[Counter::DatagramsReceived] > 0 {
+            ledger.imbalance.push(format!("flow {number}: datagrams received of a flow the sender does not know"));
         }
     }
     ledger.unexplained = ledger.lost();
     (ledger.sent > 0).then_some(ledger)
+}
+
+/// The flows of one end by number; what several workers carried of one is added.
+fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
+    let mut flows: BTreeMap<u32, FlowReport> = BTreeMap::new();
+    for report in &end.flows {
+        let flow = flows.entry(report.flow).or_default();
+        flow.counters.add(&report.counters);
+        flow.next_sequence = flow.next_sequence.max(report.next_sequence);
+    }
+    flows
 }
 
 /// Where losses may be looked for.
@@ -168,30 +174,34 @@ pub(super) struct Places<'a> {
 /// Looks for the losses of `ledger` along the path.
 pub(super) fn locate(ledger: &mut LossLedger, places: &Places<'_>) {
     let Places { sender: (sending, from), receiver: (receiving, to), received, alone } = places;
-    let at_device = |samples: &Samples<'_>, sampler: &str, name: &str, device: &Option<String>| {
-        samples.extent().and_then(|span| {
-            let wanted = |instance: &str| device.as_ref().is_none_or(|device| instance == device);
-            samples.change(span, |s| s.sampler == sampler && s.name == name && wanted(&s.instance))
-        })
+    let summed = |samples: &Samples<'_>, sampler: &str, name: &str, device: Option<&str>| {
+        let wanted = |s: &SeriesSpec| {
+            s.sampler == sampler && s.name == name && device.is_none_or(|device| is_of(&s.instance, device))
+        };
+        samples.extent().and_then(|span| samples.change(span, wanted))
     };
-    let any = None;
+    // A queueing discipline counts what its children drop too, so that the largest of a device's is all of them.
+    let queued = |samples: &Samples<'_>, device: Option<&str>| {
+        let wanted = |s: &SeriesSpec| {
+            s.sampler == "qdisc" && s.name == "drops" && device.is_none_or(|device| is_of(&s.instance, device))
+        };
+        samples.extent().and_then(|span| samples.largest_change(span, wanted))
+    };
+    let (from, to) = (from.device.as_deref(), to.device.as_deref());
     let dropped_at_socket = super::span::total(received, Counter::SocketDrops);
     let socket = if dropped_at_socket > 0 || !*alone {
         Some(dropped_at_socket as f64)
     } else {
-        at_device(receiving, "udp", "RcvbufErrors", &any).or(Some(0.0))
+        summed(receiving, "udp", "rcvbuf_errors", None).or(Some(0.0))
     };
     let shared = [
-        ("sender qdisc", at_device(sending, "qdisc", "drops", &from.device)),
-        ("sender device", at_device(sending, "interface", "tx_dropped", &from.device)),
+        ("sender qdisc", queued(sending, from)),
+        ("sender device", summed(sending, "interface", "tx_dropped", from)),
         (
             "receiver device",
-            sum(
-                at_device(receiving, "interface", "rx_dropped", &to.device),
-                at_device(receiving, "interface", "rx_missed", &to.device),
-            ),
+            sum(summed(receiving, "interface", "rx_dropped", to), summed(receiving, "interface", "rx_missed", to)),
         ),
-        ("receiver backlog (softnet)", at_device(receiving, "softnet", "dropped", &any)),
+        ("receiver backlog (softnet)", summed(receiving, "softnet", "dropped", None)),
     ];
     let shared = shared.into_iter().map(|(place, drops)| (place, drops.filter(|_| *alone)));
     for (place, drops) in shared.chain([("receiver socket", socket)]) {
@@ -206,6 +216,11 @@ pub(super) fn locate(ledger: &mut LossLedger, places: &Places<'_>) {
             }
         }
     }
+}
+
+/// Whether a series' instance is of `device`: its name, or its name and something after it (`eth0 fq 8001:`).
+fn is_of(instance: &str, device: &str) -> bool {
+    instance.split_whitespace().next() == Some(device)
 }
 
 fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {

@@ -3,7 +3,7 @@
 //! A counter's value between two readings is taken to grow evenly. A rate is given only if the readings cover at least
 //! half of the span; a series that could not be read gives none, never zero.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::{Campaign, SampleBlock, SeriesKind, SeriesSpec, TrialRecord};
 use serde_json::Value;
@@ -41,6 +41,23 @@ impl<'a> Samples<'a> {
     /// Growth during `span` of the counters `wanted` picks, all added.
     pub(super) fn change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         self.rate(span, wanted).map(|rate| rate * span.seconds())
+    }
+
+    /// The largest growth during `span` of any one counter that `wanted` picks.
+    pub(super) fn largest_change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
+        let changes = self.0.iter().flat_map(|block| {
+            let columns = block.series.iter().zip(&block.columns);
+            let picked = columns.filter(|(series, _)| series.kind == SeriesKind::Counter && wanted(series));
+            picked.filter_map(|(_, column)| growth(block, column, span)).collect::<Vec<_>>()
+        });
+        changes.max_by(f64::total_cmp).map(|rate| rate * span.seconds())
+    }
+
+    /// How many devices sampler `interface` reads besides the loopback.
+    pub(super) fn n_devices(&self) -> usize {
+        let series = self.0.iter().flat_map(|block| &block.series);
+        let devices = series.filter(|s| s.sampler == "interface" && s.instance != super::host::LOOPBACK);
+        devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
     }
 
     /// Growth per second of series `name` of `sampler`, all instances added.
