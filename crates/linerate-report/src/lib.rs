@@ -1,3 +1,54 @@
 //! The voice: a campaign and its study become a document, and a document becomes HTML, CSV, XLSX, Markdown or JSON.
+//!
+//! [`compose`] decides what is said: every section of [`sections::SECTIONS`] writes its blocks, without knowing any format.
+//! [`render`] decides how it looks, without knowing any section. So a new section appears in every format, and a new
+//! format shows every section. Nothing here touches a file, a clock or a socket: artifacts are bytes.
 
 #![forbid(unsafe_code)]
+
+mod curves;
+pub mod document;
+pub mod grid;
+mod json;
+pub mod number;
+mod render;
+pub mod sections;
+pub mod text;
+mod words;
+
+use linerate_analysis::Study;
+use linerate_model::Campaign;
+
+pub use document::Document;
+pub use json::study_json;
+pub use render::{Artifact, Format, ReportError, render};
+
+use sections::{SECTIONS, Subject};
+
+/// What is to be said about `campaign`, judged by `study`.
+#[must_use]
+pub fn compose(campaign: &Campaign, study: &Study) -> Document {
+    let grids = grid::grids(study);
+    let subject = Subject { campaign, study, grids: &grids };
+    let mut order: Vec<_> = SECTIONS.to_vec();
+    order.sort_by_key(|section| section.order());
+    let sections = order
+        .into_iter()
+        .map(|section| document::Section {
+            id: section.name(),
+            title: section.title(),
+            blocks: section.blocks(&subject),
+        })
+        .filter(|section| !section.blocks.is_empty())
+        .collect();
+    let header = &campaign.header;
+    Document {
+        title: header.name.clone(),
+        subtitle: format!("{}, {}", words::date(header.started), header.id),
+        testbed: header.testbed,
+        started: header.started,
+        version: header.version.clone(),
+        sections,
+        study: study_json(campaign, study),
+    }
+}

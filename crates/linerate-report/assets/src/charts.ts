@@ -1,0 +1,244 @@
+// Maps the report's typed charts to ECharts options. What is drawn, from which columns and on which scales, was decided
+// when the document was composed; here is only how it looks. Data stand in <script type="application/json"> elements;
+// figures come in the unit of the axis.
+
+import * as echarts from "echarts/core";
+import { BarChart, CustomChart, LineChart } from "echarts/charts";
+import {
+  AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkAreaComponent, ToolboxComponent, TooltipComponent,
+} from "echarts/components";
+import { SVGRenderer } from "echarts/renderers";
+
+echarts.use([
+  AriaComponent, BarChart, CustomChart, DataZoomComponent, GridComponent, LegendComponent, LineChart, MarkAreaComponent,
+  SVGRenderer, ToolboxComponent, TooltipComponent,
+]);
+
+type Scale = "linear" | "log2" | "log10" | "category" | "percentile";
+interface AxisSpec { name: string; unit: string; scale: Scale }
+interface Point { x: number; y: number | null; low?: number; high?: number; shown: string }
+interface MarkSpec { name: string; role: "line" | "ceiling" | "bar" | "second"; partner?: number; unit: string; points: Point[] }
+interface Spec {
+  id: string; title: string; summary: string;
+  plot: "lines" | "stacked" | "grouped" | "percentiles" | "series";
+  x: AxisSpec; y: AxisSpec; second?: AxisSpec;
+  labels: { x: number; label: string; major: boolean }[];
+  marks: MarkSpec[];
+  measured_from?: number;
+}
+interface Theme { ink: string; muted: string; grid: string; paper: string; lines: string[] }
+
+// Paul Tol's "bright" and Okabe-Ito hues, lightened for dark paper: told apart by people with any colour vision. Symbols differ too.
+const LIGHT: Theme = {
+  ink: "#1b1f24", muted: "#5b6470", grid: "#e3e6ea", paper: "#ffffff",
+  lines: ["#0b62a4", "#c8501a", "#00836b", "#a8478f", "#8a6d00", "#2f9bd6", "#5a5f66", "#b3202c"],
+};
+const DARK: Theme = {
+  ink: "#e8eaed", muted: "#a2abb6", grid: "#2e343c", paper: "#16191d",
+  lines: ["#6cb4ee", "#f08a55", "#3fc6a8", "#d78bc4", "#d9b93b", "#a5d8ff", "#b4bac2", "#ff8a8f"],
+};
+const SYMBOLS = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle", "emptyDiamond"];
+const FONT = getComputedStyle(document.documentElement).fontFamily;
+
+const log = (scale: Scale) => scale === "log2" || scale === "log10" || scale === "percentile";
+
+/** As many labels as fit: all, or every second, third ... of them, the last one always. */
+function thin(values: number[], most: number): number[] {
+  const step = Math.ceil(values.length / Math.max(1, most));
+  return values.filter((_, i) => (values.length - 1 - i) % step === 0);
+}
+
+function xAxis(spec: Spec, theme: Theme, width: number): object {
+  const label = new Map(spec.labels.map((l) => [l.x, l.label]));
+  const name = spec.x.unit ? `${spec.x.name} (${spec.x.unit})` : spec.x.name;
+  const common = {
+    name, nameLocation: "middle", nameGap: 30, nameTextStyle: { color: theme.muted, fontFamily: FONT },
+    axisLine: { lineStyle: { color: theme.muted } }, splitLine: { show: false },
+  };
+  const text = { color: theme.muted, fontFamily: FONT, hideOverlap: true };
+  if (spec.x.scale === "category") {
+    return { ...common, type: "category", data: spec.labels.map((l) => l.label), axisTick: { alignWithLabel: true }, axisLabel: text };
+  }
+  if (spec.labels.length === 0) return { ...common, type: "value", axisLabel: text, max: "dataMax" };
+  const xs = thin(spec.labels.filter((l) => l.major).map((l) => l.x), width / 64);
+  const all = spec.labels.map((l) => l.x);
+  return {
+    ...common, type: log(spec.x.scale) ? "log" : "value", logBase: spec.x.scale === "log2" ? 2 : 10,
+    min: log(spec.x.scale) ? Math.min(...all) : 0, max: Math.max(...all),
+    axisTick: { customValues: spec.labels.filter((l) => l.major).map((l) => l.x) }, minorTick: { show: false },
+    axisLabel: { ...text, customValues: xs, formatter: (v: number) => nearest(label, v) },
+  };
+}
+
+/** ECharts hands back values of a log axis with rounding errors. */
+function nearest(labels: Map<number, string>, value: number): string {
+  for (const [x, label] of labels) if (Math.abs(x - value) <= 1e-6 * Math.max(1, Math.abs(x))) return label;
+  return "";
+}
+
+function plain(value: number): string {
+  return value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6) ? value.toExponential(0) : String(+value.toPrecision(6));
+}
+
+function yAxis(axis: AxisSpec, theme: Theme, second: boolean): object {
+  return {
+    type: log(axis.scale) ? "log" : "value", logBase: 10, min: log(axis.scale) ? undefined : 0,
+    name: axis.unit ? `${axis.name} (${axis.unit})` : axis.name, nameLocation: "end", nameGap: 12,
+    nameTextStyle: { color: theme.muted, align: second ? "right" : "left", fontFamily: FONT },
+    axisLabel: { color: theme.muted, fontFamily: FONT, formatter: plain },
+    splitLine: { show: !second, lineStyle: { color: theme.grid } }, minInterval: second ? 1 : undefined,
+  };
+}
+
+/** The interval of an estimate: a whisker at each point and a band between them. */
+function band(mark: MarkSpec, color: string): object | null {
+  const points = mark.points.filter((p) => p.y !== null && p.low !== undefined && p.high !== undefined);
+  if (points.length === 0) return null;
+  return {
+    type: "custom", name: mark.name, silent: true, clip: true, z: 1, tooltip: { show: false }, itemStyle: { color },
+    data: [[points[0].x, points[0].y]],
+    renderItem: (_: unknown, api: any) => {
+      const at = (x: number, y: number) => api.coord([x, y]);
+      const outline = [...points.map((p) => at(p.x, p.high!)), ...points.slice().reverse().map((p) => at(p.x, p.low!))];
+      const whiskers = points.map((p) => {
+        const [[x1, y1], [, y2]] = [at(p.x, p.high!), at(p.x, p.low!)];
+        return { type: "line", shape: { x1, y1, x2: x1, y2 }, style: { stroke: color, lineWidth: 1.5, opacity: 0.8 } };
+      });
+      return {
+        type: "group",
+        children: [{ type: "polygon", shape: { points: outline }, style: { fill: color, opacity: 0.16 } }, ...whiskers],
+      };
+    },
+  };
+}
+
+function series(spec: Spec, theme: Theme): object[] {
+  const category = spec.x.scale === "category";
+  const out: object[] = [];
+  let nth = 0;
+  const colorOf: string[] = [];
+  spec.marks.forEach((mark, i) => {
+    const ceiling = mark.role === "ceiling";
+    const color = ceiling ? (mark.partner === undefined ? theme.muted : colorOf[mark.partner]) : theme.lines[nth % theme.lines.length];
+    colorOf[i] = color;
+    const data = mark.points.map((p) => ({ value: category ? p.y : [p.x, p.y], shown: p.shown }));
+    if (spec.plot === "stacked" || spec.plot === "grouped") {
+      out.push({
+        type: "bar", name: mark.name, data, stack: spec.plot === "stacked" ? "all" : undefined, itemStyle: { color }, barMaxWidth: 44,
+        emphasis: { focus: "series" },
+      });
+    } else if (mark.role === "second") {
+      out.push({ type: "bar", name: mark.name, data, yAxisIndex: 1, itemStyle: { color: theme.lines[7], opacity: 0.55 }, barMaxWidth: 14 });
+    } else {
+      const whisker = ceiling || category ? null : band(mark, color);
+      if (whisker) out.push(whisker);
+      const dense = mark.points.length > 60;
+      out.push({
+        type: "line", name: mark.name, data, symbol: ceiling ? "none" : SYMBOLS[nth % SYMBOLS.length], symbolSize: 7, z: 3,
+        showSymbol: !dense, lineStyle: { color, width: ceiling ? 1.5 : 2.25, type: ceiling ? [6, 4] : "solid" }, itemStyle: { color },
+        connectNulls: false, emphasis: { focus: ceiling ? "none" : "series" },
+      });
+    }
+    if (!ceiling && mark.role !== "second") nth += 1;
+  });
+  if (spec.measured_from && out.length > 0) {
+    (out[0] as any).markArea = {
+      silent: true, itemStyle: { color: theme.muted, opacity: 0.12 },
+      label: { color: theme.muted, position: "insideTop", fontFamily: FONT },
+      data: [[{ name: "warm-up", xAxis: 0 }, { xAxis: spec.measured_from }]],
+    };
+  }
+  return out;
+}
+
+const escaped = (text: string) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]!);
+
+function tooltip(spec: Spec, theme: Theme): object {
+  return {
+    trigger: "axis", confine: true, backgroundColor: theme.paper, borderColor: theme.grid, textStyle: { color: theme.ink, fontFamily: FONT, fontSize: 13 },
+    axisPointer: { type: "line", lineStyle: { color: theme.muted } },
+    formatter: (items: any[]) => {
+      const shown = items.filter((item) => item.seriesType !== "custom" && item.data?.shown);
+      if (shown.length === 0) return "";
+      const x = shown[0].axisValue;
+      const label = typeof x === "number" ? nearest(new Map(spec.labels.map((l) => [l.x, l.label])), x) || plain(+x.toPrecision(4)) : x;
+      const unit = spec.labels.length === 0 && spec.x.unit ? ` ${spec.x.unit}` : "";
+      const rows = shown.map((item) => `${item.marker}${escaped(item.seriesName)} <b>${escaped(item.data.shown)}</b>`);
+      return [`${escaped(spec.x.name)} ${escaped(String(label))}${unit}`, ...rows].join("<br>");
+    },
+  };
+}
+
+function option(spec: Spec, theme: Theme, width: number): object {
+  const narrow = width < 520;
+  const rows = Math.ceil(spec.marks.reduce((sum, m) => sum + 44 + 7 * m.name.length, 0) / Math.max(200, width - (narrow ? 10 : 90)));
+  const legend = spec.marks.length > 1;
+  const top = legend ? 30 + 22 * rows : 34;
+  return {
+    animation: false, backgroundColor: "transparent", textStyle: { fontFamily: FONT },
+    aria: { enabled: true, label: { description: spec.summary } },
+    grid: { left: 8, right: spec.second ? 12 : 18, top: top + 14, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+    legend: legend
+      ? { type: "plain", top: 0, left: 0, right: narrow ? 0 : 84, itemWidth: 22, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => m.name) }
+      : undefined,
+    toolbox: narrow ? undefined : {
+      top: 0, right: 0, itemSize: 14, iconStyle: { borderColor: theme.muted },
+      feature: {
+        dataZoom: spec.x.scale === "category" ? undefined : { yAxisIndex: false, title: { zoom: "zoom", back: "undo zoom" } },
+        restore: { title: "reset" },
+        saveAsImage: { title: "save as SVG", name: spec.id, type: "svg", backgroundColor: theme.paper },
+      },
+    },
+    tooltip: tooltip(spec, theme),
+    xAxis: xAxis(spec, theme, width), yAxis: spec.second ? [yAxis(spec.y, theme, false), yAxis(spec.second, theme, true)] : yAxis(spec.y, theme, false),
+    series: series(spec, theme),
+  };
+}
+
+interface Drawn { chart: echarts.ECharts; spec: Spec; box: HTMLElement }
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const drawn: Drawn[] = [];
+const PRINT_WIDTH_PX = 680; // A4 less its margins, at 96 px per inch
+
+function draw({ chart, spec, box }: Drawn, width?: number): void {
+  const shown = width ?? box.clientWidth;
+  if (shown === 0) return;
+  chart.resize({ width: shown, height: box.clientHeight });
+  chart.setOption(option(spec, dark.matches && width === undefined ? DARK : LIGHT, shown) as echarts.EChartsCoreOption, true);
+  chart.getZr().flush();
+}
+
+function start(): void {
+  for (const details of document.querySelectorAll<HTMLDetailsElement>("details[data-folded]")) details.open = false;
+  for (const box of document.querySelectorAll<HTMLElement>(".plot[data-chart]")) {
+    const data = document.getElementById(box.dataset.chart!);
+    if (!data?.textContent) continue;
+    box.hidden = false;
+    const one = { chart: echarts.init(box, undefined, { renderer: "svg" }), spec: JSON.parse(data.textContent) as Spec, box };
+    drawn.push(one);
+    draw(one);
+  }
+  let width = innerWidth;
+  let later = 0;
+  addEventListener("resize", () => {
+    clearTimeout(later);
+    later = setTimeout(() => {
+      if (innerWidth !== width) drawn.forEach((one) => draw(one));
+      width = innerWidth;
+    }, 120);
+  });
+  dark.addEventListener("change", () => drawn.forEach((one) => draw(one)));
+  // On paper charts take the page's width and light colours, and every table beside a chart is open.
+  let opened: HTMLDetailsElement[] = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
+    opened.forEach((details) => (details.open = true));
+    drawn.forEach((one) => draw(one, PRINT_WIDTH_PX));
+  });
+  addEventListener("afterprint", () => {
+    opened.forEach((details) => (details.open = false));
+    drawn.forEach((one) => draw(one));
+  });
+}
+
+start();

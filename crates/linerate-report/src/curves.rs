@@ -1,0 +1,312 @@
+//! Curves of a metric over one axis of a sweep: one line for each combination of the other axes, intervals as bands, the
+//! lowest ceiling as a line of its own. Works for any sweep; the sections choose axis and metric.
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::{MetricStudy, PointStudy};
+use linerate_model::{Direction, metric};
+
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell, headline};
+use crate::number::Scale;
+
+/// More lines than this are not told apart: the chart is split.
+const MOST_LINES: usize = 8;
+/// A ceiling further above the data than this would flatten them and is told in the note instead.
+const CEILING_IN_SIGHT: f64 = 3.0;
+/// Figures spread wider than this are laid out by tens.
+const LINEAR_SPREAD: f64 = 1_000.0;
+/// Coordinates spread at least this wide are laid out by doubling.
+const LOG_SPREAD: f64 = 16.0;
+
+/// `packet_rate` is `Packet rate`; abbreviations keep their capitals.
+#[must_use]
+pub(crate) fn metric_title(name: &str) -> String {
+    let mut words = name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT");
+    if let Some(first) = words.get(..1).map(str::to_uppercase) {
+        words.replace_range(..1, &first);
+    }
+    words
+}
+
+/// One line: the coordinates of the other axes, and a point for each place on the main axis.
+struct Curve<'a> {
+    key: Vec<usize>,
+    name: String,
+    points: BTreeMap<usize, &'a PointStudy>,
+}
+
+/// Charts of `metric_name` over axis `main` of `grid`: one, or several if there are too many lines for one.
+#[must_use]
+pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &str) -> Vec<Block> {
+    let Some(direction) = grid.direction(metric_name) else { return Vec::new() };
+    let others: Vec<usize> = (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
+    let lines = lines(grid, main, &others);
+    let facet = others.first().filter(|_| lines.len() > MOST_LINES);
+    let mut groups: Vec<(Option<usize>, Vec<Curve<'_>>)> = Vec::new();
+    for line in lines {
+        let value = facet.map(|_| line.key[0]);
+        match groups.iter_mut().find(|(of, _)| *of == value) {
+            Some((_, group)) => group.push(line),
+            None => groups.push((value, vec![line])),
+        }
+    }
+    let told = |value: Option<usize>| {
+        let axis = &grid.axes[*facet?];
+        Some((format!("{} {}", axis.name, axis.values[value?].label), value?))
+    };
+    groups
+        .into_iter()
+        // Still too many to tell apart: they stand in the table of all points.
+        .filter(|(_, group)| group.len() <= 2 * MOST_LINES)
+        .filter_map(|(value, group)| chart(section, grid, main, metric_name, direction, &group, told(value)))
+        .map(Block::Chart)
+        .collect()
+}
+
+fn lines<'a>(grid: &Grid<'a>, main: usize, others: &[usize]) -> Vec<Curve<'a>> {
+    let mut lines: Vec<Curve<'a>> = Vec::new();
+    for point in &grid.points {
+        let Some(x) = grid.axes[main].place(point) else { continue };
+        let Some(key) = others.iter().map(|&i| grid.axes[i].place(point)).collect::<Option<Vec<_>>>() else { continue };
+        let name = || {
+            let part =
+                |(&i, &place): (&usize, &usize)| format!("{} {}", grid.axes[i].name, grid.axes[i].values[place].label);
+            others.iter().zip(&key).map(part).collect::<Vec<_>>().join(", ")
+        };
+        match lines.iter_mut().find(|line| line.key == key) {
+            Some(line) => drop(line.points.insert(x, point)),
+            None => lines.push(Curve { name: name(), key, points: BTreeMap::from([(x, *point)]) }),
+        }
+    }
+    lines.sort_by(|a, b| a.key.cmp(&b.key));
+    lines
+}
+
+fn chart(
+    section: &str,
+    grid: &Grid<'_>,
+    main: usize,
+    metric_name: &str,
+    direction: Direction,
+    lines: &[Curve<'_>],
+    facet: Option<(String, usize)>,
+) -> Option<Chart> {
+    let known = metric(metric_name)?;
+    let axis = &grid.axes[main];
+    let figure = |point: &&PointStudy| headline(point).and_then(|job| job.metric(metric_name, direction)).cloned();
+    let studies: Vec<Vec<Option<(&PointStudy, MetricStudy)>>> = lines
+        .iter()
+        .map(|line| {
+            let at = |x| line.points.get(&x).and_then(|point| figure(point).map(|metric| (*point, metric)));
+            (0..axis.values.len()).map(at).collect()
+        })
+        .collect();
+    let shown = || studies.iter().flatten().flatten().filter_map(|(_, m)| m.estimate.map(|e| e.value));
+    let most = shown().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let least = shown().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    let scale = Scale::fit(metric_name, known.unit, shown());
+    let title = metric_title(metric_name);
+    let mut columns = vec![axis.column()];
+    let mut marks = Vec::new();
+    for line in lines {
+        let name = if line.name.is_empty() { title.to_lowercase() } else { line.name.clone() };
+        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
+        columns.push(Column::estimate(name, scale, known.layer, direction));
+    }
+    let bounds = bounds(&studies);
+    let in_sight = |bound: &Bound| bound.values.iter().flatten().all(|value| *value <= most * CEILING_IN_SIGHT);
+    let (drawn, told): (Vec<Bound>, Vec<Bound>) = bounds.into_iter().partition(in_sight);
+    for bound in &drawn {
+        let name = match bound.line.filter(|_| lines.len() > 1) {
+            Some(line) => format!("ceiling, {}", lines[line].name),
+            None => "ceiling".to_owned(),
+        };
+        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Ceiling(bound.line) });
+        let column = Column::number(name, scale);
+        columns.push(Column { layer: known.layer, direction: Some(direction), ..column });
+    }
+    let place = facet.as_ref().map_or(String::new(), |(name, _)| format!(", {name}"));
+    let suffix = facet.as_ref().map_or(String::new(), |(_, value)| format!("-{}", value + 1));
+    let id = format!("{section}-{}-{}{suffix}", grid.number, metric_name.replace('_', "-"));
+    let layer = known.layer.map_or(String::new(), |layer| format!(" at {layer}"));
+    let caption = format!("{title} by {}{place}: {}", axis.name, grid.sweep);
+    let mut table = Table::new(id, caption.clone(), columns);
+    for (x, _) in axis.values.iter().enumerate() {
+        let mut cells = vec![axis.cell(x)];
+        let mut tone = Tone::Plain;
+        for line in &studies {
+            cells.push(match &line[x] {
+                Some((point, metric)) => {
+                    if metric.estimate.is_none() {
+                        tone = Tone::Marked;
+                    }
+                    estimate_cell(point, Some(metric))
+                }
+                None => Cell::Missing("–".into()),
+            });
+        }
+        cells.extend(drawn.iter().map(|bound| bound.values[x].map_or(Cell::Missing("–".into()), Cell::Number)));
+        table.rows.push(Row { cells, tone });
+    }
+    table.note = note(&drawn, &told, &scale, known.meaning);
+    table.folded = true;
+    let several =
+        if lines.len() > 1 { format!(", one line for each of {} settings", lines.len()) } else { String::new() };
+    Some(Chart {
+        title: caption,
+        summary: format!(
+            "{title}{layer}, direction {direction}, over {} from {} to {}{several}. It lies between {} and {} {}.",
+            axis.name,
+            axis.values.first().map_or("", |v| v.label.as_str()),
+            axis.values.last().map_or("", |v| v.label.as_str()),
+            scale.plain(least),
+            scale.plain(most),
+            scale.symbol
+        ),
+        plot: if axis.dimension == Dimension::Category { Plot::GroupedBars } else { Plot::Lines },
+        x_scale: x_scale(axis),
+        y_scale: if most / least > LINEAR_SPREAD { AxisScale::Log10 } else { AxisScale::Linear },
+        y_name: format!("{}{layer}, {direction}", title.to_lowercase().replace("cpu", "CPU").replace("rtt", "RTT")),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+/// How the values of `axis` are laid out.
+fn x_scale(axis: &GridAxis) -> AxisScale {
+    let positive = || axis.values.iter().map(|v| v.value);
+    let (least, most) = positive().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    match axis.dimension {
+        Dimension::Category => AxisScale::Category,
+        Dimension::Size if least > 0.0 && most / least > 2.0 => AxisScale::Log2,
+        _ if least > 0.0 && most / least >= LOG_SPREAD => AxisScale::Log2,
+        _ => AxisScale::Linear,
+    }
+}
+
+/// A ceiling along the axis: of one line, or of all if they share it.
+struct Bound {
+    line: Option<usize>,
+    name: String,
+    values: Vec<Option<f64>>,
+}
+
+fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
+    let of = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| -> Vec<Option<(f64, String)>> {
+        let bound = |cell: &Option<(&PointStudy, MetricStudy)>| {
+            let (point, metric) = cell.as_ref()?;
+            ceiling(point, metric).map(|c| (c.value, c.name.clone()))
+        };
+        line.iter().map(bound).collect()
+    };
+    let all: Vec<Vec<Option<(f64, String)>>> = studies.iter().map(of).collect();
+    let name = |line: &[Option<(f64, String)>]| {
+        let mut names: Vec<&str> = line.iter().flatten().map(|(_, name)| name.as_str()).collect();
+        names.dedup();
+        names.join("; ")
+    };
+    let values = |line: &[Option<(f64, String)>]| line.iter().map(|v| v.as_ref().map(|(value, _)| *value)).collect();
+    let longest = all.iter().max_by_key(|line| line.iter().flatten().count());
+    let Some(longest) = longest.filter(|line| line.iter().any(Option::is_some)) else { return Vec::new() };
+    let agrees = |line: &Vec<Option<(f64, String)>>| {
+        line.iter().zip(longest).all(|pair| match pair {
+            (Some((a, _)), Some((b, _))) => (a - b).abs() <= 1e-9 * b.abs(),
+            (None, _) => true,
+            (Some(_), None) => false,
+        })
+    };
+    if all.iter().all(agrees) {
+        return vec![Bound { line: None, name: name(longest), values: values(longest) }];
+    }
+    all.iter()
+        .enumerate()
+        .filter(|(_, line)| line.iter().any(Option::is_some))
+        .map(|(index, line)| Bound { line: Some(index), name: name(line), values: values(line) })
+        .collect()
+}
+
+fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option<String> {
+    let mut note = capitalised(meaning) + ".";
+    let mut named: Vec<&str> = drawn.iter().map(|bound| bound.name.as_str()).collect();
+    named.dedup();
+    if !named.is_empty() {
+        note += &format!(" Ceiling: {}.", named.join("; "));
+    }
+    let lowest = told.iter().flat_map(|bound| bound.values.iter().flatten().map(|value| (*value, &bound.name)));
+    if let Some((value, name)) = lowest.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        note += &format!(" The ceiling is far above: {} {} ({name}).", scale.plain(value), scale.symbol);
+    }
+    Some(note)
+}
+
+/// `text` with its first letter large.
+#[must_use]
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A matrix of `metric_name` over two axes of `grid`, for the one setting of all others.
+#[must_use]
+pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &str) -> Option<Chart> {
+    let known = metric(metric_name)?;
+    let direction = grid.direction(metric_name)?;
+    let (row_axis, column_axis) = (&grid.axes[rows], &grid.axes[across]);
+    // Where further axes vary, the setting with the highest figure is shown.
+    let others: Vec<usize> =
+        (0..grid.axes.len()).filter(|&i| i != rows && i != across && grid.axes[i].values.len() > 1).collect();
+    let setting = |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
+    let value = |point: &PointStudy| Some(headline(point)?.metric(metric_name, direction)?.estimate?.value);
+    let best = grid
+        .points
+        .iter()
+        .filter(|p| value(p).is_some())
+        .max_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)))?;
+    let chosen = setting(best);
+    let slice: Vec<&&PointStudy> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
+    let scale = Scale::fit(metric_name, known.unit, slice.iter().filter_map(|point| value(point)));
+    let mut columns = vec![row_axis.column()];
+    let mut marks = Vec::new();
+    for value in &column_axis.values {
+        marks.push(Mark { column: columns.len(), name: value.label.clone(), role: Role::Line });
+        let head = format!("{} {}", column_axis.name, value.label);
+        columns.push(Column::estimate(head, scale, known.layer, direction));
+    }
+    let title = metric_title(metric_name);
+    let at = others
+        .iter()
+        .zip(&chosen)
+        .filter_map(|(&i, place)| place.map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label)))
+        .collect::<String>();
+    let caption = format!("{title} by {} and {}{at}: {}", row_axis.name, column_axis.name, grid.sweep);
+    let id = format!("heat-{}-{}", grid.number, metric_name.replace('_', "-"));
+    let mut table = Table::new(id, caption.clone(), columns);
+    for (y, _) in row_axis.values.iter().enumerate() {
+        let mut cells = vec![row_axis.cell(y)];
+        for (x, _) in column_axis.values.iter().enumerate() {
+            let point =
+                slice.iter().find(|point| row_axis.place(point) == Some(y) && column_axis.place(point) == Some(x));
+            cells.push(point.map_or(Cell::Missing("–".into()), |point| {
+                estimate_cell(point, headline(point).and_then(|job| job.metric(metric_name, direction)))
+            }));
+        }
+        table.rows.push(Row::plain(cells));
+    }
+    table.note = Some(format!("{}. Darker is more.", capitalised(known.meaning)));
+    Some(Chart {
+        title: caption,
+        summary: format!("{title}, direction {direction}, as a matrix; darker is more. {}", grid.place_of(best)),
+        plot: Plot::Heat,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: title,
+        marks,
+        measured_from: None,
+        table,
+    })
+}

@@ -1,0 +1,381 @@
+//! What a report says, before it has a format: sections of paragraphs, figures, tables and charts.
+//!
+//! Numbers are kept in base units with their unit, layer and direction; a renderer decides how many digits and in which
+//! unit they are shown. Every chart is drawn from the table it carries, by column, so that chart and table cannot differ.
+
+use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, Verdict};
+
+use crate::number::Scale;
+
+/// Everything a report says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// The campaign's name.
+    pub title: String,
+    /// When and on what it was measured, in one line.
+    pub subtitle: String,
+    /// What kind of path: figures of a lab say `emulated`.
+    pub testbed: TestbedKind,
+    /// Wall clock at the campaign's start, nanoseconds since the Unix epoch.
+    pub started: Nanos,
+    /// Version of linerate that wrote it.
+    pub version: String,
+    /// What is said, in order.
+    pub sections: Vec<Section>,
+    /// The stable JSON of the study.
+    pub study: serde_json::Value,
+}
+
+impl Document {
+    /// The word every figure is marked with, if the path was emulated.
+    #[must_use]
+    pub fn mark(&self) -> Option<&'static str> {
+        (self.testbed == TestbedKind::Lab).then_some("emulated")
+    }
+
+    /// Every table, those beside charts included, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+            Block::Table(table) => Some(table),
+            Block::Chart(chart) => Some(&chart.table),
+            _ => None,
+        })
+    }
+}
+
+/// One part of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Its name in the registry; anchors and file names begin with it.
+    pub id: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// Its content.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// Running text.
+    Paragraph(String),
+    /// Short statements.
+    List(Vec<String>),
+    /// The figures one remembers.
+    KeyFigures(Vec<KeyFigure>),
+    /// A table.
+    Table(Table),
+    /// A chart and its table.
+    Chart(Chart),
+    /// A finding.
+    Claim(Claim),
+    /// Text as it was, such as a plan.
+    Listing {
+        /// What it is.
+        caption: String,
+        /// The text.
+        text: String,
+    },
+}
+
+/// One of the figures one remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyFigure {
+    /// What it is: metric and scope.
+    pub label: String,
+    /// Unit it is shown in.
+    pub scale: Scale,
+    /// Layer, where bits or packets are counted.
+    pub layer: Option<Layer>,
+    /// Direction.
+    pub direction: Direction,
+    /// The figure.
+    pub estimate: Estimate,
+    /// Share of the lowest ceiling, and that ceiling's name.
+    pub ceiling: Option<(f64, String)>,
+    /// Sweep and parameters where it was measured.
+    pub at: String,
+    /// Its standing.
+    pub validity: Validity,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Unique in the document; file and sheet names come from it.
+    pub id: String,
+    /// What it shows.
+    pub caption: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Row>,
+    /// What a reader must know to read it.
+    pub note: Option<String>,
+    /// Whether a screen shows it only on request (it is always printed).
+    pub folded: bool,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What it holds.
+    pub head: String,
+    /// How its cells are to be read.
+    pub kind: ColumnKind,
+    /// Unit of its numbers.
+    pub scale: Scale,
+    /// Layer, where bits or packets are counted.
+    pub layer: Option<Layer>,
+    /// Direction of its numbers.
+    pub direction: Option<Direction>,
+}
+
+/// How the cells of a column are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Words.
+    Text,
+    /// Numbers without an interval, axis values among them.
+    Number,
+    /// Estimates; formats without room for an interval in a cell give it two more columns.
+    Estimate,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its cells.
+    pub cells: Vec<Cell>,
+    /// Whether it stands out.
+    pub tone: Tone,
+}
+
+/// Whether and why a row stands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// It does not.
+    #[default]
+    Plain,
+    /// It differs or is doubtful.
+    Marked,
+    /// It carries no figure that may be believed.
+    Refused,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number in the column's base unit.
+    Number(f64),
+    /// A coordinate: its number, and how the plan wrote it.
+    Coordinate {
+        /// In the column's base unit.
+        value: f64,
+        /// As shown.
+        label: String,
+    },
+    /// An estimate in the column's base unit.
+    Estimate(Estimate),
+    /// No figure, and why. Never a zero.
+    Missing(String),
+}
+
+/// A chart, drawn from its table: column 0 is the horizontal axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What one sees in it, in a sentence, for those who do not.
+    pub summary: String,
+    /// Its form.
+    pub plot: Plot,
+    /// How column 0 is laid out.
+    pub x_scale: AxisScale,
+    /// How the figures are laid out.
+    pub y_scale: AxisScale,
+    /// What the vertical axis is called.
+    pub y_name: String,
+    /// Columns drawn.
+    pub marks: Vec<Mark>,
+    /// For a series: seconds cut off as warm-up.
+    pub measured_from: Option<f64>,
+    /// What it is drawn from.
+    pub table: Table,
+}
+
+/// The form of a chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plot {
+    /// Lines with interval bands and ceilings.
+    Lines,
+    /// Bars on top of one another.
+    StackedBars,
+    /// Bars side by side.
+    GroupedBars,
+    /// A matrix of tinted figures: rows by column 0, one column for each value of the other axis.
+    Heat,
+    /// Percentiles from the median to the tail.
+    Percentiles,
+    /// Readings over time, counts as bars.
+    Series,
+}
+
+/// How an axis is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AxisScale {
+    /// Evenly.
+    Linear,
+    /// By doubling.
+    Log2,
+    /// By tens.
+    Log10,
+    /// One place for each value.
+    Category,
+    /// By nines: 90 %, 99 %, 99.9 % are equally far apart.
+    Percentile,
+}
+
+/// One column drawn in a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Which column of the chart's table.
+    pub column: usize,
+    /// Its name in the legend.
+    pub name: String,
+    /// What it is drawn as.
+    pub role: Role,
+}
+
+/// What a column is drawn as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A measured line.
+    Line,
+    /// A bound; of the mark with that index, or of all.
+    Ceiling(Option<usize>),
+    /// Bars.
+    Bar,
+    /// Bars on an axis of their own, to the right.
+    Second,
+}
+
+/// A finding as told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// How far it is carried.
+    pub verdict: Verdict,
+    /// What it is about.
+    pub subject: String,
+    /// The claim.
+    pub claim: String,
+    /// Labelled lists: evidence, counterfactual, advice.
+    pub parts: Vec<(&'static str, Vec<String>)>,
+    /// The rule that says so.
+    pub rule: String,
+}
+
+impl Column {
+    /// A column of words.
+    #[must_use]
+    pub fn text(head: impl Into<String>) -> Self {
+        Self { head: head.into(), kind: ColumnKind::Text, scale: Scale::COUNT, layer: None, direction: None }
+    }
+
+    /// A column of numbers without intervals.
+    #[must_use]
+    pub fn number(head: impl Into<String>, scale: Scale) -> Self {
+        Self { kind: ColumnKind::Number, scale, ..Self::text(head) }
+    }
+
+    /// A column of estimates.
+    #[must_use]
+    pub fn estimate(head: impl Into<String>, scale: Scale, layer: Option<Layer>, direction: Direction) -> Self {
+        Self { head: head.into(), kind: ColumnKind::Estimate, scale, layer, direction: Some(direction) }
+    }
+
+    /// What qualifies the number, in the order of a heading: unit shown, layer, direction.
+    #[must_use]
+    pub fn qualifiers(&self) -> String {
+        self.qualified(self.scale.symbol)
+    }
+
+    /// The same with the base unit, for formats that carry unscaled numbers.
+    #[must_use]
+    pub fn base_qualifiers(&self) -> String {
+        self.qualified(self.scale.base)
+    }
+
+    fn qualified(&self, unit: &str) -> String {
+        let layer = self.layer.map(|layer| layer.to_string());
+        let direction = self.direction.map(|direction| direction.to_string());
+        [Some(unit.to_owned()), layer, direction]
+            .into_iter()
+            .flatten()
+            .filter(|s| !s.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+impl Row {
+    /// A row that does not stand out.
+    #[must_use]
+    pub fn plain(cells: Vec<Cell>) -> Self {
+        Self { cells, tone: Tone::Plain }
+    }
+
+    /// A row that stands out as `validity` demands.
+    #[must_use]
+    pub fn judged(cells: Vec<Cell>, validity: Validity) -> Self {
+        let tone = match validity {
+            Validity::Valid => Tone::Plain,
+            Validity::Suspect => Tone::Marked,
+            Validity::Invalid | Validity::Impossible => Tone::Refused,
+        };
+        Self { cells, tone }
+    }
+}
+
+impl Cell {
+    /// Words.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// The number drawn, in base units.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) | Self::Coordinate { value, .. } => Some(*value),
+            Self::Estimate(estimate) => Some(estimate.value),
+            Self::Text(_) | Self::Missing(_) => None,
+        }
+    }
+
+    /// Its display form in `scale`, interval included.
+    #[must_use]
+    pub fn shown(&self, scale: &Scale) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(value) => scale.plain(*value),
+            Self::Coordinate { label, .. } => label.clone(),
+            Self::Estimate(estimate) => match scale.estimate(estimate) {
+                (value, Some((low, high))) => format!("{value} [{low}, {high}]"),
+                (value, None) => value,
+            },
+            Self::Missing(why) => why.clone(),
+        }
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(id: impl Into<String>, caption: impl Into<String>, columns: Vec<Column>) -> Self {
+        Self { id: id.into(), caption: caption.into(), columns, rows: Vec::new(), note: None, folded: false }
+    }
+}

@@ -1,0 +1,287 @@
+//! The points of one sweep as a grid: which axes there are, what their values mean, and which job carries the figures.
+//!
+//! A plan writes values as text with a unit (`"64 KiB"`) or as counts. Here they get their number back, so that an axis
+//! can be laid out. It does not know any workload: names of parameters are read for their meaning only (`..._size` is
+//! bytes, `streams` a count).
+
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, Ratio};
+use serde_json::Value;
+
+use crate::document::{Cell, Column};
+use crate::number::Scale;
+
+/// What the values of an axis are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Bytes.
+    Size,
+    /// A count.
+    Count,
+    /// A rate, a time or a share: a number with another unit.
+    Quantity(&'static str),
+    /// Words.
+    Category,
+}
+
+/// One value of an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AxisValue {
+    /// As shown.
+    pub label: String,
+    /// Its number; for a category, its place.
+    pub value: f64,
+    raw: Value,
+}
+
+/// One axis of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GridAxis {
+    /// As the plan names it.
+    pub path: String,
+    /// As a person names it.
+    pub name: String,
+    /// What its values are.
+    pub dimension: Dimension,
+    /// Distinct values, ascending if they are numbers, else in the order of the plan.
+    pub values: Vec<AxisValue>,
+}
+
+/// One sweep.
+#[derive(Clone, Debug)]
+pub struct Grid<'a> {
+    /// Its name.
+    pub sweep: &'a str,
+    /// Its place among the sweeps of the campaign, from 1; table names carry it.
+    pub number: usize,
+    /// What varies.
+    pub axes: Vec<GridAxis>,
+    /// Its points, in the order of the plan.
+    pub points: Vec<&'a PointStudy>,
+}
+
+/// The sweeps of `study`, in the order of the plan.
+#[must_use]
+pub fn grids(study: &Study) -> Vec<Grid<'_>> {
+    let mut grids: Vec<Grid<'_>> = Vec::new();
+    for point in &study.points {
+        match grids.iter_mut().find(|grid| grid.sweep == point.sweep) {
+            Some(grid) => grid.points.push(point),
+            None => {
+                grids.push(Grid { sweep: &point.sweep, number: grids.len() + 1, axes: Vec::new(), points: vec![point] })
+            }
+        }
+    }
+    for grid in &mut grids {
+        grid.axes = axes(&grid.points);
+    }
+    grids
+}
+
+fn axes(points: &[&PointStudy]) -> Vec<GridAxis> {
+    let mut paths: Vec<&String> = Vec::new();
+    for path in points.iter().flat_map(|point| point.parameters.keys()) {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths.into_iter().map(|path| axis(path, points)).collect()
+}
+
+fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
+    let mut raws: Vec<&Value> = Vec::new();
+    for raw in points.iter().filter_map(|point| point.parameters.get(path)) {
+        if !raws.contains(&raw) {
+            raws.push(raw);
+        }
+    }
+    let name = axis_name(path);
+    let read: Vec<Option<(Dimension, String, f64)>> = raws.iter().map(|raw| quantity(&name, raw)).collect();
+    let first = read.first().and_then(Option::as_ref).map(|(dimension, ..)| *dimension);
+    let alike = first.filter(|first| read.iter().all(|value| value.as_ref().is_some_and(|(d, ..)| d == first)));
+    let mut values: Vec<AxisValue> = raws
+        .iter()
+        .zip(read)
+        .enumerate()
+        .map(|(place, (raw, read))| match read.filter(|_| alike.is_some()) {
+            Some((_, label, value)) => AxisValue { label, value, raw: (*raw).clone() },
+            None => AxisValue { label: words(raw), value: place as f64, raw: (*raw).clone() },
+        })
+        .collect();
+    values.sort_by(|a, b| a.value.total_cmp(&b.value));
+    GridAxis { path: path.to_owned(), name, dimension: alike.unwrap_or(Dimension::Category), values }
+}
+
+/// `params.socket_buffer` is `socket buffer`, `job.1.params.rate` is `job 1 rate`.
+#[must_use]
+pub fn axis_name(path: &str) -> String {
+    path.split('.').filter(|part| *part != "params").collect::<Vec<_>>().join(" ").replace('_', " ")
+}
+
+/// `(dimension, label, number in base units)` of a value that is one.
+fn quantity(name: &str, raw: &Value) -> Option<(Dimension, String, f64)> {
+    match raw {
+        Value::Number(number) => {
+            let value = number.as_f64()?;
+            if (name.ends_with("size") || name.ends_with("buffer")) && value >= 0.0 && value.fract() == 0.0 {
+                return Some((Dimension::Size, Bytes(value as u64).to_string(), value));
+            }
+            Some((Dimension::Count, number.to_string(), value))
+        }
+        // `pairs`: endpoint sets, told apart by how many there are.
+        Value::Array(items) => Some((Dimension::Count, items.len().to_string(), items.len() as f64)),
+        Value::String(text) => {
+            if let Ok(bytes) = text.parse::<Bytes>() {
+                return Some((Dimension::Size, bytes.to_string(), bytes.0 as f64));
+            }
+            if let Ok(rate) = text.parse::<BitRate>() {
+                return Some((Dimension::Quantity("bit/s"), rate.to_string(), rate.0));
+            }
+            if let Ok(span) = text.parse::<Nanos>() {
+                return Some((Dimension::Quantity("s"), span.to_string(), span.as_secs_f64()));
+            }
+            if let Ok(rate) = text.parse::<PacketRate>() {
+                return Some((Dimension::Quantity("packet/s"), rate.to_string(), rate.0));
+            }
+            let share = text.parse::<Ratio>().ok().filter(|_| text.contains('%'))?;
+            Some((Dimension::Quantity("ratio"), share.to_string(), share.0))
+        }
+        Value::Null | Value::Bool(_) | Value::Object(_) => None,
+    }
+}
+
+/// A value as words: text without quotes.
+#[must_use]
+pub fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+impl GridAxis {
+    /// The place of `point` on this axis.
+    #[must_use]
+    pub fn place(&self, point: &PointStudy) -> Option<usize> {
+        let raw = point.parameters.get(&self.path)?;
+        self.values.iter().position(|value| value.raw == *raw)
+    }
+
+    /// Whether it is a size of what is sent (not of a buffer).
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        self.dimension == Dimension::Size && !self.name.contains("buffer")
+    }
+
+    /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints.
+    #[must_use]
+    pub fn is_parallel(&self) -> bool {
+        self.dimension == Dimension::Count
+    }
+
+    /// The column of its values.
+    #[must_use]
+    pub fn column(&self) -> Column {
+        let scale = match self.dimension {
+            // The label carries its unit; only formats with plain numbers need the base unit.
+            Dimension::Size => Scale { base: "B", ..Scale::COUNT },
+            Dimension::Quantity(base) => Scale { base, ..Scale::COUNT },
+            Dimension::Count => Scale::COUNT,
+            Dimension::Category => return Column::text(&self.name),
+        };
+        Column::number(&self.name, scale)
+    }
+
+    /// The cell of one of its values.
+    #[must_use]
+    pub fn cell(&self, place: usize) -> Cell {
+        let value = &self.values[place];
+        match self.dimension {
+            Dimension::Category => Cell::Text(value.label.clone()),
+            _ => Cell::Coordinate { value: value.value, label: value.label.clone() },
+        }
+    }
+}
+
+impl<'a> Grid<'a> {
+    /// The axis a reader expects along the bottom: sizes of messages first, then counts, then other numbers.
+    #[must_use]
+    pub fn main_axis(&self) -> Option<usize> {
+        let varied = || self.axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
+        let rank = |axis: &GridAxis| match axis.dimension {
+            _ if axis.is_message() => 0,
+            Dimension::Count => 1,
+            Dimension::Quantity(_) => 2,
+            Dimension::Size => 3,
+            Dimension::Category => 4,
+        };
+        // Of two alike, the one with more values.
+        varied().min_by_key(|(_, axis)| (rank(axis), usize::MAX - axis.values.len())).map(|(index, _)| index)
+    }
+
+    /// Where `point` lies, for people: `socket buffer 64 KiB, message size 1 MiB`, or the sweep's only point.
+    #[must_use]
+    pub fn place_of(&self, point: &PointStudy) -> String {
+        let axes = self
+            .axes
+            .iter()
+            .filter_map(|axis| axis.place(point).map(|place| format!("{} {}", axis.name, axis.values[place].label)));
+        let told = axes.collect::<Vec<_>>().join(", ");
+        if told.is_empty() { "its only point".into() } else { told }
+    }
+
+    /// The direction in which `metric` is told: the sum where both directions carry data, else the one that does.
+    #[must_use]
+    pub fn direction(&self, metric: &str) -> Option<Direction> {
+        let has = |direction| {
+            self.points
+                .iter()
+                .filter_map(|p| headline(p))
+                .any(|job| job.metric(metric, direction).is_some_and(|m| m.estimate.is_some()))
+        };
+        match (has(Direction::Tx), has(Direction::Rx), has(Direction::Sum)) {
+            (true, false, _) => Some(Direction::Tx),
+            (false, true, _) => Some(Direction::Rx),
+            (_, _, true) => Some(Direction::Sum),
+            (true, true, false) => Some(Direction::Tx),
+            (false, false, false) => None,
+        }
+    }
+
+    /// Columns of all axes, for a table of points.
+    #[must_use]
+    pub fn axis_columns(&self) -> Vec<Column> {
+        self.axes.iter().map(GridAxis::column).collect()
+    }
+
+    /// Cells of all axes for `point`.
+    #[must_use]
+    pub fn axis_cells(&self, point: &PointStudy) -> Vec<Cell> {
+        let cell = |axis: &GridAxis| axis.place(point).map_or(Cell::Missing("–".into()), |place| axis.cell(place));
+        self.axes.iter().map(cell).collect()
+    }
+}
+
+/// The job that carries a point's figures: the sum of all where several are measured, never a background job.
+#[must_use]
+pub fn headline(point: &PointStudy) -> Option<&JobStudy> {
+    point.jobs.iter().rev().find(|job| !job.background)
+}
+
+/// The lowest ceiling on `metric` at `point`.
+#[must_use]
+pub fn ceiling<'a>(point: &'a PointStudy, metric: &MetricStudy) -> Option<&'a Ceiling> {
+    metric.ceiling.and_then(|index| point.ceilings.get(index))
+}
+
+/// The cell of a metric that may have no figure.
+#[must_use]
+pub fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
+    match metric {
+        Some(MetricStudy { estimate: Some(estimate), .. }) if estimate.value.is_finite() => Cell::Estimate(*estimate),
+        Some(MetricStudy { estimate: Some(_), .. }) => Cell::Missing("∞ (lost)".into()),
+        Some(_) if point.validity >= linerate_model::Validity::Invalid => Cell::Missing(point.validity.word().into()),
+        Some(_) | None => Cell::Missing("–".into()),
+    }
+}

@@ -1,0 +1,148 @@
+//! The stable JSON of a study (`schema: 1`): what other programs parse.
+//!
+//! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
+//! infinity, and a made-up number would be worse.
+
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study, TrialStudy};
+use linerate_model::{Campaign, Direction, Distribution};
+use serde_json::{Map, Value, json};
+
+use crate::words::rfc3339;
+
+/// Version of the shape.
+const SCHEMA: u32 = 1;
+
+/// `campaign` and `study` as JSON.
+#[must_use]
+pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
+    let header = &campaign.header;
+    let facts: Map<String, Value> = campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
+    json!({
+        "linerate": header.version,
+        "schema": SCHEMA,
+        "campaign": {
+            "id": header.id,
+            "name": header.name,
+            "started": rfc3339(header.started),
+            "ended": campaign.ended.map(rfc3339),
+            "plan_sha256": header.plan_sha256,
+            "seed": header.seed,
+            "testbed": header.testbed,
+            "emulated": header.emulated(),
+            "argv": header.argv,
+        },
+        "facts": facts,
+        "points": study.points.iter().map(point).collect::<Vec<_>>(),
+        "findings": study.findings.iter().map(finding).collect::<Vec<_>>(),
+        "overhead": {
+            "samplers": study.overhead.samplers,
+            "null_step_ns": study.overhead.null_step_ns,
+            "worst_start_skew_ns": study.overhead.worst_start_skew_ns,
+        },
+    })
+}
+
+fn point(point: &PointStudy) -> Value {
+    let ceiling = |c: &linerate_model::Ceiling| {
+        json!({
+            "name": c.name, "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer, "direction": c.direction,
+            "derivation": c.derivation, "source": c.source,
+        })
+    };
+    json!({
+        "sweep": point.sweep,
+        "parameters": point.parameters,
+        "jobs": point.jobs.iter().map(job).collect::<Vec<_>>(),
+        "ceilings": point.ceilings.iter().map(ceiling).collect::<Vec<_>>(),
+        "validity": point.validity,
+        "why": point.why,
+        "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),
+    })
+}
+
+fn job(job: &JobStudy) -> Value {
+    json!({
+        "workload": job.workload,
+        "from": job.from,
+        "to": job.to,
+        "background": job.background,
+        "params": job.params,
+        "metrics": metrics(&job.metrics),
+        "obtained": job.obtained,
+        "distributions": {
+            "response": distribution(&job.response),
+            "service": distribution(&job.service),
+            "gap": distribution(&job.gap),
+        },
+    })
+}
+
+/// By name. The plain name is the direction a reader expects (the only one, or the sum); a metric known in several
+/// directions stands under `name_tx`, `name_rx` and `name_sum` as well.
+fn metrics(studies: &[MetricStudy]) -> Map<String, Value> {
+    let mut named = Map::new();
+    for study in studies {
+        let alike: Vec<&MetricStudy> = studies.iter().filter(|other| other.name == study.name).collect();
+        let chief = alike.iter().find(|other| other.direction == Direction::Sum).unwrap_or(&alike[0]);
+        if chief.direction == study.direction {
+            named.insert(study.name.clone(), metric(study));
+        }
+        if alike.len() > 1 {
+            named.insert(format!("{}_{}", study.name, study.direction), metric(study));
+        }
+    }
+    named
+}
+
+fn metric(study: &MetricStudy) -> Value {
+    let estimate = study.estimate;
+    json!({
+        "unit": study.unit,
+        "layer": study.layer,
+        "direction": study.direction,
+        "n": estimate.map_or(0, |e| e.n),
+        "estimate": finite(estimate.map(|e| e.value)),
+        "low": finite(estimate.and_then(|e| e.low)),
+        "high": finite(estimate.and_then(|e| e.high)),
+        "confidence": finite(estimate.and_then(|e| e.confidence)),
+        "values": study.values.iter().map(|value| finite(*value)).collect::<Vec<_>>(),
+        "ceiling": study.ceiling,
+        "share": finite(study.share),
+    })
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+fn distribution(times: &Distribution) -> Option<Value> {
+    (!times.is_empty()).then(|| json!({ "unit": "ns", "buckets": times.buckets, "lost": times.lost }))
+}
+
+fn trial(trial: &TrialStudy) -> Value {
+    let mut intervals = Map::new();
+    intervals.insert("seconds".into(), json!(trial.seconds));
+    for (name, values) in &trial.series {
+        intervals.insert(name.clone(), json!(values.iter().map(|value| finite(*value)).collect::<Vec<_>>()));
+    }
+    json!({
+        "id": trial.id,
+        "validity": trial.validity,
+        "why": trial.why,
+        "measured_from": trial.measured_from,
+        "intervals": intervals,
+    })
+}
+
+fn finding(finding: &linerate_model::Finding) -> Value {
+    json!({
+        "rule": finding.rule,
+        "verdict": finding.verdict,
+        "subject": finding.subject,
+        "claim": finding.claim,
+        "evidence": finding.evidence,
+        "counterfactual": finding.counterfactual,
+        "placebo": finding.placebo,
+        "advice": finding.advice,
+    })
+}

@@ -1,0 +1,216 @@
+//! Numbers as people read them: the unit a column is shown in, and as many digits as the interval supports.
+//!
+//! Rates are scaled by k, M, G (decimal), sizes by Ki, Mi (binary, IEC 80000-13). Rounding is decimal, half up, on the
+//! shortest decimal text of the value, so that 0.125 to two places is 0.13 as on paper. The number itself is never
+//! rounded: only its display form is.
+
+use linerate_model::{Estimate, Unit};
+use serde::Serialize;
+
+/// The unit a number is shown in: its symbol, and how much of the base unit one of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scale {
+    /// The unit of the stored number.
+    pub base: &'static str,
+    /// The unit shown; empty for a plain count.
+    pub symbol: &'static str,
+    /// Base units per shown unit.
+    pub factor: f64,
+}
+
+const BIT_RATES: &[(&str, f64)] =
+    &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
+const PACKET_RATES: &[(&str, f64)] = &[("packet/s", 1.0), ("kpacket/s", 1e3), ("Mpacket/s", 1e6)];
+const RATES: &[(&str, f64)] = &[("1/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)];
+const SECONDS: &[(&str, f64)] = &[("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+const NANOSECONDS: &[(&str, f64)] = &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+const HERTZ: &[(&str, f64)] = &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
+/// Nanoseconds stay nanoseconds up to here, so that costs per packet are compared in one unit.
+const LARGEST_PLAIN_NANOSECONDS: f64 = 20_000.0;
+/// Significant digits of a number that has no interval.
+const DIGITS_WITHOUT_INTERVAL: i32 = 4;
+/// Digits behind the point are never more than this.
+const MOST_DECIMALS: i32 = 6;
+
+impl Scale {
+    /// Plain numbers without a unit.
+    pub const COUNT: Self = Self { base: "", symbol: "", factor: 1.0 };
+    /// Ratios in per cent.
+    pub const PERCENT: Self = Self { base: "ratio", symbol: "%", factor: 0.01 };
+    /// Seconds, shown as seconds.
+    pub const SECONDS: Self = Self { base: "s", symbol: "s", factor: 1.0 };
+
+    /// The unit in which numbers of metric `name` with `values` read best: one unit for all of them.
+    #[must_use]
+    pub fn fit(name: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
+        let sizes = values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
+        let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+        let pick = |units: &'static [(&'static str, f64)], size: f64| {
+            let (symbol, factor) = *units.iter().rev().find(|(_, factor)| size >= *factor).unwrap_or(&units[0]);
+            Self { base: unit.symbol(), symbol, factor }
+        };
+        match unit {
+            Unit::BitPerSecond => pick(BIT_RATES, high),
+            Unit::PacketPerSecond => pick(PACKET_RATES, high),
+            // Rates below ten thousand are counted one by one.
+            Unit::PerSecond => pick(RATES, if high < 1e4 { 1.0 } else { high }),
+            // Times are shown in the unit of the smallest: 23 µs beside 4000 µs, not 0.023 ms.
+            Unit::Second => pick(SECONDS, if low.is_finite() { low } else { 1.0 }),
+            Unit::Nanosecond if high < LARGEST_PLAIN_NANOSECONDS => pick(NANOSECONDS, 1.0),
+            Unit::Nanosecond => pick(NANOSECONDS, low),
+            Unit::Hertz => pick(HERTZ, high),
+            // An index of fairness is read as a number, every other ratio as a share.
+            Unit::Ratio if name == "fairness" => Self { base: "ratio", ..Self::COUNT },
+            Unit::Ratio => Self::PERCENT,
+            Unit::Count => Self { base: "1", ..Self::COUNT },
+            Unit::Byte | Unit::SecondPerGigabyte | Unit::Core => {
+                Self { base: unit.symbol(), symbol: unit.symbol(), factor: 1.0 }
+            }
+        }
+    }
+
+    /// `value`, in the shown unit, without an interval: whole numbers whole, others to four digits.
+    #[must_use]
+    pub fn plain(&self, value: f64) -> String {
+        let scaled = value / self.factor;
+        if !scaled.is_finite() {
+            return "∞".into();
+        }
+        if scaled.fract() == 0.0 && scaled.abs() < 1e9 {
+            return round_half_up(scaled, 0);
+        }
+        round_half_up(scaled, decimals(scaled.abs(), DIGITS_WITHOUT_INTERVAL))
+    }
+
+    /// The display form of `estimate`: its value, and its interval if it has one, to the same digit.
+    #[must_use]
+    pub fn estimate(&self, estimate: &Estimate) -> (String, Option<(String, String)>) {
+        let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
+            return (self.plain(estimate.value), None);
+        };
+        let places = self.decimals_of(estimate);
+        let show = |value: f64| round_half_up(value / self.factor, places);
+        (show(estimate.value), Some((show(low), show(high))))
+    }
+
+    /// Digits behind the point that the interval of `estimate` supports: the half width keeps two digits if it begins
+    /// with 1 or 2, else one.
+    #[must_use]
+    pub fn decimals_of(&self, estimate: &Estimate) -> usize {
+        let value = (estimate.value / self.factor).abs();
+        let half = match (estimate.low, estimate.high) {
+            (Some(low), Some(high)) => (high - low) / 2.0 / self.factor,
+            _ => 0.0,
+        };
+        if half <= 0.0 || !half.is_finite() {
+            return decimals(value, DIGITS_WITHOUT_INTERVAL);
+        }
+        let first = half.log10().floor();
+        let digits = if half / 10_f64.powf(first) < 3.0 { 2 } else { 1 };
+        // An interval far narrower than the value would print digits nobody reads.
+        decimals(half, digits).min(decimals(value, 6))
+    }
+}
+
+/// Digits behind the point that show `value` to `digits` significant digits.
+fn decimals(value: f64, digits: i32) -> usize {
+    if value <= 0.0 || !value.is_finite() {
+        return 0;
+    }
+    (digits - 1 - value.log10().floor() as i32).clamp(0, MOST_DECIMALS) as usize
+}
+
+/// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest decimal text.
+#[must_use]
+pub fn round_half_up(value: f64, decimals: usize) -> String {
+    let text = value.abs().to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut digits: Vec<u8> =
+        whole.bytes().chain(fraction.bytes().chain(std::iter::repeat(b'0')).take(decimals)).collect();
+    if fraction.as_bytes().get(decimals).is_some_and(|digit| *digit >= b'5') {
+        let kept = digits.iter().rposition(|digit| *digit != b'9');
+        let carried = kept.map_or(0, |at| at + 1);
+        digits[carried..].fill(b'0');
+        match kept {
+            Some(at) => digits[at] += 1,
+            None => digits.insert(0, b'1'),
+        }
+    }
+    let point = digits.len() - decimals;
+    let negative = value < 0.0 && digits.iter().any(|digit| *digit != b'0');
+    let mut shown = String::from(if negative { "-" } else { "" });
+    shown.extend(digits[..point].iter().map(|digit| char::from(*digit)));
+    if decimals > 0 {
+        shown.push('.');
+        shown.extend(digits[point..].iter().map(|digit| char::from(*digit)));
+    }
+    shown
+}
+
+/// `share` of a ceiling in per cent: one decimal, and never rounded up to a full 100 %.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let text = round_half_up(share * 100.0, 1);
+    if share < 1.0 && text == "100.0" { "99.9".into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_decimal_and_half_up() {
+        let cases = [
+            (0.125, 2, "0.13"),
+            (1.005, 2, "1.01"),
+            (2.5, 0, "3"),
+            (-2.5, 0, "-3"),
+            (-0.04, 1, "0.0"),
+            (9.996, 2, "10.00"),
+            (99.95, 1, "100.0"),
+            (949.285, 2, "949.29"),
+            (1e21, 0, "1000000000000000000000"),
+            (7.0, 3, "7.000"),
+        ];
+        for (value, decimals, shown) in cases {
+            assert_eq!(round_half_up(value, decimals), shown, "{value} to {decimals}");
+        }
+    }
+
+    #[test]
+    fn digits_come_from_the_interval() {
+        let mega = Scale { base: "bit/s", symbol: "Mbit/s", factor: 1e6 };
+        let estimate = |value: f64, low: f64, high: f64| Estimate {
+            value: value * 1e6,
+            low: Some(low * 1e6),
+            high: Some(high * 1e6),
+            confidence: Some(0.95),
+            n: 6,
+        };
+        let shown = |e: Estimate| mega.estimate(&e);
+        assert_eq!(
+            shown(estimate(936.123, 935.771, 936.402)),
+            ("936.1".into(), Some(("935.8".into(), "936.4".into())))
+        );
+        assert_eq!(shown(estimate(936.123, 900.0, 950.0)), ("936".into(), Some(("900".into(), "950".into()))));
+        assert_eq!(shown(estimate(936.123, 936.111, 936.135)).0, "936.123");
+    }
+
+    #[test]
+    fn a_column_has_one_unit() {
+        let fit = |unit, values: &[f64]| Scale::fit("x", unit, values.iter().copied()).symbol;
+        assert_eq!(fit(Unit::BitPerSecond, &[2e7, 9.36e8]), "Mbit/s");
+        assert_eq!(fit(Unit::Second, &[23e-6, 4e-3]), "µs");
+        assert_eq!(fit(Unit::PacketPerSecond, &[124_000.0]), "kpacket/s");
+        assert_eq!(fit(Unit::PerSecond, &[9_000.0]), "1/s");
+        assert_eq!(fit(Unit::Nanosecond, &[900.0, 12_000.0]), "ns");
+        assert_eq!(fit(Unit::BitPerSecond, &[]), "bit/s");
+    }
+
+    #[test]
+    fn a_share_below_one_never_reads_as_all_of_it() {
+        assert_eq!(percent(0.9999), "99.9");
+        assert_eq!(percent(1.0), "100.0");
+        assert_eq!(percent(0.986), "98.6");
+    }
+}

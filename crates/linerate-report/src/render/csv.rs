@@ -1,0 +1,69 @@
+//! CSV (RFC 4180): one file for each table, unrounded numbers in base units, units in the heading.
+//!
+//! An estimate takes three columns (value, low, high). The last column of every row says on what kind of path it was
+//! measured. A text that a spreadsheet would take for a formula is quoted with an apostrophe (CWE-1236).
+
+use super::{Artifact, ReportError};
+use crate::document::{Cell, Column, ColumnKind, Document, Table};
+use crate::words::testbed_label;
+
+pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> {
+    let testbed = testbed_label(document.testbed);
+    let write = |table: &Table| {
+        let refused = |cause: String| ReportError::Csv { table: table.id.clone(), cause };
+        let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+        let head: Vec<String> = table.columns.iter().flat_map(heading).chain(["testbed".to_owned()]).collect();
+        writer.write_record(&head).map_err(|error| refused(error.to_string()))?;
+        for row in &table.rows {
+            let fields = row.cells.iter().zip(&table.columns).flat_map(|(cell, column)| fields(cell, column));
+            writer.write_record(fields.chain([testbed.to_owned()])).map_err(|error| refused(error.to_string()))?;
+        }
+        let bytes = writer.into_inner().map_err(|error| refused(error.to_string()))?;
+        Ok(Artifact { file_name: format!("{}.csv", table.id), bytes })
+    };
+    document.tables().map(write).collect()
+}
+
+fn heading(column: &Column) -> Vec<String> {
+    let told = |part: &str| {
+        let head = if part.is_empty() { column.head.clone() } else { format!("{} {part}", column.head) };
+        let qualifiers = column.base_qualifiers();
+        guarded(&if qualifiers.is_empty() { head } else { format!("{head} [{qualifiers}]") })
+    };
+    match column.kind {
+        ColumnKind::Text | ColumnKind::Number => vec![told("")],
+        ColumnKind::Estimate => vec![told(""), told("low"), told("high")],
+    }
+}
+
+fn fields(cell: &Cell, column: &Column) -> Vec<String> {
+    let number = |value: Option<f64>| value.filter(|value| value.is_finite()).map_or(String::new(), |v| v.to_string());
+    let mut fields = match cell {
+        Cell::Text(text) => vec![guarded(text)],
+        Cell::Number(value) | Cell::Coordinate { value, .. } => vec![number(Some(*value))],
+        Cell::Estimate(estimate) => vec![number(Some(estimate.value)), number(estimate.low), number(estimate.high)],
+        Cell::Missing(why) => vec![guarded(why)],
+    };
+    let width = if column.kind == ColumnKind::Estimate { 3 } else { 1 };
+    fields.resize(width, String::new());
+    fields
+}
+
+/// `text` that no spreadsheet runs.
+fn guarded(text: &str) -> String {
+    let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if risky { format!("'{text}") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::guarded;
+
+    #[test]
+    fn no_text_is_taken_for_a_formula() {
+        assert_eq!(guarded("=HYPERLINK(\"x\")"), "'=HYPERLINK(\"x\")");
+        assert_eq!(guarded("@sum"), "'@sum");
+        assert_eq!(guarded("goodput"), "goodput");
+        assert_eq!(guarded("–"), "–");
+    }
+}

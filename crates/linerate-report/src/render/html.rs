@@ -1,0 +1,373 @@
+//! One self-contained HTML page: template, style sheet, chart bundle and data, nothing fetched from anywhere.
+//!
+//! The page reads without JavaScript: every chart's table is in it and open; the script draws charts and folds the tables.
+//! A content security policy forbids any request, so a report shows the same offline, from disk and in ten years.
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::ReportError;
+use crate::document::{AxisScale, Block, Cell, Chart, Claim, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone};
+use crate::number::{percent, round_half_up};
+use crate::words::testbed_label;
+
+const TEMPLATE: &str = include_str!("../../templates/report.html");
+const STYLE: &str = include_str!("../../assets/src/report.css");
+const SCRIPT: &str = include_str!("../../assets/dist/charts.js");
+/// From here on digits are grouped by three.
+const GROUPED_FROM: usize = 5;
+/// Figures spread wider than this are tinted by their logarithm.
+const LOG_TINT_SPREAD: f64 = 50.0;
+/// Tints above this need light letters.
+const DARK_TINT: f64 = 0.55;
+
+pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
+    let refused = |error: minijinja::Error| ReportError::Html(format!("{error:#}"));
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_template("report.html", TEMPLATE).map_err(refused)?;
+    let sections: Vec<SectionView> = document
+        .sections
+        .iter()
+        .map(|section| SectionView {
+            id: section.id,
+            title: section.title,
+            blocks: section.blocks.iter().map(|block| block_view(block, document.mark())).collect(),
+        })
+        .collect();
+    let charts = document.sections.iter().flat_map(|section| &section.blocks);
+    let drawn = charts.clone().any(|block| matches!(block, Block::Chart(chart) if chart.plot != Plot::Heat));
+    let page = environment.get_template("report.html").map_err(refused)?.render(minijinja::context! {
+        title => document.title.clone(),
+        subtitle => document.subtitle.clone(),
+        mark => document.mark(),
+        path => testbed_label(document.testbed),
+        version => document.version.clone(),
+        sections => minijinja::Value::from(Serde(&sections)),
+        style => STYLE,
+        script => drawn.then_some(SCRIPT),
+    });
+    Ok(page.map_err(refused)?.into_bytes())
+}
+
+#[derive(Serialize)]
+struct SectionView {
+    id: &'static str,
+    title: &'static str,
+    blocks: Vec<BlockView>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum BlockView {
+    Paragraph { text: String },
+    List { items: Vec<String> },
+    Figures { figures: Vec<FigureView> },
+    Table { table: TableView },
+    Chart { title: String, summary: String, spec: Option<String>, mark: Option<&'static str>, table: TableView },
+    Claim { verdict: String, subject: String, claim: String, parts: Vec<(&'static str, Vec<String>)>, rule: String },
+    Listing { caption: String, text: String },
+}
+
+#[derive(Serialize)]
+struct FigureView {
+    label: String,
+    value: String,
+    unit: &'static str,
+    interval: Option<(String, String)>,
+    confidence: Option<String>,
+    n: u32,
+    layer: Option<String>,
+    direction: String,
+    share: Option<String>,
+    /// Length of the share's bar, per cent.
+    bar: Option<f64>,
+    ceiling: Option<String>,
+    at: String,
+    standing: Option<&'static str>,
+    mark: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct TableView {
+    id: String,
+    caption: String,
+    note: Option<String>,
+    folded: bool,
+    heat: bool,
+    mark: Option<&'static str>,
+    heads: Vec<HeadView>,
+    rows: Vec<RowView>,
+}
+
+#[derive(Serialize)]
+struct HeadView {
+    text: String,
+    unit: String,
+    number: bool,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    tone: &'static str,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    text: String,
+    interval: Option<String>,
+    number: bool,
+    missing: bool,
+    /// 0 to 1 within the matrix.
+    tint: Option<String>,
+    dark: bool,
+}
+
+fn block_view(block: &Block, mark: Option<&'static str>) -> BlockView {
+    match block {
+        Block::Paragraph(text) => BlockView::Paragraph { text: text.clone() },
+        Block::List(items) => BlockView::List { items: items.clone() },
+        Block::KeyFigures(figures) => {
+            BlockView::Figures { figures: figures.iter().map(|figure| figure_view(figure, mark)).collect() }
+        }
+        Block::Table(table) => BlockView::Table { table: table_view(table, false, mark) },
+        Block::Chart(chart) => BlockView::Chart {
+            title: chart.title.clone(),
+            summary: chart.summary.clone(),
+            spec: (chart.plot != Plot::Heat).then(|| script_safe(&spec(chart))),
+            mark,
+            table: table_view(&chart.table, chart.plot == Plot::Heat, mark),
+        },
+        Block::Claim(Claim { verdict, subject, claim, parts, rule }) => BlockView::Claim {
+            verdict: format!("{verdict:?}"),
+            subject: subject.clone(),
+            claim: claim.clone(),
+            parts: parts.clone(),
+            rule: rule.clone(),
+        },
+        Block::Listing { caption, text } => BlockView::Listing { caption: caption.clone(), text: text.clone() },
+    }
+}
+
+fn figure_view(figure: &KeyFigure, mark: Option<&'static str>) -> FigureView {
+    let (value, interval) = figure.scale.estimate(&figure.estimate);
+    let share = figure.ceiling.as_ref().map(|(share, _)| *share);
+    FigureView {
+        label: figure.label.clone(),
+        value: grouped(&value),
+        unit: figure.scale.symbol,
+        interval: interval.map(|(low, high)| (grouped(&low), grouped(&high))),
+        confidence: figure.estimate.confidence.map(|c| round_half_up(c * 100.0, 0)),
+        n: figure.estimate.n,
+        layer: figure.layer.map(|layer| layer.to_string()),
+        direction: figure.direction.to_string(),
+        share: share.map(percent),
+        bar: share.map(|share| (share * 100.0).clamp(0.0, 100.0)),
+        ceiling: figure.ceiling.as_ref().map(|(_, name)| name.clone()),
+        at: figure.at.clone(),
+        standing: (figure.validity != linerate_model::Validity::Valid).then_some(figure.validity.word()),
+        mark,
+    }
+}
+
+fn table_view(table: &Table, heat: bool, mark: Option<&'static str>) -> TableView {
+    let heads = table.columns.iter().map(|column| HeadView {
+        text: column.head.clone(),
+        unit: column.qualifiers(),
+        number: column.kind != ColumnKind::Text,
+    });
+    let tint = if heat { tint(table) } else { None };
+    let rows = table.rows.iter().map(|row| RowView {
+        tone: match row.tone {
+            Tone::Plain => "",
+            Tone::Marked => "marked",
+            Tone::Refused => "refused",
+        },
+        cells: row
+            .cells
+            .iter()
+            .zip(&table.columns)
+            .map(|(cell, column)| {
+                let share = tint.as_ref().and_then(|tint| tint(cell));
+                let (text, interval) = match cell {
+                    Cell::Estimate(estimate) => match column.scale.estimate(estimate) {
+                        (value, Some((low, high))) => (value, Some(format!("{} – {}", grouped(&low), grouped(&high)))),
+                        (value, None) => (value, None),
+                    },
+                    other => (other.shown(&column.scale), None),
+                };
+                let number = column.kind != ColumnKind::Text;
+                CellView {
+                    text: if matches!(cell, Cell::Number(_) | Cell::Estimate(_)) { grouped(&text) } else { text },
+                    interval,
+                    number,
+                    missing: matches!(cell, Cell::Missing(_)),
+                    tint: share.map(|share| round_half_up(share * 100.0, 0)),
+                    dark: share.is_some_and(|share| share > DARK_TINT),
+                }
+            })
+            .collect(),
+    });
+    TableView {
+        id: table.id.clone(),
+        caption: table.caption.clone(),
+        note: table.note.clone(),
+        folded: table.folded && !heat,
+        heat,
+        mark,
+        heads: heads.collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// Where an estimate lies between the least and the most of `table`, 0 to 1; by its logarithm if they are far apart.
+fn tint(table: &Table) -> Option<impl Fn(&Cell) -> Option<f64> + use<>> {
+    let figures = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| matches!(cell, Cell::Estimate(_)));
+    let values = figures.filter_map(Cell::value).filter(|value| value.is_finite() && *value > 0.0);
+    let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    let log = high / low > LOG_TINT_SPREAD;
+    (high > low).then_some(move |cell: &Cell| {
+        let Cell::Estimate(estimate) = cell else { return None };
+        let share =
+            if log { (estimate.value / low).ln() / (high / low).ln() } else { (estimate.value - low) / (high - low) };
+        share.is_finite().then(|| share.clamp(0.0, 1.0))
+    })
+}
+
+/// A number with its digits grouped by narrow spaces from five digits on; other text as it is.
+fn grouped(text: &str) -> String {
+    let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
+    let digits = whole.trim_start_matches('-');
+    if digits.len() < GROUPED_FROM || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return text.to_owned();
+    }
+    let mut out = whole[..whole.len() - digits.len()].to_owned();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    fraction.map_or(out.clone(), |fraction| format!("{out}.{fraction}"))
+}
+
+/// JSON that cannot end the script element it stands in.
+fn script_safe(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// The chart as data, in the unit of its axis, for `assets/src/charts.ts`.
+fn spec(chart: &Chart) -> Value {
+    let table = &chart.table;
+    let x_column = &table.columns[0];
+    let category = chart.x_scale == AxisScale::Category;
+    let x_of = |index: usize, cell: &Cell| -> f64 {
+        match (chart.x_scale, cell.value()) {
+            (AxisScale::Category, _) | (_, None) => index as f64,
+            // The distance to all of it: 90 %, 99 % and 99.9 % become 10, 100 and 1000.
+            (AxisScale::Percentile, Some(percent)) => 1.0 / (1.0 - percent / 100.0),
+            (_, Some(value)) => value / x_column.scale.factor,
+        }
+    };
+    let labelled = category || table.rows.iter().any(|row| matches!(row.cells[0], Cell::Coordinate { .. }));
+    let major = |cell: &Cell| match (chart.x_scale, cell.value()) {
+        (AxisScale::Percentile, Some(value)) => [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999].contains(&value),
+        _ => true,
+    };
+    let labels: Vec<Value> = table
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|_| labelled)
+        .map(|(index, row)| {
+            let cell = &row.cells[0];
+            json!({ "x": x_of(index, cell), "label": cell.shown(&x_column.scale), "major": major(cell) })
+        })
+        .collect();
+    let marks: Vec<Value> = chart.marks.iter().map(|mark| {
+        let column = &table.columns[mark.column];
+        let points = table.rows.iter().enumerate().map(|(index, row)| {
+            let cell = &row.cells[mark.column];
+            let factor = column.scale.factor;
+            let mut point = json!({
+                "x": x_of(index, &row.cells[0]),
+                "y": cell.value().filter(|value| value.is_finite()).map(|value| value / factor),
+                "shown": format!("{} {}", cell.shown(&column.scale), column.scale.symbol).trim_end(),
+            });
+            if let Cell::Estimate(estimate) = cell {
+                point["low"] = json!(estimate.low.map(|low| low / factor));
+                point["high"] = json!(estimate.high.map(|high| high / factor));
+            }
+            point
+        });
+        let (role, partner) = match mark.role {
+            Role::Line => ("line", None),
+            Role::Ceiling(of) => ("ceiling", of),
+            Role::Bar => ("bar", None),
+            Role::Second => ("second", None),
+        };
+        json!({
+            "name": mark.name, "role": role, "partner": partner, "unit": column.scale.symbol, "points": points.collect::<Vec<_>>(),
+        })
+    }).collect();
+    let unit_of = |role: fn(&Role) -> bool| {
+        chart.marks.iter().find(|mark| role(&mark.role)).map(|mark| &table.columns[mark.column])
+    };
+    let first = unit_of(|role| matches!(role, Role::Line | Role::Bar));
+    let second = unit_of(|role| *role == Role::Second);
+    let x_unit = if chart.x_scale == AxisScale::Percentile || !labelled { x_column.scale.symbol } else { "" };
+    json!({
+        "id": table.id,
+        "title": chart.title,
+        "summary": chart.summary,
+        "plot": match chart.plot {
+            Plot::Lines => "lines",
+            Plot::StackedBars => "stacked",
+            Plot::GroupedBars => "grouped",
+            Plot::Percentiles => "percentiles",
+            Plot::Series => "series",
+            Plot::Heat => "heat",
+        },
+        "x": { "name": x_column.head, "unit": x_unit, "scale": scale_name(chart.x_scale) },
+        "y": {
+            "name": chart.y_name, "unit": first.map_or("", |column| column.scale.symbol), "scale": scale_name(chart.y_scale),
+        },
+        "second": second.map(|column| json!({ "name": column.head.to_lowercase(), "unit": column.scale.symbol, "scale": "linear" })),
+        "labels": labels,
+        "marks": marks,
+        "measured_from": chart.measured_from,
+    })
+}
+
+const fn scale_name(scale: AxisScale) -> &'static str {
+    match scale {
+        AxisScale::Linear => "linear",
+        AxisScale::Log2 => "log2",
+        AxisScale::Log10 => "log10",
+        AxisScale::Category => "category",
+        AxisScale::Percentile => "percentile",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_cannot_end_their_script_element() {
+        let text = script_safe(&json!({ "name": "</script><script>alert(1)" }));
+        assert!(!text.contains('<'));
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("still JSON")["name"], "</script><script>alert(1)");
+    }
+
+    #[test]
+    fn long_numbers_are_grouped() {
+        assert_eq!(grouped("1234567.5"), "1\u{202f}234\u{202f}567.5");
+        assert_eq!(grouped("-12345"), "-12\u{202f}345");
+        assert_eq!(grouped("1234"), "1234");
+        assert_eq!(grouped("100000 B"), "100000 B");
+    }
+}

@@ -1,0 +1,124 @@
+//! Markdown (CommonMark with GitHub's tables): the same document as text that reads well unrendered.
+
+use std::fmt::Write as _;
+
+use linerate_model::Validity;
+
+use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Table, Tone};
+use crate::number::percent;
+use crate::words::testbed_label;
+
+pub(super) fn render(document: &Document) -> String {
+    let mut out = format!(
+        "# {}\n\n{}. Path: {}.\n",
+        escaped(&document.title),
+        document.subtitle,
+        testbed_label(document.testbed)
+    );
+    for section in &document.sections {
+        let _ = write!(out, "\n## {}\n", section.title);
+        for block in &section.blocks {
+            out.push('\n');
+            write_block(&mut out, block, document.mark());
+        }
+    }
+    let _ = write!(out, "\n---\n\nWritten by linerate {}.\n", document.version);
+    out
+}
+
+fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
+    // Writing to a string cannot fail.
+    let _ = match block {
+        Block::Paragraph(text) => writeln!(out, "{}", escaped(text)),
+        Block::List(items) => items.iter().try_for_each(|item| writeln!(out, "- {}", escaped(item))),
+        Block::KeyFigures(figures) => {
+            figures.iter().try_for_each(|figure| writeln!(out, "- {}", key_figure(figure, mark)))
+        }
+        Block::Table(table) => write!(out, "{}", table_text(table, mark)),
+        Block::Chart(chart) => write!(out, "{}", table_text(&chart.table, mark)),
+        Block::Claim(claim) => write!(out, "{}", claim_text(claim)),
+        Block::Listing { caption, text } => {
+            let fence = "`".repeat(longest_ticks(text).max(2) + 1);
+            writeln!(out, "{}:\n\n{fence}\n{text}\n{fence}", escaped(caption))
+        }
+    };
+}
+
+fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
+    let (value, interval) = figure.scale.estimate(&figure.estimate);
+    let interval = interval.map_or("no interval".into(), |(low, high)| format!("{low} to {high}"));
+    let layer = figure.layer.map_or(String::new(), |layer| format!(", {layer}"));
+    let share = figure
+        .ceiling
+        .as_ref()
+        .map_or(String::new(), |(share, name)| format!(", {} % of {}", percent(*share), escaped(name)));
+    let standing =
+        if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
+    let mark = mark.map_or(String::new(), |mark| format!(", {mark}"));
+    format!(
+        "{}: **{value} {}** ({interval}; {} runs{layer}, {}{share}{mark}{standing}), {}",
+        figure.label,
+        figure.scale.symbol,
+        figure.estimate.n,
+        figure.direction,
+        escaped(&figure.at)
+    )
+}
+
+fn table_text(table: &Table, mark: Option<&str>) -> String {
+    let marked = mark.map_or(String::new(), |mark| format!(" ({mark})"));
+    let mut out = format!("**{}**{marked}\n\n", escaped(&table.caption));
+    let heads = table.columns.iter().map(|column| match column.qualifiers() {
+        qualifiers if qualifiers.is_empty() => escaped(&column.head),
+        qualifiers => format!("{} ({qualifiers})", escaped(&column.head)),
+    });
+    let rules =
+        table.columns.iter().map(|column| if column.kind == ColumnKind::Text { "---" } else { "---:" }.to_owned());
+    for cells in [heads.collect::<Vec<_>>(), rules.collect()] {
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    for row in &table.rows {
+        let cells = row.cells.iter().zip(&table.columns).map(|(cell, column)| escaped(&cell.shown(&column.scale)));
+        let mut cells: Vec<String> = cells.collect();
+        if row.tone != Tone::Plain
+            && let Some(first) = cells.first_mut()
+        {
+            *first = format!("**{first}**");
+        }
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    if let Some(note) = &table.note {
+        let _ = writeln!(out, "\n{}", escaped(note));
+    }
+    out
+}
+
+fn claim_text(claim: &Claim) -> String {
+    let verdict = format!("{:?}", claim.verdict);
+    let mut out =
+        format!("**{verdict}: {}** ({}; rule `{}`)\n", escaped(&claim.claim), escaped(&claim.subject), claim.rule);
+    for (label, items) in &claim.parts {
+        let _ = write!(out, "\n{label}:\n\n");
+        for item in items {
+            let _ = writeln!(out, "- {}", escaped(item));
+        }
+    }
+    out
+}
+
+/// `text` without anything Markdown or HTML would read, on one line.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => out.extend(['\\', c]),
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn longest_ticks(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}

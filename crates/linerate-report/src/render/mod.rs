@@ -1,0 +1,101 @@
+//! Formats: each knows every kind of block and no section.
+
+mod csv;
+mod html;
+mod markdown;
+mod xlsx;
+
+use crate::document::Document;
+
+/// A format a report can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One self-contained page.
+    Html,
+    /// One file for each table.
+    Csv,
+    /// One workbook, a sheet for each table.
+    Xlsx,
+    /// One text file.
+    Md,
+    /// The stable JSON of the study.
+    Json,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Xlsx, Self::Md, Self::Json];
+
+    /// Its name on the command line and as a file's extension.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Csv => "csv",
+            Self::Xlsx => "xlsx",
+            Self::Md => "md",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl std::str::FromStr for Format {
+    type Err = ReportError;
+
+    fn from_str(text: &str) -> Result<Self, ReportError> {
+        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| ReportError::Format(text.to_owned()))
+    }
+}
+
+/// A file to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name, without a directory.
+    pub file_name: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// A report could not be rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// There is no such format.
+    #[error("`{0}` is not a report format: use html, csv, xlsx, md or json")]
+    Format(String),
+    /// A CSV file could not be built.
+    #[error("write table `{table}` as csv: {cause}")]
+    Csv {
+        /// The table.
+        table: String,
+        /// What went wrong.
+        cause: String,
+    },
+    /// The page could not be built.
+    #[error("render the html page: {0}")]
+    Html(String),
+    /// The JSON could not be built.
+    #[error("write the study as json: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The workbook could not be built.
+    #[error("build the xlsx workbook: {0}")]
+    Xlsx(#[from] rust_xlsxwriter::XlsxError),
+}
+
+/// `document` in `format`: one file, or one for each table as CSV.
+///
+/// # Errors
+/// If the format's writer refuses; nothing of the document does.
+pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, ReportError> {
+    let one = |bytes: Vec<u8>| vec![Artifact { file_name: format!("report.{}", format.name()), bytes }];
+    match format {
+        Format::Html => html::render(document).map(one),
+        Format::Csv => csv::render(document),
+        Format::Xlsx => xlsx::render(document).map(one),
+        Format::Md => Ok(one(markdown::render(document).into_bytes())),
+        Format::Json => {
+            let mut bytes = serde_json::to_vec_pretty(&document.study)?;
+            bytes.push(b'\n');
+            Ok(one(bytes))
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What the traffic cost (the Sun paper's Table 1): CPU seconds per gigabyte; nanoseconds, instructions and interrupts per
+//! packet; cores kept busy by application, kernel and softirq.
+//!
+//! CPU time is of both ends. A counter the machine does not have is named as unavailable, with the reason the sampler
+//! gave; it is never shown as zero.
+
+use std::collections::BTreeSet;
+
+use linerate_analysis::PointStudy;
+use linerate_model::metric;
+
+use super::{Section, Subject};
+use crate::curves::{capitalised, curves, metric_title};
+use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::grid::{Grid, estimate_cell, headline};
+use crate::number::Scale;
+
+/// Columns of the table, as far as one point has them.
+const COSTS: [&str; 6] = [
+    "cpu_seconds_per_gigabyte",
+    "cpu_ns_per_packet",
+    "instructions_per_packet",
+    "cache_misses_per_packet",
+    "packets_per_interrupt",
+    "context_switches",
+];
+/// Where the cores went.
+const SPLIT: [(&str, &str); 3] =
+    [("cpu_app", "application"), ("cpu_kernel", "system calls"), ("cpu_softirq", "softirq and irq")];
+/// Figures whose absence is worth a sentence.
+const EXPECTED: [&str; 3] = ["instructions_per_packet", "cache_misses_per_packet", "packets_per_interrupt"];
+
+/// See the file.
+pub(super) struct Cost;
+
+impl Section for Cost {
+    fn name(&self) -> &'static str {
+        "cost"
+    }
+
+    fn title(&self) -> &'static str {
+        "What it cost"
+    }
+
+    fn summary(&self) -> &'static str {
+        "CPU seconds per gigabyte and cost per packet, split into application, kernel and softirq"
+    }
+
+    fn order(&self) -> u32 {
+        60
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let mut blocks: Vec<Block> = subject.grids.iter().flat_map(|grid| of_sweep(grid)).collect();
+        if !blocks.is_empty() {
+            blocks.extend(unavailable(subject));
+        }
+        blocks
+    }
+}
+
+fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
+    let names: Vec<&str> = COSTS
+        .iter()
+        .chain(SPLIT.iter().map(|(name, _)| name))
+        .copied()
+        .filter(|n| grid.direction(n).is_some())
+        .collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = Vec::new();
+    if let Some(main) = grid.main_axis() {
+        let by = if grid.direction("cpu_ns_per_packet").is_some() {
+            "cpu_ns_per_packet"
+        } else {
+            "cpu_seconds_per_gigabyte"
+        };
+        blocks.extend(curves("cost", grid, main, by));
+        blocks.extend(split(grid, main).map(Block::Chart));
+    }
+    blocks.push(Block::Table(table(grid, &names)));
+    blocks
+}
+
+fn table(grid: &Grid<'_>, names: &[&str]) -> Table {
+    let directed: Vec<_> =
+        names.iter().filter_map(|name| Some((*name, grid.direction(name)?, metric(name)?))).collect();
+    let mut columns = grid.axis_columns();
+    for (name, direction, known) in &directed {
+        let values = grid.points.iter().filter_map(|p| Some(headline(p)?.metric(name, *direction)?.estimate?.value));
+        let scale = Scale::fit(name, known.unit, values);
+        let head = SPLIT
+            .iter()
+            .find(|(n, _)| n == name)
+            .map_or_else(|| metric_title(name), |(_, told)| format!("CPU: {told}"));
+        // Costs are of both ends; a direction would mislead.
+        columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, *direction) });
+    }
+    let mut table = Table::new(format!("cost-{}", grid.number), format!("Cost: {}", grid.sweep), columns);
+    for point in &grid.points {
+        let mut cells = grid.axis_cells(point);
+        let job = headline(point);
+        cells.extend(
+            directed
+                .iter()
+                .map(|(name, direction, _)| estimate_cell(point, job.and_then(|j| j.metric(name, *direction)))),
+        );
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table.note = Some("CPU time of both ends. Packets are IP packets; GSO segments are counted singly.".into());
+    table.folded = grid.points.len() > 12;
+    table
+}
+
+/// Cores by where they went, along axis `main`, with the other axes where goodput is highest.
+fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
+    let parts: Vec<_> = SPLIT.iter().filter_map(|(name, told)| Some((*name, *told, grid.direction(name)?))).collect();
+    if parts.len() < 2 {
+        return None;
+    }
+    let others: Vec<usize> = (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
+    let setting = |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
+    let direction = grid.direction("goodput");
+    let rate = |point: &&&PointStudy| {
+        direction.and_then(|d| Some(headline(point)?.metric("goodput", d)?.estimate?.value)).unwrap_or(0.0)
+    };
+    let best = grid.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let chosen = setting(best);
+    let axis = &grid.axes[main];
+    let held = others
+        .iter()
+        .filter_map(|&i| {
+            grid.axes[i].place(best).map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label))
+        })
+        .collect::<String>();
+    let caption = format!("CPU cores busy by {}{held}: {}", axis.name, grid.sweep);
+    let scale = Scale { base: "core", symbol: "core", factor: 1.0 };
+    let mut columns = vec![axis.column()];
+    let mut marks = Vec::new();
+    for (_, told, direction) in &parts {
+        marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
+        columns.push(Column { direction: None, ..Column::estimate(*told, scale, None, *direction) });
+    }
+    let mut table = Table::new(format!("cost-{}-split", grid.number), caption.clone(), columns);
+    for point in grid.points.iter().filter(|point| setting(point) == chosen) {
+        let Some(place) = axis.place(point) else { continue };
+        let job = headline(point);
+        let mut cells = vec![axis.cell(place)];
+        cells.extend(parts.iter().map(|(name, _, d)| estimate_cell(point, job.and_then(|j| j.metric(name, *d)))));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table.rows.sort_by(|a, b| a.cells[0].value().unwrap_or(0.0).total_cmp(&b.cells[0].value().unwrap_or(0.0)));
+    table.note = Some("CPU seconds per second, both ends added.".into());
+    table.folded = true;
+    Some(Chart {
+        title: caption,
+        summary: "Cores kept busy by the application, by system calls and by soft and hard interrupts, stacked.".into(),
+        plot: Plot::StackedBars,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: "CPU cores busy, both ends".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+/// What was expected and could not be observed, with the reasons given.
+fn unavailable(subject: &Subject<'_>) -> Option<Block> {
+    let absent: Vec<String> = EXPECTED
+        .iter()
+        .filter(|name| subject.grids.iter().all(|grid| grid.direction(name).is_none()))
+        .map(|name| metric_title(name).to_lowercase())
+        .collect();
+    let blocks = subject.campaign.trials.iter().flat_map(|trial| &trial.samples);
+    let reasons: BTreeSet<String> = blocks
+        .flat_map(|(host, block)| {
+            block.unavailable.iter().map(move |(sampler, why)| format!("{sampler} on {host}: {why}"))
+        })
+        .collect();
+    if absent.is_empty() && reasons.is_empty() {
+        return None;
+    }
+    let mut items = Vec::new();
+    if !absent.is_empty() {
+        items.push(format!("Unavailable here: {}.", absent.join(", ")));
+    }
+    items.extend(reasons.into_iter().map(|reason| format!("Could not be observed: {}.", capitalised(&reason))));
+    Some(Block::List(items))
+}

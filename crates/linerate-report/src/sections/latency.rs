@@ -1,0 +1,156 @@
+//! Distributions of response time: percentiles from the median to the tail, per point.
+//!
+//! Response time runs from the *intended* start of a request, so a stalled tester does not hide waiting (no coordinated
+//! omission). A lost request is infinitely slow. A percentile with fewer than ten operations beyond it is withheld.
+
+use linerate_analysis::PointStudy;
+use linerate_model::{Direction, Distribution, Layer, Unit};
+
+use super::{Section, Subject};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::grid::{Grid, headline};
+use crate::number::Scale;
+
+/// Percentiles in the table one reads.
+const TABLE: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+/// Percentiles of the curve, in per cent.
+const LADDER: [f64; 16] =
+    [0.0, 25.0, 50.0, 75.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.995, 99.999];
+/// More curves than this are not told apart.
+const MOST_CURVES: usize = 8;
+
+/// See the file.
+pub(super) struct Latency;
+
+impl Section for Latency {
+    fn name(&self) -> &'static str {
+        "latency"
+    }
+
+    fn title(&self) -> &'static str {
+        "Latency"
+    }
+
+    fn summary(&self) -> &'static str {
+        "response-time distributions and percentiles, lost requests counted as infinitely slow"
+    }
+
+    fn order(&self) -> u32 {
+        80
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        subject.grids.iter().flat_map(of_sweep).collect()
+    }
+}
+
+fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
+    let measured = |point: &&&PointStudy| distribution(point).is_some();
+    let points: Vec<&PointStudy> = grid.points.iter().filter(measured).copied().collect();
+    if points.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = Vec::new();
+    blocks.extend(curves(grid, &points).map(Block::Chart));
+    blocks.push(Block::Table(percentiles(grid, &points)));
+    blocks
+}
+
+/// The response times of a point, or its service times where it has no intended starts.
+fn distribution(point: &PointStudy) -> Option<&Distribution> {
+    let job = headline(point)?;
+    [&job.response, &job.service].into_iter().find(|distribution| !distribution.is_empty())
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+fn cell(percentile: Option<Option<u64>>) -> Cell {
+    match percentile {
+        Some(Some(ns)) => Cell::Number(seconds(ns)),
+        Some(None) => Cell::Missing("∞ (lost)".into()),
+        None => Cell::Missing("too few".into()),
+    }
+}
+
+/// One unit for all: that of the smallest median.
+fn scale(points: &[&PointStudy]) -> Scale {
+    let medians = points.iter().filter_map(|point| distribution(point)?.percentile(0.5).flatten().map(seconds));
+    Scale::fit("response_time", Unit::Second, medians)
+}
+
+fn percentiles(grid: &Grid<'_>, points: &[&PointStudy]) -> Table {
+    let scale = scale(points);
+    let mut columns = grid.axis_columns();
+    columns.push(Column::number("operations", Scale::COUNT));
+    columns.push(Column::number("lost", Scale::COUNT));
+    let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
+    columns.extend(TABLE.iter().map(|(_, head)| time(head)));
+    columns.push(time("max"));
+    let mut table = Table::new(format!("latency-{}", grid.number), format!("Response time: {}", grid.sweep), columns);
+    for point in points {
+        let Some(times) = distribution(point) else { continue };
+        let mut cells = grid.axis_cells(point);
+        cells.push(Cell::Number(times.count() as f64));
+        cells.push(Cell::Number(times.lost as f64));
+        cells.extend(TABLE.iter().map(|(quantile, _)| cell(times.percentile(*quantile))));
+        cells.push(cell(times.max()));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table.note = Some(
+        "All valid trials of a point merged. From the intended start of a request to the end of its response; a lost request is \
+         infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too few)."
+            .into(),
+    );
+    table
+}
+
+fn curves(grid: &Grid<'_>, points: &[&PointStudy]) -> Option<Chart> {
+    let step = points.len().div_ceil(MOST_CURVES);
+    let shown: Vec<&PointStudy> = points.iter().step_by(step).copied().collect();
+    let scale = scale(&shown);
+    let mut columns = vec![Column::number("percentile", Scale { base: "%", symbol: "%", factor: 1.0 })];
+    let mut marks = Vec::new();
+    for point in &shown {
+        let name = grid.place_of(point);
+        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
+        let column = Column::number(name, scale);
+        columns.push(Column { layer: Some(Layer::L4), direction: Some(Direction::Sum), ..column });
+    }
+    let caption = format!("Response time from the median to the tail: {}", grid.sweep);
+    let mut table = Table::new(format!("latency-{}-curves", grid.number), caption.clone(), columns);
+    let mut values: Vec<f64> = Vec::new();
+    for percent in LADDER {
+        let mut cells = vec![Cell::Coordinate { value: percent, label: percent.to_string() }];
+        cells.extend(
+            shown.iter().map(|point| cell(distribution(point).and_then(|times| times.percentile(percent / 100.0)))),
+        );
+        values.extend(cells[1..].iter().filter_map(Cell::value));
+        if cells[1..].iter().any(|cell| *cell != Cell::Missing("too few".into())) {
+            table.rows.push(Row::plain(cells));
+        }
+    }
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let least = values.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    table.folded = true;
+    if step > 1 {
+        table.note = Some(format!("{} of {} points are drawn; the table below has all.", shown.len(), points.len()));
+    }
+    (most > 0.0).then(|| Chart {
+        title: caption,
+        summary: format!(
+            "Response time by percentile, on a scale of nines; from {} to {} {}.",
+            scale.plain(least),
+            scale.plain(most),
+            scale.symbol
+        ),
+        plot: Plot::Percentiles,
+        x_scale: AxisScale::Percentile,
+        y_scale: if most / least > 5.0 { AxisScale::Log10 } else { AxisScale::Linear },
+        y_name: "response time".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}

@@ -1,0 +1,86 @@
+//! Sections of a report, alphabetically; each says where in the document it stands.
+
+mod answer;
+mod cost;
+mod environment;
+mod findings;
+mod heat;
+mod latency;
+mod loss;
+mod overhead;
+mod points;
+mod repeat;
+mod scaling;
+mod series;
+mod settings;
+mod throughput;
+mod validity;
+
+use linerate_analysis::Study;
+use linerate_model::Campaign;
+
+use crate::document::Block;
+use crate::grid::Grid;
+
+/// What a section speaks about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What was observed.
+    pub campaign: &'a Campaign,
+    /// What it amounts to.
+    pub study: &'a Study,
+    /// The study's points by sweep.
+    pub grids: &'a [Grid<'a>],
+}
+
+/// A part of the report that is written by itself.
+pub trait Section: Sync {
+    /// Its name: anchors and file names begin with it.
+    fn name(&self) -> &'static str;
+
+    /// Its heading.
+    fn title(&self) -> &'static str;
+
+    /// One sentence: what it tells.
+    fn summary(&self) -> &'static str;
+
+    /// Its place in the document; lower stands earlier.
+    fn order(&self) -> u32;
+
+    /// What it has to say; nothing, and it is absent.
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block>;
+}
+
+/// Every section.
+pub static SECTIONS: &[&dyn Section] = &[
+    &answer::Answer,
+    &cost::Cost,
+    &environment::Environment,
+    &findings::Findings,
+    &heat::Heat,
+    &latency::Latency,
+    &loss::Loss,
+    &overhead::Overhead,
+    &points::Points,
+    &repeat::Repeat,
+    &scaling::Scaling,
+    &series::Series,
+    &settings::Settings,
+    &throughput::Throughput,
+    &validity::Validity,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::SECTIONS;
+
+    #[test]
+    fn the_registry_is_alphabetical_and_every_place_is_taken_once() {
+        let names: Vec<&str> = SECTIONS.iter().map(|section| section.name()).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+        let mut orders: Vec<u32> = SECTIONS.iter().map(|section| section.order()).collect();
+        orders.sort_unstable();
+        orders.dedup();
+        assert_eq!(orders.len(), names.len());
+    }
+}

@@ -1,0 +1,41 @@
+//! Scaling over what works in parallel: connections, CPUs, pairs of endpoints; with the fairness among flows.
+//!
+//! Fairness is Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow taking all. It does not fit
+//! a scaling law to the points.
+
+use super::{Section, Subject};
+use crate::curves::curves;
+use crate::document::Block;
+
+/// What is drawn, as far as it was measured.
+const METRICS: [&str; 5] = ["goodput", "packet_rate", "transaction_rate", "connection_rate", "fairness"];
+
+/// See the file.
+pub(super) struct Scaling;
+
+impl Section for Scaling {
+    fn name(&self) -> &'static str {
+        "scaling"
+    }
+
+    fn title(&self) -> &'static str {
+        "Scaling"
+    }
+
+    fn summary(&self) -> &'static str {
+        "throughput over connections, CPUs and pairs of endpoints, with fairness"
+    }
+
+    fn order(&self) -> u32 {
+        40
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let over_count = |grid| {
+            let grid: &crate::grid::Grid<'_> = grid;
+            let main = grid.main_axis().filter(|&axis| grid.axes[axis].is_parallel())?;
+            Some(METRICS.iter().flat_map(move |name| curves("scaling", grid, main, name)).collect::<Vec<_>>())
+        };
+        subject.grids.iter().filter_map(over_count).flatten().collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! Second by second: the best point of each sweep, and points that are in doubt, with their retransmits.
+//!
+//! One trial of each is drawn: the first valid one, or the first that was judged not to be. The warm-up is shaded.
+
+use linerate_analysis::{PointStudy, TrialStudy};
+use linerate_model::{Unit, Validity, metric};
+
+use super::{Section, Subject};
+use crate::curves::metric_title;
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::grid::{Grid, headline};
+use crate::number::Scale;
+
+/// What is drawn as lines: the first of these with a reading.
+const RATES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "packet_rate"];
+/// What is drawn as bars: the first of these with a reading.
+const COUNTS: [&str; 3] = ["retransmits", "lost", "reordered"];
+/// Series that stand in the table only.
+const BESIDE: [&str; 3] = ["rtt", "congestion_window", "packet_rate"];
+/// Doubtful points drawn in each sweep beside the best.
+const DOUBTFUL: usize = 1;
+
+/// See the file.
+pub(super) struct Series;
+
+impl Section for Series {
+    fn name(&self) -> &'static str {
+        "series"
+    }
+
+    fn title(&self) -> &'static str {
+        "Second by second"
+    }
+
+    fn summary(&self) -> &'static str {
+        "throughput over time with retransmits, for the best and the doubtful points"
+    }
+
+    fn order(&self) -> u32 {
+        70
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        subject.grids.iter().flat_map(chosen).filter_map(|(grid, point)| chart(grid, point)).map(Block::Chart).collect()
+    }
+}
+
+fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
+    let figure = |point: &PointStudy| {
+        let job = headline(point)?;
+        RATES.iter().find_map(|name| job.metric(name, grid.direction(name)?)?.estimate.map(|estimate| estimate.value))
+    };
+    let best = grid.points.iter().filter(|point| point.validity == Validity::Valid).filter(|p| figure(p).is_some());
+    let best = best.max_by(|a, b| figure(a).unwrap_or(0.0).total_cmp(&figure(b).unwrap_or(0.0)));
+    let doubtful = grid.points.iter().filter(|point| point.validity != Validity::Valid).take(DOUBTFUL);
+    best.into_iter().chain(doubtful).map(|point| (grid, *point)).collect()
+}
+
+/// `goodput_rx` is `goodput` and its direction.
+fn split(series: &str) -> (&str, &str) {
+    for direction in ["tx", "rx", "sum"] {
+        if let Some(name) = series.strip_suffix(direction).and_then(|name| name.strip_suffix('_')) {
+            return (name, direction);
+        }
+    }
+    (series, "")
+}
+
+fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
+    let fit = |trial: &&TrialStudy| trial.validity == point.validity && trial.seconds.len() > 1;
+    let trial = point.trials.iter().find(fit)?;
+    let read = |wanted: &str| -> Vec<(&String, &Vec<Option<f64>>)> {
+        let named = trial.series.iter().filter(|(name, _)| split(name).0 == wanted);
+        named.filter(|(_, values)| values.iter().flatten().any(|value| *value > 0.0)).collect()
+    };
+    let (rate, lines) = RATES.iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
+    let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name)).next();
+    let known = metric(rate)?;
+    let scale = Scale::fit(rate, known.unit, lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()));
+    let mut columns = vec![Column::number("time", Scale::SECONDS)];
+    let mut marks = Vec::new();
+    let mut data: Vec<&Vec<Option<f64>>> = Vec::new();
+    for (name, values) in &lines {
+        let (_, direction) = split(name);
+        let head =
+            if direction.is_empty() { metric_title(rate) } else { format!("{} {direction}", metric_title(rate)) };
+        marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Line });
+        columns.push(Column { layer: known.layer, ..Column::number(head, scale) });
+        data.push(values);
+    }
+    if let Some((name, values)) = counts {
+        marks.push(Mark { column: columns.len(), name: name.replace('_', " "), role: Role::Second });
+        columns.push(Column::number(metric_title(name), Scale::COUNT));
+        data.push(values);
+    }
+    for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
+        let unit = metric(split(name).0).map_or(Unit::Count, |metric| metric.unit);
+        columns.push(Column::number(metric_title(name), Scale::fit(name, unit, values.iter().flatten().copied())));
+        data.push(values);
+    }
+    let standing = match point.validity {
+        Validity::Valid => "best point".to_owned(),
+        other => format!("{} point", other.word()),
+    };
+    let caption = format!("{}, {standing} ({}), trial {}", grid.sweep, grid.place_of(point), trial.id.0);
+    let id = format!("series-{}-{}", grid.number, trial.id.0);
+    let mut table = Table::new(id, caption.clone(), columns);
+    for (index, second) in trial.seconds.iter().enumerate() {
+        let cell = |values: &&Vec<Option<f64>>| match values.get(index).copied().flatten() {
+            Some(value) if value.is_finite() => Cell::Number(value),
+            _ => Cell::Missing("–".into()),
+        };
+        let mut cells = vec![Cell::Number(*second)];
+        cells.extend(data.iter().map(cell));
+        table.rows.push(Row::plain(cells));
+    }
+    let impossible = if point.validity == Validity::Impossible {
+        " The readings exceed the ceiling: the instrument is wrong."
+    } else {
+        ""
+    };
+    table.note = Some(format!("Each reading ends its interval; seconds since the start barrier.{impossible}"));
+    table.folded = true;
+    Some(Chart {
+        title: caption,
+        summary: format!(
+            "{} over time, with {}.",
+            metric_title(rate),
+            counts.map_or("no counts", |(name, _)| name.as_str())
+        ),
+        plot: Plot::Series,
+        x_scale: AxisScale::Linear,
+        y_scale: AxisScale::Linear,
+        y_name: format!(
+            "{}{}",
+            metric_title(rate).to_lowercase(),
+            known.layer.map_or(String::new(), |l| format!(" at {l}"))
+        ),
+        marks,
+        measured_from: (trial.measured_from > 0.0).then_some(trial.measured_from),
+        table,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_series_name_ends_in_its_direction() {
+        assert_eq!(split("goodput_rx"), ("goodput", "rx"));
+        assert_eq!(split("retransmits"), ("retransmits", ""));
+        assert_eq!(split("packet_rate_sum"), ("packet_rate", "sum"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Every other sweep: over an offered rate, a time, a buffer alone, or words such as congestion control.
+//!
+//! Sweeps over message size and over counts have sections of their own.
+
+use super::{Section, Subject};
+use crate::curves::curves;
+use crate::document::Block;
+
+/// What is drawn, as far as it was measured.
+const METRICS: [&str; 6] =
+    ["goodput", "packet_rate", "loss_ratio", "transaction_rate", "connection_rate", "response_time_p99"];
+
+/// See the file.
+pub(super) struct Settings;
+
+impl Section for Settings {
+    fn name(&self) -> &'static str {
+        "settings"
+    }
+
+    fn title(&self) -> &'static str {
+        "Other settings"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the figures over offered rate, buffer size, congestion control and whatever else was swept"
+    }
+
+    fn order(&self) -> u32 {
+        50
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let over_rest = |grid| {
+            let grid: &crate::grid::Grid<'_> = grid;
+            let axis = |index: usize| &grid.axes[index];
+            let main = grid.main_axis().filter(|&main| !axis(main).is_message() && !axis(main).is_parallel())?;
+            Some(METRICS.iter().flat_map(move |name| curves("settings", grid, main, name)).collect::<Vec<_>>())
+        };
+        subject.grids.iter().filter_map(over_rest).flatten().collect()
+    }
+}

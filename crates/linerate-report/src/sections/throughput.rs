@@ -1,0 +1,41 @@
+//! Throughput and packet rate over the size of what is sent (papers S1 and S2 of the methodology).
+//!
+//! Goodput is bit/s at L4, packet rate packets/s at L3, both in the direction stated. It does not show points whose
+//! figures were refused; those stand in `validity`.
+
+use super::{Section, Subject};
+use crate::curves::curves;
+use crate::document::Block;
+
+/// What is drawn over size, as far as it was measured.
+const METRICS: [&str; 4] = ["goodput", "packet_rate", "transaction_rate", "response_time_p50"];
+
+/// See the file.
+pub(super) struct Throughput;
+
+impl Section for Throughput {
+    fn name(&self) -> &'static str {
+        "throughput"
+    }
+
+    fn title(&self) -> &'static str {
+        "Throughput by size"
+    }
+
+    fn summary(&self) -> &'static str {
+        "throughput and packet rate against message size, with intervals and ceilings"
+    }
+
+    fn order(&self) -> u32 {
+        20
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let by_size = |grid| {
+            let grid: &crate::grid::Grid<'_> = grid;
+            let main = grid.main_axis().filter(|&axis| grid.axes[axis].is_message())?;
+            Some(METRICS.iter().flat_map(move |name| curves("throughput", grid, main, name)).collect::<Vec<_>>())
+        };
+        subject.grids.iter().filter_map(by_size).flatten().collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! Every trial that is not valid and why, every incident, and what was planned and not run.
+
+use linerate_model::{IncidentKind, TrialOutcome, Validity as Standing};
+
+use super::{Section, Subject};
+use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::number::Scale;
+use crate::words::count;
+
+/// See the file.
+pub(super) struct Validity;
+
+impl Section for Validity {
+    fn name(&self) -> &'static str {
+        "validity"
+    }
+
+    fn title(&self) -> &'static str {
+        "Validity"
+    }
+
+    fn summary(&self) -> &'static str {
+        "every trial that is not valid and why, incidents, trials that were not run"
+    }
+
+    fn order(&self) -> u32 {
+        130
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let missing = subject.campaign.trials.iter().filter(|trial| trial.outcome.is_none()).count();
+        let interrupted =
+            subject.campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Interrupted)).count();
+        if missing + interrupted > 0 {
+            let stopped =
+                if interrupted > 0 { format!(", {} interrupted", count(interrupted, "trial")) } else { String::new() };
+            blocks.push(Block::Paragraph(format!(
+                "{} of {} planned were not run to their end{stopped}; `linerate run --resume` carries on.",
+                count(missing + interrupted, "trial"),
+                subject.campaign.trials.len()
+            )));
+        }
+        let doubtful = doubtful(subject);
+        if doubtful.rows.is_empty() {
+            blocks.push(Block::Paragraph("Nothing speaks against any trial.".into()));
+        } else {
+            blocks.push(Block::Table(doubtful));
+        }
+        let incidents = incidents(subject);
+        if !incidents.rows.is_empty() {
+            blocks.push(Block::Table(incidents));
+        }
+        if subject.study.points.is_empty() && missing == 0 { Vec::new() } else { blocks }
+    }
+}
+
+/// Points and trials that are not valid.
+fn doubtful(subject: &Subject<'_>) -> Table {
+    let columns = vec![
+        Column::text("sweep"),
+        Column::text("point"),
+        Column::text("trial"),
+        Column::text("standing"),
+        Column::text("why"),
+    ];
+    let mut table = Table::new("validity-trials", "Points and trials that are not valid", columns);
+    for grid in subject.grids {
+        for point in &grid.points {
+            let mut tell = |trial: String, validity: Standing, why: &[String]| {
+                let cells = vec![
+                    Cell::text(grid.sweep),
+                    Cell::Text(grid.place_of(point)),
+                    Cell::Text(trial),
+                    Cell::text(validity.word()),
+                    Cell::Text(why.join("; ")),
+                ];
+                table.rows.push(Row::judged(cells, validity));
+            };
+            if point.validity != Standing::Valid {
+                tell("the point".into(), point.validity, &point.why);
+            }
+            for trial in point.trials.iter().filter(|trial| trial.validity != Standing::Valid && trial.why != point.why)
+            {
+                tell(trial.id.0.to_string(), trial.validity, &trial.why);
+            }
+        }
+    }
+    table
+}
+
+fn incidents(subject: &Subject<'_>) -> Table {
+    let columns = vec![
+        Column::text("trial"),
+        Column::text("host"),
+        Column::text("kind"),
+        Column::text("what was seen"),
+        Column::number("times", Scale::COUNT),
+    ];
+    let mut table = Table::new("validity-incidents", "Incidents", columns);
+    let of_trials = subject
+        .campaign
+        .trials
+        .iter()
+        .flat_map(|trial| trial.incidents.iter().map(move |incident| (trial.spec.id.0.to_string(), incident)));
+    let outside = subject.campaign.incidents.iter().map(|incident| ("outside".to_owned(), incident));
+    // The same incident in many trials is told once.
+    let mut told: Vec<(Vec<String>, &linerate_model::Incident)> = Vec::new();
+    for (trial, incident) in of_trials.chain(outside) {
+        match told.iter_mut().find(|(_, known)| *known == incident) {
+            Some((trials, _)) => trials.push(trial),
+            None => told.push((vec![trial], incident)),
+        }
+    }
+    for (trials, incident) in told {
+        let times = trials.len() as f64;
+        let listed = if trials.len() > 6 {
+            format!("{} and {} more", trials[..5].join(", "), trials.len() - 5)
+        } else {
+            trials.join(", ")
+        };
+        let cells = vec![
+            Cell::Text(listed),
+            Cell::text(if incident.host.is_empty() { "conductor" } else { &incident.host }),
+            Cell::text(kind_words(incident.kind)),
+            Cell::text(&incident.message),
+            Cell::Number(times),
+        ];
+        let tone = if incident.kind == IncidentKind::Failed { Tone::Refused } else { Tone::Plain };
+        table.rows.push(Row { cells, tone });
+    }
+    table.folded = table.rows.len() > 24;
+    table
+}
+
+const fn kind_words(kind: IncidentKind) -> &'static str {
+    match kind {
+        IncidentKind::Failed => "failed",
+        IncidentKind::AgentLost => "agent lost",
+        IncidentKind::WorkerStopped => "worker stopped",
+        IncidentKind::Clock => "clock",
+        IncidentKind::Tester => "tester",
+        IncidentKind::Environment => "environment",
+        IncidentKind::NotGranted => "not granted",
+        IncidentKind::Rejected => "rejected bytes",
+    }
+}

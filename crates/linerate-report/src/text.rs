@@ -1,0 +1,95 @@
+//! Plain text for a terminal: the answer in a few lines, and tables with aligned columns.
+
+use linerate_model::Validity;
+
+use crate::document::{Block, ColumnKind, Document, KeyFigure, Table, Tone};
+use crate::number::percent;
+
+/// Space between two columns.
+const GAP: &str = "  ";
+
+/// `table` with aligned columns: words left, numbers right, units below the headings. Lines are as long as they must be;
+/// a terminal that is too narrow wraps them.
+#[must_use]
+pub fn table(table: &Table) -> String {
+    let heads: Vec<String> = table.columns.iter().map(|column| column.head.clone()).collect();
+    let units: Vec<String> = table.columns.iter().map(super::document::Column::qualifiers).collect();
+    let cells = |row: &crate::document::Row| -> Vec<String> {
+        row.cells.iter().zip(&table.columns).map(|(cell, column)| cell.shown(&column.scale)).collect()
+    };
+    let body: Vec<(Vec<String>, Tone)> = table.rows.iter().map(|row| (cells(row), row.tone)).collect();
+    let width = |index: usize| {
+        let body = body.iter().map(|(cells, _)| &cells[index]);
+        body.chain([&heads[index], &units[index]]).map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let aligned = cells.iter().zip(&widths).zip(&table.columns).map(|((text, width), column)| {
+            let pad = " ".repeat(width - text.chars().count());
+            if column.kind == ColumnKind::Text { format!("{text}{pad}") } else { format!("{pad}{text}") }
+        });
+        aligned.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    };
+    let mut out = format!("{}\n\n", table.caption);
+    out += &format!("{}\n", line(&heads));
+    if units.iter().any(|unit| !unit.is_empty()) {
+        out += &format!("{}\n", line(&units));
+    }
+    let total = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
+    out += &format!("{}\n", "-".repeat(total));
+    for (cells, tone) in &body {
+        let mark = match tone {
+            Tone::Plain => "",
+            Tone::Marked => "  *",
+            Tone::Refused => "  !",
+        };
+        out += &format!("{}{mark}\n", line(cells));
+    }
+    out
+}
+
+/// The answer of `document` in a few lines: what was measured, the key figures, whether they may be believed, and the
+/// findings.
+#[must_use]
+pub fn summary(document: &Document) -> String {
+    let mark = document.mark().map_or(String::new(), |mark| format!(" [{mark}]"));
+    let mut out = format!("{}{mark}\n", document.title);
+    for block in document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks) {
+        match block {
+            Block::Paragraph(text) => out += &format!("\n{text}\n"),
+            Block::KeyFigures(figures) => {
+                let labels = figures.iter().map(|figure| figure.label.chars().count()).max().unwrap_or(0);
+                out.push('\n');
+                for figure in figures {
+                    let pad = " ".repeat(labels - figure.label.chars().count());
+                    out += &format!("  {}{pad}  {}\n", figure.label, figure_line(figure));
+                }
+            }
+            _ => {}
+        }
+    }
+    let claims = document.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+        Block::Claim(claim) => Some(format!("  {:?}: {} ({})\n", claim.verdict, claim.claim, claim.subject)),
+        _ => None,
+    });
+    let claims: String = claims.collect();
+    if !claims.is_empty() {
+        out += &format!("\nFindings\n{claims}");
+    }
+    out
+}
+
+fn figure_line(figure: &KeyFigure) -> String {
+    let (value, interval) = figure.scale.estimate(&figure.estimate);
+    let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
+    let layer = figure.layer.map_or(String::new(), |layer| format!(" {layer}"));
+    let share =
+        figure.ceiling.as_ref().map_or(String::new(), |(share, _)| format!(", {} % of ceiling", percent(*share)));
+    let standing =
+        if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
+    let runs = figure.estimate.n;
+    format!(
+        "{value}{interval} {}{layer} {}, n {runs}{share}{standing} ({})",
+        figure.scale.symbol, figure.direction, figure.at
+    )
+}
