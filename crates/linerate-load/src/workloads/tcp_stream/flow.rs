@@ -1,0 +1,264 @@
+//! One connection of a stream, from one end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use linerate_model::{Counter, FlowReport, SocketValue, TcpState};
+use linerate_sys::memory::Region;
+use linerate_sys::tcp;
+use socket2::{SockAddr, Socket};
+
+use super::options;
+use super::params::{Role, StreamParams};
+use super::receiver::Receiver;
+use super::sender::{Counts, Sender};
+use crate::workloads::rendezvous::would_wait;
+use crate::{LoadError, Tally};
+
+/// Calls that send in one turn end when they have taken this much: a turn is then long against a clock reading, and
+/// short against everything else.
+const TURN_BYTES: u64 = 64 << 10;
+/// The most calls that send in one turn.
+const TURN_CALLS: u64 = 32;
+/// The most calls that receive in one turn.
+const RECEIVE_CALLS: u32 = 8;
+
+/// A connection and what is known of it.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) number: u32,
+    pub(super) socket: Socket,
+    sender: Option<Sender>,
+    receiver: Option<Receiver>,
+    /// Whether more may be sent.
+    sending: bool,
+    /// Whether more may arrive.
+    receiving: bool,
+    send_calls: u64,
+    message_bytes: u64,
+    received: u64,
+    /// This connection's share of the worker's tally.
+    own: Tally,
+    local: Option<SockAddr>,
+    remote: Option<SockAddr>,
+    values: BTreeMap<String, SocketValue>,
+    modes: BTreeMap<String, String>,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) moved: bool,
+    pub(super) send_blocked: bool,
+    pub(super) receive_blocked: bool,
+}
+
+impl Flow {
+    pub(super) fn new(
+        number: u32,
+        socket: Socket,
+        role: Role,
+        params: &StreamParams,
+        payload: &Arc<Region>,
+    ) -> Result<Self, LoadError> {
+        let values = options::granted(&socket, params)?;
+        let sender = role.sends.then(|| Sender::new(&socket, params, payload)).transpose()?;
+        let receiver = role.receives.then(|| Receiver::new(&socket, params.receive)).transpose()?;
+        let mut modes = BTreeMap::from([("wait".to_owned(), params.wait.name().to_owned())]);
+        if role.sends {
+            modes.insert("send".to_owned(), params.send_name());
+        }
+        if role.receives {
+            modes.insert("receive".to_owned(), params.receive_name().to_owned());
+        }
+        Ok(Self {
+            number,
+            sending: role.sends,
+            receiving: true,
+            send_calls: (TURN_BYTES / params.message_size.0).clamp(1, TURN_CALLS),
+            message_bytes: params.message_size.0,
+            received: 0,
+            own: Tally::default(),
+            local: socket.local_addr().ok(),
+            remote: socket.peer_addr().ok(),
+            socket,
+            sender,
+            receiver,
+            values,
+            modes,
+        })
+    }
+
+    /// Whether nothing more will come of it.
+    pub(super) fn ended(&self) -> bool {
+        !self.sending && !self.receiving
+    }
+
+    /// Sends what fits a turn if it sends, receives what fits one if it receives.
+    #[inline]
+    pub(super) fn turn(&mut self, may_send: bool, may_receive: bool, buffer: &mut Region, tally: &mut Tally) -> Turn {
+        let mut turn = Turn::default();
+        if self.sending && may_send {
+            self.send(&mut turn, tally);
+        }
+        // A connection that only sends is read once it is done, to see the peer's end of it.
+        if self.receiving && may_receive && (self.receiver.is_some() || !self.sending) {
+            self.receive(&mut turn, buffer, tally);
+        }
+        turn
+    }
+
+    fn send(&mut self, turn: &mut Turn, tally: &mut Tally) {
+        let Some(sender) = &mut self.sender else { return };
+        let (mut bytes, mut calls, mut errors, mut counts) = (0, 0, 0, Counts::default());
+        let messages = sender.messages();
+        while calls < self.send_calls {
+            calls += 1;
+            match sender.send(&self.socket, &mut counts) {
+                Ok(taken) => bytes += taken as u64,
+                Err(error) if would_wait(&error) => {
+                    turn.send_blocked = true;
+                    break;
+                }
+                Err(_) => {
+                    // The peer closed or vanished: nothing more can be sent.
+                    errors = 1;
+                    self.sending = false;
+                    break;
+                }
+            }
+        }
+        turn.moved |= bytes > 0;
+        let messages = sender.messages() - messages;
+        for tally in [&mut *tally, &mut self.own] {
+            tally.add(Counter::PayloadSent, bytes);
+            tally.add(Counter::MessagesSent, messages);
+            tally.add(Counter::CallsSent, calls);
+            tally.add(Counter::WouldBlock, u64::from(turn.send_blocked));
+            tally.add(Counter::SendErrors, errors);
+        }
+        counts.into_tallies([tally, &mut self.own]);
+    }
+
+    fn receive(&mut self, turn: &mut Turn, buffer: &mut Region, tally: &mut Tally) {
+        let mut none = Receiver::Discard;
+        let receiver = self.receiver.as_mut().unwrap_or(&mut none);
+        let (mut bytes, mut mapped, mut calls, mut errors) = (0, 0, 0, 0);
+        while calls < RECEIVE_CALLS {
+            calls += 1;
+            match receiver.receive(&self.socket, buffer) {
+                Ok(taken) => {
+                    bytes += (taken.mapped + taken.copied) as u64;
+                    mapped += taken.mapped as u64;
+                    if taken.ended {
+                        self.receiving = false;
+                        break;
+                    }
+                }
+                Err(error) if would_wait(&error) => {
+                    turn.receive_blocked = true;
+                    break;
+                }
+                Err(_) => {
+                    errors = 1;
+                    self.receiving = false;
+                    break;
+                }
+            }
+        }
+        turn.moved |= bytes > 0;
+        let messages = (self.received + bytes) / self.message_bytes - self.received / self.message_bytes;
+        self.received += bytes;
+        for tally in [tally, &mut self.own] {
+            tally.add(Counter::PayloadReceived, bytes);
+            tally.add(Counter::MessagesReceived, messages);
+            tally.add(Counter::CallsReceived, calls.into());
+            tally.add(Counter::WouldBlock, u64::from(turn.receive_blocked));
+            tally.add(Counter::ReceiveErrors, errors);
+            tally.add(Counter::ZerocopyMapped, mapped);
+        }
+    }
+
+    /// Sends nothing more, and lets the peer know.
+    pub(super) fn stop_sending(&mut self) {
+        if self.sending {
+            self.sending = false;
+            // If the connection is already gone, the peer knows.
+            let _: Result<(), _> = self.socket.shutdown(std::net::Shutdown::Write);
+        }
+    }
+
+    /// The kernel's view; absent if the connection is beyond asking.
+    pub(super) fn tcp(&self) -> Option<TcpState> {
+        tcp::info(&self.socket).ok().map(state)
+    }
+
+    /// What is known at the end, as worker `worker`.
+    pub(super) fn report(mut self, worker: u32) -> FlowReport {
+        let mut counts = Counts::default();
+        if let Some(sender) = &mut self.sender {
+            sender.settle(&self.socket, &mut counts);
+        }
+        counts.into_tallies([&mut self.own, &mut Tally::default()]);
+        let counters = self.own.counters;
+        let completed = counters[Counter::ZerocopySends];
+        if completed > 0 {
+            let copied = counters[Counter::ZerocopyCopied];
+            self.modes.insert("send".into(), format!("zerocopy: {copied} of {completed} sends copied after all"));
+        }
+        let mapped = counters[Counter::ZerocopyMapped];
+        if let Some(Receiver::Window(_)) = self.receiver {
+            let received = counters[Counter::PayloadReceived];
+            self.modes.insert("receive".into(), format!("zerocopy: {mapped} of {received} bytes mapped"));
+        }
+        options::at_end(&mut self.values, &self.socket);
+        let address = |address: &Option<SockAddr>| {
+            address.as_ref().and_then(SockAddr::as_socket).map(|address| address.to_string()).unwrap_or_default()
+        };
+        FlowReport {
+            flow: self.number,
+            worker,
+            local: address(&self.local),
+            remote: address(&self.remote),
+            counters,
+            next_sequence: 0,
+            tcp: self.tcp(),
+            socket: self.values,
+            modes: self.modes,
+        }
+    }
+}
+
+/// The hands' view in the words' type.
+fn state(info: tcp::TcpInfo) -> TcpState {
+    TcpState {
+        known_bytes: info.known_bytes,
+        bytes_acked: info.bytes_acked,
+        bytes_received: info.bytes_received,
+        bytes_sent: info.bytes_sent,
+        bytes_retransmitted: info.bytes_retransmitted,
+        segments_out: info.segments_out,
+        segments_in: info.segments_in,
+        retransmits: info.retransmits,
+        rtt_us: info.rtt_us,
+        rttvar_us: info.rttvar_us,
+        min_rtt_us: info.min_rtt_us,
+        congestion_window: info.congestion_window,
+        send_mss: info.send_mss,
+        path_mtu: info.path_mtu,
+        send_window: info.send_window,
+        receive_window: info.receive_window,
+        receive_space: info.receive_space,
+        delivery_rate: info.delivery_rate,
+        delivery_rate_app_limited: info.delivery_rate_app_limited,
+        pacing_rate: info.pacing_rate,
+        busy_us: info.busy_us,
+        receive_window_limited_us: info.receive_window_limited_us,
+        send_buffer_limited_us: info.send_buffer_limited_us,
+        not_sent: info.not_sent,
+        delivered_ce: info.delivered_ce,
+        reorder_seen: info.reorder_seen,
+        out_of_order: info.out_of_order,
+        timeouts: info.timeouts,
+    }
+}

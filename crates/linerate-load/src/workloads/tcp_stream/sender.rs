@@ -1,0 +1,155 @@
+//! How a stream sends: one struct per mode, one call per [`Sender::send`].
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_model::Counter;
+use linerate_sys::memory::Region;
+use linerate_sys::pipe::{MemoryFile, Splicer};
+use linerate_sys::tcp::{self, MessageBatch};
+use linerate_sys::{SysError, zerocopy};
+use socket2::Socket;
+
+use super::params::{SendMode, StreamParams};
+use crate::Tally;
+
+/// Completions of zero-copy sends are taken every so many sends: each costs a system call, and they queue up in memory
+/// that is limited.
+const COMPLETIONS_EVERY: u32 = 16;
+/// How long a backlogged zero-copy sender waits for completions.
+const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
+/// The most memory a batch's messages lie in; larger batches send the same bytes several times.
+const LARGEST_BATCH: usize = 16 << 20;
+
+/// The sending side of one connection.
+#[derive(Debug)]
+pub(super) struct Sender {
+    mode: Mode,
+    message_bytes: usize,
+    /// How much of the current message was sent.
+    position: usize,
+    /// Everything sent.
+    sent: u64,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Copy(Arc<Region>),
+    Batch(Box<MessageBatch>),
+    Zerocopy { payload: Arc<Region>, unreaped: u32 },
+    Sendfile(MemoryFile),
+    Splice(Splicer),
+}
+
+impl Sender {
+    /// A sender of `payload`, the first `message_size` bytes of it a message.
+    pub(super) fn new(socket: &Socket, params: &StreamParams, payload: &Arc<Region>) -> Result<Self, SysError> {
+        let message_bytes = params.message_size.0 as usize;
+        let mode = match params.send {
+            SendMode::Copy => Mode::Copy(Arc::clone(payload)),
+            SendMode::Batch => {
+                let bytes = (message_bytes * params.batch()).min(LARGEST_BATCH.max(message_bytes));
+                let mut memory = Region::new(bytes)?;
+                for part in memory.chunks_mut(message_bytes) {
+                    part.copy_from_slice(&payload[..part.len()]);
+                }
+                Mode::Batch(Box::new(MessageBatch::new(memory, params.batch(), message_bytes)))
+            }
+            SendMode::Zerocopy => {
+                zerocopy::enable(socket)?;
+                Mode::Zerocopy { payload: Arc::clone(payload), unreaped: 0 }
+            }
+            SendMode::Sendfile => Mode::Sendfile(MemoryFile::new(&payload[..message_bytes])?),
+            SendMode::Splice => Mode::Splice(Splicer::new(&payload[..message_bytes])?),
+        };
+        Ok(Self { mode, message_bytes, position: 0, sent: 0 })
+    }
+
+    /// Makes one call; returns how many bytes the socket took. Zero-copy completions are counted into `counts`.
+    #[inline]
+    pub(super) fn send(&mut self, socket: &Socket, counts: &mut Counts) -> io::Result<usize> {
+        let rest = self.position..self.message_bytes;
+        let taken = match &mut self.mode {
+            Mode::Copy(payload) => tcp::send(socket, &payload[rest])?,
+            Mode::Batch(batch) => batch.send(socket)?,
+            Mode::Zerocopy { payload, unreaped } => {
+                let taken = send_zerocopy(socket, &payload[rest], counts)?;
+                *unreaped += 1;
+                if *unreaped >= COMPLETIONS_EVERY {
+                    *unreaped = 0;
+                    counts.reap(socket);
+                }
+                taken
+            }
+            Mode::Sendfile(file) => file.send(socket, rest.start, rest.len())?,
+            Mode::Splice(splicer) => splicer.send(socket, rest.len())?,
+        };
+        self.sent += taken as u64;
+        self.position = advance(self.position, taken, self.message_bytes);
+        Ok(taken)
+    }
+
+    /// Messages sent whole so far.
+    pub(super) fn messages(&self) -> u64 {
+        self.sent / self.message_bytes as u64
+    }
+
+    /// Takes the completions that are still to come, as far as they are there.
+    pub(super) fn settle(&mut self, socket: &Socket, counts: &mut Counts) {
+        if matches!(self.mode, Mode::Zerocopy { .. }) {
+            counts.reap(socket);
+        }
+    }
+}
+
+/// The position in a message after `taken` more bytes; a division only when a call took more than a message.
+#[inline]
+fn advance(position: usize, taken: usize, message_bytes: usize) -> usize {
+    let reached = position + taken;
+    if reached < message_bytes {
+        reached
+    } else if reached == message_bytes {
+        0
+    } else {
+        reached % message_bytes
+    }
+}
+
+/// Completions seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    completed: u64,
+    copied: u64,
+}
+
+impl Counts {
+    fn reap(&mut self, socket: &Socket) -> bool {
+        let some = zerocopy::completions(socket);
+        self.completed += some.completed;
+        self.copied += some.copied;
+        some.completed > 0
+    }
+
+    pub(super) fn into_tallies(self, tallies: [&mut Tally; 2]) {
+        if self.completed > 0 {
+            for tally in tallies {
+                tally.add(Counter::ZerocopySends, self.completed);
+                tally.add(Counter::ZerocopyCopied, self.copied);
+            }
+        }
+    }
+}
+
+fn send_zerocopy(socket: &Socket, bytes: &[u8], counts: &mut Counts) -> io::Result<usize> {
+    match zerocopy::send(socket, bytes) {
+        Err(error) if zerocopy::is_backlogged(&error) => {
+            if !counts.reap(socket) {
+                zerocopy::wait(socket, COMPLETION_PATIENCE);
+                counts.reap(socket);
+            }
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        answer => answer,
+    }
+}

@@ -1,0 +1,181 @@
+//! A thread's share of a stream workload: its connections, and how it waits for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_model::{Counter, FlowReport, FlowTcp};
+use linerate_sys::SysError;
+use linerate_sys::clock;
+use linerate_sys::memory::Region;
+use linerate_sys::readiness::{Interest, Readiness};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use socket2::Socket;
+
+use super::flow::Flow;
+use super::params::{ReceiveMode, StreamParams};
+use super::receiver::COPY_BYTES;
+use crate::workloads::quantities::Waiting;
+use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+
+/// The longest a blocking call waits: the engine's patience.
+const CALL_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// Connections of one thread.
+#[derive(Debug)]
+pub(super) struct StreamWorker {
+    number: u32,
+    flows: Vec<Flow>,
+    /// Per flow: whether sending, receiving may be tried; cleared when the kernel said that it would block.
+    ready: Vec<(bool, bool)>,
+    wait: Wait,
+    /// What a copying receive overwrites, whichever connection it is for.
+    buffer: Region,
+    n_ended: usize,
+    /// Strangers turned away before the start, to be counted in the first step.
+    foreign: u64,
+}
+
+#[derive(Debug)]
+enum Wait {
+    /// In the call itself: a single connection, one way.
+    Call,
+    /// For any of several connections or both ways of one.
+    Any(Readiness),
+    /// Never.
+    Spin,
+}
+
+impl StreamWorker {
+    /// Makes worker `number` of `sockets`, numbered; `active` says which end this is.
+    pub(super) fn new(
+        number: u32,
+        sockets: Vec<(u32, Socket)>,
+        active: bool,
+        params: &StreamParams,
+        seed: u64,
+        foreign: u64,
+    ) -> Result<Self, LoadError> {
+        let payload = Arc::new(random_payload(params.message_size.0 as usize, seed)?);
+        let mut flows = Vec::with_capacity(sockets.len());
+        for (flow, socket) in sockets {
+            flows.push(Flow::new(flow, socket, params.role(flow, active), params, &payload)?);
+        }
+        let wait = waiting(&flows, active, params)?;
+        let ready = vec![(true, true); flows.len()];
+        Ok(Self { number, flows, ready, wait, buffer: Region::new(COPY_BYTES)?, n_ended: 0, foreign })
+    }
+
+    /// Forgets a connection that has ended.
+    fn end(wait: &Wait, flow: &Flow) {
+        if let Wait::Any(readiness) = wait {
+            // It fails only if the connection is not in the set, which is what is wanted.
+            let _: Result<(), SysError> = readiness.remove(&flow.socket);
+        }
+    }
+}
+
+impl Worker for StreamWorker {
+    fn times(&self) -> Times {
+        Times::NONE
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        if self.foreign > 0 {
+            tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
+        }
+        let mut moved = false;
+        let mut all_ready = true;
+        for (flow, ready) in self.flows.iter_mut().zip(&mut self.ready) {
+            if flow.ended() {
+                continue;
+            }
+            let turn = flow.turn(ready.0, ready.1, &mut self.buffer, tally);
+            moved |= turn.moved;
+            if flow.ended() {
+                self.n_ended += 1;
+                Self::end(&self.wait, flow);
+            } else if let Wait::Any(_) = self.wait {
+                *ready = (ready.0 && !turn.send_blocked, ready.1 && !turn.receive_blocked);
+                all_ready &= ready.0 && ready.1;
+            }
+        }
+        if self.n_ended == self.flows.len() {
+            return Progress::Ended;
+        }
+        if let (Wait::Any(readiness), false) = (&mut self.wait, all_ready && moved) {
+            // Connections that would have blocked are looked at even if others moved, lest these starve them.
+            let patience = if moved { 0 } else { due.until.0.saturating_sub(clock::monotonic()) };
+            for token in readiness.wait(Duration::from_nanos(patience)) {
+                self.ready[*token as usize] = (true, true);
+            }
+        }
+        if moved { Progress::Moved } else { Progress::Idle }
+    }
+
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        flows.extend(self.flows.iter().filter_map(|flow| Some(FlowTcp { flow: flow.number, tcp: flow.tcp()? })));
+    }
+
+    fn n_flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn stop_sending(&mut self) {
+        for (token, flow) in self.flows.iter_mut().enumerate() {
+            let had_ended = flow.ended();
+            flow.stop_sending();
+            if had_ended {
+                continue;
+            }
+            if flow.ended() {
+                self.n_ended += 1;
+                Self::end(&self.wait, flow);
+            } else if let Wait::Any(readiness) = &self.wait {
+                // Room to write would be reported at once and for ever.
+                let _: Result<(), SysError> = readiness.modify(&flow.socket, token as u64, Interest::Readable);
+                self.ready[token] = (true, true);
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        self.flows.drain(..).map(|flow| flow.report(self.number)).collect()
+    }
+}
+
+/// Sets the sockets up for how this worker waits.
+fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, LoadError> {
+    let error = |cause| SysError::new("set timeouts of", "a data connection", cause);
+    if let ([flow], Waiting::Block) = (flows, params.wait) {
+        let role = params.role(flow.number, active);
+        let one_way = role.sends != role.receives;
+        // Mapping pages never waits, so it cannot wait in the call.
+        if one_way && !(role.receives && params.receive == ReceiveMode::Zerocopy) {
+            flow.socket.set_nonblocking(false).map_err(error)?;
+            flow.socket.set_read_timeout(Some(CALL_TIMEOUT)).map_err(error)?;
+            flow.socket.set_write_timeout(Some(CALL_TIMEOUT)).map_err(error)?;
+            return Ok(Wait::Call);
+        }
+    }
+    for flow in flows {
+        flow.socket.set_nonblocking(true).map_err(error)?;
+    }
+    if params.wait == Waiting::Spin {
+        return Ok(Wait::Spin);
+    }
+    let readiness = Readiness::new()?;
+    for (token, flow) in flows.iter().enumerate() {
+        let sends = params.role(flow.number, active).sends;
+        let interest = if sends { Interest::ReadableOrWritable } else { Interest::Readable };
+        readiness.add(&flow.socket, token as u64, interest)?;
+    }
+    Ok(Wait::Any(readiness))
+}
+
+/// Bytes nothing on the path can compress.
+fn random_payload(bytes: usize, seed: u64) -> Result<Region, SysError> {
+    let mut payload = Region::new(bytes)?;
+    Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut payload);
+    Ok(payload)
+}
