@@ -1,1 +1,44 @@
-fn main() {}
+//! The workshop: `cargo xtask test` and what belongs to it. Run it without arguments for the list.
+
+#![forbid(unsafe_code)]
+
+mod test;
+mod tidy;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What can be done here: the word on the command line, what it does, and the function.
+struct Task {
+    name: &'static str,
+    summary: &'static str,
+    run: fn(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>,
+}
+
+/// Every task, alphabetically.
+static TASKS: &[Task] = &[
+    Task { name: "test", summary: "everything that must pass: format, clippy, tidy and all tests", run: test::run },
+    Task { name: "tidy", summary: "the promises of ARCHITECTURE.md that a compiler does not check", run: tidy::run },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(task) = arguments.first().and_then(|name| TASKS.iter().find(|task| task.name == name)) else {
+        eprintln!("usage: cargo xtask TASK");
+        for task in TASKS {
+            eprintln!("  {:6} {}", task.name, task.summary);
+        }
+        return ExitCode::from(2);
+    };
+    (task.run)(&repository_root(), &arguments[1..]).unwrap_or_else(|error| {
+        eprintln!("xtask {}: {error:#}", task.name);
+        ExitCode::FAILURE
+    })
+}
+
+/// The folder of the workspace: the parent of this crate's.
+fn repository_root() -> PathBuf {
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into()));
+    here.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

@@ -1,0 +1,188 @@
+//! Rust text with what is not code blanked out, so that a word in a comment or a string is not taken for code.
+
+/// One source text seen three ways; all three have the same lines.
+pub(super) struct Code {
+    /// Code outside tests: comments, strings and test modules are blank.
+    pub(super) product: String,
+    /// All code, tests included: comments and strings are blank.
+    pub(super) all: String,
+    /// Comments only.
+    pub(super) comments: String,
+}
+
+impl Code {
+    /// Splits `text`. A file that is nothing but tests has no product code.
+    pub(super) fn of(text: &str, only_tests: bool) -> Self {
+        let (all, comments) = split(text);
+        let product = if only_tests { blank_all(&all) } else { without_test_modules(&all) };
+        Self { product, all, comments }
+    }
+
+    /// Lines outside test modules, blank ones and comments included.
+    pub(super) fn product_lines(text: &str) -> usize {
+        in_tests(&split(text).0).into_iter().filter(|in_tests| !in_tests).count()
+    }
+}
+
+/// What the scanner is inside of.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    Code,
+    LineComment,
+    BlockComment { depth: u32 },
+    Text,
+    RawText { hashes: usize },
+}
+
+/// Code and comments apart, each with the other blanked.
+fn split(text: &str) -> (String, String) {
+    let characters: Vec<char> = text.chars().collect();
+    let (mut code, mut comments) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
+    let mut inside = Inside::Code;
+    let mut at = 0;
+    while at < characters.len() {
+        let rest = &characters[at..];
+        let (next, taken) = step(inside, rest, at.checked_sub(1).map(|before| characters[before]));
+        let is_comment = |state| matches!(state, Inside::LineComment | Inside::BlockComment { .. });
+        let is_code = inside == Inside::Code && next == Inside::Code && !is_character_literal(rest, taken);
+        for &character in &rest[..taken] {
+            let keep = |shown: bool| if shown || character == '\n' { character } else { ' ' };
+            code.push(keep(is_code));
+            comments.push(keep(is_comment(inside) || is_comment(next)));
+        }
+        inside = next;
+        at += taken;
+    }
+    (code, comments)
+}
+
+/// The next state, and how many characters belong to this step.
+fn step(inside: Inside, rest: &[char], before: Option<char>) -> (Inside, usize) {
+    let starts = |prefix: &str| prefix.chars().enumerate().all(|(i, c)| rest.get(i) == Some(&c));
+    match inside {
+        Inside::Code if starts("//") => (Inside::LineComment, 2),
+        Inside::Code if starts("/*") => (Inside::BlockComment { depth: 1 }, 2),
+        Inside::Code if starts("\"") => (Inside::Text, 1),
+        Inside::Code if starts("'") => (Inside::Code, character_literal(rest)),
+        Inside::Code => raw_text(rest, before).unwrap_or((Inside::Code, 1)),
+        Inside::LineComment if starts("\n") => (Inside::Code, 1),
+        Inside::LineComment => (inside, 1),
+        Inside::BlockComment { depth } if starts("/*") => (Inside::BlockComment { depth: depth + 1 }, 2),
+        Inside::BlockComment { depth: 1 } if starts("*/") => (Inside::Code, 2),
+        Inside::BlockComment { depth } if starts("*/") => (Inside::BlockComment { depth: depth - 1 }, 2),
+        Inside::BlockComment { .. } => (inside, 1),
+        Inside::Text if starts("\\") => (inside, rest.len().min(2)),
+        Inside::Text if starts("\"") => (Inside::Code, 1),
+        Inside::Text => (inside, 1),
+        Inside::RawText { hashes }
+            if rest[0] == '"' && rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes =>
+        {
+            (Inside::Code, 1 + hashes)
+        }
+        Inside::RawText { .. } => (inside, 1),
+    }
+}
+
+/// `r"`, `r#"`, `br##"`: where raw text opens.
+fn raw_text(rest: &[char], before: Option<char>) -> Option<(Inside, usize)> {
+    if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+        return None;
+    }
+    let prefix = if rest.starts_with(&['b', 'r']) { 2 } else { usize::from(rest.starts_with(&['r'])) };
+    let hashes = rest[prefix..].iter().take_while(|c| **c == '#').count();
+    (prefix > 0 && rest.get(prefix + hashes) == Some(&'"')).then_some((Inside::RawText { hashes }, prefix + hashes + 1))
+}
+
+/// The length of a character literal that begins here; 1 for the tick of a lifetime.
+fn character_literal(rest: &[char]) -> usize {
+    match rest {
+        ['\'', '\\', ..] => rest.iter().skip(3).position(|c| *c == '\'').map_or(1, |end| end + 4),
+        ['\'', _, '\'', ..] => 3,
+        _ => 1,
+    }
+}
+
+fn is_character_literal(rest: &[char], taken: usize) -> bool {
+    rest[0] == '\'' && taken > 1
+}
+
+/// `code` with every test module blanked.
+fn without_test_modules(code: &str) -> String {
+    let lines = code.lines().zip(in_tests(code)).map(|(line, in_tests)| if in_tests { "" } else { line });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// For each line, whether it belongs to a `#[cfg(test)]` module: in formatted code its last line is a brace in the same
+/// column as its first.
+fn in_tests(code: &str) -> Vec<bool> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut marks = Vec::with_capacity(lines.len());
+    while let Some(line) = lines.get(marks.len()) {
+        let at = marks.len();
+        let head = lines[at + 1..].iter().find(|line| !line.trim_start().starts_with("#["));
+        if line.trim() == "#[cfg(test)]" && head.is_some_and(|line| opens_module(line)) {
+            let closing = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+            let end =
+                lines[at..].iter().position(|line| *line == closing).map_or(lines.len(), |offset| at + offset + 1);
+            marks.resize(end, true);
+        } else {
+            marks.push(false);
+        }
+    }
+    marks
+}
+
+fn opens_module(line: &str) -> bool {
+    line.trim_start().trim_start_matches("pub(crate) ").starts_with("mod ") && line.trim_end().ends_with('{')
+}
+
+fn blank_all(code: &str) -> String {
+    code.lines().map(|_| "").collect::<Vec<_>>().join("\n")
+}
+
+/// The places of `word` in `code` that are whole words: line numbers from 1.
+pub(super) fn word_lines(code: &str, word: &str) -> Vec<usize> {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let whole = |line: &str, at: usize| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let open_start = !word.starts_with(part) || !before.is_some_and(part);
+        let open_end = !word.ends_with(part) || !after.is_some_and(part);
+        open_start && open_end
+    };
+    code.lines()
+        .enumerate()
+        .filter(|(_, line)| line.match_indices(word).any(|(at, _)| whole(line, at)))
+        .map(|(n_line, _)| n_line + 1)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_strings_and_characters_are_not_code() {
+        let text = "let a = \"unsafe // no\"; // TODO later\nlet b = '\"'; let c: &'static str = r#\"todo!() \"x\" \"#;\n/* async /* fn */ */ let d = '\\'';";
+        let code = Code::of(text, false);
+        assert!(!code.all.contains("unsafe") && !code.all.contains("todo!") && !code.all.contains("async"));
+        assert!(code.all.contains("let c: &'static str =") && code.all.contains("let d ="));
+        assert!(code.comments.contains("TODO later") && !code.comments.contains("let a"));
+        assert_eq!(code.all.lines().count(), 3);
+    }
+
+    #[test]
+    fn test_modules_are_left_out_and_what_follows_them_is_not() {
+        let text = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {\n        x.unwrap();\n    }\n}\n\nfn c() {}\n";
+        let code = Code::of(text, false);
+        assert!(code.product.contains("fn a") && code.product.contains("fn c"));
+        assert!(!code.product.contains("unwrap") && code.all.contains("unwrap"));
+        assert_eq!(Code::product_lines(text), 4);
+    }
+
+    #[test]
+    fn words_are_found_whole() {
+        assert_eq!(word_lines("unsafe_code\nunsafe {\n", "unsafe"), [2]);
+        assert_eq!(word_lines("x.unwrap_or(1)\nx.unwrap()", ".unwrap()"), [2]);
+    }
+}

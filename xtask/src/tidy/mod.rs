@@ -1,0 +1,76 @@
+//! `cargo xtask tidy`: what ARCHITECTURE.md promises and no compiler checks.
+//!
+//! Each check is one function from the repository as read to findings; reading happens once, before. A finding says
+//! what was seen, where, and what to do. What tidy does not see: meaning. It reads text, not types.
+
+mod code;
+mod dependencies;
+mod paths;
+mod registries;
+mod repository;
+mod rooms;
+mod sources;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use repository::Repository;
+
+/// Something that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    /// File and line, or crate.
+    place: String,
+    /// What was seen.
+    what: String,
+    /// What to do.
+    remedy: &'static str,
+}
+
+impl Finding {
+    fn new(place: impl Into<String>, what: impl Into<String>, remedy: &'static str) -> Self {
+        Self { place: place.into(), what: what.into(), remedy }
+    }
+}
+
+/// A check: its name and its function.
+type Check = (&'static str, fn(&Repository) -> Vec<Finding>);
+
+/// Every check, in the order in which they are printed.
+static CHECKS: &[Check] = &[
+    ("crate edges", rooms::edges),
+    ("libraries of one room", rooms::exclusive_libraries),
+    ("unsafe only in linerate-sys", sources::unsafe_outside_sys),
+    ("unsafe is forbidden by attribute", sources::forbid_attribute),
+    ("pure rooms", sources::pure_rooms),
+    ("no async outside the dashboard", sources::async_outside_dash),
+    ("file size", sources::file_size),
+    ("leftovers", sources::leftovers),
+    ("registries", registries::registries),
+    ("workloads have plans and known answers", registries::workloads),
+    ("samplers have fixtures", registries::samplers),
+    ("paths of one machine", paths::machine_paths),
+    ("dependencies are explained", dependencies::explained),
+    ("licences", dependencies::licences),
+];
+
+/// The task.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(arguments.is_empty(), "`cargo xtask tidy` takes no arguments, got {arguments:?}");
+    Ok(if report(root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints every finding; whether there is none.
+pub(crate) fn report(root: &Path) -> anyhow::Result<bool> {
+    let repository = Repository::read(root)?;
+    let mut n_findings = 0;
+    for (name, check) in CHECKS {
+        let findings = check(&repository);
+        n_findings += findings.len();
+        for finding in findings {
+            println!("{name}: {}: {} ({})", finding.place, finding.what, finding.remedy);
+        }
+    }
+    println!("tidy: {} checks, {n_findings} findings", CHECKS.len());
+    Ok(n_findings == 0)
+}

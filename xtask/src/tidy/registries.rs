@@ -1,0 +1,191 @@
+//! The registries: alphabetical, complete, and each entry with what its family demands.
+
+use super::Finding;
+use super::code::Code;
+use super::repository::{File, Repository};
+
+/// A registry: the static slice, where it is, and the trait its entries implement.
+struct Registry {
+    name: &'static str,
+    path: &'static str,
+    contract: &'static str,
+}
+
+const WORKLOADS: Registry =
+    Registry { name: "WORKLOADS", path: "crates/linerate-load/src/workloads/mod.rs", contract: "Workload" };
+const SAMPLERS: Registry =
+    Registry { name: "SAMPLERS", path: "crates/linerate-observe/src/samplers/mod.rs", contract: "Sampler" };
+
+/// The five that grow.
+const REGISTRIES: [Registry; 5] = [
+    Registry { name: "LIMITS", path: "crates/linerate-analysis/src/limits/mod.rs", contract: "Limit" },
+    Registry { name: "RULES", path: "crates/linerate-analysis/src/diagnosis/rules/mod.rs", contract: "Rule" },
+    SAMPLERS,
+    Registry { name: "SECTIONS", path: "crates/linerate-report/src/sections/mod.rs", contract: "Section" },
+    WORKLOADS,
+];
+
+impl Registry {
+    /// The modules in the slice, in its order; `None` if there is no slice.
+    fn entries(&self, repository: &Repository) -> Option<Vec<String>> {
+        let code = Code::of(&repository.file(self.path)?.text, false).product;
+        let slice = code.split_once(&format!("pub static {}:", self.name))?.1;
+        let slice = slice.split_once("= &[")?.1.split_once(']')?.0;
+        let module = |entry: &str| {
+            let path = entry.trim().trim_start_matches('&');
+            path.split("::").next().unwrap_or_default().to_lowercase()
+        };
+        Some(slice.split(',').filter(|entry| !entry.trim().is_empty()).map(module).collect())
+    }
+
+    /// The files beside the slice that implement the contract, by module name.
+    fn implementations<'a>(&self, repository: &'a Repository) -> Vec<(String, &'a File)> {
+        let folder = self.path.trim_end_matches("mod.rs");
+        let implements = format!("impl {} for ", self.contract);
+        let module = |file: &'a File| {
+            let tail = file.path.strip_prefix(folder)?.strip_suffix(".rs")?;
+            let name = tail.split('/').next().unwrap_or_default();
+            let own = name != "mod" && Code::of(&file.text, false).product.contains(&implements);
+            own.then(|| (name.to_owned(), file))
+        };
+        repository.rust().filter_map(module).collect()
+    }
+}
+
+/// Every slice exists, is alphabetical, and holds every implementation beside it.
+pub(super) fn registries(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for registry in &REGISTRIES {
+        let Some(entries) = registry.entries(repository) else {
+            let what = format!("there is no `pub static {}: ... = &[...]`", registry.name);
+            findings.push(Finding::new(registry.path, what, "keep the registry in its family's mod.rs"));
+            continue;
+        };
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0] >= pair[1]) {
+            let what = format!("{}: `{}` stands before `{}`", registry.name, pair[0], pair[1]);
+            findings.push(Finding::new(registry.path, what, "order the entries alphabetically"));
+        }
+        for (module, file) in registry.implementations(repository) {
+            if !entries.contains(&module) {
+                let what = format!("implements {} and is not in {}", registry.contract, registry.name);
+                findings.push(Finding::new(&file.path, what, "add its line to the registry"));
+            }
+        }
+    }
+    findings
+}
+
+/// Every workload has a plan and a test with a known answer.
+pub(super) fn workloads(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (_, file) in WORKLOADS.implementations(repository) {
+        let Some(name) = own_name(&file.text) else {
+            let what = "no name could be read: `fn name(&self) -> &'static str { \"...\" }`";
+            findings.push(Finding::new(&file.path, what, "return a literal"));
+            continue;
+        };
+        let plan = format!("workload = \"{name}\"");
+        if !repository.files.iter().any(|file| file.path.starts_with("plans/") && file.text.contains(&plan)) {
+            findings.push(Finding::new(&file.path, format!("no plan in plans/ has {plan}"), "write one"));
+        }
+        let quoted = format!("\"{name}\"");
+        let known = |file: &&File| file.path.contains("/tests/") && file.path.contains("known_answer");
+        if !repository.rust().filter(known).any(|file| file.text.contains(&quoted)) {
+            let what = format!("no test in a tests/*known_answer* file names {quoted}");
+            findings.push(Finding::new(&file.path, what, "measure something whose result is known, and compare"));
+        }
+    }
+    findings
+}
+
+/// Every sampler that reads text is tested on captured text. Netlink and perf events are binary interfaces; their
+/// decoding is tested in linerate-sys.
+pub(super) fn samplers(repository: &Repository) -> Vec<Finding> {
+    const BINARY: [&str; 2] = ["linerate_sys::netlink", "linerate_sys::perf"];
+    SAMPLERS
+        .implementations(repository)
+        .into_iter()
+        .filter(|(_, file)| !file.text.contains("fixtures/") && !BINARY.iter().any(|module| file.text.contains(module)))
+        .map(|(_, file)| {
+            let what = "no test reads captured text from fixtures/";
+            Finding::new(&file.path, what, "capture what the kernel says, from two versions if it changed")
+        })
+        .collect()
+}
+
+/// What `fn name` returns: a literal, or a constant of the same file.
+fn own_name(text: &str) -> Option<&str> {
+    let body = text.split_once("fn name(&self)")?.1.split_once('{')?.1;
+    let value = body.split_once('}')?.0.trim();
+    let literal = match value.strip_prefix('"') {
+        Some(literal) => literal,
+        None => text.split_once(&format!("const {value}: &str = \""))?.1,
+    };
+    literal.split_once('"').map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NULL: &str = "impl Workload for Null {\n    fn name(&self) -> &'static str {\n        \"null\"\n    }\n}\n";
+    const FOLDER: &str = "crates/linerate-load/src/workloads";
+
+    fn findings_of(files: &[(&str, &str)], check: fn(&Repository) -> Vec<Finding>) -> Vec<String> {
+        let findings = check(&Repository::of(files));
+        findings
+            .into_iter()
+            .map(|finding| finding.what)
+            .filter(|what| !what.contains("there is no `pub static"))
+            .collect()
+    }
+
+    #[test]
+    fn a_registry_out_of_order_and_a_forgotten_entry_are_found() {
+        let path = format!("{FOLDER}/mod.rs");
+        let unordered = "pub static WORKLOADS: &[&dyn Workload] = &[&udp_rr::UdpRr, &null::Null];";
+        assert_eq!(findings_of(&[(&path, unordered)], registries), ["WORKLOADS: `udp_rr` stands before `null`"]);
+        let file = format!("{FOLDER}/null.rs");
+        let empty = "pub static WORKLOADS: &[&dyn Workload] = &[];";
+        let forgotten = findings_of(&[(&path, empty), (&file, NULL)], registries);
+        assert_eq!(forgotten, ["implements Workload and is not in WORKLOADS"]);
+        let good = "pub static WORKLOADS: &[&dyn Workload] = &[\n    &null::Null,\n    &udp_rr::UdpRr,\n];";
+        assert!(findings_of(&[(&path, good), (&file, NULL)], registries).is_empty());
+    }
+
+    #[test]
+    fn a_missing_registry_is_found() {
+        assert_eq!(registries(&Repository::of(&[])).len(), REGISTRIES.len());
+    }
+
+    #[test]
+    fn a_workload_needs_a_plan_and_a_known_answer() {
+        let file = format!("{FOLDER}/null.rs");
+        assert_eq!(findings_of(&[(&file, NULL)], workloads).len(), 2);
+        let complete = [
+            (file.as_str(), NULL),
+            ("plans/null.toml", "workload = \"null\""),
+            ("crates/linerate-load/tests/known_answers.rs", "run(\"null\")"),
+        ];
+        assert!(findings_of(&complete, workloads).is_empty());
+    }
+
+    #[test]
+    fn a_name_is_read_from_a_literal_or_a_constant() {
+        assert_eq!(own_name(NULL), Some("null"));
+        let constant = "const NAME: &str = \"udp_rr\";\nfn name(&self) -> &'static str {\n    NAME\n}\n";
+        assert_eq!(own_name(constant), Some("udp_rr"));
+        assert_eq!(own_name("fn a() {}"), None);
+    }
+
+    #[test]
+    fn a_sampler_needs_fixtures() {
+        let path = "crates/linerate-observe/src/samplers/cpu.rs";
+        let bare = "impl Sampler for Cpu {}\n";
+        assert_eq!(findings_of(&[(path, bare)], samplers).len(), 1);
+        let tested = "impl Sampler for Cpu {}\nconst STAT: &str = include_str!(\"../../fixtures/stat\");\n";
+        assert!(findings_of(&[(path, tested)], samplers).is_empty());
+        let binary = "use linerate_sys::netlink::RouteSocket;\nimpl Sampler for Queue {}\n";
+        assert!(findings_of(&[(path, binary)], samplers).is_empty());
+    }
+}

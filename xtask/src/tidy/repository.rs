@@ -1,0 +1,127 @@
+//! The repository as tidy reads it: its files, and what cargo says of its packages.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// Folders that no one wrote.
+const BUILT: [&str; 3] = [".git", "node_modules", "target"];
+
+/// One text file that is, or is about to be, under version control.
+pub(super) struct File {
+    /// Path from the root, with `/`.
+    pub(super) path: String,
+    /// Its text.
+    pub(super) text: String,
+}
+
+/// Everything the checks look at.
+pub(super) struct Repository {
+    /// Text files.
+    pub(super) files: Vec<File>,
+    /// The answer of `cargo metadata`.
+    pub(super) metadata: Value,
+    /// Folders that exist on this machine only: the checkout and the user's home.
+    pub(super) machine_folders: Vec<String>,
+}
+
+impl Repository {
+    /// Reads the repository at `root`.
+    ///
+    /// # Errors
+    /// If cargo cannot be asked, or a folder cannot be read.
+    pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
+        let mut files = Vec::new();
+        for path in listed(root)? {
+            // A file that is deleted but still listed, or is no text, is nobody's concern here.
+            if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
+                files.push(File { path, text });
+            }
+        }
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        let metadata = output(root, &cargo, &["metadata", "--format-version", "1"])?;
+        let metadata = serde_json::from_slice(&metadata).context("read the answer of cargo metadata")?;
+        let home = std::env::var("HOME").ok();
+        let folders = home.into_iter().chain([root.display().to_string()]);
+        // "/root" as a home says nothing of this machine alone; a path of one part is too common to search for.
+        let machine_folders = folders.filter(|folder| folder.matches('/').count() > 1).collect();
+        Ok(Self { files, metadata, machine_folders })
+    }
+
+    /// The file at `path`.
+    pub(super) fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// Rust files of our crates and of xtask.
+    pub(super) fn rust(&self) -> impl Iterator<Item = &File> {
+        let ours = |path: &str| path.starts_with("crates/") || path.starts_with("xtask/");
+        self.files.iter().filter(move |file| file.path.ends_with(".rs") && ours(&file.path))
+    }
+
+    /// Packages of the workspace.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Value> {
+        let members = self.metadata["workspace_members"].as_array().map_or(&[][..], Vec::as_slice);
+        self.packages().filter(move |package| members.contains(&package["id"]))
+    }
+
+    /// All packages, dependencies of dependencies included.
+    pub(super) fn packages(&self) -> impl Iterator<Item = &Value> {
+        self.metadata["packages"].as_array().map_or(&[][..], Vec::as_slice).iter()
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() }).collect();
+        Self { files, metadata: Value::Null, machine_folders: Vec::new() }
+    }
+}
+
+impl File {
+    /// The crate it belongs to: the folder under `crates/`, or `xtask`.
+    pub(super) fn crate_name(&self) -> &str {
+        self.path.strip_prefix("crates/").unwrap_or(&self.path).split('/').next().unwrap_or_default()
+    }
+
+    /// Whether it holds nothing but tests, benchmarks or examples.
+    pub(super) fn is_only_tests(&self) -> bool {
+        let test_folder = ["/tests/", "/benches/", "/examples/"].iter().any(|folder| self.path.contains(folder));
+        test_folder || self.path.ends_with("/tests.rs")
+    }
+}
+
+/// Paths of all files that git tracks or would track; without git (an unpacked archive), of all but what is built.
+fn listed(root: &Path) -> anyhow::Result<Vec<String>> {
+    let tracked = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    if let Some(paths) = tracked.ok().and_then(|paths| String::from_utf8(paths).ok()) {
+        return Ok(paths.split_terminator('\0').map(str::to_owned).collect());
+    }
+    let (mut paths, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
+            let entry = entry.with_context(|| format!("list {}", folder.display()))?;
+            let built = BUILT.iter().any(|name| entry.file_name() == *name);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !built {
+                folders.push(entry.path());
+            } else if let Some(path) = entry.path().strip_prefix(root).ok().and_then(Path::to_str) {
+                paths.push(path.to_owned());
+            }
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let command = format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .with_context(|| format!("start `{command}`"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "`{command}` failed: {}", errors.trim());
+    Ok(output.stdout)
+}

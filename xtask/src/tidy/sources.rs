@@ -1,0 +1,151 @@
+//! What a source file may say: unsafe, I/O and async in their rooms only, no leftovers, no oversize.
+
+use super::Finding;
+use super::code::{Code, word_lines};
+use super::repository::{File, Repository};
+
+/// The one crate with `unsafe`.
+const UNSAFE_ROOM: &str = "linerate-sys";
+/// The one crate with an async runtime.
+const ASYNC_ROOM: &str = "linerate-dash";
+/// Rooms that touch no file, socket, thread or clock.
+const PURE_ROOMS: [&str; 3] = ["linerate-model", "linerate-analysis", "linerate-report"];
+/// What would touch one. `core::net` has the addresses without the sockets.
+const IMPURE: [&str; 6] = ["std::fs", "std::net", "std::thread", "std::process", "Instant", "SystemTime"];
+/// Longest file, tests apart.
+const MOST_LINES: usize = 600;
+
+/// Findings for each line of `code` with one of `words`.
+fn words(file: &File, code: &str, words: &[&str], remedy: &'static str) -> Vec<Finding> {
+    let found = |word: &str| {
+        word_lines(code, word)
+            .into_iter()
+            .map(|line| Finding::new(format!("{}:{line}", file.path), format!("`{word}`"), remedy))
+            .collect::<Vec<_>>()
+    };
+    words.iter().flat_map(|word| found(word)).collect()
+}
+
+/// `unsafe` is written in one crate only, tests included.
+pub(super) fn unsafe_outside_sys(repository: &Repository) -> Vec<Finding> {
+    let outside = repository.rust().filter(|file| file.crate_name() != UNSAFE_ROOM);
+    let remedy = "put it behind a safe noun in linerate-sys";
+    outside.flat_map(|file| words(file, &Code::of(&file.text, false).all, &["unsafe"], remedy)).collect()
+}
+
+/// Every other crate forbids it at its root.
+pub(super) fn forbid_attribute(repository: &Repository) -> Vec<Finding> {
+    let is_root = |file: &&File| {
+        let tail = file.path.strip_prefix("crates/").unwrap_or(&file.path);
+        let tail = tail.split_once('/').map_or("", |(_, tail)| tail);
+        tail == "src/lib.rs" || tail == "src/main.rs"
+    };
+    repository
+        .rust()
+        .filter(is_root)
+        .filter(|file| file.crate_name() != UNSAFE_ROOM)
+        .filter(|file| !Code::of(&file.text, false).all.contains("#![forbid(unsafe_code)]"))
+        .map(|file| Finding::new(&file.path, "unsafe code is not forbidden", "add `#![forbid(unsafe_code)]`"))
+        .collect()
+}
+
+/// Model, analysis and report touch nothing outside.
+pub(super) fn pure_rooms(repository: &Repository) -> Vec<Finding> {
+    let pure = repository.rust().filter(|file| PURE_ROOMS.contains(&file.crate_name()));
+    let remedy = "take it as an argument; addresses without sockets are in core::net";
+    pure.flat_map(|file| words(file, &Code::of(&file.text, file.is_only_tests()).product, &IMPURE, remedy)).collect()
+}
+
+/// Only the dashboard is async.
+pub(super) fn async_outside_dash(repository: &Repository) -> Vec<Finding> {
+    let outside = repository.rust().filter(|file| file.crate_name() != ASYNC_ROOM);
+    let remedy = "use a thread; the dashboard has the only async runtime";
+    outside.flat_map(|file| words(file, &Code::of(&file.text, false).all, &["async", ".await"], remedy)).collect()
+}
+
+/// No file is longer than a reader bears.
+pub(super) fn file_size(repository: &Repository) -> Vec<Finding> {
+    let product = repository.rust().filter(|file| !file.is_only_tests());
+    product
+        .map(|file| (file, Code::product_lines(&file.text)))
+        .filter(|(_, n_lines)| *n_lines > MOST_LINES)
+        .map(|(file, n_lines)| {
+            let what = format!("{n_lines} lines without tests, more than {MOST_LINES}");
+            Finding::new(&file.path, what, "split it: a file does one thing")
+        })
+        .collect()
+}
+
+/// Nothing unfinished, and no panic without a reason.
+pub(super) fn leftovers(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in repository.rust() {
+        let code = Code::of(&file.text, file.is_only_tests());
+        let macros = ["todo!", "unimplemented!", "dbg!"];
+        findings.extend(words(file, &code.all, &macros, "finish it, or leave it out"));
+        findings.extend(words(file, &code.comments, &["TODO", "FIXME", "XXX"], "finish it, or open an issue"));
+        findings.extend(words(file, &code.product, &[".unwrap()"], "use `?` or `expect(\"why it cannot fail\")`"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(findings: &[Finding]) -> Vec<&str> {
+        findings.iter().map(|finding| finding.place.as_str()).collect()
+    }
+
+    #[test]
+    fn unsafe_is_found_everywhere_but_in_its_room() {
+        let repository = Repository::of(&[
+            ("crates/linerate-sys/src/raw.rs", "unsafe fn a() {}"),
+            ("crates/linerate-load/src/a.rs", "// unsafe\nfn a() { unsafe { b() } }"),
+            ("crates/linerate-load/src/lib.rs", "#![forbid(unsafe_code)]\n"),
+            ("crates/linerate-lab/src/lib.rs", "//! `#![forbid(unsafe_code)]` is promised here and not written\n"),
+        ]);
+        assert_eq!(places(&unsafe_outside_sys(&repository)), ["crates/linerate-load/src/a.rs:2"]);
+        assert_eq!(places(&forbid_attribute(&repository)), ["crates/linerate-lab/src/lib.rs"]);
+    }
+
+    #[test]
+    fn io_in_a_pure_room_is_found_and_elsewhere_or_in_tests_is_not() {
+        let test = "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+        let repository = Repository::of(&[
+            ("crates/linerate-model/src/a.rs", test),
+            ("crates/linerate-model/src/b.rs", "use std::time::{Duration, Instant};\nuse std::fs::File;"),
+            ("crates/linerate-store/src/a.rs", "use std::fs::File;"),
+            ("crates/linerate-report/tests/golden.rs", "use std::fs::File;"),
+        ]);
+        let found = pure_rooms(&repository);
+        assert_eq!(places(&found), ["crates/linerate-model/src/b.rs:2", "crates/linerate-model/src/b.rs:1"]);
+    }
+
+    #[test]
+    fn async_is_found_outside_the_dashboard() {
+        let repository = Repository::of(&[
+            ("crates/linerate-dash/src/a.rs", "async fn a() {}"),
+            ("crates/linerate-control/src/a.rs", "async fn a() { b().await }"),
+        ]);
+        assert_eq!(async_outside_dash(&repository).len(), 2);
+    }
+
+    #[test]
+    fn leftovers_are_found_in_code_and_comments_but_not_in_strings() {
+        let text = "fn a() { b(\"TODO\").unwrap(); }\n// TODO: c\nfn d() { todo!() }\n";
+        let found = leftovers(&Repository::of(&[("crates/linerate/src/a.rs", text)]));
+        assert_eq!(
+            places(&found),
+            ["crates/linerate/src/a.rs:3", "crates/linerate/src/a.rs:2", "crates/linerate/src/a.rs:1"]
+        );
+    }
+
+    #[test]
+    fn a_long_file_is_found_and_its_tests_do_not_count() {
+        let long = "fn a() {}\n".repeat(601);
+        let tested = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n", "    fn b() {}\n".repeat(700));
+        let repository = Repository::of(&[("crates/linerate/src/a.rs", &long), ("crates/linerate/src/b.rs", &tested)]);
+        assert_eq!(places(&file_size(&repository)), ["crates/linerate/src/a.rs"]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Programs that tests and benchmarks call: which are missing, what they are for, and how to get them.
+//!
+//! As root on Debian or a descendant the missing packages are installed; elsewhere they are named with the command
+//! that installs them, and the tests that need them skip aloud.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+
+/// A program that is called by name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tool {
+    /// Its name in `PATH`.
+    command: &'static str,
+    /// Debian's package.
+    package: &'static str,
+    /// What cannot be done without it.
+    purpose: &'static str,
+}
+
+/// What the tests call.
+pub(crate) static FOR_TESTS: &[Tool] = &[
+    Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
+    Tool { command: "ethtool", package: "ethtool", purpose: "the lab sets offloads" },
+    Tool { command: "ip", package: "iproute2", purpose: "the lab builds namespaces and links" },
+    Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
+    Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
+];
+
+/// Makes `tools` available where that is possible; returns what is still missing, with the remedy.
+///
+/// # Errors
+/// If a package manager that should work could not be started.
+pub(crate) fn provide(tools: &'static [Tool]) -> anyhow::Result<Vec<String>> {
+    let missing = absent(tools);
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    for tool in &missing {
+        println!("missing: {} (package {}): {}", tool.command, tool.package, tool.purpose);
+    }
+    let packages = packages(&missing);
+    if find("apt-get").is_some() && is_root() {
+        println!("installing: {}", packages.join(" "));
+        install(&packages)?;
+    } else {
+        println!("install them with: sudo apt-get install {}", packages.join(" "));
+    }
+    Ok(absent(tools).iter().map(|tool| format!("{}: {}", tool.command, tool.purpose)).collect())
+}
+
+fn absent(tools: &'static [Tool]) -> Vec<&'static Tool> {
+    tools.iter().filter(|tool| find(tool.command).is_none()).collect()
+}
+
+/// The packages of `tools`, each once.
+fn packages(tools: &[&Tool]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = tools.iter().map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// Where `command` is; system folders count even if `PATH` lacks them, as a plain user's does on Debian.
+fn find(command: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(command)).find(|file| file.is_file())
+}
+
+/// Whether this process is root: its own folder in proc belongs to it.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0)
+}
+
+/// Installs `packages`; the lists are fetched first, because a fresh image has none.
+fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let mut fixed = vec!["install", "--yes", "--no-install-recommends"];
+    fixed.extend(packages);
+    for arguments in [vec!["update"], fixed] {
+        let command = format!("apt-get {}", arguments.join(" "));
+        let status = Command::new("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(&arguments)
+            .status()
+            .with_context(|| format!("start `{command}`"))?;
+        if !status.success() {
+            println!("`{command}` failed: the tests that need these packages will skip");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_found_missing_and_its_package_named_once() {
+        static TOOLS: &[Tool] = &[
+            Tool { command: "sh", package: "dash", purpose: "present everywhere" },
+            Tool { command: "no-such-program-1", package: "iproute2", purpose: "a test" },
+            Tool { command: "no-such-program-2", package: "iproute2", purpose: "a test" },
+        ];
+        let missing = absent(TOOLS);
+        assert_eq!(
+            missing.iter().map(|tool| tool.command).collect::<Vec<_>>(),
+            ["no-such-program-1", "no-such-program-2"]
+        );
+        assert_eq!(packages(&missing), ["iproute2"]);
+    }
+}
