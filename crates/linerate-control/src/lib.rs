@@ -2,7 +2,7 @@
 //!
 //! An [`Agent`] measures; [`conductor::run`] decides what is measured next. Between them travel length-prefixed frames of
 //! JSON ([`wire`]), over TLS with pinned keys, over the standard streams of a command (ssh), or inside this process: the
-//! same codec everywhere. Keys are exchanged once, with a one-time token (`pairing`).
+//! same codec everywhere. Keys are exchanged once, with a one-time token ([`pairing`]).
 //!
 //! What this crate does *not* do: count or pace anything (`linerate-load`), read the kernel (`linerate-observe`), or keep
 //! anything (whoever implements [`linerate_model::Recorder`]). It knows no SQL, no HTTP and no async runtime.
@@ -16,6 +16,7 @@ mod error;
 mod frames;
 pub mod keys;
 mod link;
+pub mod pairing;
 mod strangers;
 mod tls;
 mod transport;

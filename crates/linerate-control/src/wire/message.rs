@@ -115,7 +115,7 @@ pub struct JobOffer {
 /// Proof of knowing the pairing token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairProof {
-    /// HMAC-SHA256, hexadecimal; what it covers is said in `pairing`.
+    /// HMAC-SHA256, hexadecimal; what it covers is said in [`crate::pairing`].
     pub mac: String,
 }
 

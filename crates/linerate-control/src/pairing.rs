@@ -1,0 +1,440 @@
+//! Pairing: two hosts learn each other's public key, once, by a token a person carries from one to the other.
+//!
+//! ```text
+//! offer                                             accept
+//!   token: 128 random bits, shown to the person  ->  typed in
+//!   <------------ TLS 1.3, keys yet unknown ------------>
+//!   <- Hello(pair_accept, name)    Hello(pair_offer, name) ->
+//!   <- proof(accept)                       proof(offer) ->
+//!   <- Paired                                    Paired ->      both keep the other's key
+//! proof(role) = HMAC-SHA256(token, label , role , TLS exporter , SPKI hashes , names)   (RFC 2104)
+//! ```
+//!
+//! The exporter (RFC 8446 clause 7.5) is known to the two ends of this very connection only: whoever sits between two TLS
+//! connections cannot carry a proof from one to the other. The accepting end proves first, so that an offer tells a
+//! stranger nothing; a token of 128 bits cannot be searched, neither here (few attempts) nor from what was overheard.
+//! It works once, and not after its time. What this does not see: a person who reads the token over a shoulder.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use crate::frames::{FrameReader, write};
+use crate::link::{Channel, Timeouts};
+use crate::strangers::{accept_all, wake};
+use crate::tls::{self, EXPORTER_BYTES, Secured, Trust};
+use crate::transport::{self, Deadline};
+use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name};
+use crate::{ControlError, Fingerprint, KeyStore, KnownPeer};
+
+/// How long an offer stands unless said otherwise: time to walk to another console.
+pub const VALIDITY: Duration = Duration::from_secs(600);
+/// Wrong tokens an offer takes before it is withdrawn.
+const ATTEMPTS: u32 = 5;
+/// Separates this use of HMAC and its version from any other.
+const LABEL: &[u8] = b"linerate pairing 1";
+/// Bytes of a token.
+const TOKEN_BYTES: usize = 16;
+/// Crockford's base 32: no I, L, O, U, so that nothing is misread.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// Digits of a token: 26 times 5 bits hold 128.
+const TOKEN_DIGITS: usize = 26;
+
+/// A one-time token, printed as `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX-X`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token([u8; TOKEN_BYTES]);
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bits = u128::from_be_bytes(self.0);
+        for digit in 0..TOKEN_DIGITS {
+            if digit > 0 && digit % 5 == 0 {
+                f.write_str("-")?;
+            }
+            // The first digit holds the three bits that 25 digits leave over.
+            let value = (bits >> (5 * (TOKEN_DIGITS - 1 - digit))) & 31;
+            write!(f, "{}", char::from(ALPHABET[value as usize]))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl FromStr for Token {
+    type Err = ControlError;
+
+    /// Reads a token as a person types it: any case, with or without hyphens, O for 0, I and L for 1.
+    fn from_str(text: &str) -> Result<Self, ControlError> {
+        let wrong = || ControlError::Pairing {
+            operation: "read",
+            object: "the token".into(),
+            cause: format!("it is not {TOKEN_DIGITS} letters and digits as `linerate pair offer` prints them"),
+        };
+        let digit = |c: char| match c.to_ascii_uppercase() {
+            'O' => Some(0),
+            'I' | 'L' => Some(1),
+            c => ALPHABET.iter().position(|&digit| char::from(digit) == c).map(|value| value as u128),
+        };
+        let typed = text.chars().filter(|c| !c.is_whitespace() && *c != '-');
+        let digits: Vec<u128> = typed.map(digit).collect::<Option<_>>().ok_or_else(wrong)?;
+        if digits.len() != TOKEN_DIGITS || digits[0] > 7 {
+            return Err(wrong());
+        }
+        let bits = digits.iter().fold(0_u128, |bits, digit| bits << 5 | digit);
+        Ok(Self(bits.to_be_bytes()))
+    }
+}
+
+/// An offer to be paired, listening.
+#[derive(Debug)]
+pub struct Offering {
+    desk: Arc<Desk>,
+    listener: TcpListener,
+    address: SocketAddr,
+    token: Token,
+}
+
+/// What the threads of an offer share.
+#[derive(Debug)]
+struct Desk {
+    keys: KeyStore,
+    name: String,
+    expires: Instant,
+    handshake: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Gone once it was used.
+    token: Option<Token>,
+    attempts: u32,
+}
+
+/// Offers to be paired, at `listen`, for `validity`; `own_name` is what the other end calls this host.
+///
+/// # Errors
+/// If `listen` cannot be bound.
+pub fn offer(keys: KeyStore, own_name: &str, listen: SocketAddr, validity: Duration) -> Result<Offering, ControlError> {
+    let error = |cause: io::Error| ControlError::Listen {
+        operation: "listen for a host to be paired on",
+        address: listen.to_string(),
+        cause: cause.to_string(),
+    };
+    let listener = TcpListener::bind(listen).map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    let token = Token(tls::random());
+    let desk = Desk {
+        keys,
+        name: own_name.to_owned(),
+        expires: Instant::now() + validity,
+        handshake: Timeouts::default().handshake,
+        state: Mutex::new(State { token: Some(token.clone()), attempts: ATTEMPTS }),
+    };
+    Ok(Offering { desk: Arc::new(desk), listener, address, token })
+}
+
+impl Offering {
+    /// What the person types in at the other host.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until a host has been paired, and keeps its key.
+    ///
+    /// # Errors
+    /// If the offer expired, or was withdrawn after too many wrong tokens.
+    pub fn wait(self) -> Result<KnownPeer, ControlError> {
+        let Self { desk, listener, address, .. } = self;
+        let (tell, told) = channel();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (at_desk, stop) = (Arc::clone(&desk), Arc::clone(&stopping));
+        let accepting = thread::spawn(move || {
+            accept_all(&listener, &stop, move |socket, _, _ticket| at_desk.meet(socket, &tell));
+        });
+        let left = desk.expires.saturating_duration_since(Instant::now());
+        let result = told.recv_timeout(left).unwrap_or_else(|_| Err(desk.error("its time is over; offer again")));
+        desk.state().token = None;
+        stopping.store(true, Ordering::Relaxed);
+        wake(address);
+        // The listener is closed when this returns, so that a used token finds nobody.
+        let _ = accepting.join();
+        result
+    }
+}
+
+impl Desk {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn error(&self, cause: &str) -> ControlError {
+        ControlError::Pairing { operation: "offer to be paired as", object: self.name.clone(), cause: cause.to_owned() }
+    }
+
+    /// Meets one stranger; tells of the end of the offer, if this is it.
+    fn meet(&self, socket: TcpStream, tell: &Sender<Result<KnownPeer, ControlError>>) {
+        let at = (Instant::now() + self.handshake).min(self.expires);
+        // A stranger that does not even get this far is no attempt: it has shown no token.
+        let Ok(mut counter) = Counter::open(socket, at, &self.keys, TlsEnd::Accepting) else { return };
+        let Ok(theirs) = counter.greet(HelloRole::PairOffer, &self.name, HelloRole::PairAccept) else { return };
+        let Ok(Message::PairProof(proof)) = counter.reader.next() else { return };
+        let transcript = counter.transcript(&self.keys, &self.name, &theirs);
+        let token = match self.check(&proof, &transcript) {
+            Ok(token) => token,
+            Err((why, last)) => {
+                counter.refuse(why);
+                if last {
+                    // If nobody waits any more, the offer is over anyway.
+                    let _ = tell.send(Err(self.error("too many wrong tokens were tried; offer again")));
+                }
+                return;
+            }
+        };
+        let result = self.conclude(&mut counter, &token, &transcript, &theirs);
+        let _ = tell.send(result);
+    }
+
+    /// Whether a proof holds; if it does, the token is used up. Otherwise why not, and whether the offer is withdrawn.
+    fn check(&self, proof: &PairProof, transcript: &Transcript) -> Result<Token, (&'static str, bool)> {
+        let mut state = self.state();
+        let Some(token) = state.token.clone() else { return Err(("the token was used already", false)) };
+        if Instant::now() >= self.expires {
+            return Err(("the token has expired", false));
+        }
+        if transcript.verify(&token, HelloRole::PairAccept, proof) {
+            state.token = None;
+            return Ok(token);
+        }
+        state.attempts = state.attempts.saturating_sub(1);
+        if state.attempts == 0 {
+            state.token = None;
+        }
+        Err(("the token is wrong", state.attempts == 0))
+    }
+
+    fn conclude(
+        &self,
+        counter: &mut Counter,
+        token: &Token,
+        transcript: &Transcript,
+        theirs: &str,
+    ) -> Result<KnownPeer, ControlError> {
+        let ours = transcript.prove(token, HelloRole::PairOffer);
+        let failed =
+            |why: String| self.error(&format!("{theirs} showed the token and then failed: {why}; offer again"));
+        write(&mut *counter.channel.writer, &Message::PairProof(ours)).map_err(|error| failed(error.to_string()))?;
+        match counter.reader.next() {
+            Ok(Message::Paired) => {}
+            Ok(other) => return Err(failed(format!("it said {}", name(&other)))),
+            Err(error) => return Err(failed(error.to_string())),
+        }
+        let peer = self.keys.trust(theirs, counter.key)?;
+        write(&mut *counter.channel.writer, &Message::Paired).map_err(|error| failed(error.to_string()))?;
+        Ok(peer)
+    }
+}
+
+/// Accepts the offer of the host at `address` (`host:port`), proving that we know `token`, and keeps its key;
+/// `own_name` is what the other end calls this host.
+///
+/// # Errors
+/// If nobody offers there, or the token is wrong, used or expired.
+pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> Result<KnownPeer, ControlError> {
+    let error = |cause: String| ControlError::Pairing { operation: "pair with", object: address.to_owned(), cause };
+    let at = Instant::now() + Timeouts::default().handshake;
+    let socket = transport::connect_tcp(address, address, at)?;
+    let mut counter = Counter::open(socket, at, keys, TlsEnd::Connecting)
+        .map_err(|cause| error(format!("{cause} (is it `linerate pair offer` that listens there?)")))?;
+    let theirs = counter.greet(HelloRole::PairAccept, own_name, HelloRole::PairOffer).map_err(error)?;
+    // Each end names both in the same order: the offering one first.
+    let transcript = Transcript {
+        exporter: counter.exporter,
+        keys: [counter.key, keys.fingerprint()],
+        names: [theirs.clone(), own_name.to_owned()],
+    };
+    let ours = transcript.prove(token, HelloRole::PairAccept);
+    write(&mut *counter.channel.writer, &Message::PairProof(ours)).map_err(|cause| error(cause.to_string()))?;
+    let proof = match counter.reader.next() {
+        Ok(Message::PairProof(proof)) => proof,
+        Ok(Message::Refused { why, .. }) => return Err(error(format!("{why} (check it, or offer again)"))),
+        Ok(other) => return Err(error(format!("it said {} where its proof was due", name(&other)))),
+        Err(cause) => return Err(error(cause.to_string())),
+    };
+    if !transcript.verify(token, HelloRole::PairOffer, &proof) {
+        return Err(error(
+            "it does not know the token: it is not the host that offered, or somebody is in between".into(),
+        ));
+    }
+    write(&mut *counter.channel.writer, &Message::Paired).map_err(|cause| error(cause.to_string()))?;
+    match counter.reader.next() {
+        Ok(Message::Paired) => keys.trust(&theirs, counter.key),
+        Ok(other) => Err(error(format!("it said {} where it should have kept our key; pair again", name(&other)))),
+        Err(cause) => Err(error(format!("it did not say that it kept our key ({cause}); pair again"))),
+    }
+}
+
+/// Which end of the TLS connection we are.
+#[derive(Clone, Copy)]
+enum TlsEnd {
+    Connecting,
+    Accepting,
+}
+
+/// A TLS connection to someone yet unknown.
+struct Counter {
+    reader: FrameReader,
+    channel: Channel,
+    exporter: [u8; EXPORTER_BYTES],
+    key: Fingerprint,
+}
+
+impl Counter {
+    fn open(socket: TcpStream, at: Instant, keys: &KeyStore, end: TlsEnd) -> io::Result<Self> {
+        let stream = socket.try_clone()?;
+        let secured: Secured = match end {
+            TlsEnd::Connecting => tls::connect(stream, keys, Trust::Anyone, at)?,
+            TlsEnd::Accepting => tls::accept(stream, keys, Trust::Anyone, at)?,
+        };
+        let (exporter, key) = (secured.exporter, secured.peer);
+        let mut channel = transport::secured(secured, &socket, Deadline::at(at), &Timeouts::default())?;
+        let reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(io::empty())));
+        Ok(Self { reader, channel, exporter, key })
+    }
+
+    /// Exchanges greetings; the other end's name, if it is here for the same purpose.
+    fn greet(&mut self, role: HelloRole, own_name: &str, expected: HelloRole) -> Result<String, String> {
+        let hello = Message::Hello(Box::new(Greeting::new(role, own_name)));
+        write(&mut *self.channel.writer, &hello).map_err(|error| error.to_string())?;
+        match self.reader.next() {
+            Ok(Message::Hello(theirs)) if theirs.magic != PROTOCOL_MAGIC => Err("it speaks another protocol".into()),
+            Ok(Message::Hello(theirs)) if theirs.version != PROTOCOL_VERSION => Err(format!(
+                "it speaks control protocol {} (linerate {}), this end speaks {PROTOCOL_VERSION} (linerate {RELEASE}); \
+                 install the same linerate release on both hosts",
+                theirs.version, theirs.release
+            )),
+            Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(theirs.name),
+            Ok(Message::Refused { why, .. }) => Err(why),
+            Ok(_) => Err("it is not there to be paired (is it `linerate pair offer` that listens there?)".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn transcript(&self, keys: &KeyStore, own_name: &str, theirs: &str) -> Transcript {
+        Transcript {
+            exporter: self.exporter,
+            keys: [keys.fingerprint(), self.key],
+            names: [own_name.to_owned(), theirs.to_owned()],
+        }
+    }
+
+    fn refuse(&mut self, why: &str) {
+        let refusal = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why: why.to_owned() };
+        // Whether it hears why is up to it.
+        let _ = write(&mut *self.channel.writer, &refusal);
+    }
+}
+
+/// What both proofs cover; the offering end first.
+struct Transcript {
+    exporter: [u8; EXPORTER_BYTES],
+    keys: [Fingerprint; 2],
+    names: [String; 2],
+}
+
+impl Transcript {
+    fn mac(&self, token: &Token, role: HelloRole) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&token.0).expect("HMAC takes keys of any length");
+        let role: &[u8] = if role == HelloRole::PairOffer { b"offer" } else { b"accept" };
+        let [offer_name, accept_name] = &self.names;
+        let parts = [
+            LABEL,
+            role,
+            &self.exporter,
+            &self.keys[0].0,
+            &self.keys[1].0,
+            offer_name.as_bytes(),
+            accept_name.as_bytes(),
+        ];
+        for part in parts {
+            // Each part with its length: no two transcripts look alike.
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        mac
+    }
+
+    fn prove(&self, token: &Token, role: HelloRole) -> PairProof {
+        let digest: [u8; 32] = self.mac(token, role).finalize().into_bytes().into();
+        PairProof { mac: Fingerprint(digest).to_string() }
+    }
+
+    /// Compares in constant time.
+    fn verify(&self, token: &Token, role: HelloRole, proof: &PairProof) -> bool {
+        let Ok(claimed) = proof.mac.parse::<Fingerprint>() else { return false };
+        self.mac(token, role).verify_slice(&claimed.0).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_reads_as_it_prints_however_it_is_typed() {
+        for bytes in [[0; 16], [0xff; 16], *b"sixteen bytes ok"] {
+            let token = Token(bytes);
+            let printed = token.to_string();
+            assert_eq!(printed.len(), 31, "{printed}");
+            assert!(printed.parse::<Token>().unwrap() == token);
+            assert!(printed.to_lowercase().replace('-', " ").parse::<Token>().unwrap() == token);
+        }
+        assert_eq!(Token([0xff; 16]).to_string(), "7ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z");
+        assert!("ooooo-ooooo-ooooo-ooooo-ooooo-l".parse::<Token>().unwrap() == Token(1_u128.to_be_bytes()));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for text in ["", "7ZZZZ", "8ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z", "UUUUU-UUUUU-UUUUU-UUUUU-UUUUU-U", "é"] {
+            assert!(text.parse::<Token>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_proof_holds_for_its_role_connection_keys_and_names_only() {
+        let transcript = |exporter, key, name: &str| Transcript {
+            exporter: [exporter; 32],
+            keys: [Fingerprint([1; 32]), Fingerprint([key; 32])],
+            names: ["a".into(), name.into()],
+        };
+        let token = Token([9; 16]);
+        let proof = transcript(0, 2, "b").prove(&token, HelloRole::PairAccept);
+        assert!(transcript(0, 2, "b").verify(&token, HelloRole::PairAccept, &proof));
+        assert!(!transcript(0, 2, "b").verify(&token, HelloRole::PairOffer, &proof));
+        assert!(!transcript(1, 2, "b").verify(&token, HelloRole::PairAccept, &proof));
+        assert!(!transcript(0, 3, "b").verify(&token, HelloRole::PairAccept, &proof));
+        assert!(!transcript(0, 2, "c").verify(&token, HelloRole::PairAccept, &proof));
+        assert!(!transcript(0, 2, "b").verify(&Token([8; 16]), HelloRole::PairAccept, &proof));
+        assert!(!transcript(0, 2, "b").verify(&token, HelloRole::PairAccept, &PairProof { mac: "00".into() }));
+    }
+}

@@ -1,0 +1,145 @@
+//! Pairing and TLS between two key stores on loopback.
+
+mod common;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use common::{Recorded, campaign, endpoint, job, trial};
+use linerate_control::pairing::{self, Token};
+use linerate_control::{Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, KeyStore, run};
+use linerate_model::HostAddress;
+use serde_json::json;
+use tempfile::TempDir;
+
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const VALIDITY: Duration = Duration::from_secs(20);
+
+fn store(directory: &TempDir) -> KeyStore {
+    KeyStore::open(directory.path()).expect("a fresh directory takes a key")
+}
+
+fn directories() -> (TempDir, TempDir) {
+    (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap())
+}
+
+fn pair(offering: &TempDir, accepting: &TempDir) {
+    let offer = pairing::offer(store(offering), "there", ANY_PORT, VALIDITY).unwrap();
+    let (address, token) = (offer.address().to_string(), offer.token().clone());
+    let waiting = thread::spawn(move || offer.wait());
+    pairing::accept(&store(accepting), "here", &address, &token).unwrap();
+    waiting.join().unwrap().unwrap();
+}
+
+/// A campaign of one trial on an agent at `address`.
+fn campaign_at(address: SocketAddr, keys: Option<KeyStore>) -> CampaignRun {
+    let (a, b) = (endpoint("a", None), endpoint("b", None));
+    let mut campaign = campaign(vec![trial(0, vec![job("null", a, b, json!({}))])]);
+    campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
+    campaign.keys = keys;
+    campaign
+}
+
+fn run_quietly(campaign: CampaignRun) -> Result<linerate_control::RunSummary, ControlError> {
+    run(campaign, &mut Recorded::default(), &mut |_| {})
+}
+
+#[test]
+fn the_right_token_pairs_both_ends_and_they_work_together_over_tls() {
+    let (there, here) = directories();
+    pair(&there, &here);
+    assert_eq!(store(&there).peers().unwrap()[0].key, store(&here).fingerprint());
+    assert_eq!(store(&here).peers().unwrap()[0].key, store(&there).fingerprint());
+    assert_eq!(store(&here).peers().unwrap()[0].name, "there");
+
+    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&there))).unwrap();
+    let (address, stopper) = (serving.address(), serving.stopper());
+    let agent = thread::spawn(move || serving.run());
+    let summary = run_quietly(campaign_at(address, Some(store(&here)))).unwrap();
+    assert!(matches!(summary.exit, Exit::Completed));
+    assert_eq!(summary.completed, 1);
+    stopper.stop();
+    agent.join().unwrap();
+}
+
+#[test]
+fn an_agent_refuses_a_key_it_does_not_know_and_a_conductor_likewise() {
+    let ((there, here), (stranger, _unused)) = (directories(), directories());
+    pair(&there, &here);
+    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&there))).unwrap();
+    let (address, stopper) = (serving.address(), serving.stopper());
+    let agent = thread::spawn(move || serving.run());
+
+    // The stranger knows the agent's key, but the agent does not know the stranger's.
+    store(&stranger).trust("there", store(&there).fingerprint()).unwrap();
+    let error = run_quietly(campaign_at(address, Some(store(&stranger)))).unwrap_err();
+    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
+    assert!(error.to_string().contains("linerate pair"), "{error}");
+
+    // The conductor has forgotten the agent's key, and knows another.
+    store(&here).trust("there", store(&stranger).fingerprint()).unwrap();
+    let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err();
+    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
+
+    // Without any key there is no TLS, and the agent says so.
+    let error = run_quietly(campaign_at(address, None)).unwrap_err();
+    assert!(error.to_string().contains("TLS with paired hosts only"), "{error}");
+    stopper.stop();
+    agent.join().unwrap();
+}
+
+#[test]
+fn a_wrong_token_is_refused_and_the_right_one_still_works() {
+    let (there, here) = directories();
+    let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
+    let (address, token) = (offer.address().to_string(), offer.token().clone());
+    let waiting = thread::spawn(move || offer.wait());
+    let wrong: Token = "00000-00000-00000-00000-00000-0".parse().unwrap();
+    let error = pairing::accept(&store(&here), "here", &address, &wrong).unwrap_err().to_string();
+    assert!(error.contains("the token is wrong"), "{error}");
+    assert!(store(&here).peers().unwrap().is_empty());
+    pairing::accept(&store(&here), "here", &address, &token).unwrap();
+    assert_eq!(waiting.join().unwrap().unwrap().name, "here");
+}
+
+#[test]
+fn an_offer_is_withdrawn_after_five_wrong_tokens() {
+    let (there, here) = directories();
+    let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
+    let address = offer.address().to_string();
+    let waiting = thread::spawn(move || offer.wait());
+    let wrong: Token = "00000-00000-00000-00000-00000-0".parse().unwrap();
+    for _ in 0..5 {
+        pairing::accept(&store(&here), "here", &address, &wrong).unwrap_err();
+    }
+    let error = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("too many wrong tokens"), "{error}");
+    assert!(store(&there).peers().unwrap().is_empty());
+}
+
+#[test]
+fn an_expired_offer_and_a_used_token_find_nobody() {
+    let (there, here) = directories();
+    let offer = pairing::offer(store(&there), "there", ANY_PORT, Duration::ZERO).unwrap();
+    let (address, token) = (offer.address().to_string(), offer.token().clone());
+    let error = offer.wait().unwrap_err().to_string();
+    assert!(error.contains("its time is over"), "{error}");
+    pairing::accept(&store(&here), "here", &address, &token).unwrap_err();
+
+    let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
+    let (address, token) = (offer.address().to_string(), offer.token().clone());
+    let waiting = thread::spawn(move || offer.wait());
+    pairing::accept(&store(&here), "here", &address, &token).unwrap();
+    waiting.join().unwrap().unwrap();
+    let error = pairing::accept(&store(&here), "again", &address, &token).unwrap_err();
+    assert!(matches!(error, ControlError::HostDown { .. }), "{error}");
+    assert_eq!(store(&there).peers().unwrap().len(), 1);
+}
+
+#[test]
+fn without_keys_nothing_listens_beyond_loopback() {
+    let everywhere = "0.0.0.0:0".parse().unwrap();
+    let error = Agent::new(AgentOptions::default()).listen(everywhere, Access::Loopback).unwrap_err();
+    assert!(error.to_string().contains("linerate pair offer"), "{error}");
+}
