@@ -156,10 +156,10 @@ impl Ethtool {
         let operation = "read the link settings of";
         // The first call fails to name the mask size and is told it as a negative number; the second carries it.
         let answer = self.ask(device, operation, HEAD_WORDS * 4, &[GET_LINK_SETTINGS])?;
-        let n_words = answer.bytes()[18].cast_signed().unsigned_abs();
+        let n_words = answer.bytes()[15].cast_signed().unsigned_abs();
         let mut request = [0; HEAD_WORDS];
         request[0] = GET_LINK_SETTINGS;
-        request[4] = u32::from_ne_bytes([0, 0, n_words, 0]);
+        request[3] = u32::from_ne_bytes([0, 0, 0, n_words]);
         let answer = self.ask(device, operation, (HEAD_WORDS + 3 * usize::from(n_words)) * 4, &request)?;
         let speed = answer.word(1);
         let duplex = answer.bytes()[8];

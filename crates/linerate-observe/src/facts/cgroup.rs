@@ -21,8 +21,7 @@ pub(super) fn cgroup(root: &Root) -> Value {
     let mut quota: Option<f64> = None;
     let mut readable = false;
     loop {
-        let path = format!("{MOUNT}/{folder}/cpu.max");
-        if let Ok(text) = root.text(&path) {
+        if let Ok(text) = root.text(&format!("{MOUNT}/{folder}/cpu.max")) {
             readable = true;
             quota = [quota, cores(&text)].into_iter().flatten().reduce(f64::min);
         }
@@ -40,7 +39,10 @@ pub(super) fn cgroup(root: &Root) -> Value {
             None if readable || own == "/" => json!("unlimited"),
             None => unavailable("no cpu.max in this group or above: the cpu controller is not enabled"),
         },
-        "cpuset": root.string(&format!("{MOUNT}/{}/cpuset.cpus.effective", own.trim_matches('/'))),
+        "cpuset": match own.trim_matches('/') {
+            "" => root.string(&format!("{MOUNT}/cpuset.cpus.effective")),
+            group => root.string(&format!("{MOUNT}/{group}/cpuset.cpus.effective")),
+        },
     })
 }
 

@@ -12,6 +12,10 @@ use serde_json::{Map, Value, json};
 use super::root::{Root, unavailable};
 use crate::devices;
 
+/// Vendors of devices that exist only inside a hypervisor: virtio, VMware, Google. There is no bus behind them, whatever
+/// they show, so `kind` is `virtual` and no bus limit may be derived.
+const PARAVIRTUAL_VENDORS: [&str; 3] = ["0x1af4", "0x15ad", "0x1ae0"];
+
 /// Chains by interface name; interfaces without a PCI device are left out.
 pub(super) fn pcie(root: &Root) -> Value {
     let links = match devices::all() {
@@ -68,12 +72,18 @@ fn function(folder: &Path) -> Value {
     let config = std::fs::read(folder.join("config")).unwrap_or_default();
     let capability = express_capability(&config);
     let has_link = root.text("current_link_speed").is_ok();
+    let paravirtual = root.text("vendor").is_ok_and(|vendor| PARAVIRTUAL_VENDORS.contains(&vendor.as_str()));
+    let kind = match capability.is_some() || has_link {
+        _ if paravirtual => "virtual",
+        true => "pcie",
+        false => "pci",
+    };
     let mut fact = json!({
         "address": name(folder).unwrap_or_default(),
         "vendor": hexadecimal("vendor"),
         "device": hexadecimal("device"),
         "class": hexadecimal("class"),
-        "kind": if capability.is_some() || has_link { "pcie" } else { "pci" },
+        "kind": kind,
         "current_link_speed": speed(&root, "current_link_speed"),
         "current_link_width": root.number("current_link_width"),
         "max_link_speed": speed(&root, "max_link_speed"),

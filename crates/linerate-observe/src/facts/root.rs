@@ -21,7 +21,7 @@ impl Root {
             Ok(bytes) => {
                 Ok(String::from_utf8_lossy(&bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
             }
-            Err(cause) => Err(unavailable(format!("read /{path}: {cause}"))),
+            Err(cause) => Err(unavailable(format!("read {}: {cause}", self.0.join(path).display()))),
         }
     }
 
@@ -82,6 +82,6 @@ mod tests {
     #[test]
     fn what_is_missing_says_which_file_and_why() {
         let fact = Root(PathBuf::from("/proc/self")).string("lr-none");
-        assert!(fact["unavailable"].as_str().unwrap().starts_with("read /lr-none: No such file"), "{fact}");
+        assert!(fact["unavailable"].as_str().unwrap().starts_with("read /proc/self/lr-none: No such file"), "{fact}");
     }
 }

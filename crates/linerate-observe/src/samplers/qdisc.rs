@@ -121,11 +121,15 @@ fn identity(qdisc: &Qdisc<'_>) -> (u32, u32, u32) {
     (qdisc.index, qdisc.handle, qdisc.parent)
 }
 
-/// `major:minor` in hexadecimal as tc(8) prints it, an absent part left out.
+/// `major:minor` in hexadecimal as tc(8) prints it: `8001:`, `1:10`, `:2`, `0:`, `root`.
 pub(crate) fn handle(handle: u32) -> String {
     const ROOT: u32 = u32::MAX;
-    let part = |part: u32| if part == 0 { String::new() } else { format!("{part:x}") };
-    if handle == ROOT { "root".to_owned() } else { format!("{}:{}", part(handle >> 16), part(handle & 0xffff)) }
+    match (handle >> 16, handle & 0xffff) {
+        _ if handle == ROOT => "root".to_owned(),
+        (major, 0) => format!("{major:x}:"),
+        (0, minor) => format!(":{minor:x}"),
+        (major, minor) => format!("{major:x}:{minor:x}"),
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +138,10 @@ mod tests {
 
     #[test]
     fn handles_print_as_tc_prints_them() {
-        assert_eq!([0x8001_0000, 0x0001_0010, 0x0000_0002, u32::MAX].map(handle), ["8001:", "1:10", ":2", "root"]);
+        assert_eq!(
+            [0x8001_0000, 0x0001_0010, 0x0000_0002, 0, u32::MAX].map(handle),
+            ["8001:", "1:10", ":2", "0:", "root"]
+        );
     }
 
     #[test]
