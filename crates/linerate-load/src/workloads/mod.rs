@@ -8,12 +8,13 @@ mod quantities;
 mod rendezvous;
 mod sequence;
 mod socket_options;
+mod tcp_stream;
 mod udp_stream;
 
 use crate::Workload;
 
 /// Every workload.
-pub static WORKLOADS: &[&dyn Workload] = &[&null::Null, &udp_stream::UdpStream];
+pub static WORKLOADS: &[&dyn Workload] = &[&null::Null, &tcp_stream::TcpStream, &udp_stream::UdpStream];
 
 /// The workload called `name`.
 #[must_use]
