@@ -223,25 +223,22 @@ fn ends<'a>(job: &Job<'a>, direction: Direction) -> (&'a linerate_model::Endpoin
 fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     let Element { rate, mtu, frame_overhead, .. } = element;
     let ip = one.ip.name();
-    if one.flow.is_datagrams() {
-        if let Some(payload) = one.flow.datagram_payload().filter(|payload| payload.0 > 0) {
-            let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
-            let packets = udp::packets(payload, *mtu, one.ip);
-            let wire: u64 = packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
-            let derivation = vec![
-                format!(
-                    "a datagram of {} bytes over {ip} is {} packet(s), {wire} bytes where {} is counted",
-                    payload.0,
-                    packets.len(),
-                    element.name
-                ),
-                format!("{rate} x {} / {wire} = {bound}", payload.0),
-            ];
-            return (bound, derivation);
-        }
+    let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
+    if let Some(payload) = payload {
+        let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
+        let packets = udp::packets(payload, *mtu, one.ip);
+        let wire: u64 = packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
+        let (size, n, name) = (payload.0, packets.len(), &element.name);
+        let derivation = vec![
+            format!("a datagram of {size} bytes over {ip} is {n} packet(s), {wire} bytes where {name} counts"),
+            format!("{rate} x {size} / {wire} = {bound}"),
+        ];
+        return (bound, derivation);
+    }
+    if one.flow.is_datagrams() || !one.flow.is_tcp() {
         let bound = tcp::goodput(*rate, *mtu, *frame_overhead, one.ip.header());
         let derivation = vec![
-            "datagrams of several sizes: no packet carries more than the MTU without its IP header".to_owned(),
+            "no packet carries more than the MTU without its IP header".to_owned(),
             format!("{rate} x ({} - {}) / ({} + {}) = {bound}", mtu.0, one.ip.header().0, mtu.0, frame_overhead.0),
         ];
         return (bound, derivation);
@@ -258,8 +255,7 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
 
 fn single(one: &Carried<'_>, element: &Element) -> Vec<Bound> {
     let (job, direction) = one.id;
-    let name = format!("{}, {} per second, mtu {}{}", element.name, element.rate, element.mtu.0, one.label);
-    let name = name.replace("/s per second", "/s");
+    let name = format!("{}, {}, mtu {}{}", element.name, element.rate, element.mtu.0, one.label);
     let hard = |metric: &str, value: f64, derivation| Bound {
         ceiling: Ceiling::new(&*name, metric, value, direction, derivation, &*element.source),
         scope: Scope::Job(job),

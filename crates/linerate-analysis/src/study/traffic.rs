@@ -28,6 +28,9 @@ use crate::statistics::jain;
 const BITS: f64 = 8.0;
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
+/// Beginning of the names of workloads over TCP and UDP.
+const TCP_PREFIX: &str = "tcp_";
+const UDP_PREFIX: &str = "udp_";
 /// The workload that does nothing, whose cost is the engine's own.
 const NULL_WORKLOAD: &str = "null";
 
@@ -44,6 +47,7 @@ pub(super) struct Flow<'a> {
     pub(super) direction: Direction,
     pub(super) sender: &'a JobRecord,
     pub(super) receiver: &'a JobRecord,
+    workload: &'a str,
 }
 
 /// Distributions of one job during the span.
@@ -59,7 +63,7 @@ impl<'a> Job<'a> {
     pub(super) fn flows(&self) -> Vec<Flow<'a>> {
         [(Direction::Tx, self.active, self.passive), (Direction::Rx, self.passive, self.active)]
             .into_iter()
-            .map(|(direction, sender, receiver)| Flow { direction, sender, receiver })
+            .map(|(direction, sender, receiver)| Flow { direction, sender, receiver, workload: &self.spec.workload })
             .filter(Flow::carries_data)
             .collect()
     }
@@ -91,9 +95,18 @@ impl Flow<'_> {
         total(self.sender, Counter::PayloadSent) > 0 || total(self.receiver, Counter::PayloadReceived) > 0
     }
 
-    /// Whether datagrams carry it.
+    /// Whether datagrams carry it: either end counted some, or the workload's name says so.
     pub(super) fn is_datagrams(&self) -> bool {
-        total(self.sender, Counter::DatagramsSent) > 0 || total(self.receiver, Counter::DatagramsReceived) > 0
+        total(self.sender, Counter::DatagramsSent) > 0
+            || total(self.receiver, Counter::DatagramsReceived) > 0
+            || self.workload.starts_with(UDP_PREFIX)
+    }
+
+    /// Whether TCP carries it: its state was read at either end, or the workload's name says so.
+    pub(super) fn is_tcp(&self) -> bool {
+        let read =
+            |end: &JobRecord| !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some());
+        read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
     }
 
     /// Payload bits delivered per second of `span`.

@@ -1,0 +1,98 @@
+//! The receiver's window is smaller than the path needs (methodology 5.3, D5). TCP only; times are shares of the sender's.
+//!
+//! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times round-trip time is within
+//! [`NEAR`] of the window. If it is not, the window is small for another reason, such as a receiver that reads slowly, and
+//! the verdict is inconclusive. What it does not see: the receiver's queue, which would tell the two apart for certain.
+
+use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict};
+
+use super::{Rule, flows, may_be_judged, subject, value};
+use crate::{JobStudy, PointStudy};
+
+/// Share of the time waiting for the window from which it counts as the limit.
+const WAITED: f64 = 0.3;
+/// How goodput may relate to window over round-trip time where the window is the limit; wider than the 0.9 to 1.1 of the
+/// reference because both are sampled once per interval.
+const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
+/// How the bound from the window is named among the ceilings.
+const EXPECTED: &str = "expected: peer window";
+
+/// Fires where the sender waits for the peer's window.
+#[derive(Debug)]
+pub(super) struct ReceiveWindow;
+
+impl Rule for ReceiveWindow {
+    fn name(&self) -> &'static str {
+        "receive_window"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the sender waited for the peer's receive window more than 30 % of the time"
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let waits = |(job, direction): &(&JobStudy, Direction)| {
+            value(job, "rwnd_limited", *direction).is_some_and(|share| share > WAITED)
+        };
+        let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
+        let waited = value(job, "rwnd_limited", direction)?;
+        let mut evidence = vec![Evidence {
+            observed: format!("waited for the peer's window {:.0} % of the time", waited * 100.0),
+            source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
+        }];
+        let fits = from_window(point, job, direction).map(|(expected, ratio)| {
+            evidence.push(Evidence {
+                observed: format!("goodput is {ratio:.2} of window over round-trip time, {}", BitRate(expected)),
+                source: "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt".into(),
+            });
+            NEAR.contains(&ratio)
+        });
+        let (verdict, claim) = if fits == Some(true) {
+            (Verdict::Suspected, "the receive buffer is smaller than the bandwidth-delay product")
+        } else {
+            (Verdict::Inconclusive, "the receiver holds the sender back: its buffer is small or it reads slowly")
+        };
+        let finding = Finding::new(self.name(), verdict, &subject(point, job, direction), claim, evidence);
+        Some(
+            finding.advise("double the receive buffer: goodput should rise by half or more until another limit is met"),
+        )
+    }
+}
+
+/// Window over smoothed round-trip time, bit/s, and the goodput as a share of it.
+fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
+    let measured_jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
+    let named = |ceiling: &&linerate_model::Ceiling| {
+        ceiling.name.starts_with(EXPECTED) && ceiling.direction == direction && measured_jobs == 1
+    };
+    let over_smallest = point.ceilings.iter().find(named)?.value;
+    let (smallest, smoothed) = (value(job, "rtt_min", direction)?, value(job, "rtt", direction)?);
+    let expected = over_smallest * smallest / smoothed;
+    (expected > 0.0).then(|| (expected, value(job, "goodput", direction).unwrap_or(0.0) / expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+    use linerate_model::Ceiling;
+
+    #[test]
+    fn it_tells_a_small_buffer_from_a_slow_reader() {
+        let with_window = |goodput: f64| {
+            let mut point = point(&[("goodput", goodput), ("rtt", 0.002), ("rtt_min", 0.001), ("rwnd_limited", 0.6)]);
+            let name = "expected: peer window over round-trip time";
+            let bound = Ceiling::new(name, "goodput", 200e6, Direction::Tx, vec!["by hand".into()], "TCP_INFO");
+            point.ceilings.push(bound);
+            ReceiveWindow.judge(&point).expect("it waited").verdict
+        };
+        assert_eq!(with_window(95e6), Verdict::Suspected);
+        assert_eq!(with_window(10e6), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn it_is_silent_where_the_sender_did_not_wait() {
+        assert_eq!(ReceiveWindow.judge(&point(&[("goodput", 1e8), ("rwnd_limited", 0.1)])), None);
+        assert_eq!(ReceiveWindow.judge(&point(&[("goodput", 1e8)])), None);
+    }
+}
