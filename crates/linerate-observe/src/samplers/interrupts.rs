@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use linerate_model::{SeriesSpec, Unit};
+use linerate_sys::netlink::Link;
 
 use crate::kernel_text::{KernelText, decimal, lines, suffix_number, words};
 use crate::sampler::counter;
@@ -85,17 +86,15 @@ impl Probe for Reader {
     }
 }
 
-/// Vectors of the devices in scope as `(number, "number:action")`, ascending.
+/// Vectors of the devices in scope as `(number, "device number:action")`, by device and number.
 fn vectors(root: &Path, scope: &Scope) -> Result<Vec<(u32, String)>, Unavailable> {
-    let mut irqs = Vec::new();
-    let mut names = Vec::new();
-    for link in devices::in_scope(scope)?.into_iter().filter(|link| link.name != devices::LOOPBACK) {
-        if devices::sysfs_shows(root, &link) {
-            irqs.extend(of_device(&root.join("sys/class/net").join(&link.name).join("device")));
-            names.push(link.name);
-        }
-    }
-    Ok(named(root, &irqs, &names))
+    let shown = |link: &Link| link.name != devices::LOOPBACK && devices::sysfs_shows(root, link);
+    let of_link = |link: Link| {
+        let irqs = of_device(&root.join("sys/class/net").join(&link.name).join("device"));
+        let vectors = named(root, &irqs, std::slice::from_ref(&link.name));
+        vectors.into_iter().map(move |(irq, label)| (irq, format!("{} {label}", link.name)))
+    };
+    Ok(devices::in_scope(scope)?.into_iter().filter(shown).flat_map(of_link).collect())
 }
 
 /// Vectors of a device by sysfs: its own MSI vectors, those of the bus device below it (virtio), or its one line.
