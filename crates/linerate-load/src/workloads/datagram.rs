@@ -68,6 +68,42 @@ pub(crate) fn number_of(datagram: &[u8], tag: Tag) -> Option<u64> {
     (u64::from_be_bytes(*found) == tag.0).then(|| u64::from_be_bytes(*number))
 }
 
+/// Bytes of a label of `size` that hold the number; the others, before them, hold the tag.
+///
+/// Requests and responses may be as short as a byte. A label fills the first 16 bytes of a datagram or all of a shorter
+/// one, and holds the low bytes of tag and number in equal parts, the odd one for the number.
+const fn label_number_bytes(size: usize) -> usize {
+    let label = if size < NUMBER_END { size } else { NUMBER_END };
+    label.div_ceil(2)
+}
+
+/// How many bits of the number a datagram of `size` carries.
+pub(crate) const fn label_bits(size: usize) -> u32 {
+    label_number_bytes(size) as u32 * u8::BITS
+}
+
+/// Writes the label into the first bytes of `datagram`.
+#[inline]
+pub(crate) fn write_label(datagram: &mut [u8], tag: Tag, number: u64) {
+    let number_bytes = label_number_bytes(datagram.len());
+    let tag_bytes = datagram.len().min(NUMBER_END) - number_bytes;
+    datagram[..tag_bytes].copy_from_slice(&tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..]);
+    datagram[tag_bytes..tag_bytes + number_bytes].copy_from_slice(&number.to_be_bytes()[TAG_BYTES - number_bytes..]);
+}
+
+/// The low bits of the number in the label of a datagram that bears `tag`; `None` if it is empty or not ours.
+#[inline]
+pub(crate) fn read_label(datagram: &[u8], tag: Tag) -> Option<u64> {
+    let number_bytes = label_number_bytes(datagram.len());
+    let tag_bytes = datagram.len().min(NUMBER_END) - number_bytes;
+    if datagram.is_empty() || datagram[..tag_bytes] != tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..] {
+        return None;
+    }
+    let mut number = [0; TAG_BYTES];
+    number[TAG_BYTES - number_bytes..].copy_from_slice(&datagram[tag_bytes..tag_bytes + number_bytes]);
+    Some(u64::from_be_bytes(number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +116,27 @@ mod tests {
         assert_eq!(bytes[8..16], [0, 0, 0, 0, 0, 0, 0, 0x10]);
         assert_eq!(bytes[16..], [0, 0, 0, 0, 0, 0, 0, 0x20, 0xaa, 0xaa]);
         assert_eq!(number_of(&bytes, Tag(0x0102_0304_0506_0708)), Some(0x10));
+    }
+
+    #[test]
+    fn a_label_fits_any_size_and_a_whole_one_is_a_header() {
+        let tag = Tag(0x0102_0304_0506_0708);
+        for (size, bytes) in [
+            (1, [0x28].as_slice()),
+            (2, &[0x08, 0x28]),
+            (5, &[0x07, 0x08, 0x26, 0x27, 0x28]),
+            (16, &[1, 2, 3, 4, 5, 6, 7, 8, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28]),
+        ] {
+            let mut label = vec![0; size];
+            write_label(&mut label, tag, 0x2122_2324_2526_2728);
+            assert_eq!(label, bytes);
+            let mask = u64::MAX >> (u64::BITS - label_bits(size));
+            assert_eq!(read_label(&label, tag), Some(0x2122_2324_2526_2728 & mask));
+        }
+        let mut long = [0; 40];
+        write_label(&mut long, tag, 77);
+        assert_eq!((read_label(&long, tag), number_of(&long, tag)), (Some(77), Some(77)));
+        assert_eq!((read_label(&long, Tag(1)), read_label(&[], tag)), (None, None));
     }
 
     #[test]

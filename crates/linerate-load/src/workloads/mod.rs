@@ -1,20 +1,24 @@
 //! The workloads, alphabetically.
 
+mod byte_flow;
 mod companion;
 mod datagram;
 mod null;
 mod pairing;
 mod quantities;
 mod rendezvous;
+mod rest;
 mod sequence;
 mod socket_options;
+mod tcp_rr;
 mod tcp_stream;
+mod udp_rr;
 mod udp_stream;
 
 use crate::Workload;
 
 /// Every workload.
-pub static WORKLOADS: &[&dyn Workload] = &[&null::Null, &tcp_stream::TcpStream, &udp_stream::UdpStream];
+pub static WORKLOADS: &[&dyn Workload] = &[&null::Null, &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];
 
 /// The workload called `name`.
 #[must_use]

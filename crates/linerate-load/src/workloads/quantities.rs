@@ -1,6 +1,6 @@
 //! Parameter types several workloads share: a rate in either unit, how to wait, bounds on counts.
 
-use linerate_model::{BitRate, Load, PacketRate, ParamError};
+use linerate_model::{BitRate, Load, Nanos, PacketRate, ParamError};
 use serde::{Deserialize, Deserializer, de};
 
 /// More threads than any machine has CPUs, and more flows than it has ports: a larger number is a mistake.
@@ -74,6 +74,22 @@ pub(crate) fn share(rate: Option<f64>, poisson: bool, depth: u32, own: usize, al
     }
 }
 
+/// How many of `n` operations, the first of them meant for `intended` and each next a `gap` later, start more than a gap
+/// late if they start `now`.
+#[inline]
+pub(crate) fn late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
+    // Operation k is `now - intended - k * gap` late.
+    (now.since(intended).0.saturating_sub(1) / gap.0.max(1)).min(n)
+}
+
+/// The mean gap between operations of an open load; `None` for a closed one.
+pub(crate) fn mean_gap(load: Load) -> Option<Nanos> {
+    match load {
+        Load::Open { rate, .. } => Some(Nanos::from_secs_f64(1.0 / rate)),
+        Load::Closed { .. } => None,
+    }
+}
+
 /// A parameter that does not fit.
 pub(crate) fn wrong(key: &str, cause: impl Into<String>) -> ParamError {
     ParamError { key: key.to_owned(), cause: cause.into(), nearest: None }
@@ -117,6 +133,12 @@ mod tests {
         assert_eq!(rate("5 kpps").expect("a packet rate").per_second(1_000), 5_000.0);
         assert!(rate("5").is_err() && rate("5 m").is_err());
         assert!(serde_json::from_value::<Rate>(json!(5)).is_err());
+    }
+
+    #[test]
+    fn an_operation_is_late_after_a_whole_gap() {
+        let late = |now| late_starts(Nanos(now), Nanos(1_000), Nanos(100), 4);
+        assert_eq!([late(900), late(1_000), late(1_100), late(1_101), late(1_250), late(9_000)], [0, 0, 0, 1, 2, 4]);
     }
 
     #[test]

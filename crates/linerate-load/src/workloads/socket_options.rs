@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use linerate_model::{Bytes, SocketValue};
+use linerate_model::{Bytes, Endpoint, SocketValue};
 use linerate_sys::socket::{self, Buffer};
 use serde_json::Value;
 
@@ -61,4 +61,20 @@ pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl A
 
 fn buffer(socket: &impl AsFd, buffer: Buffer) -> Option<Value> {
     socket::buffer(socket, buffer).ok().map(Value::from)
+}
+
+/// The interface to bind to at this end: the one named, or for `"endpoint"` the end's own.
+pub(crate) fn device<'a>(named: &'a Option<String>, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
+    match named.as_deref() {
+        Some("endpoint") => local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
+            what: format!("bind to the interface of endpoint `{}`", local.name),
+            why: "the testbed does not say which it is; name the interface".into(),
+        }),
+        named => Ok(named),
+    }
+}
+
+/// An address as flow reports carry it; empty if the socket has none any more.
+pub(crate) fn name_of(address: std::io::Result<std::net::SocketAddr>) -> String {
+    address.map(|address| address.to_string()).unwrap_or_default()
 }

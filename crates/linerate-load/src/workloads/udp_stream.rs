@@ -17,7 +17,7 @@ use socket2::Socket;
 use super::datagram::HEADER_BYTES;
 use super::pairing::{self, Shape, Waiting as Unpaired};
 use super::quantities::{Rate, Waiting, check_common, within, wrong};
-use super::socket_options::Wanted;
+use super::socket_options::{Wanted, device};
 use crate::{Listener, LoadError, Offer, ParamDoc, Setup, Worker, Workload};
 
 mod receiver;
@@ -25,7 +25,7 @@ mod sender;
 mod worker;
 
 /// `udp_stream` in a hello.
-const WORKLOAD: u32 = 2;
+const WORKLOAD: u32 = u32::from_be_bytes(*b"udps");
 /// Blocking receives return after this long at the latest.
 const PATIENCE: Duration = Duration::from_millis(4);
 /// The most messages per `sendmmsg`: UIO_MAXIOV of Linux.
@@ -86,7 +86,7 @@ struct UdpStreamParams {
     send_buffer: Option<Bytes>,
     receive_buffer: Option<Bytes>,
     dscp: Option<u8>,
-    bind_device: bool,
+    device: Option<String>,
 }
 
 impl Default for UdpStreamParams {
@@ -108,7 +108,7 @@ impl Default for UdpStreamParams {
             // The kernel's default holds a millisecond at these rates: then the tester's wake-up is the loss.
             receive_buffer: Some(Bytes(8 << 20)),
             dscp: None,
-            bind_device: false,
+            device: None,
         }
     }
 }
@@ -156,7 +156,7 @@ const PARAMETERS: &[ParamDoc] = &[
     ParamDoc { name: "send_buffer", default: "the kernel's", meaning: "SO_SNDBUF asked for" },
     ParamDoc { name: "receive_buffer", default: "\"8 MiB\"", meaning: "SO_RCVBUF asked for" },
     ParamDoc { name: "dscp", default: "the kernel's", meaning: "differentiated services code point (0 to 63)" },
-    ParamDoc { name: "bind_device", default: "false", meaning: "bind sockets to the endpoint's interface" },
+    ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
 ];
 
 /// The `udp_stream` workload.
@@ -184,14 +184,17 @@ impl Workload for UdpStream {
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let params = params_of(setup.params)?;
-        let unpaired = Unpaired::listen(setup, params.device(setup), params.shape(), |socket| params.prepare(socket))?;
+        let unpaired = Unpaired::listen(setup, device(&params.device, setup.local)?, params.shape(), |socket| {
+            params.prepare(socket)
+        })?;
         Ok(Box::new(UdpStreamListener { params, unpaired, secret: setup.secret }))
     }
 
     fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let params = params_of(setup.params)?;
-        let paired =
-            pairing::connect(setup, offer, params.device(setup), params.shape(), |socket| params.prepare(socket))?;
+        let paired = pairing::connect(setup, offer, device(&params.device, setup.local)?, params.shape(), |socket| {
+            params.prepare(socket)
+        })?;
         worker::deal(&params, worker::End::Active, setup.secret, paired)
     }
 }
@@ -199,10 +202,6 @@ impl Workload for UdpStream {
 impl UdpStreamParams {
     fn shape(&self) -> Shape {
         Shape { workload: WORKLOAD, workers: self.workers, flows: self.streams }
-    }
-
-    fn device<'a>(&self, setup: &Setup<'a>) -> Option<&'a str> {
-        setup.local.device.as_deref().filter(|_| self.bind_device)
     }
 
     fn wanted(&self) -> Wanted {

@@ -8,6 +8,7 @@ use linerate_sys::udp::{self, SendBatch, Wait};
 use super::worker::Flow;
 use super::{Segments, UdpStreamParams};
 use crate::workloads::datagram::write_header;
+use crate::workloads::quantities::late_starts;
 use crate::workloads::rendezvous::would_wait;
 use crate::{Due, LoadError, Tally};
 
@@ -129,9 +130,7 @@ impl Sender {
             tally.gap.record(now.since(last).0);
         }
         if let Some(gap) = self.mean_gap {
-            // Datagram k starts `now - (intended + k * gap)` late; it is a late start if that is more than a gap.
-            let behind = now.since(due.intended).0.saturating_sub(1) / gap.0.max(1);
-            change[Counter::LateStarts] = behind.min(sent as u64);
+            change[Counter::LateStarts] = late_starts(now, due.intended, gap, sent as u64);
         }
     }
 }

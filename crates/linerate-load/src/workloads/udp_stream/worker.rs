@@ -261,8 +261,8 @@ impl Worker for UdpStreamWorker {
             FlowReport {
                 flow: flow.number,
                 worker: number,
-                local: address(flow.socket.local_addr()),
-                remote: address(flow.socket.peer_addr()),
+                local: socket_options::name_of(flow.socket.local_addr()),
+                remote: socket_options::name_of(flow.socket.peer_addr()),
                 counters: flow.counters,
                 next_sequence: if receives { flow.sequence.next() } else { flow.next_number },
                 socket: flow.options,
@@ -272,8 +272,4 @@ impl Worker for UdpStreamWorker {
         };
         self.flows.drain(..).map(report).collect()
     }
-}
-
-fn address(address: std::io::Result<std::net::SocketAddr>) -> String {
-    address.map(|address| address.to_string()).unwrap_or_default()
 }

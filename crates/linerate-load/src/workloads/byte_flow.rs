@@ -1,0 +1,185 @@
+//! A TCP connection that carries fixed-size requests and responses: bytes owed, bytes come, and its end.
+//!
+//! There is no framing: both ends know the sizes. Payload content means nothing.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use linerate_model::{Bytes, Counter, Counters, FlowReport, SocketValue};
+use linerate_sys::SysError;
+use socket2::{SockRef, Socket};
+
+use super::quantities::Waiting;
+use super::rendezvous::would_wait;
+use super::socket_options::{self, Wanted};
+use crate::{LoadError, Tally};
+
+/// Bytes moved by one call at most.
+pub(crate) const CHUNK_BYTES: usize = 1 << 16;
+/// Blocking calls return after this long at the latest.
+const PATIENCE: Duration = Duration::from_millis(4);
+
+/// Options of a request/response connection.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowOptions {
+    /// Buffers both ways.
+    pub(crate) socket_buffer: Option<Bytes>,
+    /// Code point.
+    pub(crate) dscp: Option<u8>,
+    /// `TCP_NODELAY`.
+    pub(crate) no_delay: bool,
+    /// Congestion control; always explicit, because the system's default is an accident of the host.
+    pub(crate) congestion: String,
+}
+
+impl FlowOptions {
+    fn wanted(&self) -> Wanted {
+        Wanted { send_buffer: self.socket_buffer, receive_buffer: self.socket_buffer, dscp: self.dscp }
+    }
+
+    /// Sets what must be set before a connection is opened; accepted connections inherit it from their listener.
+    pub(crate) fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
+        self.wanted().set(socket)?;
+        socket
+            .set_tcp_nodelay(self.no_delay)
+            .map_err(|cause| SysError::new("set TCP_NODELAY on", "a socket", cause))?;
+        socket.set_tcp_congestion(self.congestion.as_bytes()).map_err(|cause| LoadError::Unsupported {
+            what: format!("congestion control `{}`", self.congestion),
+            why: format!("{cause} (see net.ipv4.tcp_available_congestion_control and tcp_allowed_congestion_control)"),
+        })
+    }
+
+    fn granted(&self, stream: &TcpStream) -> BTreeMap<String, SocketValue> {
+        let mut values = self.wanted().granted(stream);
+        let no_delay = SocketValue {
+            requested: Some(self.no_delay.into()),
+            granted: stream.nodelay().ok().map(Into::into),
+            at_end: None,
+        };
+        let name = SockRef::from(stream).tcp_congestion().ok();
+        let name = name.map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
+        let congestion = SocketValue {
+            requested: Some(self.congestion.clone().into()),
+            granted: name.map(Into::into),
+            at_end: None,
+        };
+        values.insert("no_delay".into(), no_delay);
+        values.insert("congestion".into(), congestion);
+        values
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct ByteFlow {
+    pub(crate) number: u32,
+    pub(crate) stream: TcpStream,
+    /// Bytes still to be written.
+    pub(crate) owed: usize,
+    /// The other end has closed, or the connection has failed.
+    pub(crate) ended: bool,
+    pub(crate) counters: Counters,
+    options: BTreeMap<String, SocketValue>,
+}
+
+impl ByteFlow {
+    /// A flow that is alone on its worker and blocks waits in the call itself; all others never wait in a call.
+    pub(crate) fn new(number: u32, stream: TcpStream, options: &FlowOptions, waits: bool) -> Result<Self, LoadError> {
+        let ready = stream
+            .set_nonblocking(!waits)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_nodelay(options.no_delay));
+        ready.map_err(|cause| SysError::new("prepare", "a connection", cause))?;
+        let options = options.granted(&stream);
+        Ok(Self { number, stream, owed: 0, ended: false, counters: Counters::default(), options })
+    }
+
+    /// Counts for the flow and the worker at once.
+    #[inline]
+    pub(crate) fn count(&mut self, tally: &mut Tally, counter: Counter, n: u64) {
+        self.counters[counter] += n;
+        tally.add(counter, n);
+    }
+
+    /// Writes what is owed, as far as there is room.
+    #[inline]
+    pub(crate) fn flush(&mut self, filling: &[u8], tally: &mut Tally) {
+        while self.owed > 0 && !self.ended {
+            let answer = self.stream.write(&filling[..self.owed.min(filling.len())]);
+            self.count(tally, Counter::CallsSent, 1);
+            match answer {
+                Ok(n) => {
+                    self.owed -= n;
+                    self.count(tally, Counter::PayloadSent, n as u64);
+                }
+                Err(error) if would_wait(&error) => return self.count(tally, Counter::WouldBlock, 1),
+                Err(_) => {
+                    self.count(tally, Counter::SendErrors, 1);
+                    self.ended = true;
+                }
+            }
+        }
+    }
+
+    /// Reads what is there, one call; returns the bytes that came.
+    #[inline]
+    pub(crate) fn receive(&mut self, buffer: &mut [u8], tally: &mut Tally) -> usize {
+        if self.ended {
+            return 0;
+        }
+        let answer = self.stream.read(buffer);
+        self.count(tally, Counter::CallsReceived, 1);
+        match answer {
+            Ok(n) => {
+                self.ended = n == 0;
+                self.count(tally, Counter::PayloadReceived, n as u64);
+                n
+            }
+            Err(error) if would_wait(&error) => {
+                self.count(tally, Counter::WouldBlock, 1);
+                0
+            }
+            Err(_) => {
+                self.count(tally, Counter::ReceiveErrors, 1);
+                self.ended = true;
+                0
+            }
+        }
+    }
+
+    /// Says to the other end that nothing more will come.
+    pub(crate) fn close_sending(&self) {
+        // If the connection is gone already, the other end knows.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// What is known at the end.
+    pub(crate) fn report(mut self, worker: u32, modes: &BTreeMap<String, String>) -> FlowReport {
+        socket_options::at_end(&mut self.options, &self.stream);
+        FlowReport {
+            flow: self.number,
+            worker,
+            local: socket_options::name_of(self.stream.local_addr()),
+            remote: socket_options::name_of(self.stream.peer_addr()),
+            counters: self.counters,
+            next_sequence: 0,
+            socket: self.options,
+            modes: modes.clone(),
+            tcp: None,
+        }
+    }
+}
+
+/// How a request/response mode is named in reports.
+pub(crate) fn modes(wait: Waiting, alone: bool, open: bool) -> BTreeMap<String, String> {
+    let wait = match (wait, alone, open) {
+        (Waiting::Spin, ..) => "spin",
+        (Waiting::Block, true, false) => "block",
+        (Waiting::Block, false, false) => "block (epoll)",
+        (Waiting::Block, _, true) => "block (epoll) until 2 ms before the next request is due, then spin",
+    };
+    BTreeMap::from([("wait".to_owned(), wait.to_owned())])
+}

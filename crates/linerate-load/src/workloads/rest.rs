@@ -1,0 +1,44 @@
+//! Waiting on behalf of a worker with several flows, or with requests due at a given time.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use linerate_model::Nanos;
+use linerate_sys::clock;
+use linerate_sys::readiness::{Interest, Readiness};
+
+use super::quantities::Waiting;
+use crate::{Due, LoadError};
+
+/// Shorter waits are spun: the timer of the system call counts milliseconds.
+const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
+
+/// Waits until a flow has something, or something is due.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    readiness: Readiness,
+    wait: Waiting,
+}
+
+impl Rest {
+    /// For these sockets.
+    pub(crate) fn new<'a, S: AsFd + 'a>(
+        wait: Waiting,
+        sockets: impl IntoIterator<Item = &'a S>,
+    ) -> Result<Self, LoadError> {
+        let readiness = Readiness::new()?;
+        for (token, socket) in (0..).zip(sockets) {
+            readiness.add(socket, token, Interest::Readable)?;
+        }
+        Ok(Self { readiness, wait })
+    }
+
+    /// Waits, if that is the way asked for, until `due.until` at the latest.
+    pub(crate) fn until(&mut self, due: Due) {
+        let left = due.until.since(Nanos(clock::monotonic()));
+        if self.wait == Waiting::Block && left >= SHORTEST_WAIT {
+            // Rounded down, so that the next request is not missed.
+            self.readiness.wait(Duration::from_millis(Duration::from(left).as_millis() as u64 - 1));
+        }
+    }
+}

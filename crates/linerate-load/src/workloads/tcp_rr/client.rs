@@ -1,0 +1,226 @@
+//! The active end: starts requests, matches responses in order, and times them.
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+
+use linerate_model::{Counter, FlowReport, Load, Nanos};
+use linerate_sys::clock;
+
+use super::TcpRrParams;
+use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
+use crate::workloads::quantities::{Waiting, late_starts, mean_gap, share};
+use crate::workloads::rest::Rest;
+use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+
+/// When one outstanding request was started, and when it was meant to be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Started {
+    at: Nanos,
+    intended: Nanos,
+}
+
+/// A flow with the requests outstanding on it, oldest first, in a ring of `depth` places.
+#[derive(Debug)]
+struct Flow {
+    bytes: ByteFlow,
+    ring: Box<[Started]>,
+    oldest: usize,
+    outstanding: usize,
+    /// Bytes of the oldest one's response that have come.
+    come: usize,
+}
+
+struct TcpRrClient {
+    number: u32,
+    flows: Vec<Flow>,
+    turn: usize,
+    request_bytes: usize,
+    response_bytes: usize,
+    filling: Box<[u8]>,
+    buffer: Box<[u8]>,
+    load: Load,
+    mean_gap: Option<Nanos>,
+    /// The only flow waits in its own calls.
+    alone: bool,
+    rest: Rest,
+    stopped: bool,
+    modes: BTreeMap<String, String>,
+}
+
+/// Deals the connections to workers.
+pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let options = params.options();
+    let open = params.rate.is_some();
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for (number, own) in (0_u32..).zip(params.shares(streams)) {
+        let alone = own.len() == 1 && params.wait == Waiting::Block && !open;
+        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream))?;
+        let load =
+            share(params.rate.map(|rate| rate.per_second(1)), params.poisson, params.depth, own.len(), params.streams);
+        let flow = |(number, stream)| {
+            Ok(Flow {
+                bytes: ByteFlow::new(number, stream, &options, alone)?,
+                ring: vec![Started::default(); params.depth as usize].into_boxed_slice(),
+                oldest: 0,
+                outstanding: 0,
+                come: 0,
+            })
+        };
+        let flows = own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?;
+        let request_bytes = params.request_size.0 as usize;
+        workers.push(Box::new(TcpRrClient {
+            number,
+            flows,
+            turn: 0,
+            request_bytes,
+            response_bytes: params.response_size.0 as usize,
+            filling: vec![b'q'; CHUNK_BYTES.min(request_bytes * params.depth as usize)].into_boxed_slice(),
+            buffer: vec![0; CHUNK_BYTES].into_boxed_slice(),
+            load,
+            mean_gap: mean_gap(load),
+            alone,
+            rest,
+            stopped: false,
+            modes: modes(params.wait, alone, open),
+        }));
+    }
+    Ok(workers)
+}
+
+impl Flow {
+    #[inline]
+    fn start(&mut self, started: Started, request_bytes: usize) {
+        let depth = self.ring.len();
+        let mut place = self.oldest + self.outstanding;
+        if place >= depth {
+            place -= depth;
+        }
+        self.ring[place] = started;
+        self.outstanding += 1;
+        self.bytes.owed += request_bytes;
+    }
+
+    /// Accounts `n` bytes that came; returns whether they completed a response.
+    #[inline]
+    fn take(&mut self, n: usize, response_bytes: usize, tally: &mut Tally) -> bool {
+        self.come += n;
+        if self.come < response_bytes || self.outstanding == 0 {
+            return false;
+        }
+        let now = Nanos(clock::monotonic());
+        while self.come >= response_bytes && self.outstanding > 0 {
+            let started = self.ring[self.oldest];
+            self.come -= response_bytes;
+            self.outstanding -= 1;
+            self.oldest = if self.oldest + 1 < self.ring.len() { self.oldest + 1 } else { 0 };
+            tally.service.record(now.since(started.at).0);
+            tally.response.record(now.since(started.intended).0);
+            self.bytes.count(tally, Counter::Transactions, 1);
+        }
+        true
+    }
+
+    /// The connection has ended: nothing outstanding will be answered.
+    fn give_up(&mut self, tally: &mut Tally) {
+        for _ in 0..self.outstanding {
+            tally.service.record_lost();
+            tally.response.record_lost();
+        }
+        self.bytes.count(tally, Counter::TransactionsLost, self.outstanding as u64);
+        self.outstanding = 0;
+    }
+}
+
+impl TcpRrClient {
+    /// Starts what is due: on each flow in turn, as many as its depth has room for.
+    #[inline]
+    fn start(&mut self, due: Due, tally: &mut Tally) {
+        let now = Nanos(clock::monotonic());
+        let mut left = u64::from(due.operations);
+        let mut intended = due.intended;
+        for _ in 0..self.flows.len() {
+            self.turn = if self.turn + 1 < self.flows.len() { self.turn + 1 } else { 0 };
+            let flow = &mut self.flows[self.turn];
+            let room = if flow.bytes.ended { 0 } else { flow.ring.len() - flow.outstanding };
+            let n = left.min(room as u64);
+            for _ in 0..n {
+                let meant = if self.mean_gap.is_some() { intended } else { now };
+                flow.start(Started { at: now, intended: meant }, self.request_bytes);
+                intended = intended + due.gap;
+            }
+            if n > 0 {
+                flow.bytes.count(tally, Counter::MessagesSent, n);
+            }
+            left -= n;
+            if left == 0 {
+                break;
+            }
+        }
+        if let Some(gap) = self.mean_gap {
+            tally.defer(left as u32);
+            let started = u64::from(due.operations) - left;
+            tally.add(Counter::LateStarts, late_starts(now, due.intended, gap, started));
+        }
+    }
+}
+
+impl Worker for TcpRrClient {
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn times(&self) -> Times {
+        Times { service: true, response: true, gap: false }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        if due.operations > 0 && !self.stopped {
+            self.start(due, tally);
+        }
+        let mut moved = false;
+        let mut busy = false;
+        for flow in self.flows.iter_mut().filter(|flow| !flow.bytes.ended) {
+            flow.bytes.flush(&self.filling, tally);
+            if flow.outstanding > 0 {
+                let n = flow.bytes.receive(&mut self.buffer, tally);
+                moved |= n > 0;
+                if n > 0 && flow.take(n, self.response_bytes, tally) {
+                    continue;
+                }
+            }
+            if flow.bytes.ended {
+                flow.bytes.count(tally, Counter::ConnectionsFailed, 1);
+                flow.give_up(tally);
+            }
+            busy |= flow.outstanding > 0;
+        }
+        if moved {
+            return Progress::Moved;
+        }
+        if self.flows.iter().all(|flow| flow.bytes.ended) || (self.stopped && !busy) {
+            return Progress::Ended;
+        }
+        if !self.alone {
+            self.rest.until(due);
+        }
+        Progress::Idle
+    }
+
+    fn n_flows(&self) -> usize {
+        0
+    }
+
+    fn stop_sending(&mut self) {
+        self.stopped = true;
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        let (worker, modes) = (self.number, &self.modes);
+        let report = |mut flow: Flow| {
+            flow.bytes.counters[Counter::TransactionsLost] += flow.outstanding as u64;
+            flow.bytes.close_sending();
+            flow.bytes.report(worker, modes)
+        };
+        self.flows.drain(..).map(report).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! The passive end: a response for each whole request.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Counter, FlowReport};
+
+use super::TcpRrParams;
+use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
+use crate::workloads::quantities::Waiting;
+use crate::workloads::rendezvous::Arrivals;
+use crate::workloads::rest::Rest;
+use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+
+struct Flow {
+    bytes: ByteFlow,
+    /// Bytes of a request that is not whole yet.
+    come: usize,
+}
+
+struct TcpRrServer {
+    number: u32,
+    flows: Vec<Flow>,
+    request_bytes: usize,
+    response_bytes: usize,
+    filling: Box<[u8]>,
+    buffer: Box<[u8]>,
+    alone: bool,
+    rest: Rest,
+    foreign: u64,
+    modes: BTreeMap<String, String>,
+}
+
+/// Deals the connections to workers.
+pub(super) fn deal(params: &TcpRrParams, arrivals: Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let options = params.options();
+    let mut foreign = arrivals.foreign;
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for (number, own) in (0_u32..).zip(params.shares(arrivals.streams)) {
+        let alone = own.len() == 1 && params.wait == Waiting::Block;
+        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream))?;
+        let flow = |(number, stream)| Ok(Flow { bytes: ByteFlow::new(number, stream, &options, alone)?, come: 0 });
+        workers.push(Box::new(TcpRrServer {
+            number,
+            flows: own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?,
+            request_bytes: params.request_size.0 as usize,
+            response_bytes: params.response_size.0 as usize,
+            filling: vec![b'a'; CHUNK_BYTES].into_boxed_slice(),
+            buffer: vec![0; CHUNK_BYTES].into_boxed_slice(),
+            alone,
+            rest,
+            foreign: std::mem::take(&mut foreign),
+            modes: modes(params.wait, alone, false),
+        }));
+    }
+    Ok(workers)
+}
+
+impl Worker for TcpRrServer {
+    fn times(&self) -> Times {
+        Times::NONE
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
+        let mut moved = false;
+        for flow in self.flows.iter_mut().filter(|flow| !flow.bytes.ended) {
+            // Responses first: a client that does not read them gets no further ones.
+            if flow.bytes.owed == 0 {
+                let n = flow.bytes.receive(&mut self.buffer, tally);
+                flow.come += n;
+                moved |= n > 0;
+                let whole = flow.come / self.request_bytes;
+                if whole > 0 {
+                    flow.come %= self.request_bytes;
+                    flow.bytes.owed += whole * self.response_bytes;
+                    flow.bytes.count(tally, Counter::MessagesReceived, whole as u64);
+                }
+            }
+            if flow.bytes.owed > 0 {
+                let owed = flow.bytes.owed;
+                flow.bytes.flush(&self.filling, tally);
+                moved |= flow.bytes.owed < owed;
+            }
+        }
+        if moved {
+            return Progress::Moved;
+        }
+        if self.flows.iter().all(|flow| flow.bytes.ended) {
+            return Progress::Ended;
+        }
+        if !self.alone {
+            self.rest.until(due);
+        }
+        Progress::Idle
+    }
+
+    fn n_flows(&self) -> usize {
+        0
+    }
+
+    fn stop_sending(&mut self) {}
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        self.flows.drain(..).map(|flow| flow.bytes.report(self.number, &self.modes)).collect()
+    }
+}

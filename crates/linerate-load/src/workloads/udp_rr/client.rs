@@ -1,0 +1,344 @@
+//! The active end: requests in numbered places, timed, answered or given up.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Counter, FlowReport, Load, Nanos};
+use linerate_sys::clock;
+
+use super::UdpRrParams;
+use super::flow::{DatagramFlow, label_mode, shares};
+use crate::workloads::byte_flow::modes;
+use crate::workloads::companion::Companion;
+use crate::workloads::datagram::{Purpose, write_label};
+use crate::workloads::pairing::Paired;
+use crate::workloads::quantities::{late_starts, mean_gap, share};
+use crate::workloads::rest::Rest;
+use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
+
+/// The largest response that can come.
+const BUFFER_BYTES: usize = 1 << 16;
+/// How often requests are looked through for those whose time is up.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// What became of the latest request in a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Unused,
+    Outstanding,
+    Answered,
+    GivenUp,
+}
+
+/// A place for one outstanding request. The `g`-th request in place `p` bears the number `g * stride + p`, where the stride is
+/// a power of two: so even a shortened number tells its place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    state: State,
+    number: u64,
+    at: Nanos,
+    intended: Nanos,
+}
+
+/// What a response was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// To an outstanding request, which was started and meant to start then.
+    InTime { at: Nanos, intended: Nanos },
+    /// A second one.
+    Duplicate,
+    /// To a request that was given up.
+    Late,
+}
+
+/// The requests of one flow.
+#[derive(Debug)]
+struct Window {
+    places: Box<[Place]>,
+    free: Vec<u32>,
+    stride: u64,
+    /// Bits of a number that come back.
+    mask: u64,
+}
+
+impl Window {
+    fn new(depth: u32, number_bits: u32) -> Self {
+        Self {
+            places: (0..u64::from(depth)).map(|number| Place { number, ..Place::default() }).collect(),
+            free: (0..depth).rev().collect(),
+            stride: u64::from(depth).next_power_of_two(),
+            mask: u64::MAX >> (u64::BITS - number_bits),
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Takes a free place and returns the number of the request in it.
+    #[inline]
+    fn start(&mut self, at: Nanos, intended: Nanos) -> Option<u64> {
+        let idx = self.free.pop()?;
+        let place = &mut self.places[idx as usize];
+        if place.state != State::Unused {
+            place.number = place.number.wrapping_add(self.stride);
+        }
+        (place.state, place.at, place.intended) = (State::Outstanding, at, intended);
+        Some(place.number)
+    }
+
+    /// The request could not be sent: its place is free again.
+    fn cancel(&mut self, number: u64) {
+        let idx = number % self.stride;
+        self.places[idx as usize].state = State::Answered;
+        self.free.push(idx as u32);
+    }
+
+    /// Matches the low bits of a number that came back.
+    #[inline]
+    fn answer(&mut self, bits: u64) -> Answer {
+        let idx = (bits % self.stride) as usize;
+        let Some(place) = self.places.get_mut(idx).filter(|place| place.number & self.mask == bits) else {
+            return Answer::Late;
+        };
+        match place.state {
+            State::Outstanding => {
+                place.state = State::Answered;
+                self.free.push(idx as u32);
+                Answer::InTime { at: place.at, intended: place.intended }
+            }
+            State::Answered => Answer::Duplicate,
+            State::GivenUp | State::Unused => Answer::Late,
+        }
+    }
+
+    /// Gives up what was started before `instant`; returns how many.
+    fn give_up(&mut self, instant: Nanos) -> u64 {
+        let mut n = 0;
+        for (idx, place) in (0_u32..).zip(&mut self.places) {
+            if place.state == State::Outstanding && place.at < instant {
+                place.state = State::GivenUp;
+                self.free.push(idx);
+                n += 1;
+            }
+        }
+        n
+    }
+}
+
+struct UdpRrClient {
+    number: u32,
+    flows: Vec<(DatagramFlow, Window)>,
+    turn: usize,
+    request: Box<[u8]>,
+    buffer: Box<[u8]>,
+    load: Load,
+    mean_gap: Option<Nanos>,
+    timeout: Nanos,
+    look_at: Nanos,
+    alone: bool,
+    rest: Rest,
+    companion: Companion,
+    stopped: bool,
+    modes: BTreeMap<String, String>,
+}
+
+/// Deals the flows to workers.
+pub(super) fn deal(
+    params: &UdpRrParams,
+    secret: Secret,
+    mut paired: Paired,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let open = params.rate.is_some();
+    let shares = shares(params, secret, &mut paired, (Purpose::Request, Purpose::Response), open)?;
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
+        let alone = params.alone(own.len(), open);
+        let rate = params.rate.map(|rate| rate.per_second(1));
+        let load = share(rate, params.poisson, params.depth, own.len(), params.streams);
+        let mut modes = modes(params.wait, alone, open);
+        modes.insert("label".to_owned(), label_mode(params));
+        let rest = Rest::new(params.wait, own.iter().map(DatagramFlow::socket))?;
+        let window = || Window::new(params.depth, params.number_bits());
+        workers.push(Box::new(UdpRrClient {
+            number,
+            flows: own.into_iter().map(|flow| (flow, window())).collect(),
+            turn: 0,
+            request: vec![b'q'; params.request_size.0 as usize].into_boxed_slice(),
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            load,
+            mean_gap: mean_gap(load),
+            timeout: params.timeout,
+            look_at: Nanos(0),
+            alone,
+            rest,
+            companion: Companion::new(stream)?,
+            stopped: false,
+            modes,
+        }));
+    }
+    Ok(workers)
+}
+
+impl UdpRrClient {
+    /// Starts what is due: on each flow in turn, as many as its depth has room for.
+    #[inline]
+    fn start(&mut self, due: Due, tally: &mut Tally) {
+        let mut now = Nanos(clock::monotonic());
+        let mut started = 0;
+        let first = now;
+        'flows: for _ in 0..self.flows.len() {
+            self.turn = if self.turn + 1 < self.flows.len() { self.turn + 1 } else { 0 };
+            let (flow, window) = &mut self.flows[self.turn];
+            while started < due.operations {
+                let intended = match self.mean_gap {
+                    Some(_) => Nanos(due.intended.0 + u64::from(started) * due.gap.0),
+                    None => now,
+                };
+                let Some(number) = window.start(now, intended) else { break };
+                write_label(&mut self.request, flow.outward, number);
+                if !flow.send(&self.request, tally) {
+                    window.cancel(number);
+                    break 'flows;
+                }
+                started += 1;
+                if window.free.is_empty() {
+                    break;
+                }
+                // Another one follows at once; its start is its own.
+                now = Nanos(clock::monotonic());
+            }
+        }
+        if let Some(gap) = self.mean_gap {
+            tally.defer(due.operations - started);
+            tally.add(Counter::LateStarts, late_starts(first, due.intended, gap, started.into()));
+        }
+    }
+
+    /// Receives on every flow with requests outstanding, until nothing more is there (once, if the call waits).
+    #[inline]
+    fn receive(&mut self, tally: &mut Tally) -> bool {
+        let mut moved = false;
+        for (flow, window) in &mut self.flows {
+            while window.outstanding() > 0 || self.stopped {
+                let (label, came) = flow.receive(&mut self.buffer, tally);
+                moved |= came;
+                if let Some(bits) = label {
+                    match window.answer(bits) {
+                        Answer::InTime { at, intended } => {
+                            let now = clock::monotonic();
+                            tally.service.record(now.saturating_sub(at.0));
+                            tally.response.record(now.saturating_sub(intended.0));
+                            flow.count(tally, Counter::Transactions, 1);
+                        }
+                        Answer::Duplicate => flow.count(tally, Counter::Duplicates, 1),
+                        Answer::Late => flow.count(tally, Counter::Late, 1),
+                    }
+                }
+                if !came || self.alone {
+                    break;
+                }
+            }
+        }
+        moved
+    }
+
+    /// Gives up requests whose time is up: losses, infinitely slow.
+    fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
+        self.look_at = now + LOOK_EVERY;
+        let before = now.since(self.timeout);
+        for (flow, window) in &mut self.flows {
+            let lost = window.give_up(before);
+            for _ in 0..lost {
+                tally.service.record_lost();
+                tally.response.record_lost();
+            }
+            flow.count(tally, Counter::TransactionsLost, lost);
+        }
+    }
+}
+
+impl Worker for UdpRrClient {
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn times(&self) -> Times {
+        Times { service: true, response: true, gap: false }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        if due.operations > 0 && !self.stopped {
+            self.start(due, tally);
+        }
+        let moved = self.receive(tally);
+        // For a closed load the engine's last clock reading is recent enough to look by.
+        let now = if self.mean_gap.is_some() { Nanos(clock::monotonic()) } else { due.intended };
+        if now >= self.look_at {
+            self.give_up(now, tally);
+            self.companion.look(now, |_, _| {});
+        }
+        if moved {
+            return Progress::Moved;
+        }
+        let outstanding = self.flows.iter().any(|(_, window)| window.outstanding() > 0);
+        if self.companion.is_gone() || (self.stopped && !outstanding) {
+            return Progress::Ended;
+        }
+        if !self.alone {
+            self.rest.until(due);
+        }
+        Progress::Idle
+    }
+
+    fn n_flows(&self) -> usize {
+        0
+    }
+
+    fn stop_sending(&mut self) {
+        self.stopped = true;
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        let (worker, modes) = (self.number, &self.modes);
+        let report = |(mut flow, window): (DatagramFlow, Window)| {
+            flow.counters[Counter::TransactionsLost] += window.outstanding() as u64;
+            flow.report(worker, modes)
+        };
+        self.flows.drain(..).map(report).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_response_is_not_taken_for_that_of_the_next_request() {
+        for number_bits in [8, 64] {
+            let mut window = Window::new(1, number_bits);
+            let first = window.start(Nanos(10), Nanos(5)).expect("room");
+            assert_eq!(window.start(Nanos(11), Nanos(6)), None, "one outstanding");
+            assert_eq!(window.give_up(Nanos(10)), 0);
+            assert_eq!(window.give_up(Nanos(11)), 1);
+            let second = window.start(Nanos(20), Nanos(15)).expect("room again");
+            assert_eq!(window.answer(first), Answer::Late);
+            assert_eq!(window.answer(second), Answer::InTime { at: Nanos(20), intended: Nanos(15) });
+            assert_eq!(window.answer(second), Answer::Duplicate);
+        }
+    }
+
+    #[test]
+    fn short_numbers_wrap_without_confusing_places() {
+        let mut window = Window::new(100, 8);
+        let mut open = std::collections::VecDeque::new();
+        for k in 0..10_000_u64 {
+            open.push_back((window.start(Nanos(k), Nanos(k)).expect("room"), k));
+            if open.len() == 100 {
+                // Answered out of order: the newest but one first.
+                let (number, at) = open.remove(98).expect("a hundred are open");
+                assert_eq!(window.answer(number & 0xff), Answer::InTime { at: Nanos(at), intended: Nanos(at) });
+            }
+        }
+    }
+}
