@@ -261,9 +261,11 @@ impl Ethtool {
     fn strings(&self, device: &str, set: StringSet) -> Result<Vec<String>, SysError> {
         let operation = "read the names of";
         const HEAD: usize = 12;
-        let info = self.ask(device, operation, 20, &[GET_SET_INFO, 0, 1 << set as u32, 0])?;
-        // The mask that comes back says whether the driver has this set at all.
-        let count = if info.word(2) == 0 { 0 } else { info.word(4) as usize };
+        // The mask of sets asked for is 64 bits wide; the one that comes back says whether the driver has it at all.
+        let mask = (1_u64 << set as u32).to_ne_bytes();
+        let half = |at: usize| u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four of eight bytes"));
+        let info = self.ask(device, operation, 20, &[GET_SET_INFO, 0, half(0), half(4)])?;
+        let count = if info.word(2) | info.word(3) == 0 { 0 } else { info.word(4) as usize };
         if count == 0 || count > MOST_STRINGS {
             return Ok(Vec::new());
         }
@@ -419,6 +421,7 @@ mod raw {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -299,8 +299,9 @@ impl RouteSocket {
                 match message.kind {
                     DONE => return Ok(()),
                     ERROR => {
-                        let code = word(message.payload, 0).unwrap_or(0).cast_signed();
-                        return Err(wrap(rustix::io::Errno::from_raw_os_error(-code)));
+                        // The code is a negative errno.
+                        let code = word(message.payload, 0).unwrap_or(0).cast_signed().wrapping_neg();
+                        return Err(SysError::new("dump", what, std::io::Error::from_raw_os_error(code)));
                     }
                     _ => visit(message.payload),
                 }
@@ -504,6 +505,7 @@ fn burst(rate_bytes_per_s: u64, ticks: u32) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -10,7 +10,7 @@ const SYSFS_SECTOR: u64 = 512;
 pub(super) fn block(root: &Root) -> Value {
     const BLOCK: &str = "sys/block";
     let device = |name: String| {
-        let size = root.text(&format!("{BLOCK}/{name}/size")).ok()?.parse::<u64>().ok()? * SYSFS_SECTOR;
+        let size = root.text(&format!("{BLOCK}/{name}/size")).ok()?.parse::<u64>().ok()?.checked_mul(SYSFS_SECTOR)?;
         // Unbound loop and network block devices are not there.
         if size == 0 {
             return None;

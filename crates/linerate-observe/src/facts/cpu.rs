@@ -78,7 +78,7 @@ fn max_frequency(root: &Root, online: &[u32]) -> Value {
     const HERTZ_PER_KILOHERTZ: u64 = 1000;
     let of_cpu = |&cpu: &u32| policy(root, cpu, "cpuinfo_max_freq")?.parse::<u64>().ok();
     let fastest = online.iter().filter_map(of_cpu).max();
-    fastest.map_or_else(|| unavailable("no cpufreq"), |khz| json!(khz * HERTZ_PER_KILOHERTZ))
+    fastest.map_or_else(|| unavailable("no cpufreq"), |khz| json!(khz.saturating_mul(HERTZ_PER_KILOHERTZ)))
 }
 
 /// Idle states of CPU 0 with their exit latency and whether they are off.

@@ -148,7 +148,7 @@ fn offloads(features: &[(String, bool)]) -> Value {
     let on = |name: &&str| features.iter().any(|(feature, on)| feature == name && *on);
     let mut fact: Map<_, _> = LETTERS
         .iter()
-        .map(|(letter, names)| ((*letter).to_owned(), json!(names.iter().any(|name| on(name)))))
+        .map(|(letter, names)| ((*letter).to_owned(), json!(names.iter().any(&on))))
         .collect();
     let active: Vec<_> = features.iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
     fact.insert("on".to_owned(), json!(active));
@@ -207,7 +207,7 @@ fn describe(qdisc: &Qdisc<'_>) -> Value {
     let limits = qdisc.limits();
     let mut fact = json!({ "kind": qdisc.kind, "handle": handle(qdisc.handle), "parent": handle(qdisc.parent) });
     let settings = [
-        ("rate_bps", limits.rate_bytes_per_s.map(|rate| rate * BITS_PER_BYTE)),
+        ("rate_bps", limits.rate_bytes_per_s.map(|rate| rate.saturating_mul(BITS_PER_BYTE))),
         ("burst_bytes", limits.burst_bytes),
         ("limit_bytes", limits.limit_bytes),
         ("limit_packets", limits.limit_packets),
@@ -224,8 +224,8 @@ fn describe_class(class: &HtbClass) -> Value {
     json!({
         "handle": handle(class.handle),
         "parent": handle(class.parent),
-        "rate_bps": class.rate_bytes_per_s * BITS_PER_BYTE,
-        "ceil_bps": class.ceil_bytes_per_s * BITS_PER_BYTE,
+        "rate_bps": class.rate_bytes_per_s.saturating_mul(BITS_PER_BYTE),
+        "ceil_bps": class.ceil_bytes_per_s.saturating_mul(BITS_PER_BYTE),
         "burst_bytes": class.burst_bytes,
     })
 }

@@ -23,7 +23,7 @@ pub(super) fn memory(root: &Root) -> Value {
 /// The bytes on the line with `label`, which stands anywhere in it (node files put `Node 0` first).
 fn field(text: &str, label: &str) -> Option<u64> {
     let kib = text.lines().find_map(|line| line.split_once(label))?.1;
-    Some(kib.split_whitespace().next()?.parse::<u64>().ok()? * BYTES_PER_KIBIBYTE)
+    kib.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(BYTES_PER_KIBIBYTE)
 }
 
 fn numa(root: &Root) -> Value {
@@ -90,6 +90,13 @@ mod tests {
     fn totals_are_bytes() {
         assert_eq!(field("Node 0 MemTotal:       1000 kB\n", "MemTotal:"), Some(1_024_000));
         assert_eq!(field("MemFree: 1 kB\n", "MemTotal:"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_tables_never_panic(raw in proptest::collection::vec(0_u8.., 0..80), text in "(MemTotal: ?)?[0-9]{0,22} kB") {
+            let _ = (dimm(&raw), field(&text, "MemTotal:"));
+        }
     }
 
     #[test]

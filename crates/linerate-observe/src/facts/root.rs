@@ -79,6 +79,13 @@ mod tests {
         assert_eq!((list("0-x"), list("0-4294967295")), (None, None));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn hostile_lists_never_panic(text in "[0-9,x-]{0,24}") {
+            let _ = list(&text);
+        }
+    }
+
     #[test]
     fn what_is_missing_says_which_file_and_why() {
         let fact = Root(PathBuf::from("/proc/self")).string("lr-none");
