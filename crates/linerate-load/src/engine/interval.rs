@@ -32,7 +32,7 @@ pub(super) struct Cutter {
     empty: Consumer<Box<Buffer>>,
     full: Producer<Box<Buffer>>,
     /// Kept for the very last interval, so that it is never lost.
-    reserve: Box<Buffer>,
+    reserve: Option<Box<Buffer>>,
     /// Where the current interval began, and what the counters were then.
     start: Nanos,
     counters: Counters,
@@ -59,7 +59,7 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
     let cutter = Cutter {
         empty,
         full,
-        reserve: buffer(worker),
+        reserve: Some(buffer(worker)),
         start: origin,
         counters: Counters::default(),
         usage: ThreadUsage::default(),
@@ -90,14 +90,19 @@ impl Cutter {
         }
     }
 
-    /// Ends the last interval at `now`. `worker` is absent if it panicked.
-    pub(super) fn last(mut self, now: Nanos, tally: &mut Tally, worker: Option<&mut dyn Worker>) -> Box<Buffer> {
-        let mut buffer = std::mem::take(&mut self.reserve);
+    /// Ends the last interval at `now`; called once. `worker` is absent if it panicked.
+    pub(super) fn last(
+        &mut self,
+        now: Nanos,
+        tally: &mut Tally,
+        worker: Option<&mut dyn Worker>,
+    ) -> Option<Box<Buffer>> {
+        let mut buffer = self.reserve.take()?;
         if let Some(worker) = worker {
             worker.observe(&mut buffer.flows);
         }
         self.fill(&mut buffer, now, tally);
-        buffer
+        Some(buffer)
     }
 
     fn fill(&mut self, buffer: &mut Buffer, now: Nanos, tally: &mut Tally) {

@@ -78,7 +78,7 @@ impl Task {
         match catch_unwind(AssertUnwindSafe(|| run.phases())) {
             Ok(early) => {
                 let flows = catch_unwind(AssertUnwindSafe(|| {
-                    ending.last = ending.started.map(|_| cutter.last(now(), &mut tally, Some(&mut *worker)));
+                    ending.last = ending.started.and_then(|_| cutter.last(now(), &mut tally, Some(&mut *worker)));
                     worker.finish()
                 }));
                 ending.incidents.extend(early.map(|early| self.ended_early(early)));
@@ -88,7 +88,7 @@ impl Task {
                 }
             }
             Err(panic) => {
-                ending.last = ending.started.map(|_| cutter.last(now(), &mut tally, None));
+                ending.last = ending.started.and_then(|_| cutter.last(now(), &mut tally, None));
                 ending.incidents.push(self.panicked(&*panic));
             }
         }

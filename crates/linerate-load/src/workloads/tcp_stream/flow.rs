@@ -152,6 +152,7 @@ impl Flow {
                     mapped += taken.mapped as u64;
                     if taken.ended {
                         self.receiving = false;
+                        self.answer_end();
                         break;
                     }
                 }
@@ -183,9 +184,21 @@ impl Flow {
     pub(super) fn stop_sending(&mut self) {
         if self.sending {
             self.sending = false;
-            // If the connection is already gone, the peer knows.
-            let _: Result<(), _> = self.socket.shutdown(std::net::Shutdown::Write);
+            self.shut_down();
         }
+    }
+
+    /// The peer's stream has arrived whole: unless data still goes the other way, ends that too, which tells the peer.
+    /// Waiting for this worker's other connections first could make two ends wait for each other.
+    fn answer_end(&self) {
+        if !self.sending {
+            self.shut_down();
+        }
+    }
+
+    fn shut_down(&self) {
+        // If the connection is already gone, the peer knows.
+        let _: Result<(), _> = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
     /// The kernel's view; absent if the connection is beyond asking.

@@ -1,0 +1,192 @@
+//! Invariant 6: from the first step to the end of the drain, a worker's thread allocates nothing, nor does cutting its
+//! intervals.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::{Due, Progress, Secret, Setup, Tally, Times, Worker, workload};
+use linerate_model::{Counter, Endpoint, FlowReport, FlowTcp, Load, Nanos, Params};
+use linerate_sys::clock;
+use serde_json::{Value, json};
+
+thread_local! {
+    /// Whether this thread's allocations are counted: a worker sets it in its first step.
+    static MEASURING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Long enough that every thread runs in it on a machine that is busy elsewhere.
+const LOAD: Nanos = Nanos::from_millis(200);
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is handed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about `layout` is handed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller's promise about `pointer` and `layout` is handed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about its arguments is handed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+fn count() {
+    if MEASURING.try_with(Cell::get).unwrap_or(false) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A worker whose thread is watched from its first step until it finishes. Cutting intervals lies in between.
+struct Watched(Box<dyn Worker>);
+
+impl Worker for Watched {
+    fn load(&self) -> Load {
+        self.0.load()
+    }
+    fn times(&self) -> Times {
+        self.0.times()
+    }
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        MEASURING.set(true);
+        self.0.step(due, tally)
+    }
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        self.0.observe(flows);
+    }
+    fn n_flows(&self) -> usize {
+        self.0.n_flows()
+    }
+    fn stop_sending(&mut self) {
+        self.0.stop_sending();
+    }
+    fn finish(&mut self) -> Vec<FlowReport> {
+        MEASURING.set(false);
+        self.0.finish()
+    }
+}
+
+/// Records every kind of time, so that the histograms are exchanged too.
+struct Timing;
+
+impl Worker for Timing {
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        tally.service.record(due.intended.0 & 0xffff);
+        tally.response.record(due.intended.0 & 0xff_ffff);
+        tally.gap.record(1);
+        Progress::Moved
+    }
+    fn n_flows(&self) -> usize {
+        0
+    }
+    fn stop_sending(&mut self) {}
+    fn finish(&mut self) -> Vec<FlowReport> {
+        Vec::new()
+    }
+}
+
+/// Allocates in its steps: shows that the count counts.
+struct Allocating;
+
+impl Worker for Allocating {
+    fn step(&mut self, _due: Due, _tally: &mut Tally) -> Progress {
+        std::hint::black_box(Box::new(1));
+        Progress::Idle
+    }
+    fn n_flows(&self) -> usize {
+        0
+    }
+    fn stop_sending(&mut self) {}
+    fn finish(&mut self) -> Vec<FlowReport> {
+        Vec::new()
+    }
+}
+
+fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let params: Params = serde_json::from_value(params).expect("a table");
+    let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let local = Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false };
+    let loaded = Duration::from_millis(50);
+    let setup = Setup { params: &params, local: &local, seed: 1, secret: Secret([9; 16]), patience: PATIENCE, loaded };
+    let workload = workload(name).expect("registered");
+    let listener = workload.listen(&setup).expect("listen");
+    let offer = listener.offer();
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+    let active = workload.connect(&setup, &offer).expect("connect");
+    [active, accepting.join().expect("no panic").expect("accept")]
+}
+
+/// Allocations in the threads of `ends` while they ran, and their reports.
+fn allocations(ends: Vec<Vec<Box<dyn Worker>>>) -> (u64, Vec<EngineReport>) {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let start = Nanos(clock::monotonic() + 1_000_000);
+    let load_until = start + LOAD;
+    let timeline = Timeline {
+        start,
+        load_from: start,
+        load_until,
+        drain_until: load_until + Nanos::from_secs(5),
+        interval: Nanos::from_millis(5),
+    };
+    let watch = |end: Vec<Box<dyn Worker>>| {
+        end.into_iter().map(|worker| Box::new(Watched(worker)) as Box<dyn Worker>).collect::<Vec<_>>()
+    };
+    let timeline_of = |ends: usize| if ends == 1 { Timeline { drain_until: load_until, ..timeline } } else { timeline };
+    let n_ends = ends.len();
+    let engines: Vec<Engine> =
+        ends.into_iter().map(|end| Engine::start(watch(end), timeline_of(n_ends), &[], 1)).collect();
+    let reports = engines.into_iter().map(Engine::join).collect();
+    (ALLOCATIONS.load(Ordering::Relaxed) - before, reports)
+}
+
+/// One test, because the count is the process's.
+#[test]
+fn steps_and_cuts_allocate_nothing() {
+    let (counted, _) = allocations(vec![vec![Box::new(Allocating)]]);
+    assert!(counted > 0, "the count counts");
+
+    let (counted, reports) = allocations(vec![vec![Box::new(Timing)]]);
+    let intervals = &reports[0].intervals;
+    assert!(intervals.len() >= 2, "{} intervals of 5 ms in 200 ms", intervals.len());
+    assert!(intervals.iter().any(|interval| interval.response.count() > 0));
+    assert_eq!(counted, 0, "an engine that exchanges histograms");
+
+    let cases = [
+        ("null", json!({})),
+        ("tcp_stream", json!({})),
+        ("tcp_stream", json!({"send": "batch", "receive": "discard", "message_size": "64 B"})),
+        ("tcp_stream", json!({"send": "zerocopy", "receive": "zerocopy"})),
+        ("tcp_stream", json!({"send": "sendfile", "wait": "spin"})),
+        ("tcp_stream", json!({"send": "splice", "streams": 4, "workers": 2, "direction": "both"})),
+        ("tcp_stream", json!({"direction": "both", "duplex": "one"})),
+    ];
+    for (name, params) in cases {
+        let ends = open(name, params.clone()).into_iter().filter(|workers| !workers.is_empty()).collect();
+        let (counted, reports) = allocations(ends);
+        let moved: u64 = reports
+            .iter()
+            .flat_map(|report| &report.intervals)
+            .map(|interval| interval.counters[Counter::PayloadReceived] + interval.counters[Counter::Steps])
+            .sum();
+        assert!(moved > 0, "{name} {params} did something");
+        assert_eq!(counted, 0, "{name} {params}");
+    }
+}

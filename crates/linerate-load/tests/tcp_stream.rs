@@ -1,0 +1,302 @@
+//! `tcp_stream` over loopback: every mode, both families, both ways; what was sent is what arrived.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::{LoadError, Offer, Secret, Setup, Worker, workload};
+use linerate_model::{Counter, Endpoint, FlowReport, IncidentKind, Nanos, Params};
+use linerate_sys::clock;
+use serde_json::{Value, json};
+
+const SECRET: Secret = Secret(*b"fedcba9876543210");
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Long enough that every thread runs in it on a machine that is busy elsewhere.
+const LOAD: Nanos = Nanos::from_millis(150);
+/// Far more than emptying the buffers takes; a drain ends when everything has arrived.
+const DRAIN: Nanos = Nanos::from_secs(20);
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+fn params(value: Value) -> Params {
+    serde_json::from_value(value).expect("a table")
+}
+
+fn endpoint(address: IpAddr) -> Endpoint {
+    Endpoint { name: "x".into(), host: "x".into(), address: Some(address), device: None, cpus: vec![], pin: false }
+}
+
+fn setup<'a>(params: &'a Params, local: &'a Endpoint, secret: Secret) -> Setup<'a> {
+    Setup { params, local, seed: 7, secret, patience: PATIENCE, loaded: Duration::from_millis(60) }
+}
+
+/// Opens both ends: the active and the passive one's workers.
+fn open(params: &Params, address: IpAddr) -> (Vec<Box<dyn Worker>>, Vec<Box<dyn Worker>>) {
+    let local = endpoint(address);
+    let workload = workload("tcp_stream").expect("registered");
+    let listener = workload.listen(&setup(params, &local, SECRET)).expect("listen");
+    let offer = listener.offer();
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+    let active = workload.connect(&setup(params, &local, SECRET), &offer).expect("connect");
+    (active, accepting.join().expect("no panic").expect("accept"))
+}
+
+fn timeline(load: Nanos) -> Timeline {
+    let start = Nanos(clock::monotonic() + 1_000_000);
+    let load_until = start + load;
+    let interval = Nanos::from_millis(10);
+    Timeline { start, load_from: start, load_until, drain_until: load_until + DRAIN, interval }
+}
+
+fn run(value: Value, address: IpAddr) -> (EngineReport, EngineReport) {
+    let (active, passive) = open(&params(value), address);
+    run_both(active, passive)
+}
+
+/// Both ends through load and drain. One pair at a time: spinning workers of several tests would starve each other, and
+/// the load is a span of time, not of work.
+fn run_both(active: Vec<Box<dyn Worker>>, passive: Vec<Box<dyn Worker>>) -> (EngineReport, EngineReport) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let timeline = timeline(LOAD);
+    let (active, passive) = (Engine::start(active, timeline, &[], 1), Engine::start(passive, timeline, &[], 1));
+    let (active, passive) = (active.join(), passive.join());
+    let beyond = Nanos(clock::monotonic()).since(timeline.load_until);
+    assert!(beyond < DRAIN, "the drain ended by itself, not for want of time");
+    (active, passive)
+}
+
+fn total(report: &EngineReport, counter: Counter) -> u64 {
+    report.intervals.iter().map(|interval| interval.counters[counter]).sum()
+}
+
+fn flow(report: &EngineReport, number: u32) -> &FlowReport {
+    report.flows.iter().find(|flow| flow.flow == number).expect("every flow is reported")
+}
+
+/// What left one end is what reached the other, by intervals, by flows and by the kernel's own count.
+fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value) {
+    let sent = total(sender, Counter::PayloadSent);
+    assert!(sent > 0, "{what}: nothing was sent");
+    assert_eq!(sent, total(receiver, Counter::PayloadReceived), "{what}");
+    for from in sender.flows.iter().filter(|flow| flow.counters[Counter::PayloadSent] > 0) {
+        let to = flow(receiver, from.flow);
+        assert_eq!(from.counters[Counter::PayloadSent], to.counters[Counter::PayloadReceived], "{what}: {from:?}");
+        assert_eq!((&from.local, &from.remote), (&to.remote, &to.local));
+        // Hello or go-ahead come on top, and the end of the stream takes a sequence number.
+        let kernel = to.tcp.expect("TCP_INFO").bytes_received - to.counters[Counter::PayloadReceived];
+        assert!(kernel == 28 + 1 || kernel == 1 + 1, "{what}: {kernel} bytes beside the payload");
+    }
+    let by_flow: u64 = sender.flows.iter().map(|flow| flow.counters[Counter::PayloadSent]).sum();
+    assert_eq!(by_flow, sent, "{what}");
+    for report in [sender, receiver] {
+        assert!(report.incidents.is_empty(), "{what}: {:?}", report.incidents);
+        assert_eq!(total(report, Counter::SendErrors) + total(report, Counter::ReceiveErrors), 0, "{what}");
+        assert!(report.intervals.iter().any(|interval| !interval.flows.is_empty()), "{what}: TCP_INFO each interval");
+    }
+}
+
+#[test]
+fn every_mode_delivers_what_it_sent() {
+    for send in ["copy", "batch", "zerocopy", "sendfile", "splice"] {
+        for receive in ["copy", "discard", "zerocopy"] {
+            for wait in ["block", "spin"] {
+                let what = json!({"send": send, "receive": receive, "wait": wait, "message_size": "100000 B"});
+                let (active, passive) = run(what.clone(), V4);
+                assert_balanced(&active, &passive, &what);
+                assert!(flow(&active, 0).modes["send"].starts_with(send), "{:?}", flow(&active, 0).modes);
+                assert!(flow(&passive, 0).modes["receive"].starts_with(receive));
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_from_four_bytes_to_sixteen_mebibytes_go_both_families() {
+    for address in [V4, V6] {
+        for size in ["4 B", "64 B", "1460 B", "16 MiB"] {
+            for send in ["copy", "batch"] {
+                let what = json!({"message_size": size, "send": send, "socket_buffer": "256 KiB"});
+                let (active, passive) = run(what.clone(), address);
+                assert_balanced(&active, &passive, &what);
+                let message = u64::from_str_radix(size.split(' ').next().expect("a number"), 10).expect("a number");
+                let message = if size.ends_with("MiB") { message << 20 } else { message };
+                let received = total(&passive, Counter::PayloadReceived);
+                assert_eq!(total(&passive, Counter::MessagesReceived), received / message, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn data_goes_the_way_it_was_asked_to() {
+    for what in [
+        json!({"direction": "rx"}),
+        json!({"direction": "rx", "wait": "spin"}),
+        json!({"direction": "both"}),
+        json!({"direction": "both", "duplex": "one"}),
+        json!({"direction": "both", "duplex": "one", "wait": "spin", "receive": "discard"}),
+    ] {
+        for address in [V4, V6] {
+            let (active, passive) = run(what.clone(), address);
+            assert_balanced(&passive, &active, &what);
+            if what["direction"] == "both" {
+                assert_balanced(&active, &passive, &what);
+            } else {
+                assert_eq!(total(&active, Counter::PayloadSent), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn flows_and_workers_are_free() {
+    for (streams, workers) in [(4, 1), (4, 2), (5, 3), (6, 6)] {
+        for direction in ["tx", "both"] {
+            let what = json!({"streams": streams, "workers": workers, "direction": direction});
+            let (active, passive) = run(what.clone(), V4);
+            assert_balanced(&active, &passive, &what);
+            let connections = if direction == "both" { 2 * streams } else { streams };
+            assert_eq!(active.flows.len(), connections, "{what}");
+            let mut used: Vec<u32> = active.flows.iter().map(|flow| flow.worker).collect();
+            used.sort_unstable();
+            used.dedup();
+            assert_eq!(used.len(), workers, "{what}");
+            let idle = active
+                .flows
+                .iter()
+                .chain(&passive.flows)
+                .filter(|flow| flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] == 0);
+            assert_eq!(idle.count(), 0, "{what}: no flow starves");
+        }
+    }
+}
+
+#[test]
+fn options_are_reported_as_requested_granted_and_at_the_end() {
+    let what = json!({
+        "send_buffer": "64 KiB", "receive_buffer": "128 KiB", "no_delay": true, "dscp": 46, "congestion": "reno",
+        "mss": "1000 B", "window_clamp": "40000 B", "pacing_rate": "8 Gbit/s", "device": "lo",
+    });
+    let (active, passive) = run(what.clone(), V4);
+    assert_balanced(&active, &passive, &what);
+    for report in [&active, &passive] {
+        let socket = &flow(report, 0).socket;
+        for (name, requested, granted) in [
+            ("send_buffer", json!(65_536), json!(131_072)),
+            ("receive_buffer", json!(131_072), json!(262_144)),
+            ("no_delay", json!(true), json!(true)),
+            ("dscp", json!(46), json!(46)),
+            ("congestion", json!("reno"), json!("reno")),
+            ("window_clamp", json!(40_000), json!(40_000)),
+            ("pacing_bytes_per_second", json!(1_000_000_000), json!(1_000_000_000)),
+            ("device", json!("lo"), json!("lo")),
+        ] {
+            let value = socket.get(name).unwrap_or_else(|| panic!("{name} is reported"));
+            assert_eq!(
+                (value.requested.as_ref(), value.granted.as_ref()),
+                (Some(&requested), Some(&granted)),
+                "{name}"
+            );
+        }
+        assert_eq!(socket["congestion"].at_end, Some(json!("reno")));
+        let mss = socket["mss"].granted.as_ref().and_then(Value::as_u64).expect("a size");
+        // Timestamps take 12 of the bytes (RFC 7323 clause 3.2).
+        assert!((988..=1_000).contains(&mss), "{mss}");
+    }
+}
+
+#[test]
+fn a_congestion_control_that_does_not_exist_is_refused_with_the_remedy() {
+    let params = params(json!({"congestion": "lr-none"}));
+    let local = endpoint(V4);
+    let listened = workload("tcp_stream").expect("registered").listen(&setup(&params, &local, SECRET));
+    let error = listened.map(|_| ()).expect_err("no such congestion control").to_string();
+    for part in ["lr-none", "tcp_allowed_congestion_control", "allowed here"] {
+        assert!(error.contains(part) || error.contains("modprobe"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_secret_is_refused_and_strangers_are_counted() {
+    let tcp_stream = workload("tcp_stream").expect("registered");
+    let (params, local) = (params(json!({})), endpoint(V4));
+    let listener = tcp_stream.listen(&setup(&params, &local, SECRET)).expect("listen");
+    let offer = listener.offer();
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+    // One that says nothing for as long as it can, one that talks rubbish, one with another session's secret.
+    let _silent = TcpStream::connect(offer.addresses[0]).expect("connect");
+    let mut rubbish = TcpStream::connect(offer.addresses[0]).expect("connect");
+    rubbish.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").expect("fits");
+    let wrong = tcp_stream.connect(&setup(&params, &local, Secret(*b"0000000000000000")), &offer);
+    assert!(wrong.is_err(), "a wrong secret is not let in");
+    let active = tcp_stream.connect(&setup(&params, &local, SECRET), &offer).expect("the right one is");
+    let passive = accepting.join().expect("no panic").expect("accept");
+    let (active, passive) = run_both(active, passive);
+    assert_balanced(&active, &passive, &json!("after strangers"));
+    assert!(total(&passive, Counter::Foreign) >= 2, "{}", total(&passive, Counter::Foreign));
+}
+
+#[test]
+fn flows_that_never_come_are_an_error_with_their_number() {
+    let (params, local) = (params(json!({"streams": 3})), endpoint(V4));
+    let tcp_stream = workload("tcp_stream").expect("registered");
+    let listener = tcp_stream.listen(&setup(&params, &local, SECRET)).expect("listen");
+    match listener.accept(Duration::from_millis(20)).map(|_| ()) {
+        Err(LoadError::Incomplete { arrived: 0, expected: 3, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A peer that opens the session by hand: takes the hello and gives the go-ahead.
+fn peer_by_hand(params: &Params) -> (Vec<Box<dyn Worker>>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let offer = Offer { addresses: vec![listener.local_addr().expect("bound")] };
+    let peer = std::thread::spawn(move || {
+        let mut stream = listener.accept().expect("accept").0;
+        stream.read_exact(&mut [0; 28]).expect("the hello");
+        stream.write_all(&[6]).expect("the go-ahead");
+        stream
+    });
+    let local = endpoint(V4);
+    let workers = workload("tcp_stream").expect("registered").connect(&setup(params, &local, SECRET), &offer);
+    (workers.expect("connect"), peer.join().expect("no panic"))
+}
+
+#[test]
+fn a_peer_that_vanishes_ends_the_worker_long_before_its_time() {
+    for (direction, wait, duplex) in
+        [("tx", "block", "two"), ("tx", "spin", "two"), ("rx", "block", "two"), ("both", "block", "one")]
+    {
+        let (workers, peer) = peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
+        let began = clock::monotonic();
+        let engine = Engine::start(workers, timeline(Nanos::from_secs(60)), &[], 1);
+        // Unread data in its buffer makes the close a reset.
+        std::thread::sleep(Duration::from_millis(20));
+        drop(peer);
+        let report = engine.join();
+        assert!(clock::monotonic() - began < 20_000_000_000, "{direction} {wait}");
+        assert_eq!(report.incidents.len(), 1, "{direction} {wait}: {:?}", report.incidents);
+        assert_eq!(report.incidents[0].kind, IncidentKind::WorkerStopped);
+        assert_eq!(report.flows.len(), 1);
+    }
+}
+
+#[test]
+fn a_silent_peer_does_not_hold_up_intervals_or_the_end() {
+    for (direction, wait, duplex) in
+        [("tx", "block", "two"), ("rx", "block", "two"), ("rx", "spin", "two"), ("both", "block", "one")]
+    {
+        let (workers, _peer) = peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
+        let start = Nanos(clock::monotonic());
+        let load_until = start + Nanos::from_millis(500);
+        let interval = Nanos::from_millis(20);
+        let timeline = Timeline { start, load_from: start, load_until, drain_until: load_until, interval };
+        let report = Engine::start(workers, timeline, &[], 1).join();
+        // 25 are due; a machine that is busy elsewhere may skip some.
+        assert!(report.intervals.len() >= 5, "{direction} {wait}: {} intervals", report.intervals.len());
+        assert!(clock::monotonic() - load_until.0 < 5_000_000_000, "{direction} {wait}");
+    }
+}
