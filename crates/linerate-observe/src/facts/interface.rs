@@ -146,10 +146,8 @@ fn offloads(features: &[(String, bool)]) -> Value {
         ("tx_checksum", &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"]),
     ];
     let on = |name: &&str| features.iter().any(|(feature, on)| feature == name && *on);
-    let mut fact: Map<_, _> = LETTERS
-        .iter()
-        .map(|(letter, names)| ((*letter).to_owned(), json!(names.iter().any(&on))))
-        .collect();
+    let mut fact: Map<_, _> =
+        LETTERS.iter().map(|(letter, names)| ((*letter).to_owned(), json!(names.iter().any(&on)))).collect();
     let active: Vec<_> = features.iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
     fact.insert("on".to_owned(), json!(active));
     Value::Object(fact)
