@@ -3,10 +3,18 @@
 //! Each paper is one data file in `data/` that holds only figures the paper prints, and one file here that recomputes
 //! what follows from them. Nothing is measured: a replay needs no testbed and always says the same.
 
+mod cisco_vic;
+mod hp_ftp;
+mod idt_pcie;
+mod intel_ncsi;
 mod sun_netframe;
 
 use serde::{Deserialize, Serialize};
 
+pub use cisco_vic::cisco_vic;
+pub use hp_ftp::hp_ftp;
+pub use idt_pcie::idt_pcie;
+pub use intel_ncsi::intel_ncsi;
 pub use sun_netframe::sun_netframe;
 
 /// A paper's figures, recomputed.
@@ -47,7 +55,13 @@ pub struct Paper {
 }
 
 /// Every paper, alphabetically.
-pub static REPLAYS: &[Paper] = &[Paper { name: "sun-netframe", title: sun_netframe::TITLE, replay: sun_netframe }];
+pub static REPLAYS: &[Paper] = &[
+    Paper { name: "cisco-vic", title: cisco_vic::TITLE, replay: cisco_vic },
+    Paper { name: "hp-ftp", title: hp_ftp::TITLE, replay: hp_ftp },
+    Paper { name: "idt-pcie", title: idt_pcie::TITLE, replay: idt_pcie },
+    Paper { name: "intel-ncsi", title: intel_ncsi::TITLE, replay: intel_ncsi },
+    Paper { name: "sun-netframe", title: sun_netframe::TITLE, replay: sun_netframe },
+];
 
 /// The paper called `name`.
 #[must_use]
