@@ -12,4 +12,4 @@ pub mod reproduce;
 pub mod statistics;
 mod study;
 
-pub use study::{JobStudy, LossLedger, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};
+pub use study::{JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};

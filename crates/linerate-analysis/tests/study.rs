@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 const SECONDS: u64 = 5;
 
 fn endpoint(name: &str, host: &str) -> Endpoint {
-    let (name, host) = (name.to_owned(), host.to_owned());
-    Endpoint { name, host, address: None, device: Some("eth0".into()), cpus: Vec::new() }
+    let text = json!({"name": name, "host": host, "address": null, "device": "eth0"});
+    serde_json::from_value(text).expect("an endpoint")
 }
 
 fn job(workload: &str, from: &str, to: &str) -> JobSpec {
@@ -257,9 +257,9 @@ fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
     let point = only(&study);
     assert_eq!(value(point, 0, "loss_ratio", Tx), Some(1.0));
     assert_eq!(value(point, 0, "goodput", Tx), Some(0.0));
-    let ledger = &point.jobs[0].loss[0];
-    assert_eq!((ledger.lost_all, ledger.unexplained), (5000, 5000));
-    assert!(ledger.balances());
+    let loss = &point.jobs[0].loss[0];
+    assert_eq!((loss.ledger.lost_all, loss.unexplained), (5000, 5000));
+    assert!(loss.balances());
     assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
 }
 
@@ -272,11 +272,12 @@ fn gaps_and_tails_are_told_apart_and_located() {
         samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0), ("qdisc", "drops", "eth0 fq 2:", 3.0)]),
     ));
     let study = study(&two_hosts(vec![lossy]));
-    let ledger = &only(&study).jobs[0].loss[0];
+    let loss = &only(&study).jobs[0].loss[0];
+    let ledger = &loss.ledger;
     assert_eq!((ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail), (5000, 4950, 20, 30));
-    assert_eq!(ledger.located, [("sender qdisc".to_owned(), 20), ("receiver socket".to_owned(), 15)]);
-    assert_eq!(ledger.unexplained, 15);
-    assert_eq!(ledger.unobserved, ["sender device", "receiver device", "receiver backlog (softnet)"]);
+    assert_eq!(loss.located, [("sender qdisc".to_owned(), 20), ("receiver socket".to_owned(), 15)]);
+    assert_eq!(loss.unexplained, 15);
+    assert_eq!(loss.unobserved, ["sender device", "receiver device", "receiver backlog (softnet)"]);
     near(value(only(&study), 0, "loss_ratio", Tx), 0.01);
     assert_eq!(only(&study).trials[0].series["loss_ratio"].len(), 5);
 }

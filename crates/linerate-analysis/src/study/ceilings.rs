@@ -194,7 +194,8 @@ fn devices(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<
             let Some(device) = &end.device else { continue };
             let fact = |name| hosts.interface_fact(&end.host, device, name);
             let virtual_driver = fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
-            let speed = fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !virtual_driver);
+            let is_virtual = virtual_driver || fact("virtual").and_then(Value::as_bool).unwrap_or(false);
+            let speed = fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !is_virtual);
             let (Some(speed), Some(mtu)) = (speed, fact("mtu").and_then(Value::as_u64)) else { continue };
             let name = format!("{device} of {} ({way})", end.host);
             match elements.iter_mut().find(|element| element.name == name) {

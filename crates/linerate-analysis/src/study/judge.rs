@@ -7,7 +7,7 @@
 
 use linerate_model::{Counter, Incident, IncidentKind, Nanos, TrialOutcome, TrialRecord, Validity};
 
-use super::loss::LossLedger;
+use super::loss::LossStudy;
 use super::samples::{Hosts, Samples};
 use super::span::{coverage, total};
 use super::traffic::Job;
@@ -66,7 +66,7 @@ pub(super) fn measured(
     jobs: &[Job<'_>],
     hosts: &Hosts<'_>,
     measured: &Measured,
-    ledgers: &[Vec<LossLedger>],
+    losses: &[Vec<LossStudy>],
 ) {
     let span = measured.span;
     for job in jobs.iter().filter(|job| job.spec.background.is_none()) {
@@ -90,7 +90,7 @@ pub(super) fn measured(
             standing.lower(Validity::Invalid, format!("{name}: nothing was sent, received or stepped"));
         }
     }
-    for reason in ledgers.iter().flatten().flat_map(|ledger| &ledger.imbalance) {
+    for reason in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
         standing.lower(Validity::Invalid, format!("the loss ledger does not balance: {reason}"));
     }
     if let Some(steal) = super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL) {

@@ -2,7 +2,7 @@
 //!
 //! `sent = unique + late + lost`, and `lost = gap + tail + all`: *gap* is missing below the highest sequence number seen,
 //! *tail* was sent after it, *all* belongs to flows of which the receiver saw nothing (the case a sequence-number count
-//! alone reports as no loss). Totals are over the whole trial, warm-up and drain included, because a datagram sent in one
+//! alone reports as no loss): see [`LossLedger`]. Totals are over the whole trial, warm-up and drain included, because a datagram sent in one
 //! phase may arrive in the next. Duplicates never make up for losses (methodology 4.0).
 //!
 //! Losses are located as far as counters allow, in the order of the path; the rest is *unexplained*. Counters of queues and
@@ -11,32 +11,18 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, SeriesSpec};
+use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, SeriesSpec};
 use serde::{Deserialize, Serialize};
 
 use super::samples::Samples;
 
-/// What became of the datagrams of one direction.
+/// What became of the datagrams of one direction, all flows added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LossLedger {
+pub struct LossStudy {
     /// Which way they went.
     pub direction: Direction,
-    /// Datagrams handed to the sending socket.
-    pub sent: u64,
-    /// Distinct datagrams received in time.
-    pub unique: u64,
-    /// Distinct datagrams received after their deadline.
-    pub late: u64,
-    /// Never received, with a higher sequence number received.
-    pub lost_gap: u64,
-    /// Never received, sent after the last one received.
-    pub lost_tail: u64,
-    /// Never received, on flows of which nothing was received.
-    pub lost_all: u64,
-    /// Received more than once.
-    pub duplicates: u64,
-    /// Received after one with a higher sequence number.
-    pub reordered: u64,
+    /// Both ends' counts, reconciled.
+    pub ledger: LossLedger,
     /// Losses found: where, and how many of the lost ones.
     pub located: Vec<(String, u64)>,
     /// Places whose counters were not read in every trial.
@@ -47,47 +33,17 @@ pub struct LossLedger {
     pub imbalance: Vec<String>,
 }
 
-impl LossLedger {
-    /// Sent and never received.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost_gap + self.lost_tail + self.lost_all
-    }
-
+impl LossStudy {
     /// Whether every datagram is accounted for.
     #[must_use]
     pub fn balances(&self) -> bool {
-        self.imbalance.is_empty() && self.sent == self.unique + self.late + self.lost()
+        let LossLedger { sent, unique, late, .. } = self.ledger;
+        self.imbalance.is_empty() && sent == unique + late + self.ledger.lost()
     }
 
-    fn new(direction: Direction) -> Self {
-        Self {
-            direction,
-            sent: 0,
-            unique: 0,
-            late: 0,
-            lost_gap: 0,
-            lost_tail: 0,
-            lost_all: 0,
-            duplicates: 0,
-            reordered: 0,
-            located: Vec::new(),
-            unobserved: Vec::new(),
-            unexplained: 0,
-            imbalance: Vec::new(),
-        }
-    }
-
-    /// Adds another trial's ledger of the same direction.
+    /// Adds another trial's, or the other direction's.
     pub(super) fn add(&mut self, more: &Self) {
-        self.sent += more.sent;
-        self.unique += more.unique;
-        self.late += more.late;
-        self.lost_gap += more.lost_gap;
-        self.lost_tail += more.lost_tail;
-        self.lost_all += more.lost_all;
-        self.duplicates += more.duplicates;
-        self.reordered += more.reordered;
+        add(&mut self.ledger, &more.ledger);
         self.unexplained += more.unexplained;
         for (place, n) in &more.located {
             match self.located.iter_mut().find(|(known, _)| known == place) {
@@ -102,50 +58,54 @@ impl LossLedger {
     }
 
     /// One flow's datagrams.
-    fn count_flow(&mut self, flow: u32, sender: &FlowReport, receiver: Option<&FlowReport>) {
-        let sent = sender.counters[Counter::DatagramsSent];
-        self.sent += sent;
-        let Some(receiver) = receiver else {
-            self.lost_all += sent;
+    fn count_flow(&mut self, flow: u32, sender: &FlowReport, receiver: &FlowReport) {
+        if let Some(of_flow) = LossLedger::reconcile(sender, receiver) {
+            add(&mut self.ledger, &of_flow);
             return;
-        };
-        let unique = receiver.counters[Counter::DatagramsReceived];
-        let late = receiver.counters[Counter::Late];
-        let seen = receiver.next_sequence;
-        self.unique += unique;
-        self.late += late;
-        self.duplicates += receiver.counters[Counter::Duplicates];
-        self.reordered += receiver.counters[Counter::Reordered];
-        if unique + late > sent {
-            self.imbalance.push(format!("flow {flow}: {} distinct datagrams received of {sent} sent", unique + late));
-        } else if unique + late == 0 {
-            self.lost_all += sent;
-        } else if seen > sent {
-            self.imbalance.push(format!("flow {flow}: sequence number {} received, {sent} datagrams sent", seen - 1));
-        } else if seen < unique + late {
-            self.imbalance
-                .push(format!("flow {flow}: {} distinct datagrams below sequence number {seen}", unique + late));
-        } else {
-            self.lost_gap += seen - unique - late;
-            self.lost_tail += sent - seen;
         }
+        let sent = sender.counters[Counter::DatagramsSent];
+        let received = receiver.counters[Counter::DatagramsReceived] + receiver.counters[Counter::Late];
+        self.ledger.sent += sent;
+        self.imbalance.push(format!(
+            "flow {flow}: {sent} datagrams sent, {received} distinct ones received, sequence numbers below {} seen",
+            receiver.next_sequence
+        ));
     }
 }
 
+fn add(sum: &mut LossLedger, more: &LossLedger) {
+    sum.sent += more.sent;
+    sum.unique += more.unique;
+    sum.late += more.late;
+    sum.lost_gap += more.lost_gap;
+    sum.lost_tail += more.lost_tail;
+    sum.lost_all += more.lost_all;
+    sum.duplicates += more.duplicates;
+    sum.reordered += more.reordered;
+}
+
 /// The ledger of what `sender` sent; `None` if it sent no datagrams or its totals are not known.
-pub(super) fn ledger(direction: Direction, sender: &JobRecord, receiver: &JobRecord) -> Option<LossLedger> {
-    let mut ledger = LossLedger::new(direction);
+pub(super) fn ledger(direction: Direction, sender: &JobRecord, receiver: &JobRecord) -> Option<LossStudy> {
+    let mut loss = LossStudy {
+        direction,
+        ledger: LossLedger::default(),
+        located: Vec::new(),
+        unobserved: Vec::new(),
+        unexplained: 0,
+        imbalance: Vec::new(),
+    };
     let (sent, received) = (by_number(sender), by_number(receiver));
+    let nothing = FlowReport::default();
     for (number, flow) in sent.iter().filter(|(_, flow)| flow.counters[Counter::DatagramsSent] > 0) {
-        ledger.count_flow(*number, flow, received.get(number));
+        loss.count_flow(*number, flow, received.get(number).unwrap_or(&nothing));
     }
     for (number, flow) in &received {
         if !sent.contains_key(number) && flow.counters[Counter::DatagramsReceived] > 0 {
-            ledger.imbalance.push(format!("flow {number}: datagrams received of a flow the sender does not know"));
+            loss.imbalance.push(format!("flow {number}: datagrams received of a flow the sender does not know"));
         }
     }
-    ledger.unexplained = ledger.lost();
-    (ledger.sent > 0).then_some(ledger)
+    loss.unexplained = loss.ledger.lost();
+    (loss.ledger.sent > 0).then_some(loss)
 }
 
 /// The flows of one end by number; what several workers carried of one is added.
@@ -171,8 +131,8 @@ pub(super) struct Places<'a> {
     pub(super) alone: bool,
 }
 
-/// Looks for the losses of `ledger` along the path.
-pub(super) fn locate(ledger: &mut LossLedger, places: &Places<'_>) {
+/// Looks for the losses of `loss` along the path.
+pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
     let Places { sender: (sending, from), receiver: (receiving, to), received, alone } = places;
     let summed = |samples: &Samples<'_>, sampler: &str, name: &str, device: Option<&str>| {
         let wanted = |s: &SeriesSpec| {
@@ -206,12 +166,12 @@ pub(super) fn locate(ledger: &mut LossLedger, places: &Places<'_>) {
     let shared = shared.into_iter().map(|(place, drops)| (place, drops.filter(|_| *alone)));
     for (place, drops) in shared.chain([("receiver socket", socket)]) {
         match drops {
-            None => ledger.unobserved.push(place.to_owned()),
+            None => loss.unobserved.push(place.to_owned()),
             Some(drops) => {
-                let found = (drops.round() as u64).min(ledger.unexplained);
-                ledger.unexplained -= found;
+                let found = (drops.round() as u64).min(loss.unexplained);
+                loss.unexplained -= found;
                 if found > 0 {
-                    ledger.located.push((place.to_owned(), found));
+                    loss.located.push((place.to_owned(), found));
                 }
             }
         }
@@ -254,8 +214,8 @@ mod tests {
         let sender = end(&[(0, &[(Sent, 100)], 100), (1, &[(Sent, 50)], 50)]);
         let receiver = end(&[(0, &[(Received, 80), (Late, 5), (Duplicates, 7)], 95), (1, &[], 0)]);
         let found = ledger(Direction::Tx, &sender, &receiver).expect("datagrams were sent");
-        assert_eq!((found.lost_gap, found.lost_tail, found.lost_all), (10, 5, 50));
-        assert_eq!((found.lost(), found.duplicates, found.late), (65, 7, 5));
+        assert_eq!((found.ledger.lost_gap, found.ledger.lost_tail, found.ledger.lost_all), (10, 5, 50));
+        assert_eq!((found.ledger.lost(), found.ledger.duplicates, found.ledger.late), (65, 7, 5));
         assert!(found.balances(), "{found:?}");
     }
 
@@ -263,7 +223,7 @@ mod tests {
     fn a_receiver_that_saw_nothing_lost_all() {
         let sender = end(&[(0, &[(Sent, 1000)], 1000)]);
         let found = ledger(Direction::Tx, &sender, &end(&[])).expect("datagrams were sent");
-        assert_eq!((found.lost_all, found.lost()), (1000, 1000));
+        assert_eq!((found.ledger.lost_all, found.ledger.lost()), (1000, 1000));
         assert!(found.balances());
     }
 

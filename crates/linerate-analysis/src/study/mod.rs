@@ -27,7 +27,7 @@ use linerate_model::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use loss::LossLedger;
+pub use loss::LossStudy;
 
 use crate::diagnosis::rules::RULES;
 use crate::statistics::{mean, median};
@@ -87,7 +87,7 @@ pub struct JobStudy {
     pub obtained: BTreeMap<String, String>,
     /// What became of its datagrams, per direction, added over the trials that carry figures; empty if it sent none.
     #[serde(default)]
-    pub loss: Vec<LossLedger>,
+    pub loss: Vec<LossStudy>,
 }
 
 /// One metric of a job.

@@ -13,7 +13,7 @@ use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, metric_at};
 use super::gate::{self, Doubt};
 use super::judge::{self, Standing};
-use super::loss::{self, LossLedger, Places};
+use super::loss::{self, LossStudy, Places};
 use super::obtained::obtained;
 use super::samples::{Hosts, Samples};
 use super::traffic::{self, Distributions, Job};
@@ -55,7 +55,7 @@ struct Judged<'a> {
     /// All measured jobs together, where there are several.
     all: Figures,
     /// Per job of the plan.
-    ledgers: Vec<Vec<LossLedger>>,
+    losses: Vec<Vec<LossStudy>>,
 }
 
 /// The study of the point that `trials` repeat.
@@ -103,10 +103,10 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut standing = judge::carried_out(trial);
     let mut judged_figures = vec![Figures::default(); jobs.len()];
     let mut all = Figures::default();
-    let mut ledgers = vec![Vec::new(); jobs.len()];
+    let mut losses = vec![Vec::new(); jobs.len()];
     if standing.carries_figures() {
-        ledgers = jobs.iter().map(|job| ledgers_of(trial, job, jobs.len() == 1)).collect();
-        judge::measured(&mut standing, trial, &jobs, hosts, &measured, &ledgers);
+        losses = jobs.iter().map(|job| losses_of(trial, job, jobs.len() == 1)).collect();
+        judge::measured(&mut standing, trial, &jobs, hosts, &measured, &losses);
     }
     if standing.carries_figures() {
         for (number, job) in jobs.iter().enumerate() {
@@ -117,40 +117,39 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
                     .reduce(|a, b| super::span::Span { from: a.from.min(b.from), to: a.to.max(b.to) })
             });
             let span = whole.map_or(measured.span, |whole| whole.within(measured.span));
-            judged_figures[number] =
-                traffic::figures(job, span, ceilings::path(campaign, hosts, job), &ledgers[number]);
+            judged_figures[number] = traffic::figures(job, span, ceilings::path(campaign, hosts, job), &losses[number]);
         }
         let of_hosts = host::figures(trial, &jobs, hosts, measured.span);
         if several(&jobs) {
-            all = added(&jobs, &judged_figures, &ledgers);
+            all = added(&jobs, &judged_figures, &losses);
             all.extend(of_hosts);
         } else if let Some(only) = jobs.iter().position(|job| job.spec.background.is_none()) {
             judged_figures[only].extend(of_hosts);
         }
     }
-    Judged { trial, jobs, measured, standing, figures: judged_figures, all, ledgers }
+    Judged { trial, jobs, measured, standing, figures: judged_figures, all, losses }
 }
 
-/// Ledgers of a datagram job, per direction, losses located.
-fn ledgers_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossLedger> {
+/// The ledger of a datagram job, per direction, losses located.
+fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> {
     let requests = [linerate_model::Counter::Transactions, linerate_model::Counter::TransactionsLost];
     if job.ends().iter().any(|end| requests.iter().any(|counter| super::span::total(end, *counter) > 0)) {
         return Vec::new();
     }
     let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
     let flows = job.flows();
-    let ledgers = flows.iter().filter_map(|flow| {
-        let mut ledger = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
+    let losses = flows.iter().filter_map(|flow| {
+        let mut loss = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
         let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
-        loss::locate(&mut ledger, &Places { sender, receiver, received: flow.receiver, alone });
-        Some(ledger)
+        loss::locate(&mut loss, &Places { sender, receiver, received: flow.receiver, alone });
+        Some(loss)
     });
-    ledgers.collect()
+    losses.collect()
 }
 
 /// The measured jobs' figures added up.
-fn added(jobs: &[Job<'_>], figures: &[Figures], ledgers: &[Vec<LossLedger>]) -> Figures {
+fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Figures {
     let measured = || jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f);
     let mut all = Figures::default();
     for metric in ADDITIVE {
@@ -167,11 +166,11 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], ledgers: &[Vec<LossLedger>]) -> 
         }
     }
     let mut sent = BTreeMap::new();
-    for (job, ledgers) in jobs.iter().zip(ledgers) {
-        for ledger in ledgers.iter().filter(|_| job.spec.background.is_none()) {
-            let (sent, lost) = sent.entry(ledger.direction).or_insert((0, 0));
-            *sent += ledger.sent;
-            *lost += ledger.lost();
+    for (job, losses) in jobs.iter().zip(losses) {
+        for loss in losses.iter().filter(|_| job.spec.background.is_none()) {
+            let (sent, lost) = sent.entry(loss.direction).or_insert((0, 0));
+            *sent += loss.ledger.sent;
+            *lost += loss.ledger.lost();
         }
     }
     for (direction, (sent, lost)) in sent {
@@ -202,8 +201,8 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
     let figures: Vec<Option<&Figures>> =
         judged.iter().map(|one| one.standing.carries_figures().then(|| &one.figures[number])).collect();
     let distributions = merged(judged, |job_number| job_number == number);
-    let mut loss: Vec<LossLedger> = Vec::new();
-    for ledger in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.ledgers[number]) {
+    let mut loss: Vec<LossStudy> = Vec::new();
+    for ledger in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.losses[number]) {
         match loss.iter_mut().find(|known| known.direction == ledger.direction) {
             Some(known) => known.add(ledger),
             None => loss.push(ledger.clone()),

@@ -17,7 +17,7 @@ use linerate_model::{Bytes, Counter, Direction, Distribution, JobRecord, JobSpec
 
 use super::connections::Connections;
 use super::figures::Figures;
-use super::loss::LossLedger;
+use super::loss::LossStudy;
 use super::samples::NANOS;
 use super::span::{Span, counted, total};
 use crate::limits::headers::IpVersion;
@@ -179,7 +179,7 @@ pub(super) struct Path {
 }
 
 /// The figures of `job` over `span`.
-pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, ledgers: &[LossLedger]) -> Figures {
+pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy]) -> Figures {
     let mut figures = Figures::default();
     if span.seconds() <= 0.0 {
         return figures;
@@ -208,7 +208,7 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, ledgers: &[LossLedg
     {
         figures.put("retransmits", Direction::Sum, tx + rx);
     }
-    loss_figures(&mut figures, ledgers);
+    loss_figures(&mut figures, losses);
     operation_figures(&mut figures, job, span);
     time_figures(&mut figures, &job.distributions(span));
     effort_figures(&mut figures, job, span);
@@ -238,18 +238,19 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     }
 }
 
-fn loss_figures(figures: &mut Figures, ledgers: &[LossLedger]) {
-    let mut put = |direction, ledger: &LossLedger| {
+fn loss_figures(figures: &mut Figures, losses: &[LossStudy]) {
+    let mut put = |direction, loss: &LossStudy| {
+        let ledger = &loss.ledger;
         figures.put("lost", direction, ledger.lost() as f64);
         figures.put("loss_ratio", direction, ledger.lost() as f64 / ledger.sent as f64);
         figures.put("late", direction, ledger.late as f64);
         figures.put("duplicates", direction, ledger.duplicates as f64);
         figures.put("reordered", direction, ledger.reordered as f64);
     };
-    for ledger in ledgers {
-        put(ledger.direction, ledger);
+    for loss in losses {
+        put(loss.direction, loss);
     }
-    if let [first, second] = ledgers {
+    if let [first, second] = losses {
         let mut sum = first.clone();
         sum.add(second);
         put(Direction::Sum, &sum);
