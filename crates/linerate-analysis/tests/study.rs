@@ -235,6 +235,27 @@ fn a_physical_link_is_a_ceiling_and_a_virtual_one_is_not() {
     }
 }
 
+/// Generation 1, one lane, payload 128: 2 Gbit/s x 128 / 148, of which TCP over IPv4 has 1460 of 1514 bytes.
+#[test]
+fn a_narrow_slot_bounds_a_fast_device() {
+    let facts = || {
+        json!({
+            "interfaces": {"eth0": {"driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500}},
+            "pcie": {"eth0": [{
+                "address": "0000:01:00.0", "kind": "pcie", "max_link_speed": 2.5, "current_link_speed": 2.5,
+                "current_link_width": 1, "mps_bytes": 128, "mrrs_bytes": 512,
+            }]},
+        })
+    };
+    let study = study(&campaign(TestbedKind::Hosts, [facts(), facts()], vec![stream(0, 100_000_000)]));
+    let point = only(&study);
+    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    let ceiling = &point.ceilings[metric.ceiling.expect("a ceiling")];
+    assert!(ceiling.name.starts_with("pcie 0000:01:00.0"), "{}", ceiling.name);
+    near(Some(ceiling.value), 2e9 * 128.0 / 148.0 * 1460.0 / 1514.0);
+    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+}
+
 /// A UDP trial: `sent` each second, `received` each second, totals of the one flow with the receiver's `next_sequence`.
 fn datagrams(sent: u64, received: u64, next_sequence: u64) -> TrialRecord {
     let mut trial = trial(0, vec![job("udp_stream", "a", "b")]);

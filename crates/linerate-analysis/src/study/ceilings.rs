@@ -5,14 +5,17 @@
 //!   and direction; for UDP of one datagram size also as packet rate;
 //! - for the sum of both directions, and for all measured jobs together, the bound of the tree that the shared capacities
 //!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum;
-//! - a physical receiving device's speed, as frame bits.
+//! - a physical receiving device's speed, as frame bits;
+//! - each PCI Express link on the way to a physical device (`buses`).
 //!
 //! Expected bound (shown, never a gate, because the largest window and the smallest round trip are only sampled): the peer's
 //! window over the smallest round-trip time, named `expected: ...`.
 //!
 //! Header sizes: timestamps are taken to be used only if both hosts' facts say so, IPv4 unless an address says otherwise; an
-//! unknown therefore raises the bound, never lowers it. What is not bounded here: buses inside the hosts other than as
-//! declared capacities, CPUs, memory.
+//! unknown therefore raises the bound, never lowers it. What is not bounded here: conventional PCI, whose clock sysfs does not
+//! tell (declare it as a capacity), CPUs, memory.
+
+mod buses;
 
 use std::collections::BTreeSet;
 
@@ -180,6 +183,7 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
         .collect();
     if campaign.header.testbed == TestbedKind::Hosts {
         elements.extend(devices(hosts, jobs, carried));
+        elements.extend(buses::links(hosts, jobs, carried));
     }
     elements.retain(|element| !element.crossed_by.is_empty() && element.rate.0 > 0.0);
     elements

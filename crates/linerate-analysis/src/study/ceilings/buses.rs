@@ -1,0 +1,76 @@
+//! PCI Express links between a host's memory and its network devices, from the fact `pcie.<device>`.
+//!
+//! Each function of the chain bounds all flows whose devices lie below it, per direction: received data is written to memory,
+//! sent data is read from it, both in the largest packets the function was set to, with nothing but frames crossing. The rate
+//! is that of the width negotiated and the highest speed the function is capable of (a link may idle at a lower one), which
+//! keeps the bound an upper one. What it does not see: descriptors, doorbells and interrupts, which make the true bound lower;
+//! reads limited by tags and credits; and what a hypervisor hides.
+
+use std::collections::BTreeSet;
+
+use linerate_model::{Bytes, Endpoint};
+use serde_json::Value;
+
+use super::super::samples::Hosts;
+use super::super::traffic::Job;
+use super::{Carried, Element, ends};
+use crate::limits::pcie;
+
+/// Ethernet addresses and type, which a device moves with the packet, IEEE 802.3 clause 3.1.
+const FRAME_HEADER: Bytes = Bytes(14);
+/// The largest payload setting there is, taken where configuration space could not be read, PCI Express Base 7.5.3.4.
+const LARGEST_PAYLOAD: u64 = 4096;
+/// Transfers per second and lane, 10^9, by generation from 1.
+const SPEEDS: [f64; 6] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
+
+/// The links that the flows of `carried` cross.
+pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
+    let mut elements: Vec<Element> = Vec::new();
+    for one in carried {
+        let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
+        for (end, way) in [(sender, "reading"), (receiver, "writing")] {
+            for found in chain(hosts, end, way).into_iter().flatten() {
+                match elements.iter_mut().find(|element| element.name == found.name) {
+                    Some(element) => element.crossed_by.extend([one.id]),
+                    None => elements.push(Element { crossed_by: BTreeSet::from([one.id]), ..found }),
+                }
+            }
+        }
+    }
+    elements
+}
+
+/// The links above the device of `end`; `None` if it has none or they are not known.
+fn chain(hosts: &Hosts<'_>, end: &Endpoint, way: &str) -> Option<Vec<Element>> {
+    let device = end.device.as_ref()?;
+    let mtu = hosts.interface_fact(&end.host, device, "mtu").and_then(Value::as_u64).map(Bytes)?;
+    let functions = hosts.fact(&end.host, "pcie")?.get(device)?.as_array()?;
+    Some(functions.iter().filter_map(|function| link(function, &end.host, device, mtu, way)).collect())
+}
+
+fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Option<Element> {
+    let number = |name: &str| function.get(name).and_then(Value::as_u64).filter(|n| *n > 0);
+    let speed = |name: &str| function.get(name).and_then(Value::as_f64);
+    if function.get("kind").and_then(Value::as_str) != Some("pcie") {
+        return None;
+    }
+    let fastest = speed("max_link_speed").into_iter().chain(speed("current_link_speed")).reduce(f64::max)?;
+    let generation = SPEEDS.iter().zip(1..).find(|(known, _)| **known == fastest).map(|(_, generation)| generation)?;
+    let lanes = u32::try_from(number("current_link_width")?).ok()?;
+    let payload = Bytes(number("mps_bytes").unwrap_or(LARGEST_PAYLOAD));
+    let request = Bytes(number("mrrs_bytes").unwrap_or(LARGEST_PAYLOAD));
+    let link = pcie::Link::new(generation, lanes, payload, request)?;
+    let full = Bytes(LARGEST_PAYLOAD);
+    let address = function.get("address").and_then(Value::as_str)?;
+    Some(Element {
+        name: format!("pcie {address} of {host} ({way})"),
+        rate: if way == "reading" { link.read(full) } else { link.write(full) },
+        frame_overhead: FRAME_HEADER,
+        mtu,
+        crossed_by: BTreeSet::new(),
+        source: format!(
+            "facts of {host}: pcie.{device}, generation {generation} x{lanes}, payload {}; PCI Express Base, 20 bytes a packet",
+            payload.0
+        ),
+    })
+}
