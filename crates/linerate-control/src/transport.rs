@@ -15,6 +15,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -294,6 +295,8 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::from(OwnedFd::from(output)))
         .stderr(Stdio::piped())
+        // Ctrl-C is for the conductor: it ends the trial and tells the agent.
+        .process_group(0)
         .spawn()
         .map_err(|cause| ControlError::HostDown {
             host: host.to_owned(),

@@ -339,6 +339,7 @@ impl<'a> Planner<'a> {
                         address: Some(IpAddr::V4(v4)),
                         device: Some(port.device.clone()),
                         cpus: Vec::new(),
+                        pin: false,
                     });
                 }
             }

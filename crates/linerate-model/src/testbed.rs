@@ -27,9 +27,12 @@ pub struct Endpoint {
     pub address: Option<IpAddr>,
     /// The interface `address` is on, if known: its counters are the device counters of this endpoint.
     pub device: Option<String>,
-    /// CPUs its workers are pinned to, in turn; empty: not pinned.
+    /// CPUs its workers may be pinned to, in turn: a `cpus` axis uses the first few of them.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// Whether workers are pinned to all of `cpus` where no `cpus` axis says how many.
+    #[serde(default)]
+    pub pin: bool,
 }
 
 /// The hosts and endpoints a plan's names resolve to.

@@ -66,6 +66,7 @@ fn testbed(names: &[(&str, usize)]) -> Testbed {
         address: None,
         device: None,
         cpus: (0..n_cpus).collect(),
+        pin: false,
     };
     Testbed { hosts: Vec::new(), endpoints: names.iter().map(endpoint).collect(), emulated: false }
 }

@@ -16,12 +16,16 @@ const MOST_LINES: usize = 8;
 const CEILING_IN_SIGHT: f64 = 3.0;
 /// Figures spread wider than this are laid out by tens.
 const LINEAR_SPREAD: f64 = 1_000.0;
+/// The same for costs, where the small figures are the interesting ones.
+const COST_SPREAD: f64 = 20.0;
 /// Coordinates spread at least this wide are laid out by doubling.
 const LOG_SPREAD: f64 = 16.0;
 
 /// `packet_rate` is `Packet rate`; abbreviations keep their capitals.
 #[must_use]
 pub(crate) fn metric_title(name: &str) -> String {
+    // Its figures may be shown in another unit than its name says.
+    let name = if name == "cpu_ns_per_packet" { "cpu_time_per_packet" } else { name };
     let mut words = name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT");
     if let Some(first) = words.get(..1).map(str::to_uppercase) {
         words.replace_range(..1, &first);
@@ -108,6 +112,7 @@ fn chart(
         return None;
     }
     let least = shown().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    let spread = if known.higher_is_better == Some(false) { COST_SPREAD } else { LINEAR_SPREAD };
     let scale = Scale::fit(metric_name, known.unit, shown());
     let title = metric_title(metric_name);
     let mut columns = vec![axis.column()];
@@ -169,7 +174,7 @@ fn chart(
         ),
         plot: if axis.dimension == Dimension::Category { Plot::GroupedBars } else { Plot::Lines },
         x_scale: x_scale(axis),
-        y_scale: if most / least > LINEAR_SPREAD { AxisScale::Log10 } else { AxisScale::Linear },
+        y_scale: if most / least > spread { AxisScale::Log10 } else { AxisScale::Linear },
         y_name: format!("{}{layer}, {direction}", title.to_lowercase().replace("cpu", "CPU").replace("rtt", "RTT")),
         marks,
         measured_from: None,

@@ -46,7 +46,10 @@ impl Scale {
         let sizes = values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let pick = |units: &'static [(&'static str, f64)], size: f64| {
-            let (symbol, factor) = *units.iter().rev().find(|(_, factor)| size >= *factor).unwrap_or(&units[0]);
+            let place = units.iter().rposition(|(_, factor)| size >= *factor).unwrap_or(0);
+            // 938 and 1685 read better together than 0.938 and 1.685.
+            let mixed = place > 0 && low < units[place].1 && size < 10.0 * units[place].1 && size == high;
+            let (symbol, factor) = units[place - usize::from(mixed)];
             Self { base: unit.symbol(), symbol, factor }
         };
         match unit {
@@ -200,6 +203,8 @@ mod tests {
     fn a_column_has_one_unit() {
         let fit = |unit, values: &[f64]| Scale::fit("x", unit, values.iter().copied()).symbol;
         assert_eq!(fit(Unit::BitPerSecond, &[2e7, 9.36e8]), "Mbit/s");
+        assert_eq!(fit(Unit::BitPerSecond, &[9.38e8, 1.685e9]), "Mbit/s");
+        assert_eq!(fit(Unit::BitPerSecond, &[9.38e8, 25e9]), "Gbit/s");
         assert_eq!(fit(Unit::Second, &[23e-6, 4e-3]), "µs");
         assert_eq!(fit(Unit::PacketPerSecond, &[124_000.0]), "kpacket/s");
         assert_eq!(fit(Unit::PerSecond, &[9_000.0]), "1/s");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, ErrorClass, KeyStore, Progress, RunOptions, RunSummary};
+use linerate_control::conductor::RunOptions;
+use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, ErrorClass, KeyStore, Progress, RunSummary};
 use linerate_model::plan::Plan;
 use linerate_model::{Campaign, CampaignHeader, HostAddress, Nanos, TrialId, TrialSpec};
 use linerate_store::{Ledger, Which};
@@ -32,7 +33,10 @@ pub(crate) struct Request<'a> {
 }
 
 /// Runs a campaign and reads it back from its ledger.
-pub(crate) fn conduct(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<(Campaign, RunSummary), Failure> {
+pub(crate) fn conduct(
+    request: &Request<'_>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<(Campaign, RunSummary), Failure> {
     let trials = plan::trials(request.found, request.plan, &request.ground.testbed)?;
     let mut ledger = Ledger::open_or_create(request.ledger).map_err(ledgers::failure)?;
     let fresh = header(request);
@@ -60,7 +64,9 @@ pub(crate) fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
         linerate_control::Exit::Completed if summary.failed > 0 => Ok(Exit::Missed),
         linerate_control::Exit::Completed => Ok(Exit::Done),
         linerate_control::Exit::Interrupted => Ok(Exit::Interrupted),
-        linerate_control::Exit::AgentLost(error) | linerate_control::Exit::RecorderFailed(error) => Err(Failure::missing(error)),
+        linerate_control::Exit::AgentLost(error) | linerate_control::Exit::RecorderFailed(error) => {
+            Err(Failure::missing(error))
+        }
     }
 }
 
@@ -97,7 +103,11 @@ fn header(request: &Request<'_>) -> CampaignHeader {
 }
 
 /// The newest campaign of `ledger` with the same plan and lab, and which of its trials are complete.
-fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<(CampaignHeader, HashSet<TrialId>), Failure> {
+fn earlier(
+    ledger: &Ledger,
+    fresh: &CampaignHeader,
+    trials: &[TrialSpec],
+) -> Result<(CampaignHeader, HashSet<TrialId>), Failure> {
     for summary in ledger.campaigns().map_err(ledgers::failure)?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id)).map_err(ledgers::failure)?;
         let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
@@ -106,7 +116,10 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
             return Ok((campaign.header, done));
         }
     }
-    let message = format!("resume in {}: no campaign there has this plan and place (run it without --resume)", ledger.path().display());
+    let message = format!(
+        "resume in {}: no campaign there has this plan and place (run it without --resume)",
+        ledger.path().display()
+    );
     Err(Failure::wrong(message))
 }
 

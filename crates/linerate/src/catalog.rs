@@ -27,7 +27,8 @@ pub(crate) static PLANS: &[Preset] = presets!("plans":
     "demo", "netframe", "netframe-nics", "netframe-quick", "null", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr", "tcp_rr", "tcp_stream", "udp_rr", "udp_stream");
 
 /// Labs, alphabetically.
-pub(crate) static LABS: &[Preset] = presets!("labs": "pair", "pair-100m", "router", "sun-buses", "sun-link", "sun-slower", "switch");
+pub(crate) static LABS: &[Preset] =
+    presets!("labs": "pair", "pair-100m", "router", "sun-buses", "sun-link", "sun-slower", "switch");
 
 /// A text and where it came from.
 #[derive(Clone, Debug)]

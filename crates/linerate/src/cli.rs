@@ -307,9 +307,6 @@ pub(crate) enum PairAction {
         /// Address to listen on
         #[arg(long)]
         listen: Option<String>,
-        /// Name to remember the other side by
-        #[arg(long)]
-        name: Option<String>,
     },
     /// On the host that measures: use the token
     Accept {
@@ -317,9 +314,6 @@ pub(crate) enum PairAction {
         host: String,
         /// The token it printed
         token: String,
-        /// Name to remember the host by
-        #[arg(long)]
-        name: Option<String>,
     },
     /// Print own fingerprint and the known peers
     List,

@@ -4,8 +4,8 @@
 
 #![forbid(unsafe_code)]
 
-mod catalog;
 mod campaign;
+mod catalog;
 mod cli;
 mod commands;
 mod exit;
@@ -15,6 +15,7 @@ mod problems;
 mod progress;
 mod reports;
 mod sandbox;
+mod show;
 mod testbeds;
 
 use std::process::ExitCode;

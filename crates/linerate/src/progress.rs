@@ -37,7 +37,12 @@ impl Display {
                 if let Some(bar) = &self.bar {
                     bar.set_length(*of as u64);
                     bar.set_position(*number as u64 - 1);
-                    bar.set_message(format!("{} left  {}: {}", span(eta.as_secs_f64()), trial.sweep, coordinate(trial)));
+                    bar.set_message(format!(
+                        "{} left  {}: {}",
+                        span(eta.as_secs_f64()),
+                        trial.sweep,
+                        coordinate(trial)
+                    ));
                 }
             }
             Progress::TrialEnded { trial, outcome, number, of, eta } => {
@@ -51,7 +56,12 @@ impl Display {
                 };
                 if self.lines {
                     let left = span(eta.as_secs_f64());
-                    eprintln!("{number}/{of} {word}  {}: {} #{}  ({left} left)", trial.sweep, coordinate(trial), trial.repeat + 1);
+                    eprintln!(
+                        "{number}/{of} {word}  {}: {} #{}  ({left} left)",
+                        trial.sweep,
+                        coordinate(trial),
+                        trial.repeat + 1
+                    );
                 }
             }
             Progress::Incident { incident, .. } => {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use linerate_analysis::{Study, study};
-use linerate_model::{Campaign, Validity};
 use linerate_control::RunSummary;
+use linerate_model::{Campaign, Validity};
 use linerate_report::{Format, compose, render, study_json};
 
 use crate::campaign;
@@ -13,7 +13,8 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Writes the report of `campaign` as `output` asks and returns the files.
 pub(crate) fn write(campaign: &Campaign, study: &Study, output: &Output) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |path: &Path, error: std::io::Error| Failure::missing(format!("write report {}: {error}", path.display()));
+    let failed =
+        |path: &Path, error: std::io::Error| Failure::missing(format!("write report {}: {error}", path.display()));
     let folder = output.out.as_path();
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let document = compose(campaign, study);
@@ -39,7 +40,13 @@ pub(crate) fn write(campaign: &Campaign, study: &Study, output: &Output) -> Resu
 }
 
 /// Judges a campaign that was just run, writes its report, prints the answer, and says how the command ends.
-pub(crate) fn finish(campaign: &Campaign, summary: &RunSummary, output: &Output, ledger: &Path, global: Global) -> Outcome {
+pub(crate) fn finish(
+    campaign: &Campaign,
+    summary: &RunSummary,
+    output: &Output,
+    ledger: &Path,
+    global: Global,
+) -> Outcome {
     let study = study(campaign);
     let files = write(campaign, &study, output)?;
     if global.json {

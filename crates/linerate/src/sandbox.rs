@@ -46,12 +46,17 @@ pub(crate) fn enter() -> Result<(), Failure> {
 pub(crate) fn possible() -> bool {
     is_root()
         || std::env::var_os(INSIDE).is_some()
-        || Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]).output().is_ok_and(|o| o.status.success())
+        || Command::new("unshare")
+            .args(["--user", "--map-root-user", "--net", "true"])
+            .output()
+            .is_ok_and(|o| o.status.success())
 }
 
 /// Whether the tools a lab is built with are installed; the missing ones otherwise.
 pub(crate) fn missing_tools() -> Vec<&'static str> {
-    let found = |tool: &str| ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"].iter().any(|d| Path::new(d).join(tool).exists());
+    let found = |tool: &str| {
+        ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"].iter().any(|d| Path::new(d).join(tool).exists())
+    };
     ["ip", "tc", "ethtool", "sysctl"].into_iter().filter(|tool| !found(tool)).collect()
 }
 

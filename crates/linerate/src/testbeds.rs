@@ -1,6 +1,6 @@
 //! Where a plan runs: loopback, a lab, a host with an agent, or a testbed file.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 
 use linerate_lab::Lab;
@@ -16,12 +16,19 @@ use crate::{problems, sandbox};
 pub(crate) const AGENT_PORT: u16 = 8743;
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
-pub(crate) fn with_agent_port(text: &str) -> String {
-    if text.parse::<std::net::Ipv6Addr>().is_ok() {
-        return format!("[{text}]:{AGENT_PORT}");
+pub(crate) fn with_port(text: &str, port: u16) -> String {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return format!("[{text}]:{port}");
     }
     let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
-    if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{AGENT_PORT}") }
+    if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{port}") }
+}
+
+/// An address to listen on, as a person writes it.
+pub(crate) fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
+    let mut addresses = with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    addresses.next().ok_or_else(|| failed("it has no address".into()))
 }
 
 /// A testbed ready to be used, and what keeps it standing.
@@ -67,7 +74,7 @@ pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
 
 /// Both endpoints on this host's loopback interface.
 pub(crate) fn loopback(ipv6: bool) -> Ground {
-    let address = if ipv6 { IpAddr::V6(std::net::Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
+    let address = if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
     let endpoint = |name: &str| Endpoint {
         name: name.into(),
         host: "local".into(),
@@ -91,7 +98,8 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     let (description, text) = describe(name)?;
     let missing = sandbox::missing_tools();
     if !missing.is_empty() {
-        let message = format!("build lab {name}: {} not installed (apt install iproute2 ethtool procps)", missing.join(", "));
+        let message =
+            format!("build lab {name}: {} not installed (apt install iproute2 ethtool procps)", missing.join(", "));
         return Err(Failure::missing(message));
     }
     let lab = Lab::build(&description, &Lab::instance()).map_err(Failure::missing)?;
@@ -114,7 +122,10 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
 
 fn own_program() -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(|error| Failure::missing(format!("find this program: {error}")))?;
-    program.into_os_string().into_string().map_err(|path| Failure::missing(format!("use path {}: not UTF-8", path.display())))
+    program
+        .into_os_string()
+        .into_string()
+        .map_err(|path| Failure::missing(format!("use path {}: not UTF-8", path.display())))
 }
 
 /// Endpoint `a` here, `b` at `host`; `local` is the address to use here, if it is to be a certain one.
@@ -126,7 +137,7 @@ pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<G
             (HostAddress::Command(command.map(str::to_owned).to_vec()), machine.to_owned())
         }
         None => {
-            let with_port = with_agent_port(host);
+            let with_port = with_port(host, AGENT_PORT);
             let machine = with_port.rsplit_once(':').map_or(host, |(machine, _)| machine);
             (HostAddress::Tcp(with_port.clone()), machine.trim_matches(['[', ']']).to_owned())
         }
@@ -154,7 +165,8 @@ pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<G
 }
 
 fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {
-    let failed = |cause: &str| Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"));
+    let failed =
+        |cause: &str| Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"));
     let addresses: Vec<SocketAddr> = (host, 0).to_socket_addrs().map_err(|error| failed(&error.to_string()))?.collect();
     let wanted = addresses.iter().find(|a| a.is_ipv6() == ipv6).or(if ipv6 { None } else { addresses.first() });
     wanted.map(SocketAddr::ip).ok_or_else(|| failed(if ipv6 { "it has no IPv6 address" } else { "it has no address" }))
@@ -165,7 +177,7 @@ fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
     /// Any port: connecting a UDP socket sends nothing.
     const DISCARD: u16 = 9;
     let failed = |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
-    let any: IpAddr = if there.is_ipv6() { std::net::Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if there.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
     socket.connect((there, DISCARD)).map_err(failed)?;
     socket.local_addr().map(|address| address.ip()).map_err(failed)
@@ -211,7 +223,8 @@ struct EndpointText {
 /// Reads a testbed file.
 fn from_file(path: &Path) -> Result<Ground, Failure> {
     let origin = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
     let file: File = toml::from_str(&text)
         .map_err(|error| problems::failure(&origin, &text, &[Problem::new(error.span(), error.message())]))?;
     let mut found = Vec::new();
@@ -231,7 +244,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
             HostAddress::Command(command.map(str::to_owned).to_vec())
         }
         None if text == "local" => HostAddress::InProcess,
-        None => HostAddress::Tcp(with_agent_port(text)),
+        None => HostAddress::Tcp(with_port(text, AGENT_PORT)),
     };
     let testbed = Testbed {
         hosts: file.host.iter().map(|host| (host.name.clone(), reach(&host.reach))).collect(),

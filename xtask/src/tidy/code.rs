@@ -8,14 +8,28 @@ pub(super) struct Code {
     pub(super) all: String,
     /// Comments only.
     pub(super) comments: String,
+    /// Test modules only, comments and strings blank.
+    pub(super) tests: String,
+    /// Comments in test modules.
+    pub(super) test_comments: String,
 }
 
 impl Code {
     /// Splits `text`. A file that is nothing but tests has no product code.
     pub(super) fn of(text: &str, only_tests: bool) -> Self {
         let (all, comments) = split(text);
-        let product = if only_tests { blank_all(&all) } else { without_test_modules(&all) };
-        Self { product, all, comments }
+        let marks = in_tests(&all);
+        let marked = |text: &str, wanted: bool| {
+            let lines = text.lines().zip(&marks).map(|(line, in_tests)| if *in_tests == wanted { line } else { "" });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        Self {
+            product: if only_tests { String::new() } else { marked(&all, false) },
+            tests: marked(&all, true),
+            test_comments: marked(&comments, true),
+            all,
+            comments,
+        }
     }
 
     /// Lines outside test modules, blank ones and comments included.
@@ -106,12 +120,6 @@ fn is_character_literal(rest: &[char], taken: usize) -> bool {
     rest[0] == '\'' && taken > 1
 }
 
-/// `code` with every test module blanked.
-fn without_test_modules(code: &str) -> String {
-    let lines = code.lines().zip(in_tests(code)).map(|(line, in_tests)| if in_tests { "" } else { line });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 /// For each line, whether it belongs to a `#[cfg(test)]` module: in formatted code its last line is a brace in the same
 /// column as its first.
 fn in_tests(code: &str) -> Vec<bool> {
@@ -134,10 +142,6 @@ fn in_tests(code: &str) -> Vec<bool> {
 
 fn opens_module(line: &str) -> bool {
     line.trim_start().trim_start_matches("pub(crate) ").starts_with("mod ") && line.trim_end().ends_with('{')
-}
-
-fn blank_all(code: &str) -> String {
-    code.lines().map(|_| "").collect::<Vec<_>>().join("\n")
 }
 
 /// The places of `word` in `code` that are whole words: line numbers from 1.
@@ -177,6 +181,7 @@ mod tests {
         let code = Code::of(text, false);
         assert!(code.product.contains("fn a") && code.product.contains("fn c"));
         assert!(!code.product.contains("unwrap") && code.all.contains("unwrap"));
+        assert!(code.tests.contains("unwrap") && !code.tests.contains("fn c"));
         assert_eq!(Code::product_lines(text), 4);
     }
 

@@ -47,6 +47,8 @@ static CHECKS: &[Check] = &[
     ("file size", sources::file_size),
     ("leftovers", sources::leftovers),
     ("registries", registries::registries),
+    ("limits have cited values", registries::limits),
+    ("rules fire and are silent", registries::rules),
     ("workloads have plans and known answers", registries::workloads),
     ("samplers have fixtures", registries::samplers),
     ("paths of one machine", paths::machine_paths),

@@ -16,10 +16,15 @@ const WORKLOADS: Registry =
 const SAMPLERS: Registry =
     Registry { name: "SAMPLERS", path: "crates/linerate-observe/src/samplers/mod.rs", contract: "Sampler" };
 
+const LIMITS: Registry =
+    Registry { name: "LIMITS", path: "crates/linerate-analysis/src/limits/mod.rs", contract: "Limit" };
+const RULES: Registry =
+    Registry { name: "RULES", path: "crates/linerate-analysis/src/diagnosis/rules/mod.rs", contract: "Rule" };
+
 /// The five that grow.
 const REGISTRIES: [Registry; 5] = [
-    Registry { name: "LIMITS", path: "crates/linerate-analysis/src/limits/mod.rs", contract: "Limit" },
-    Registry { name: "RULES", path: "crates/linerate-analysis/src/diagnosis/rules/mod.rs", contract: "Rule" },
+    LIMITS,
+    RULES,
     SAMPLERS,
     Registry { name: "SECTIONS", path: "crates/linerate-report/src/sections/mod.rs", contract: "Section" },
     WORKLOADS,
@@ -30,7 +35,7 @@ impl Registry {
     fn entries(&self, repository: &Repository) -> Option<Vec<String>> {
         let code = Code::of(&repository.file(self.path)?.text, false).product;
         let slice = code.split_once(&format!("pub static {}:", self.name))?.1;
-        let slice = slice.split_once("= &[")?.1.split_once(']')?.0;
+        let slice = slice.split_once('=')?.1.trim_start().strip_prefix("&[")?.split_once(']')?.0;
         let module = |entry: &str| {
             let path = entry.trim().trim_start_matches('&');
             path.split("::").next().unwrap_or_default().to_lowercase()
@@ -113,6 +118,38 @@ pub(super) fn samplers(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
+/// Every limit model is tested against values that somebody else published, and says whose.
+pub(super) fn limits(repository: &Repository) -> Vec<Finding> {
+    const AUTHORITIES: [&str; 5] = ["RFC", "IEEE", "PCI-SIG", "Methodology", "paper"];
+    LIMITS
+        .implementations(repository)
+        .into_iter()
+        .filter(|(_, file)| {
+            let comments = Code::of(&file.text, false).test_comments;
+            !AUTHORITIES.iter().any(|authority| comments.contains(authority))
+        })
+        .map(|(_, file)| {
+            let what = "no test cites where its expected values come from";
+            Finding::new(&file.path, what, "compare with at least three published values, and name the source")
+        })
+        .collect()
+}
+
+/// Every rule is seen to fire and to stay silent.
+pub(super) fn rules(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (_, file) in RULES.implementations(repository) {
+        let tests = Code::of(&file.text, false).tests;
+        for case in ["fire", "silent"] {
+            if !tests.lines().any(|line| line.trim_start().starts_with("fn ") && line.contains(case)) {
+                let what = format!("no test has `{case}` in its name");
+                findings.push(Finding::new(&file.path, what, "write a case where it fires and one where it is silent"));
+            }
+        }
+    }
+    findings
+}
+
 /// What `fn name` returns: a literal, or a constant of the same file.
 fn own_name(text: &str) -> Option<&str> {
     let body = text.split_once("fn name(&self)")?.1.split_once('{')?.1;
@@ -151,6 +188,10 @@ mod tests {
         assert_eq!(forgotten, ["implements Workload and is not in WORKLOADS"]);
         let good = "pub static WORKLOADS: &[&dyn Workload] = &[\n    &null::Null,\n    &udp_rr::UdpRr,\n];";
         assert!(findings_of(&[(&path, good), (&file, NULL)], registries).is_empty());
+        let wrapped = "pub static WORKLOADS: &[&dyn Workload] =\n    &[&null::Null, &udp_rr::UdpRr];";
+        assert!(findings_of(&[(&path, wrapped), (&file, NULL)], registries).is_empty());
+        let missing = registries(&Repository::of(&[(&path, wrapped)]));
+        assert!(missing.iter().all(|finding| finding.place != path), "{missing:?}");
     }
 
     #[test]
@@ -168,6 +209,18 @@ mod tests {
             ("crates/linerate-load/tests/known_answers.rs", "run(\"null\")"),
         ];
         assert!(findings_of(&complete, workloads).is_empty());
+    }
+
+    #[test]
+    fn a_limit_needs_cited_values_and_a_rule_both_cases() {
+        let limit = "crates/linerate-analysis/src/limits/ip.rs";
+        let bare = "// RFC 791\nimpl Limit for Ip {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\n";
+        assert_eq!(findings_of(&[(limit, bare)], limits).len(), 1);
+        let cited = "impl Limit for Ip {}\n#[cfg(test)]\nmod tests {\n    // RFC 791 3.1.\n    fn a() {}\n}\n";
+        assert!(findings_of(&[(limit, cited)], limits).is_empty());
+        let rule = "crates/linerate-analysis/src/diagnosis/rules/loss.rs";
+        let half = "impl Rule for Loss {}\n#[cfg(test)]\nmod tests {\n    fn it_fires_on_loss() {}\n}\n";
+        assert_eq!(findings_of(&[(rule, half)], rules), ["no test has `silent` in its name"]);
     }
 
     #[test]

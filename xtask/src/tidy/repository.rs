@@ -15,6 +15,8 @@ pub(super) struct File {
     pub(super) path: String,
     /// Its text.
     pub(super) text: String,
+    /// Whether it holds nothing but tests, benchmarks or examples.
+    pub(super) only_tests: bool,
 }
 
 /// Everything the checks look at.
@@ -37,9 +39,10 @@ impl Repository {
         for path in listed(root)? {
             // A file that is deleted but still listed, or is no text, is nobody's concern here.
             if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
-                files.push(File { path, text });
+                files.push(File { path, text, only_tests: false });
             }
         }
+        mark_tests(&mut files);
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let metadata = output(root, &cargo, &["metadata", "--format-version", "1"])?;
         let metadata = serde_json::from_slice(&metadata).context("read the answer of cargo metadata")?;
@@ -74,7 +77,9 @@ impl Repository {
 
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let files = files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() }).collect();
+        let file = |(path, text): &(&str, &str)| File { path: (*path).into(), text: (*text).into(), only_tests: false };
+        let mut files: Vec<File> = files.iter().map(file).collect();
+        mark_tests(&mut files);
         Self { files, metadata: Value::Null, machine_folders: Vec::new() }
     }
 }
@@ -85,10 +90,31 @@ impl File {
         self.path.strip_prefix("crates/").unwrap_or(&self.path).split('/').next().unwrap_or_default()
     }
 
-    /// Whether it holds nothing but tests, benchmarks or examples.
-    pub(super) fn is_only_tests(&self) -> bool {
-        let test_folder = ["/tests/", "/benches/", "/examples/"].iter().any(|folder| self.path.contains(folder));
-        test_folder || self.path.ends_with("/tests.rs")
+    /// The modules that it declares for tests only, as paths without their ending.
+    fn test_modules(&self) -> Vec<String> {
+        let (folder, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        let is_root = ["lib.rs", "main.rs", "mod.rs"].contains(&name);
+        let folder = if is_root { folder } else { self.path.trim_end_matches(".rs") };
+        let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
+        let declared = lines
+            .windows(2)
+            .filter(|pair| pair[0] == "#[cfg(test)]")
+            .filter_map(|pair| pair[1].trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';'));
+        declared.map(|module| format!("{folder}/{module}")).collect()
+    }
+}
+
+/// Finds the files that hold nothing but tests, benchmarks or examples.
+fn mark_tests(files: &mut [File]) {
+    let rust = |file: &&File| file.path.ends_with(".rs");
+    let modules: Vec<String> = files.iter().filter(rust).flat_map(File::test_modules).collect();
+    for file in files {
+        let in_folder = ["/tests/", "/benches/", "/examples/"].iter().any(|folder| file.path.contains(folder));
+        let declared = modules.iter().any(|module| {
+            let tail = file.path.strip_prefix(module.as_str());
+            tail.is_some_and(|tail| tail == ".rs" || tail.starts_with('/'))
+        });
+        file.only_tests = in_folder || declared;
     }
 }
 

@@ -9,6 +9,7 @@ mod ceilings;
 mod connections;
 mod figures;
 mod gate;
+mod grid;
 mod host;
 mod judge;
 mod loss;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use linerate_model::{Counter, Direction, JobRecord, Nanos, TrialRecord};
 
 use super::connections::Connections;
+use super::grid::Grid;
 use super::samples::NANOS;
 use super::span::{extent, total};
 use super::traffic::{Flow, Job};
@@ -31,17 +32,17 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> (Vec<f64>, Series) {
     let Some(end) = records.filter_map(extent).map(|extent| extent.to).max() else {
         return (Vec::new(), Series::new());
     };
-    let grid = Grid::covering(end, trial.spec.phases.interval);
+    let grid = covering(end, trial.spec.phases.interval);
     let flows: Vec<Flow<'_>> = measured.iter().flat_map(|job| job.flows()).collect();
     let mut series = Series::new();
     for (direction, name) in [(Direction::Tx, "goodput_tx"), (Direction::Rx, "goodput_rx")] {
         let receivers = flows.iter().filter(|flow| flow.direction == direction).map(|flow| flow.receiver);
-        grid.insert_rate(&mut series, name, receivers.collect(), Counter::PayloadReceived, BITS);
+        insert_rate(&grid, &mut series, name, receivers.collect(), Counter::PayloadReceived, BITS);
     }
     datagrams(&grid, &flows, &mut series);
     for (name, counter) in [("transaction_rate", Counter::Transactions), ("connection_rate", Counter::Connections)] {
         let counting = measured.iter().filter_map(|job| job.ends().into_iter().find(|end| total(end, counter) > 0));
-        grid.insert_rate(&mut series, name, counting.collect(), counter, 1.0);
+        insert_rate(&grid, &mut series, name, counting.collect(), counter, 1.0);
     }
     connections(&grid, &flows, &mut series);
     (grid.ends(), series)
@@ -50,8 +51,8 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> (Vec<f64>, Series) {
 fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let datagrams = || flows.iter().filter(|flow| flow.is_datagrams());
     let (senders, receivers) = (datagrams().map(|flow| flow.sender), datagrams().map(|flow| flow.receiver));
-    grid.insert_rate(series, "datagrams_sent", senders.collect(), Counter::DatagramsSent, 1.0);
-    grid.insert_rate(series, "datagrams_received", receivers.collect(), Counter::DatagramsReceived, 1.0);
+    insert_rate(grid, series, "datagrams_sent", senders.collect(), Counter::DatagramsSent, 1.0);
+    insert_rate(grid, series, "datagrams_received", receivers.collect(), Counter::DatagramsReceived, 1.0);
     if let (Some(sent), Some(received)) = (series.get("datagrams_sent"), series.get("datagrams_received")) {
         let missing = |(sent, received): (&Option<f64>, &Option<f64>)| {
             sent.zip(*received).filter(|(sent, _)| *sent > 0.0).map(|(sent, received)| (1.0 - received / sent).max(0.0))
@@ -90,70 +91,36 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     series.insert("retransmits".to_owned(), retransmits);
 }
 
-/// Bins of equal width from the start barrier on.
-struct Grid {
-    width: u64,
-    n_bins: usize,
+/// The grid that covers a trial until `end`.
+fn covering(end: Nanos, interval: Nanos) -> Grid {
+    let width = interval.0.max(1).max(end.0.div_ceil(MOST_BINS));
+    // An interval that ended a little late does not make a bin of its own.
+    let n_bins = usize::try_from(((end.0 + width / 2) / width).max(1)).expect("bins are limited in number");
+    Grid { width, n_bins }
 }
 
-impl Grid {
-    fn covering(end: Nanos, interval: Nanos) -> Self {
-        let width = interval.0.max(1).max(end.0.div_ceil(MOST_BINS));
-        // An interval that ended a little late does not make a bin of its own.
-        let n_bins = usize::try_from(((end.0 + width / 2) / width).max(1)).expect("bins are limited in number");
-        Self { width, n_bins }
+/// `counter` per second times `scale`, all `records` added.
+fn insert_rate(grid: &Grid, series: &mut Series, name: &str, records: Vec<&JobRecord>, counter: Counter, scale: f64) {
+    if records.is_empty() {
+        return;
     }
-
-    fn ends(&self) -> Vec<f64> {
-        (1..=self.n_bins as u64).map(|bin| Nanos(bin * self.width).as_secs_f64()).collect()
-    }
-
-    /// The bin whose end is nearest to `at`.
-    fn bin_ending_at(&self, at: Nanos) -> usize {
-        ((at.0.saturating_sub(self.width / 2) / self.width) as usize).min(self.n_bins - 1)
-    }
-
-    /// Apportions `amount`, counted from `start` to `end`, to the bins.
-    fn spread(&self, start: Nanos, end: Nanos, amount: f64, bins: &mut [f64]) {
-        let length = end.since(start).0 as f64;
-        if length == 0.0 {
-            bins[self.bin_ending_at(end)] += amount;
-            return;
+    let mut sums = vec![0.0; grid.n_bins];
+    let mut covered = vec![true; grid.n_bins];
+    for record in records {
+        let mut shares = vec![0.0; grid.n_bins];
+        let mut workers: Vec<u32> = record.intervals.iter().map(|interval| interval.worker).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        for interval in &record.intervals {
+            let share = interval.end.since(interval.start).0 as f64 / (grid.width as f64 * workers.len() as f64);
+            grid.spread(interval.start, interval.end, share, &mut shares);
+            grid.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut sums);
         }
-        let first = (start.0 / self.width) as usize;
-        for (bin, sum) in bins.iter_mut().enumerate().skip(first) {
-            let from = (bin as u64 * self.width).max(start.0);
-            let to = ((bin as u64 + 1) * self.width).min(end.0);
-            if to <= from {
-                break;
-            }
-            *sum += amount * (to - from) as f64 / length;
+        for (covered, share) in covered.iter_mut().zip(shares) {
+            *covered &= share >= LEAST_COVERED;
         }
     }
-
-    /// `counter` per second times `scale`, all `records` added.
-    fn insert_rate(&self, series: &mut Series, name: &str, records: Vec<&JobRecord>, counter: Counter, scale: f64) {
-        if records.is_empty() {
-            return;
-        }
-        let mut sums = vec![0.0; self.n_bins];
-        let mut covered = vec![true; self.n_bins];
-        for record in records {
-            let mut shares = vec![0.0; self.n_bins];
-            let mut workers: Vec<u32> = record.intervals.iter().map(|interval| interval.worker).collect();
-            workers.sort_unstable();
-            workers.dedup();
-            for interval in &record.intervals {
-                let share = interval.end.since(interval.start).0 as f64 / (self.width as f64 * workers.len() as f64);
-                self.spread(interval.start, interval.end, share, &mut shares);
-                self.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut sums);
-            }
-            for (covered, share) in covered.iter_mut().zip(shares) {
-                *covered &= share >= LEAST_COVERED;
-            }
-        }
-        let per_second = scale * NANOS / self.width as f64;
-        let values = sums.into_iter().zip(covered).map(|(sum, covered)| covered.then_some(sum * per_second));
-        series.insert(name.to_owned(), values.collect());
-    }
+    let per_second = scale * NANOS / grid.width as f64;
+    let values = sums.into_iter().zip(covered).map(|(sum, covered)| covered.then_some(sum * per_second));
+    series.insert(name.to_owned(), values.collect());
 }

@@ -6,7 +6,8 @@
 
 use linerate_model::{Counter, JobRecord, Nanos, TrialRecord, Warmup};
 
-use super::span::{Span, counted};
+use super::grid::Grid;
+use super::span::Span;
 use crate::statistics::{mean, mser, mser5};
 
 /// Intervals from which MSER-5 has at least ten batches.
@@ -55,8 +56,11 @@ fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
         .into_iter()
         .find(|counter| records.iter().any(|record| record.intervals.iter().any(|i| i.counters[*counter] > 0)));
     let Some(counter) = counter else { return Vec::new() };
-    (0..end.0 / interval.0)
-        .map(|bin| Span { from: Nanos(bin * interval.0), to: Nanos((bin + 1) * interval.0) })
-        .map(|bin| records.iter().map(|record| counted(record, counter, bin)).sum())
-        .collect()
+    let Some(n_bins) = usize::try_from(end.0 / interval.0).ok().filter(|n_bins| *n_bins > 0) else { return Vec::new() };
+    let grid = Grid { width: interval.0, n_bins };
+    let mut bins = vec![0.0; n_bins];
+    for interval in records.iter().flat_map(|record| &record.intervals) {
+        grid.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut bins);
+    }
+    bins
 }

@@ -204,12 +204,17 @@ impl Trial<'_> {
             });
             joined.collect()
         });
-        // An abort while flows were being opened counts for more than what it led to.
         let mut workers = Vec::new();
+        let mut failures = Vec::new();
         for end in opened {
-            workers.push(end?);
+            match end {
+                Ok(end) => workers.push(end),
+                Err(Cut::Failed(why)) => failures.push(why),
+                Err(Cut::Aborted) => return Err(Cut::Aborted),
+            }
         }
-        Ok(workers)
+        // Every end's reason: one often explains the other.
+        if failures.is_empty() { Ok(workers) } else { Err(Cut::Failed(failures.join("; "))) }
     }
 
     fn start(&self, workers: Vec<Workers>, barrier: Nanos) -> Vec<RunningJob<'_>> {

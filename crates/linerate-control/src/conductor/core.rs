@@ -71,7 +71,7 @@ pub(crate) enum Output {
 
 /// From the order to start until the earliest job starts: orders travel, threads are pinned, samplers read.
 const START_LEAD: Nanos = Nanos::from_millis(250);
-/// How long the clocks of all hosts may take to be estimated.
+/// How long a host's clock may take to be estimated: shorter than the silence that tells of a lost agent.
 const SYNC_PATIENCE: Nanos = Nanos::from_secs(10);
 /// What an answer may take beyond the time its work may take.
 const ANSWER_PATIENCE: Nanos = Nanos::from_secs(10);
@@ -245,7 +245,8 @@ impl Conductor {
             Presence::Away { retry_at } => Some(retry_at),
             _ => None,
         });
-        retries.chain(stage).fold(self.heartbeat_at, Ord::min)
+        let estimates = self.hosts.iter().filter_map(|host| host.sync).map(|sync| sync.since + SYNC_PATIENCE);
+        retries.chain(stage).chain(estimates).fold(self.heartbeat_at, Ord::min)
     }
 
     fn hosts_of(&self, trial: usize) -> BTreeSet<usize> {
@@ -337,7 +338,7 @@ impl Conductor {
     fn estimate_clock(&mut self, host: usize, now: Now) {
         let n = self.next_ping;
         self.next_ping += 1;
-        self.hosts[host].sync = Some(Estimating { left: EXCHANGES, n, sent: now.mono, best: None });
+        self.hosts[host].sync = Some(Estimating { since: now.mono, left: EXCHANGES, n, sent: now.mono, best: None });
         self.send(host, Message::Ping { n });
     }
 
@@ -414,6 +415,10 @@ impl Conductor {
             if self.hosts[host].is_connected() && now.mono.since(self.hosts[host].last_heard) >= silence {
                 self.outputs.push(Output::Disconnect { host });
                 self.lost(host, &format!("nothing was heard of it for {silence}"), now);
+            }
+            if self.hosts[host].sync.is_some_and(|sync| now.mono.since(sync.since) >= SYNC_PATIENCE) {
+                self.outputs.push(Output::Disconnect { host });
+                self.lost(host, "it does not tell what time it is", now);
             }
             if let Presence::Away { retry_at } = self.hosts[host].presence
                 && now.mono >= retry_at
@@ -530,7 +535,8 @@ impl Conductor {
             phase: Phase::Syncing,
             waiting: hosts.clone(),
             hosts: hosts.clone(),
-            deadline: now.mono + SYNC_PATIENCE,
+            // Each estimate has its own, shorter patience.
+            deadline: now.mono + SYNC_PATIENCE + SYNC_PATIENCE,
             offers: Vec::new(),
             started: Vec::new(),
         }));

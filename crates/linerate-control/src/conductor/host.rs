@@ -35,6 +35,7 @@ pub(super) enum Presence {
 /// An estimate under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimating {
+    pub(super) since: Nanos,
     pub(super) left: u32,
     pub(super) n: u64,
     pub(super) sent: Nanos,

@@ -6,6 +6,8 @@
 mod core;
 mod host;
 mod runner;
+#[cfg(test)]
+mod world;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use linerate_model::{
     CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params, Phases, Point, Recorder,
     RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) fn header() -> CampaignHeader {
     CampaignHeader {
@@ -30,7 +30,8 @@ pub(crate) fn header() -> CampaignHeader {
 }
 
 pub(crate) fn endpoint(name: &str, address: Option<IpAddr>) -> Endpoint {
-    Endpoint { name: name.into(), host: "here".into(), address, device: None, cpus: Vec::new() }
+    let text = json!({ "name": name, "host": "here", "address": address, "device": null });
+    serde_json::from_value(text).expect("what is left out has a default")
 }
 
 pub(crate) fn job(workload: &str, from: Endpoint, to: Endpoint, params: Value) -> JobSpec {

@@ -10,6 +10,7 @@ mod rendezvous;
 mod rest;
 mod sequence;
 mod socket_options;
+mod tcp_crr;
 mod tcp_rr;
 mod tcp_stream;
 mod udp_rr;
@@ -18,7 +19,9 @@ mod udp_stream;
 use crate::Workload;
 
 /// Every workload.
-pub static WORKLOADS: &[&dyn Workload] = &[&null::Null, &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];
+pub static WORKLOADS: &[&dyn Workload] =
+    &[&null::Null, &tcp_crr::TcpCrr,
+    &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];
 
 /// The workload called `name`.
 #[must_use]

@@ -125,8 +125,10 @@ fn jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<JobSp
         for (from, to) in ends(job, coordinates()) {
             let endpoint = |name: &str| {
                 let mut endpoint = testbed.endpoint(name)?.clone();
-                if let (Some(n_cpus), None) = (n_cpus, job.background) {
-                    endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX));
+                match (n_cpus, job.background) {
+                    (Some(n_cpus), None) => endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX)),
+                    _ if !endpoint.pin => endpoint.cpus.clear(),
+                    _ => {}
                 }
                 Some(endpoint)
             };

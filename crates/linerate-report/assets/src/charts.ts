@@ -16,8 +16,8 @@ echarts.use([
 
 type Scale = "linear" | "log2" | "log10" | "category" | "percentile";
 interface AxisSpec { name: string; unit: string; scale: Scale }
-interface Point { x: number; y: number | null; low?: number; high?: number; shown: string }
-interface MarkSpec { name: string; role: "line" | "ceiling" | "bar" | "second"; partner?: number; unit: string; points: Point[] }
+interface Point { x: number; y: number | null; low?: number | null; high?: number | null; shown: string }
+interface MarkSpec { name: string; role: "line" | "ceiling" | "bar" | "second"; partner: number | null; unit: string; points: Point[] }
 interface Spec {
   id: string; title: string; summary: string;
   plot: "lines" | "stacked" | "grouped" | "percentiles" | "series";
@@ -38,6 +38,8 @@ const DARK: Theme = {
   lines: ["#6cb4ee", "#f08a55", "#3fc6a8", "#d78bc4", "#d9b93b", "#a5d8ff", "#b4bac2", "#ff8a8f"],
 };
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle", "emptyDiamond"];
+/** Legend symbol of a ceiling. */
+const DASHES = "path://M0 4h6v2h-6zM9 4h6v2h-6z";
 const FONT = getComputedStyle(document.documentElement).fontFamily;
 
 const log = (scale: Scale) => scale === "log2" || scale === "log10" || scale === "percentile";
@@ -90,9 +92,14 @@ function yAxis(axis: AxisSpec, theme: Theme, second: boolean): object {
   };
 }
 
+/** A scale of tens has no place for zero and less. */
+function drawable(spec: Spec, y: number | null): number | null {
+  return y !== null && log(spec.y.scale) && y <= 0 ? null : y;
+}
+
 /** The interval of an estimate: a whisker at each point and a band between them. */
-function band(mark: MarkSpec, color: string): object | null {
-  const points = mark.points.filter((p) => p.y !== null && p.low !== undefined && p.high !== undefined);
+function band(spec: Spec, mark: MarkSpec, color: string): object | null {
+  const points = mark.points.filter((p) => [p.y, p.low, p.high].every((end) => drawable(spec, end ?? null) !== null));
   if (points.length === 0) return null;
   return {
     type: "custom", name: mark.name, silent: true, clip: true, z: 1, tooltip: { show: false }, itemStyle: { color },
@@ -119,9 +126,9 @@ function series(spec: Spec, theme: Theme): object[] {
   const colorOf: string[] = [];
   spec.marks.forEach((mark, i) => {
     const ceiling = mark.role === "ceiling";
-    const color = ceiling ? (mark.partner === undefined ? theme.muted : colorOf[mark.partner]) : theme.lines[nth % theme.lines.length];
+    const color = ceiling ? (mark.partner === null ? theme.muted : colorOf[mark.partner]) : theme.lines[nth % theme.lines.length];
     colorOf[i] = color;
-    const data = mark.points.map((p) => ({ value: category ? p.y : [p.x, p.y], shown: p.shown }));
+    const data = mark.points.map((p) => ({ value: category ? drawable(spec, p.y) : [p.x, drawable(spec, p.y)], shown: p.shown }));
     if (spec.plot === "stacked" || spec.plot === "grouped") {
       out.push({
         type: "bar", name: mark.name, data, stack: spec.plot === "stacked" ? "all" : undefined, itemStyle: { color }, barMaxWidth: 44,
@@ -130,14 +137,15 @@ function series(spec: Spec, theme: Theme): object[] {
     } else if (mark.role === "second") {
       out.push({ type: "bar", name: mark.name, data, yAxisIndex: 1, itemStyle: { color: theme.lines[7], opacity: 0.55 }, barMaxWidth: 14 });
     } else {
-      const whisker = ceiling || category ? null : band(mark, color);
-      if (whisker) out.push(whisker);
+      const whisker = ceiling || category ? null : band(spec, mark, color);
       const dense = mark.points.length > 60;
       out.push({
         type: "line", name: mark.name, data, symbol: ceiling ? "none" : SYMBOLS[nth % SYMBOLS.length], symbolSize: 7, z: 3,
         showSymbol: !dense, lineStyle: { color, width: ceiling ? 1.5 : 2.25, type: ceiling ? [6, 4] : "solid" }, itemStyle: { color },
         connectNulls: false, emphasis: { focus: ceiling ? "none" : "series" },
       });
+      // Behind its line, but after it: the legend takes its symbol from the first series of a name.
+      if (whisker) out.push(whisker);
     }
     if (!ceiling && mark.role !== "second") nth += 1;
   });
@@ -179,12 +187,12 @@ function option(spec: Spec, theme: Theme, width: number): object {
     aria: { enabled: true, label: { description: spec.summary } },
     grid: { left: 8, right: spec.second ? 12 : 18, top: top + 14, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
     legend: legend
-      ? { type: "plain", top: 0, left: 0, right: narrow ? 0 : 84, itemWidth: 22, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => m.name) }
+      ? { type: "plain", top: 0, left: 0, right: narrow ? 0 : 84, itemWidth: 22, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => (m.role === "ceiling" ? { name: m.name, icon: DASHES } : { name: m.name })) }
       : undefined,
     toolbox: narrow ? undefined : {
       top: 0, right: 0, itemSize: 14, iconStyle: { borderColor: theme.muted },
       feature: {
-        dataZoom: spec.x.scale === "category" ? undefined : { yAxisIndex: false, title: { zoom: "zoom", back: "undo zoom" } },
+        ...(spec.x.scale === "category" ? {} : { dataZoom: { yAxisIndex: false, title: { zoom: "zoom", back: "undo zoom" } } }),
         restore: { title: "reset" },
         saveAsImage: { title: "save as SVG", name: spec.id, type: "svg", backgroundColor: theme.paper },
       },
@@ -214,9 +222,17 @@ function start(): void {
     const data = document.getElementById(box.dataset.chart!);
     if (!data?.textContent) continue;
     box.hidden = false;
-    const one = { chart: echarts.init(box, undefined, { renderer: "svg" }), spec: JSON.parse(data.textContent) as Spec, box };
-    drawn.push(one);
-    draw(one);
+    try {
+      const one = { chart: echarts.init(box, undefined, { renderer: "svg" }), spec: JSON.parse(data.textContent) as Spec, box };
+      draw(one);
+      drawn.push(one);
+    } catch (error) {
+      // One chart that cannot be drawn leaves its table, and the others.
+      box.hidden = true;
+      const details = box.parentElement?.querySelector("details");
+      if (details) details.open = true;
+      console.error(data.id, error);
+    }
   }
   let width = innerWidth;
   let later = 0;

@@ -203,13 +203,15 @@ fn write_cell(
     };
     let scale = &column.scale;
     match cell {
-        Cell::Text(text) => drop(sheet.write_string_with_format(row, at, text, &tinted(Format::new()))?),
+        Cell::Text(text) => {
+            sheet.write_string_with_format(row, at, text, &tinted(Format::new()))?;
+        }
         Cell::Missing(why) => {
             let format = Format::new().set_font_color(Color::Gray).set_align(FormatAlign::Right);
             sheet.write_string_with_format(row, at, why, &tinted(format))?;
         }
         Cell::Coordinate { value, .. } => {
-            drop(sheet.write_number_with_format(row, at, *value, &tinted(Format::new()))?)
+            sheet.write_number_with_format(row, at, *value, &tinted(Format::new()))?;
         }
         Cell::Number(value) => {
             let decimals = scale.plain(*value).split_once('.').map_or(0, |(_, fraction)| fraction.len());
@@ -279,7 +281,9 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
                 dashes.set_dash_type(ChartLineDashType::Dash).set_color(Color::Gray);
                 series.set_format(ChartFormat::new().set_line(&dashes)).set_marker(ChartMarker::new().set_none());
             }
-            Role::Second => drop(series.set_secondary_axis(true)),
+            Role::Second => {
+                series.set_secondary_axis(true);
+            }
             Role::Line | Role::Bar => {}
         }
     }

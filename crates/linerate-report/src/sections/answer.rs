@@ -77,8 +77,12 @@ fn opening(subject: &Subject<'_>) -> String {
         ""
     };
     format!(
-        "{} was measured{between}, {}, on {}: {sweeps} with {points}, {trials}{}.{emulated}",
-        if workloads.is_empty() { "Nothing".into() } else { workloads.join(", ") },
+        "{} measured{between}, {}, on {}: {sweeps} with {points}, {trials}{}.{emulated}",
+        match workloads.as_slice() {
+            [] => "Nothing was".to_owned(),
+            [one] => format!("{one} was"),
+            [first @ .., last] => format!("{} and {last} were", first.join(", ")),
+        },
         testbed_words(header.testbed),
         date(header.started),
         if subject.campaign.ended.is_some() { "" } else { " planned; the campaign did not come to its end" },
@@ -130,8 +134,11 @@ impl Best<'_> {
         let extreme = if MINIMA.contains(&self.metric.name.as_str()) { "Lowest" } else { "Highest" };
         let name = metric_title(&self.metric.name);
         let name = if name.starts_with("CPU") { name } else { name.to_lowercase() };
+        // Where one direction was measured as well, the sum says that it is one.
+        let known = headline(self.point).is_some_and(|job| figure(job, &self.metric.name, Ways::One).is_some());
+        let both = if self.metric.direction == Direction::Sum && known { ", both directions" } else { "" };
         KeyFigure {
-            label: format!("{extreme} {name}"),
+            label: format!("{extreme} {name}{both}"),
             scale: self.scale(),
             layer: self.metric.layer,
             direction: self.metric.direction,
@@ -143,35 +150,53 @@ impl Best<'_> {
     }
 }
 
+/// Whether data goes one way or both; the two are never compared (the Sun paper's 936 Mbit/s leaves it open).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ways {
+    One,
+    Both,
+}
+
 fn best_of_all<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
-    let maxima = MAXIMA.iter().filter_map(|name| best(subject, name, "all", |_, _| true));
-    let minima = MINIMA.iter().filter_map(|name| best(subject, name, "all", |_, _| true));
-    maxima.chain(minima).collect()
+    let names = MAXIMA.iter().chain(&MINIMA);
+    let both = names.flat_map(|name| [Ways::One, Ways::Both].map(|ways| best(subject, name, ways, "all", |_, _| true)));
+    both.flatten().collect()
+}
+
+/// The figure of `name` at a point: of the better direction, or of both added where both carry data.
+fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStudy> {
+    let usable = |direction| {
+        let metric = job.metric(name, direction)?;
+        metric.estimate.filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0).map(|_| metric)
+    };
+    let (tx, rx, sum) = (usable(Direction::Tx), usable(Direction::Rx), usable(Direction::Sum));
+    let value = |metric: &MetricStudy| metric.estimate.map_or(0.0, |estimate| estimate.value);
+    match ways {
+        Ways::One => [tx, rx].into_iter().flatten().max_by(|a, b| value(a).total_cmp(&value(b))),
+        // A sum of one direction alone is that direction again.
+        Ways::Both => sum.filter(|_| tx.is_some() == rx.is_some()),
+    }
 }
 
 /// The best figure of `name` among the points that `scope` admits. A valid one goes before any suspect one.
 fn best<'a>(
     subject: &Subject<'a>,
     name: &str,
+    ways: Ways,
     scope: &str,
     admits: impl Fn(&PointStudy, &JobStudy) -> bool,
 ) -> Option<Best<'a>> {
     let lower_is_better = metric(name)?.higher_is_better == Some(false);
-    let candidates = subject.grids.iter().flat_map(|grid| {
-        let direction = grid.direction(name);
-        grid.points.iter().filter_map(move |point| Some((grid, *point, headline(point)?, direction?)))
+    let points = subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
+    let figures = points.filter(|(_, point)| point.validity < Validity::Invalid).filter_map(|(grid, point)| {
+        let job = headline(point).filter(|job| admits(point, job))?;
+        Some(Best { scope: scope.to_owned(), grid, point, metric: figure(job, name, ways)? })
     });
-    let figures =
-        candidates.filter(|(_, point, job, _)| admits(point, job)).filter_map(|(grid, point, job, direction)| {
-            let metric = job.metric(name, direction)?;
-            metric.estimate.filter(|e| e.value.is_finite() && e.value > 0.0)?;
-            Some(Best { scope: scope.to_owned(), grid, point, metric })
-        });
     let rank = |best: &Best<'_>| {
         let value = best.metric.estimate.map_or(0.0, |estimate| estimate.value);
         (best.point.validity == Validity::Valid, if lower_is_better { -value } else { value })
     };
-    figures.filter(|best| best.point.validity < Validity::Invalid).max_by(|a, b| {
+    figures.max_by(|a, b| {
         let ((a_valid, a_value), (b_valid, b_value)) = (rank(a), rank(b));
         a_valid.cmp(&b_valid).then(a_value.total_cmp(&b_value))
     })
@@ -235,21 +260,26 @@ fn maxima<'a>(subject: &'a Subject<'a>) -> impl Iterator<Item = Table> + 'a {
 /// The best figures of `name`, scope by scope; scopes the campaign did not measure are absent.
 fn scopes<'a>(subject: &Subject<'a>, name: &str) -> Vec<Best<'a>> {
     let mut rows: Vec<Best<'a>> = Vec::new();
-    rows.extend(best(subject, name, "single connection", |point, job| {
-        pairs_at(point).len() == 1 && said(point, job, &CONNECTIONS) == Some(1.0)
-    }));
-    rows.extend(best(subject, name, "single CPU", |point, job| said(point, job, &["cpus"]) == Some(1.0)));
-    if subject.study.points.iter().any(|point| pairs_at(point).len() > 1) {
-        rows.extend(best(subject, name, "single pair of endpoints", |point, _| pairs_at(point).len() == 1));
-    }
-    for capacity in shared_capacities(subject.campaign) {
-        let within = |(from, to): &(&str, &str)| {
-            capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
+    let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
+    for ways in [Ways::One, Ways::Both] {
+        let mut tell = |scope: &str, admits: &dyn Fn(&PointStudy, &JobStudy) -> bool| {
+            rows.extend(best(subject, name, ways, scope, admits));
         };
-        let scope = format!("through {}", capacity.name);
-        rows.extend(best(subject, name, &scope, |point, _| pairs_at(point).iter().all(within)));
+        tell("single connection", &|point, job| {
+            pairs_at(point).len() == 1 && said(point, job, &CONNECTIONS) == Some(1.0)
+        });
+        tell("single CPU", &|point, job| said(point, job, &["cpus"]) == Some(1.0));
+        if several {
+            tell("single pair of endpoints", &|point, _| pairs_at(point).len() == 1);
+        }
+        for capacity in shared_capacities(subject.campaign) {
+            let within = |(from, to): &(&str, &str)| {
+                capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
+            };
+            tell(&format!("through {}", capacity.name), &|point, _| pairs_at(point).iter().all(within));
+        }
+        tell("all", &|_, _| true);
     }
-    rows.extend(best(subject, name, "all", |_, _| true));
     rows
 }
 
@@ -260,21 +290,21 @@ fn maximum_row(best: &Best<'_>) -> Row {
     let direction = match metric.direction {
         Direction::Tx => format!("tx, {}", ends(best.point)),
         Direction::Rx => format!("rx, {}", ends(best.point)),
-        Direction::Sum => "sum of both".to_owned(),
+        Direction::Sum => "sum".to_owned(),
     };
     let place = match best.point.validity {
         Validity::Valid => best.place(),
         other => format!("{} ({})", best.place(), other.word()),
     };
-    let unknown = || Cell::Missing("not known".into());
+    let none = || Cell::Missing("–".into());
     let cells = vec![
         Cell::text(&best.scope),
         Cell::Estimate(estimate),
         Cell::text(direction),
         Cell::Number(f64::from(estimate.n)),
-        metric.share.map_or_else(unknown, Cell::Number),
-        bound.map_or_else(unknown, |bound| Cell::Number(bound.value)),
-        bound.map_or_else(unknown, |bound| Cell::text(&bound.name)),
+        metric.share.map_or(Cell::Missing("not known".into()), Cell::Number),
+        bound.map_or_else(none, |bound| Cell::Number(bound.value)),
+        bound.map_or_else(none, |bound| Cell::text(&bound.name)),
         Cell::text(place),
     ];
     Row::judged(cells, best.point.validity)

@@ -38,6 +38,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
         address: Some("10.0.0.1".parse().expect("an address")),
         device: Some("eth0".into()),
         cpus: vec![0, 1],
+        pin: false,
     };
     let mut params = Params::default();
     params.set("message_size", "64 KiB");

@@ -1,6 +1,6 @@
 //! `linerate agent`: be measured from elsewhere.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use linerate_control::{Access, Agent, AgentOptions};
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let store = keys::open(args.keys.clone())?;
     let paired = !store.peers().map_err(control_failure)?.is_empty();
     let address = match &args.listen {
-        Some(text) => resolve(text)?,
+        Some(text) => testbeds::resolve_listen(text, testbeds::AGENT_PORT)?,
         None if paired => SocketAddr::from((Ipv6Addr::UNSPECIFIED, testbeds::AGENT_PORT)),
         None => SocketAddr::from((Ipv4Addr::LOCALHOST, testbeds::AGENT_PORT)),
     };
@@ -44,11 +44,4 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     }
     serving.run();
     Ok(Exit::Done)
-}
-
-fn resolve(text: &str) -> Result<SocketAddr, Failure> {
-    let with_port = testbeds::with_agent_port(text);
-    let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
-    let mut addresses = with_port.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
-    addresses.next().ok_or_else(|| failed("it has no address".into()))
 }

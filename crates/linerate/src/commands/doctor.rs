@@ -61,7 +61,10 @@ fn own_ceiling() -> Check {
     match null_step() {
         Some(step_ns) => {
             let rate = 1e9 / step_ns;
-            Check::good(subject, format!("{step_ns:.1} ns of CPU a step, {:.1} million steps per second and worker", rate / 1e6))
+            Check::good(
+                subject,
+                format!("{step_ns:.1} ns of CPU a step, {:.1} million steps per second and worker", rate / 1e6),
+            )
         }
         None => Check::lacking(subject, "the null workload could not be run", "report this as a defect"),
     }
@@ -69,7 +72,8 @@ fn own_ceiling() -> Check {
 
 fn null_step() -> Option<f64> {
     let params = Params::default();
-    let local = Endpoint { name: "a".into(), host: "local".into(), address: None, device: None, cpus: Vec::new(), pin: false };
+    let local =
+        Endpoint { name: "a".into(), host: "local".into(), address: None, device: None, cpus: Vec::new(), pin: false };
     let setup = Setup {
         params: &params,
         local: &local,
@@ -81,7 +85,8 @@ fn null_step() -> Option<f64> {
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
     let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);
     let end = start + SELF_TEST;
-    let timeline = Timeline { start, load_from: start, load_until: end, drain_until: end, interval: Nanos::from_millis(100) };
+    let timeline =
+        Timeline { start, load_from: start, load_until: end, drain_until: end, interval: Nanos::from_millis(100) };
     let report = Engine::start(workers, timeline, &[], 0).join();
     let total = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
     let (steps, cpu) = (total(Counter::Steps), total(Counter::CpuUser) + total(Counter::CpuSystem));
@@ -92,12 +97,20 @@ fn lab() -> Check {
     let subject = "labs (demo, reproduce, run --lab)";
     let missing = sandbox::missing_tools();
     if !missing.is_empty() {
-        return Check::lacking(subject, format!("{} not installed", missing.join(", ")), "apt install iproute2 ethtool procps");
+        return Check::lacking(
+            subject,
+            format!("{} not installed", missing.join(", ")),
+            "apt install iproute2 ethtool procps",
+        );
     }
     match (sandbox::is_root(), sandbox::possible()) {
         (true, _) => Check::good(subject, "root: network namespaces can be made"),
         (false, true) => Check::good(subject, "unprivileged user namespaces are allowed"),
-        (false, false) => Check::lacking(subject, "neither root nor user namespaces", "run as root, or sysctl -w kernel.unprivileged_userns_clone=1"),
+        (false, false) => Check::lacking(
+            subject,
+            "neither root nor user namespaces",
+            "run as root, or sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
     }
 }
 
@@ -123,7 +136,11 @@ fn clocksource(facts: &Value) -> Check {
     let subject = "clock source";
     match text(facts, "/cpu/clocksource") {
         Some(source @ ("tsc" | "arch_sys_counter" | "kvm-clock")) => Check::good(subject, source),
-        Some(source) => Check::lacking(subject, format!("{source}: each reading is a system call"), "boot with clocksource=tsc if the hardware allows"),
+        Some(source) => Check::lacking(
+            subject,
+            format!("{source}: each reading is a system call"),
+            "boot with clocksource=tsc if the hardware allows",
+        ),
         None => Check::lacking(subject, "unknown", "mount sysfs"),
     }
 }
@@ -146,7 +163,11 @@ fn buffers(facts: &Value) -> Check {
     let (receive, send) = (number("rmem_max"), number("wmem_max"));
     let seen = format!("receive {receive} B, send {send} B");
     if receive < WANTED && !sandbox::is_root() {
-        return Check::lacking(subject, seen, format!("sysctl -w net.core.rmem_max={WANTED} net.core.wmem_max={WANTED}, or run as root"));
+        return Check::lacking(
+            subject,
+            seen,
+            format!("sysctl -w net.core.rmem_max={WANTED} net.core.wmem_max={WANTED}, or run as root"),
+        );
     }
     Check::good(subject, seen)
 }
@@ -159,7 +180,11 @@ fn samplers() -> Vec<Check> {
     for sampler in SAMPLERS {
         match sampler.open(&scope) {
             Ok(_) => open.push(sampler.name()),
-            Err(why) => checks.push(Check::lacking(format!("sampler {}", sampler.name()), why.to_string(), "the report will show this gap")),
+            Err(why) => checks.push(Check::lacking(
+                format!("sampler {}", sampler.name()),
+                why.to_string(),
+                "the report will show this gap",
+            )),
         }
     }
     checks.insert(0, Check::good("samplers", open.join(", ")));

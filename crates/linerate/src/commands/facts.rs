@@ -33,7 +33,9 @@ fn print_tree(value: &Value, depth: usize) {
 fn leaf(value: &Value) -> Option<String> {
     match value {
         Value::Object(map) => map.get("unavailable").and_then(Value::as_str).map(|why| format!("unavailable: {why}")),
-        Value::Array(items) if items.iter().any(Value::is_object) => Some(items.iter().map(Value::to_string).collect::<Vec<_>>().join("; ")),
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            Some(items.iter().map(Value::to_string).collect::<Vec<_>>().join("; "))
+        }
         Value::Array(items) => Some(items.iter().filter_map(leaf).collect::<Vec<_>>().join(", ")),
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),

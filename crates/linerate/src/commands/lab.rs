@@ -48,9 +48,17 @@ fn up(name: &str) -> Outcome {
     lab.keep().map_err(Failure::missing)?;
     for endpoint in &lab.testbed().endpoints {
         let address = endpoint.address.map(|a| a.to_string()).unwrap_or_default();
-        println!("{}: host {}, {address} on {}", endpoint.name, endpoint.host, endpoint.device.as_deref().unwrap_or("-"));
+        println!(
+            "{}: host {}, {address} on {}",
+            endpoint.name,
+            endpoint.host,
+            endpoint.device.as_deref().unwrap_or("-")
+        );
     }
-    println!("`linerate lab exec {} HOST COMMAND` runs a command there; `linerate lab down {}` removes it", description.name, description.name);
+    println!(
+        "`linerate lab exec {} HOST COMMAND` runs a command there; `linerate lab down {}` removes it",
+        description.name, description.name
+    );
     Ok(Exit::Done)
 }
 
@@ -63,7 +71,8 @@ fn standing() -> Result<Vec<String>, Failure> {
 }
 
 fn down(name: &str) -> Outcome {
-    let nodes: Vec<String> = standing()?.into_iter().filter(|full| full.rsplit_once('-').is_some_and(|(lab, _)| lab == name)).collect();
+    let nodes: Vec<String> =
+        standing()?.into_iter().filter(|full| full.rsplit_once('-').is_some_and(|(lab, _)| lab == name)).collect();
     if nodes.is_empty() {
         return Err(Failure::missing(format!("lab down {name}: no such lab stands (see linerate lab list)")));
     }

@@ -6,6 +6,7 @@ use linerate_model::{Ceiling, Params};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::show;
 
 /// The calculators as subcommands, one for each entry of the registry.
 pub(crate) fn subcommands() -> Vec<Command> {
@@ -33,8 +34,10 @@ fn help(meaning: &str, default: &str) -> String {
 
 /// Prints the ceilings of the calculator chosen.
 pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
-    let (name, matches) = matches.subcommand().ok_or_else(|| Failure::wrong("limit: name a calculator (see linerate limit --help)"))?;
-    let limit = limit(&name.replace('-', "_")).ok_or_else(|| Failure::wrong(format!("limit: there is no calculator `{name}`")))?;
+    let (name, matches) =
+        matches.subcommand().ok_or_else(|| Failure::wrong("limit: name a calculator (see linerate limit --help)"))?;
+    let limit = limit(&name.replace('-', "_"))
+        .ok_or_else(|| Failure::wrong(format!("limit: there is no calculator `{name}`")))?;
     let mut params = Params::default();
     for option in limit.options() {
         if let Some(text) = matches.get_one::<String>(option.name) {
@@ -42,7 +45,8 @@ pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
         }
     }
     let ceilings = limit.ceilings(&params).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(|e| format!("limit {name} --{}: {}", e.key.replace('_', "-"), e.cause)).collect();
+        let lines: Vec<String> =
+            errors.iter().map(|e| format!("limit {name} --{}: {}", e.key.replace('_', "-"), e.cause)).collect();
         Failure::wrong(lines.join("\n"))
     })?;
     if as_json {
@@ -63,7 +67,12 @@ fn value(text: &str) -> Value {
 
 fn print(ceiling: &Ceiling) {
     let layer = ceiling.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-    println!("{}: {}{layer}, {}", ceiling.metric, linerate_report::text::quantity(ceiling.value, ceiling.unit), ceiling.name);
+    println!(
+        "{}: {}{layer}, {}",
+        ceiling.metric,
+        show::quantity(&ceiling.metric, ceiling.value, ceiling.unit),
+        ceiling.name
+    );
     for line in &ceiling.derivation {
         println!("    {line}");
     }

@@ -5,7 +5,7 @@ use linerate_analysis::limits::LIMITS;
 use linerate_load::WORKLOADS;
 use linerate_model::METRICS;
 use linerate_observe::SAMPLERS;
-use linerate_report::SECTIONS;
+use linerate_report::sections::SECTIONS;
 use serde_json::{Value, json};
 
 use crate::catalog::{self, LABS, PLANS};
@@ -36,7 +36,8 @@ pub(crate) fn run(what: Registry, as_json: bool) -> Outcome {
 
 fn entries(what: Registry) -> Vec<Value> {
     let entry = |name: &str, summary: &str| json!({ "name": name, "summary": summary });
-    let presets = |presets: &'static [catalog::Preset]| presets.iter().map(|p| entry(p.name, &catalog::summary(p))).collect();
+    let presets =
+        |presets: &'static [catalog::Preset]| presets.iter().map(|p| entry(p.name, &catalog::summary(p))).collect();
     match what {
         Registry::Workloads => WORKLOADS
             .iter()

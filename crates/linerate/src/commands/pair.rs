@@ -1,11 +1,18 @@
 //! `linerate pair`: exchange keys with another host, once.
 
+use std::net::{Ipv6Addr, SocketAddr};
+
+use linerate_control::KeyStore;
+use linerate_control::pairing::{self, Token};
 use serde_json::json;
 
 use crate::campaign::control_failure;
 use crate::cli::{Global, PairAction, PairArgs};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::{keys, testbeds};
+
+/// The port of an offer: beside the agent's, so that an agent may go on running.
+const PAIRING_PORT: u16 = testbeds::AGENT_PORT + 1;
 
 /// Offers, accepts or lists.
 pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
@@ -15,7 +22,8 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
         PairAction::List => {
             let peers = store.peers().map_err(control_failure)?;
             if global.json {
-                let list: Vec<_> = peers.iter().map(|peer| json!({ "name": peer.name, "key": peer.key.to_string() })).collect();
+                let list: Vec<_> =
+                    peers.iter().map(|peer| json!({ "name": peer.name, "key": peer.key.to_string() })).collect();
                 println!("{}", json!({ "own_key": store.fingerprint().to_string(), "peers": list }));
             } else {
                 println!("own key {}", store.fingerprint());
@@ -23,7 +31,33 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
             }
             Ok(Exit::Done)
         }
-        PairAction::Offer { listen, name } => todo_offer(&store, listen, name, &own_name),
-        PairAction::Accept { host, token, name } => todo_accept(&store, &host, &token, name, &own_name),
+        PairAction::Offer { listen } => offer(store, listen.as_deref(), &own_name),
+        PairAction::Accept { host, token } => accept(&store, &host, &token, &own_name),
     }
+}
+
+fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
+    let address = match listen {
+        Some(text) => testbeds::resolve_listen(text, PAIRING_PORT)?,
+        None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, PAIRING_PORT)),
+    };
+    let offering = pairing::offer(store, own_name, address, pairing::VALIDITY).map_err(control_failure)?;
+    println!("{}", offering.token());
+    let minutes = pairing::VALIDITY.as_secs() / 60;
+    eprintln!(
+        "waiting {minutes} minutes on {}; on the host that measures: linerate pair accept {own_name} {}",
+        offering.address(),
+        offering.token()
+    );
+    let peer = offering.wait().map_err(control_failure)?;
+    println!("paired with {} {}", peer.name, peer.key);
+    Ok(Exit::Done)
+}
+
+fn accept(store: &KeyStore, host: &str, token: &str, own_name: &str) -> Outcome {
+    let token: Token = token.parse().map_err(control_failure)?;
+    let address = testbeds::with_port(host, PAIRING_PORT);
+    let peer = pairing::accept(store, own_name, &address, &token).map_err(control_failure)?;
+    println!("paired with {} {}", peer.name, peer.key);
+    Ok(Exit::Done)
 }

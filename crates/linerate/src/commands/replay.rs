@@ -8,11 +8,16 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Recomputes `paper`, or `all` of them, and lists what disagrees.
 pub(crate) fn run(paper: &str, as_json: bool) -> Outcome {
-    let chosen: Vec<Replay> = REPLAYS.iter().filter(|r| paper == "all" || r.name == paper).map(|r| (r.replay)()).collect();
+    let chosen: Vec<Replay> =
+        REPLAYS.iter().filter(|r| paper == "all" || r.name == paper).map(|r| (r.replay)()).collect();
     if chosen.is_empty() {
         let known: Vec<&str> = REPLAYS.iter().map(|replay| replay.name).collect();
-        let near = nearest(paper, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        return Err(Failure::wrong(format!("replay: there is no paper `{paper}`{near} (papers: {}, all)", known.join(", "))));
+        let near =
+            nearest(paper, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        return Err(Failure::wrong(format!(
+            "replay: there is no paper `{paper}`{near} (papers: {}, all)",
+            known.join(", ")
+        )));
     }
     if as_json {
         println!("{}", json!({ "replays": chosen }));

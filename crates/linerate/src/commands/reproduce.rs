@@ -11,15 +11,11 @@ use crate::cli::{Global, Output, Paper, Place, ReportFormat, ReproduceArgs};
 use crate::commands::plan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::progress::Display;
-use crate::{reports, testbeds};
+use crate::{reports, show, testbeds};
 
 /// The campaigns of the Sun paper: plan and lab.
-const SUN: [(&str, &str); 4] = [
-    ("sun-link", "sun-link"),
-    ("sun-platform", "sun-slower"),
-    ("sun-buses", "sun-buses"),
-    ("sun-host", "pair"),
-];
+const SUN: [(&str, &str); 4] =
+    [("sun-link", "sun-link"), ("sun-platform", "sun-slower"), ("sun-buses", "sun-buses"), ("sun-host", "pair")];
 /// What `--quick` changes in each plan.
 const QUICK: [&str; 2] = ["campaign.repeats=2", "duration=\"1 s\""];
 
@@ -27,7 +23,8 @@ const QUICK: [&str; 2] = ["campaign.repeats=2", "duration=\"1 s\""];
 pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     let Paper::SunNetframe = args.paper;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("sun-netframe"));
-    std::fs::create_dir_all(&out).map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))?;
+    std::fs::create_dir_all(&out)
+        .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))?;
     let mut studies = Vec::new();
     for (plan, lab) in SUN {
         match carry_out(plan, lab, args.quick, &out, global)? {
@@ -73,9 +70,7 @@ fn carry_out(name: &str, lab: &str, quick: bool, out: &Path, global: Global) -> 
 fn print(reproduction: &Reproduction) {
     println!("{}\nemulated testbeds: shapes are compared, not absolute figures\n", reproduction.paper);
     for table in &reproduction.tables {
-        println!("{}", table.title);
-        print!("{}", linerate_report::text::table(&table.head, &table.rows));
-        println!();
+        println!("{}", show::table(&table.title, &table.head, &table.rows));
     }
     for shape in &reproduction.shapes {
         let word = match shape.holds {

@@ -6,13 +6,13 @@ use linerate_analysis::{Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::parse;
 use linerate_model::{BitRate, Campaign, Counter, Direction, Interval, Nanos, Side, Unit, Verdict};
-use linerate_report::{study_json, text};
+use linerate_report::study_json;
 
 use crate::campaign::{self, Request};
 use crate::catalog::Found;
 use crate::cli::{Global, ToArgs, ToMode};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::testbeds;
+use crate::{show, testbeds};
 
 /// Measures, with a line a second, and prints one line of result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     if !problems.is_empty() {
         return Err(crate::problems::failure("to", &found.text, &problems));
     }
-    let scratch = tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let scratch =
+        tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| PathBuf::from(scratch.path()).join("to.ledger"));
     let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
     let mut lines = Lines::new(Nanos::from_secs_f64(args.interval), Nanos::from_secs_f64(args.omit));
@@ -60,7 +61,13 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
     let tcp = !matches!(args.mode, ToMode::Udp | ToMode::UdpRr);
     let refuse = |letter: &str, what: &str| Err(Failure::wrong(format!("to: {letter} means nothing for {what}")));
     if stream {
-        let direction = if args.bidir { "both" } else if args.reverse { "rx" } else { "tx" };
+        let direction = if args.bidir {
+            "both"
+        } else if args.reverse {
+            "rx"
+        } else {
+            "tx"
+        };
         params.push(("direction", quoted(direction.into())));
     } else if args.bidir || args.reverse {
         return refuse("-R or --bidir", "requests and responses");
@@ -132,13 +139,17 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
 /// A size with iperf3's letters: K, M, G are 1024, 1024^2, 1024^3.
 fn binary(option: &str, text: &str) -> Result<u64, Failure> {
     suffixed(text, 1024.0).map(|value| value as u64).ok_or_else(|| {
-        Failure::wrong(format!("to {option} {text}: not a size (a number of bytes, with K, M or G for 1024, 1024^2, 1024^3)"))
+        Failure::wrong(format!(
+            "to {option} {text}: not a size (a number of bytes, with K, M or G for 1024, 1024^2, 1024^3)"
+        ))
     })
 }
 
 /// A rate with iperf3's letters: K, M, G are 1000, 1000^2, 1000^3.
 fn decimal(option: &str, text: &str) -> Result<f64, Failure> {
-    let error = || Failure::wrong(format!("to {option} {text}: not a rate (bits a second, with K, M or G for 10^3, 10^6, 10^9)"));
+    let error = || {
+        Failure::wrong(format!("to {option} {text}: not a rate (bits a second, with K, M or G for 10^3, 10^6, 10^9)"))
+    };
     suffixed(text, 1000.0).filter(|rate| *rate > 0.0).ok_or_else(error)
 }
 
@@ -219,13 +230,20 @@ impl Lines {
         let before = slot.checked_sub(1).and_then(|slot| self.sums.get(&slot)).copied().unwrap_or_default();
         let span = self.span.as_secs_f64();
         let rate = |bytes: u64| {
-            if bytes == 0 { "-".to_owned() } else { text::quantity(bytes as f64 * 8.0 / span, Unit::BitPerSecond) }
+            if bytes == 0 {
+                "-".to_owned()
+            } else {
+                show::quantity("goodput", bytes as f64 * 8.0 / span, Unit::BitPerSecond)
+            }
         };
         let (from, until) = (slot as f64 * span, (slot + 1) as f64 * span);
         let operations = active.transactions + active.connections;
         let forward = if operations > 0 { format!("{:.0}/s", operations as f64 / span) } else { rate(passive.bytes) };
         let backward = if operations > 0 { "-".to_owned() } else { rate(active.bytes) };
-        let retransmits = active.retransmits.max(passive.retransmits).saturating_sub(before[0].retransmits.max(before[1].retransmits));
+        let retransmits = active
+            .retransmits
+            .max(passive.retransmits)
+            .saturating_sub(before[0].retransmits.max(before[1].retransmits));
         let rtt = active.rtt_us.max(passive.rtt_us);
         let rtt = if rtt == 0 { "-".to_owned() } else { format!("{rtt} us") };
         let omitted = if until <= self.omit.as_secs_f64() { "  (omitted)" } else { "" };
@@ -238,12 +256,21 @@ fn result(campaign: &Campaign, study: &Study) {
     let Some(point) = study.points.first() else { return };
     println!();
     for job in &point.jobs {
-        for name in ["goodput", "transaction_rate", "connection_rate", "response_time_p50", "response_time_p99", "loss_ratio", "cpu_seconds_per_gigabyte"] {
+        for name in [
+            "goodput",
+            "transaction_rate",
+            "connection_rate",
+            "response_time_p50",
+            "response_time_p99",
+            "loss_ratio",
+            "cpu_seconds_per_gigabyte",
+        ] {
             for metric in job.metrics.iter().filter(|metric| metric.name == name) {
                 let Some(estimate) = metric.estimate else { continue };
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-                let share = metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
-                let value = text::quantity(estimate.value, metric.unit);
+                let share =
+                    metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
+                let value = show::quantity(name, estimate.value, metric.unit);
                 println!("{name}{layer} {}: {value}{}{share}", metric.direction, spread(study, name, metric.direction));
             }
         }
@@ -269,9 +296,15 @@ fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     let Some(trial) = study.points.first().and_then(|point| point.trials.first()) else { return String::new() };
     let key = if metric == "goodput" { format!("goodput_{direction}") } else { metric.to_owned() };
     let Some(series) = trial.series.get(&key) else { return String::new() };
-    let measured = trial.seconds.iter().zip(series).filter(|(at, _)| **at > trial.measured_from).filter_map(|(_, value)| *value);
+    let measured =
+        trial.seconds.iter().zip(series).filter(|(at, _)| **at > trial.measured_from).filter_map(|(_, value)| *value);
     let values: Vec<f64> = measured.collect();
-    let (low, high) = values.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(*value), high.max(*value)));
+    let (low, high) =
+        values.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(*value), high.max(*value)));
     let unit = linerate_model::metric(metric).map_or(Unit::Count, |metric| metric.unit);
-    if values.len() < 2 { String::new() } else { format!(" (intervals {} to {})", text::quantity(low, unit), text::quantity(high, unit)) }
+    if values.len() < 2 {
+        String::new()
+    } else {
+        format!(" (intervals {} to {})", show::quantity(metric, low, unit), show::quantity(metric, high, unit))
+    }
 }
