@@ -16,7 +16,8 @@ pub struct Truncation {
     pub at_limit: bool,
 }
 
-/// MSER on single observations; `None` below two.
+/// MSER on single observations: where the sum of squared deviations of the rest over the square of its length is smallest.
+/// `None` below two.
 #[must_use]
 pub fn mser(series: &[f64]) -> Option<Truncation> {
     let n = series.len();
@@ -24,11 +25,20 @@ pub fn mser(series: &[f64]) -> Option<Truncation> {
         return None;
     }
     let limit = n / 2;
-    let (drop, _) = (0..=limit)
-        .map(|drop| (drop, squared_standard_error(&series[drop..])))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .expect("at least the whole series is a candidate");
-    Some(Truncation { drop, at_limit: drop == limit })
+    let mut best = (f64::INFINITY, 0);
+    // From the end, so that each observation is added once (Welford's recurrence): O(n).
+    let (mut mean, mut squares) = (0.0, 0.0);
+    for (drop, value) in series.iter().enumerate().rev() {
+        let kept = (n - drop) as f64;
+        let distance = value - mean;
+        mean += distance / kept;
+        squares += distance * (value - mean);
+        let statistic = squares / (kept * kept);
+        if drop <= limit && statistic <= best.0 {
+            best = (statistic, drop);
+        }
+    }
+    Some(Truncation { drop: best.1, at_limit: best.1 == limit })
 }
 
 /// MSER on means of five: less easily misled by noise. `drop` counts single observations; a rest shorter than a batch
@@ -37,13 +47,6 @@ pub fn mser(series: &[f64]) -> Option<Truncation> {
 pub fn mser5(series: &[f64]) -> Option<Truncation> {
     let batches: Vec<f64> = series.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     mser(&batches).map(|cut| Truncation { drop: cut.drop * BATCH, ..cut })
-}
-
-/// Sum of squared deviations over n², the rule's statistic.
-fn squared_standard_error(rest: &[f64]) -> f64 {
-    let n = rest.len() as f64;
-    let mean = rest.iter().sum::<f64>() / n;
-    rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n * n)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::statistics::{mean, mser, mser5};
 const ENOUGH_FOR_BATCHES: usize = 50;
 /// Intervals from which MSER decides at all.
 const ENOUGH: usize = 10;
+/// Intervals up to which the rule is asked at all; a longer trial has its planned warm-up cut.
+const MOST_BINS: u64 = 1_000_000;
 /// Difference of the halves of a series beyond which a cut at the limit means that there is no steady state.
 const UNSTEADY: f64 = 0.05;
 
@@ -27,7 +29,7 @@ pub(super) struct Measured {
 pub(super) fn measured(trial: &TrialRecord) -> Measured {
     let phases = &trial.spec.phases;
     let planned = Span { from: phases.warmup_span(), to: phases.loaded() };
-    let series = progress(trial, Nanos(phases.interval.0.max(1)), phases.loaded());
+    let series = progress(trial, phases.interval, phases.loaded());
     if matches!(phases.warmup, Warmup::Fixed(_)) || series.len() < ENOUGH || series.iter().all(|value| *value == 0.0) {
         return Measured { span: planned, doubt: None };
     }
@@ -56,7 +58,10 @@ fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
         .into_iter()
         .find(|counter| records.iter().any(|record| record.intervals.iter().any(|i| i.counters[*counter] > 0)));
     let Some(counter) = counter else { return Vec::new() };
-    let Some(n_bins) = usize::try_from(end.0 / interval.0).ok().filter(|n_bins| *n_bins > 0) else { return Vec::new() };
+    let Some(n_bins) = end.0.checked_div(interval.0).filter(|n_bins| (1..=MOST_BINS).contains(n_bins)) else {
+        return Vec::new();
+    };
+    let n_bins = n_bins as usize;
     let grid = Grid { width: interval.0, n_bins };
     let mut bins = vec![0.0; n_bins];
     for interval in records.iter().flat_map(|record| &record.intervals) {
