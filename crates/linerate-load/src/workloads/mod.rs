@@ -20,8 +20,7 @@ use crate::Workload;
 
 /// Every workload.
 pub static WORKLOADS: &[&dyn Workload] =
-    &[&null::Null, &tcp_crr::TcpCrr,
-    &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];
+    &[&null::Null, &tcp_crr::TcpCrr, &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];
 
 /// The workload called `name`.
 #[must_use]

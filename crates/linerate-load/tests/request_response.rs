@@ -1,0 +1,154 @@
+//! `tcp_rr`, `udp_rr` and `tcp_crr` on loopback: every transaction is answered, lost or late, and said to be.
+
+mod shared;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use linerate_model::{Counter, Nanos};
+use serde_json::json;
+use shared::{V4, V6, flows_sum, join, open, run, service, start, sum};
+
+#[test]
+fn closed_loops_answer_every_request() {
+    for ip in [V4, V6] {
+        for (name, table) in [
+            ("tcp_rr", json!({})),
+            (
+                "tcp_rr",
+                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B", "response_size": "3000 B" }),
+            ),
+            ("tcp_rr", json!({ "request_size": "300 KiB", "response_size": "200 KiB", "depth": 2 })),
+            ("tcp_rr", json!({ "wait": "spin", "depth": 2 })),
+            ("udp_rr", json!({})),
+            (
+                "udp_rr",
+                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B", "response_size": "1400 B" }),
+            ),
+            ("udp_rr", json!({ "wait": "spin", "depth": 100 })),
+        ] {
+            let [active, passive] = run(open(name, ip, &table, |offer| offer), 100);
+            let done = sum(&active, Counter::Transactions);
+            assert!(done > 3, "{name} {table}: {done}");
+            assert_eq!(sum(&active, Counter::TransactionsLost), 0, "{name} {table}");
+            assert_eq!(flows_sum(&active, Counter::TransactionsLost), 0, "{name} {table}");
+            assert_eq!(service(&active).count(), done, "{name} {table}");
+            let served = Counter::MessagesReceived;
+            let served = if name == "tcp_rr" { served } else { Counter::DatagramsReceived };
+            assert_eq!(sum(&passive, served), done, "{name} {table}");
+        }
+    }
+}
+
+#[test]
+fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
+    for name in ["tcp_rr", "udp_rr"] {
+        let table = json!({ "rate": "1 kpps", "depth": 64, "streams": 2 });
+        let [active, _passive] = run(open(name, V4, &table, |offer| offer), 500);
+        let done = sum(&active, Counter::Transactions);
+        assert!((450..=550).contains(&done), "{name}: {done} of 500 intended");
+        for interval in &active.intervals {
+            let (service, response) = (interval.service.percentile(0.5), interval.response.percentile(0.5));
+            assert!(response >= service, "{name}: {response:?} {service:?}");
+        }
+    }
+}
+
+/// Forwards requests to `to` and what comes back to whoever asked. Of every ten requests the first is dropped, and the
+/// second delayed beyond the timeout.
+fn unreliable(to: SocketAddr) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2_048];
+        let (mut client, mut n, mut pairing) = (None, 0, None);
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            if from == to {
+                socket.send_to(&bytes[..length], client.expect("it asked")).expect("loopback");
+                continue;
+            }
+            client = Some(from);
+            let tag: [u8; 8] = bytes[..8].try_into().expect("a tag");
+            if *pairing.get_or_insert(tag) != tag {
+                n += 1;
+                match n % 10 {
+                    1 => continue,
+                    2 => std::thread::sleep(Duration::from_millis(60)),
+                    _ => {}
+                }
+            }
+            socket.send_to(&bytes[..length], to).expect("loopback");
+        }
+    });
+    address
+}
+
+#[test]
+fn lost_and_late_responses_are_told_apart_and_never_hang() {
+    let table = json!({ "timeout": "20 ms", "request_size": "16 B", "response_size": "16 B" });
+    let ends = open("udp_rr", V4, &table, |mut offer| {
+        offer.addresses[1] = unreliable(offer.addresses[1]);
+        offer
+    });
+    let [active, passive] = run(ends, 1_000);
+    let (done, lost, late) =
+        (sum(&active, Counter::Transactions), sum(&active, Counter::TransactionsLost), sum(&active, Counter::Late));
+    assert!(done > 10 && lost > 4 && late > 2, "{done} done, {lost} lost, {late} late");
+    // Two of ten time out, and a request that waits behind the delayed one as well.
+    assert!(late <= lost, "{late} late of {lost} given up");
+    assert_eq!(service(&active).lost, lost);
+    assert_eq!(service(&active).count(), done + lost);
+    assert!(sum(&passive, Counter::DatagramsReceived) >= done + late);
+}
+
+#[test]
+fn a_peer_that_vanishes_ends_the_worker() {
+    for name in ["tcp_rr", "udp_rr", "tcp_crr"] {
+        for vanished in [0, 1] {
+            let mut ends = open(name, V4, &json!({}), |offer| offer);
+            let began = Instant::now();
+            ends[vanished].clear();
+            let [a, b] = ends;
+            let report = join(start(if vanished == 0 { b } else { a }, Nanos::from_secs(20), Nanos(0)));
+            assert!(began.elapsed() < Duration::from_secs(5), "{name}");
+            assert!(!report.incidents.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn connections_are_opened_used_and_closed_in_every_way() {
+    for ip in [V4, V6] {
+        for close in ["client", "server", "reset"] {
+            for table in [
+                json!({ "close": close, "workers": 2 }),
+                json!({ "close": close, "request_size": "200 KiB", "response_size": "300 KiB" }),
+                json!({ "close": close, "rate": "200 /s", "wait": "spin" }),
+            ] {
+                let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 100);
+                let done = sum(&active, Counter::Connections);
+                assert!(done > 3, "{table}: {done}");
+                assert_eq!(sum(&active, Counter::ConnectionsFailed), 0, "{table}");
+                assert_eq!(service(&active).count(), done, "{table}");
+                assert!(sum(&passive, Counter::Connections) >= done, "{table}");
+                assert_eq!(sum(&passive, Counter::Foreign), 0, "{table}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_connection_without_the_secret_is_dropped_and_counted() {
+    let mut address = None;
+    let ends = open("tcp_crr", V4, &json!({}), |offer| {
+        address = offer.addresses.first().copied();
+        offer
+    });
+    let mut stranger = TcpStream::connect(address.expect("offered")).expect("loopback");
+    stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("write");
+    let [active, passive] = run(ends, 100);
+    assert_eq!(sum(&passive, Counter::Foreign), 1);
+    assert!(sum(&active, Counter::Connections) > 3);
+}

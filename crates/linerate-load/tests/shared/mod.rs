@@ -1,0 +1,88 @@
+//! Both ends of a workload in this process, on loopback.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::{Listener, Offer, Secret, Setup, Worker, workload};
+use linerate_model::{Counter, Distribution, Endpoint, Nanos, Params};
+use linerate_sys::clock;
+use serde_json::Value;
+
+pub const V4: &str = "127.0.0.1";
+pub const V6: &str = "::1";
+pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const SECRET: Secret = Secret(*b"a secret of 16 B");
+
+pub fn endpoint(ip: &str) -> Endpoint {
+    let address: Option<IpAddr> = Some(ip.parse().expect("an address"));
+    Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false }
+}
+
+pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
+    Setup { params, local, seed: 1, secret: SECRET, patience: PATIENCE, loaded: Duration::from_secs(1) }
+}
+
+pub fn params(table: Value) -> Params {
+    serde_json::from_value(table).expect("a table")
+}
+
+pub fn listen(name: &str, ip: &str, table: &Value) -> Box<dyn Listener> {
+    let (params, local) = (params(table.clone()), endpoint(ip));
+    workload(name).expect("registered").listen(&setup(&params, &local)).expect("listen")
+}
+
+pub fn connect(name: &str, ip: &str, table: &Value, offer: &Offer) -> Vec<Box<dyn Worker>> {
+    let (params, local) = (params(table.clone()), endpoint(ip));
+    workload(name).expect("registered").connect(&setup(&params, &local), offer).expect("connect")
+}
+
+/// Opens both ends; `divert` may change where the active end connects to.
+pub fn open(name: &str, ip: &str, table: &Value, divert: impl FnOnce(Offer) -> Offer) -> [Vec<Box<dyn Worker>>; 2] {
+    let listener = listen(name, ip, table);
+    let offer = divert(listener.offer());
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE).expect("accept"));
+    let active = connect(name, ip, table, &offer);
+    [active, accepting.join().expect("no panic")]
+}
+
+pub fn start(workers: Vec<Box<dyn Worker>>, load: Nanos, drain: Nanos) -> Engine {
+    let start = Nanos(clock::monotonic() + 10_000_000);
+    let load_until = start + load;
+    let interval = Nanos::from_millis(50);
+    let timeline = Timeline { start, load_from: start, load_until, drain_until: load_until + drain, interval };
+    Engine::start(workers, timeline, &[], 1)
+}
+
+pub fn join(mut engine: Engine) -> EngineReport {
+    let mut intervals = Vec::new();
+    while !engine.finished() {
+        std::thread::sleep(Duration::from_millis(5));
+        intervals.extend(engine.intervals());
+    }
+    let mut report = engine.join();
+    intervals.append(&mut report.intervals);
+    report.intervals = intervals;
+    report
+}
+
+/// Loads both ends for `milliseconds`, and lets them drain for half a second; returns active and passive.
+pub fn run(ends: [Vec<Box<dyn Worker>>; 2], milliseconds: u64) -> [EngineReport; 2] {
+    ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_millis(500))).map(join)
+}
+
+pub fn sum(report: &EngineReport, counter: Counter) -> u64 {
+    report.intervals.iter().map(|interval| interval.counters[counter]).sum()
+}
+
+pub fn flows_sum(report: &EngineReport, counter: Counter) -> u64 {
+    report.flows.iter().map(|flow| flow.counters[counter]).sum()
+}
+
+pub fn service(report: &EngineReport) -> Distribution {
+    let mut all = Distribution::default();
+    report.intervals.iter().for_each(|interval| all.merge(&interval.service));
+    all
+}
