@@ -32,7 +32,9 @@ use crate::link::{Channel, Timeouts};
 use crate::strangers::{accept_all, wake};
 use crate::tls::{self, EXPORTER_BYTES, Secured, Trust};
 use crate::transport::{self, Deadline};
-use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name};
+use crate::wire::{
+    Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name, printable,
+};
 use crate::{ControlError, Fingerprint, KeyStore, KnownPeer};
 
 /// How long an offer stands unless said otherwise: time to walk to another console.
@@ -277,7 +279,9 @@ pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> 
     write(&mut *counter.channel.writer, &Message::PairProof(ours)).map_err(|cause| error(cause.to_string()))?;
     let proof = match counter.reader.next() {
         Ok(Message::PairProof(proof)) => proof,
-        Ok(Message::Refused { why, .. }) => return Err(error(format!("{why} (check it, or offer again)"))),
+        Ok(Message::Refused { why, .. }) => {
+            return Err(error(format!("{} (check it, or offer again)", printable(&why))));
+        }
         Ok(other) => return Err(error(format!("it said {} where its proof was due", name(&other)))),
         Err(cause) => return Err(error(cause.to_string())),
     };
@@ -331,10 +335,11 @@ impl Counter {
             Ok(Message::Hello(theirs)) if theirs.version != PROTOCOL_VERSION => Err(format!(
                 "it speaks control protocol {} (linerate {}), this end speaks {PROTOCOL_VERSION} (linerate {RELEASE}); \
                  install the same linerate release on both hosts",
-                theirs.version, theirs.release
+                theirs.version,
+                printable(&theirs.release)
             )),
-            Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(theirs.name),
-            Ok(Message::Refused { why, .. }) => Err(why),
+            Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(printable(&theirs.name)),
+            Ok(Message::Refused { why, .. }) => Err(printable(&why)),
             Ok(_) => Err("it is not there to be paired (is it `linerate pair offer` that listens there?)".into()),
             Err(error) => Err(error.to_string()),
         }

@@ -357,9 +357,13 @@ struct Spoken {
 
 impl Read for Spoken {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        if read > 0 {
-            return Ok(read);
+        // A command that ends without having read everything resets the stream.
+        let end = match self.inner.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
+            result => result?,
+        };
+        if end > 0 {
+            return Ok(end);
         }
         // Its last words may still be on their way through the pipe.
         thread::sleep(Duration::from_millis(50));

@@ -12,7 +12,7 @@ use super::{Current, Shared};
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
-use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE};
+use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, printable};
 
 /// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent away.
 pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
@@ -30,7 +30,8 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
             return;
         }
     };
-    let by = format!("{} ({peer})", if greeting.name.is_empty() { "a conductor" } else { &greeting.name });
+    let called = printable(&greeting.name);
+    let by = format!("{} ({peer})", if called.is_empty() { "a conductor" } else { &called });
     let Some(place) = Place::take(shared, &channel, &greeting, &by) else {
         let busy = shared.current().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
         let (other, since_s) = busy.unwrap_or_default();
@@ -67,12 +68,13 @@ fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
     };
     match reader.next() {
         Ok(Message::Hello(greeting)) if greeting.magic != PROTOCOL_MAGIC => {
-            Err(refused(format!("`{}` is not this protocol", greeting.magic)))
+            Err(refused(format!("`{}` is not this protocol", printable(&greeting.magic))))
         }
         Ok(Message::Hello(greeting)) if greeting.version != PROTOCOL_VERSION => Err(refused(format!(
             "the conductor speaks control protocol {} (linerate {}), this agent speaks {PROTOCOL_VERSION} (linerate \
              {RELEASE}); install the same linerate release on both hosts",
-            greeting.version, greeting.release
+            greeting.version,
+            printable(&greeting.release)
         ))),
         Ok(Message::Hello(greeting)) if greeting.role != HelloRole::Conductor => {
             Err(refused("this is an agent, it serves conductors (nobody offers to be paired here)".into()))

@@ -18,7 +18,7 @@ use super::host::{EXCHANGES, Estimating, Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
 use crate::ControlError;
 use crate::clock::ClockEstimate;
-use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
+use crate::wire::{JobOffer, Message, Prepare, PreparedJob, printable};
 
 /// Both clocks of the conductor.
 #[derive(Clone, Copy, Debug)]
@@ -786,7 +786,7 @@ impl Conductor {
                 self.record(Event::Samples { trial: id, host, block: *block });
             }
             Message::Incident { trial: of, incident } if of == Some(id) => {
-                self.incident(Some(host), incident.kind, incident.message);
+                self.incident(Some(host), incident.kind, printable(&incident.message));
             }
             Message::Done { trial: of, started_ns, failed } if of == id => self.done(host, &started_ns, failed, now),
             // Late words about an earlier trial, and what newer agents may say.
@@ -808,7 +808,9 @@ impl Conductor {
         }
         let early = !matches!(active.phase, Phase::Running | Phase::Ending(_));
         active.waiting.remove(&host);
-        let failed = failed.or_else(|| early.then(|| "it ended the trial before it began".to_owned()));
+        let failed = failed
+            .map(|why| printable(&why))
+            .or_else(|| early.then(|| "it ended the trial before it began".to_owned()));
         if let Some(why) = failed {
             if early {
                 active.hosts.remove(&host);

@@ -14,7 +14,7 @@ use super::{CampaignRun, Progress, RunOptions, RunSummary};
 use crate::clock::{monotonic, wall};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::link::{Channel, Heard, Link};
-use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE};
+use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE, printable};
 use crate::{Agent, ControlError, KeyStore, tls, transport};
 
 /// How often the wish to stop is looked at.
@@ -307,12 +307,12 @@ fn understand(host: &str, answer: Message) -> Result<Value, ControlError> {
         Message::Hello(theirs) if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION => {
             Ok(theirs.facts)
         }
-        Message::Hello(theirs) => Err(version_mismatch(host, theirs.version, theirs.release)),
+        Message::Hello(theirs) => Err(version_mismatch(host, theirs.version, &theirs.release)),
         Message::Refused { version, release, .. } if version != PROTOCOL_VERSION => {
-            Err(version_mismatch(host, version, release))
+            Err(version_mismatch(host, version, &release))
         }
-        Message::Refused { why, .. } => Err(ControlError::Refused { host, why }),
-        Message::Busy { by, since_s } => Err(ControlError::Busy { host, by, since_s }),
+        Message::Refused { why, .. } => Err(ControlError::Refused { host, why: printable(&why) }),
+        Message::Busy { by, since_s } => Err(ControlError::Busy { host, by: printable(&by), since_s }),
         other => {
             let why = format!("it did not greet but said {}", crate::wire::name(&other));
             Err(ControlError::Refused { host, why })
@@ -320,8 +320,8 @@ fn understand(host: &str, answer: Message) -> Result<Value, ControlError> {
     }
 }
 
-fn version_mismatch(host: String, theirs: u32, their_release: String) -> ControlError {
-    let (ours, our_release) = (PROTOCOL_VERSION, RELEASE.to_owned());
+fn version_mismatch(host: String, theirs: u32, their_release: &str) -> ControlError {
+    let (ours, our_release, their_release) = (PROTOCOL_VERSION, RELEASE.to_owned(), printable(their_release));
     ControlError::VersionMismatch { host, ours, our_release, theirs, their_release }
 }
 

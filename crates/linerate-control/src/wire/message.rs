@@ -266,3 +266,12 @@ pub fn name(message: &Message) -> &'static str {
         Message::Paired => "paired",
     }
 }
+
+/// Longest text of a peer that is shown to a person, characters.
+const SHOWN: usize = 500;
+
+/// A peer's words, fit to be shown on a terminal: control characters (escape sequences) become `?`, and there is an end.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().take(SHOWN).map(|c| if c.is_control() { '?' } else { c }).collect()
+}

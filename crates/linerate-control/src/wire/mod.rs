@@ -16,5 +16,5 @@ mod message;
 pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
     Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, RELEASE,
-    name,
+    name, printable,
 };

@@ -1,0 +1,274 @@
+//! Strangers on the control port while a campaign runs: random bytes, half frames, slow ones, a second conductor.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Recorded, campaign, endpoint, job, trial};
+use linerate_control::wire::{Greeting, HelloRole, Message, decode, encode};
+use linerate_control::{Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, run};
+use linerate_load::{Listener, LoadError, Offer, ParamDoc, Setup, Worker, Workload};
+use linerate_model::{HostAddress, IncidentKind, Nanos, ParamError, Params, TrialOutcome};
+use serde_json::json;
+
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+fn campaign_at(address: SocketAddr, n_trials: u32) -> CampaignRun {
+    let null = || vec![job("null", endpoint("a", None), endpoint("b", None), json!({}))];
+    let mut campaign = campaign((0..n_trials).map(|id| trial(id, null())).collect());
+    campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
+    campaign
+}
+
+struct Running {
+    agent: Agent,
+    address: SocketAddr,
+    stop: Box<dyn FnOnce()>,
+}
+
+fn serve(options: AgentOptions) -> Running {
+    let agent = Agent::new(options);
+    let serving = agent.listen(ANY_PORT, Access::Loopback).unwrap();
+    let (address, stopper) = (serving.address(), serving.stopper());
+    let thread = thread::spawn(move || serving.run());
+    let stop = Box::new(move || {
+        stopper.stop();
+        thread.join().unwrap();
+    });
+    Running { agent, address, stop }
+}
+
+fn quick() -> AgentOptions {
+    let timeouts = Timeouts { handshake: Duration::from_millis(500), ..Timeouts::default() };
+    AgentOptions { timeouts, ..AgentOptions::default() }
+}
+
+/// Everything an agent says until it closes.
+fn last_words(mut socket: TcpStream) -> Vec<u8> {
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut words = Vec::new();
+    // A reset instead of an orderly end is an end too.
+    let _ = socket.read_to_end(&mut words);
+    words
+}
+
+fn hello(version: u32) -> Vec<u8> {
+    let mut greeting = Greeting::new(HelloRole::Conductor, "test");
+    greeting.version = version;
+    encode(&Message::Hello(Box::new(greeting))).unwrap()
+}
+
+#[test]
+fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
+    let running = serve(quick());
+    let address = running.address;
+    let over = Arc::new(AtomicBool::new(false));
+    let hostile = {
+        let over = Arc::clone(&over);
+        thread::spawn(move || {
+            let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+            let mut slow = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let bytes: Vec<u8> = (0..200)
+                    .map(|_| {
+                        // xorshift64 (Marsaglia 2003).
+                        seed ^= seed << 13;
+                        seed ^= seed >> 7;
+                        seed ^= seed << 17;
+                        seed as u8
+                    })
+                    .collect();
+                let half = hello(1);
+                for payload in
+                    [&bytes[..], &half[..half.len() / 2], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 0, 1, b'x'], &[]]
+                {
+                    if let Ok(mut socket) = TcpStream::connect(address) {
+                        let _ = socket.write_all(payload);
+                        // Every other one stays and says nothing more.
+                        if payload.len() % 2 == 0 && slow.len() < 40 {
+                            slow.push(socket);
+                        }
+                    }
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        })
+    };
+    let mut recorded = Recorded::default();
+    let summary = run(campaign_at(address, 3), &mut recorded, &mut |_| {}).unwrap();
+    over.store(true, Ordering::Relaxed);
+    hostile.join().unwrap();
+    assert!(matches!(summary.exit, Exit::Completed), "{summary:?}");
+    assert_eq!(summary.completed, 3, "{:?}", recorded.incidents());
+    assert!(running.agent.rejected() > 10, "{}", running.agent.rejected());
+    assert!(recorded.incidents().iter().any(|incident| incident.kind == IncidentKind::Rejected));
+    (running.stop)();
+}
+
+#[test]
+fn a_stranger_that_says_nothing_is_cut_off_after_a_handshakes_time() {
+    let running = serve(quick());
+    let began = Instant::now();
+    let mut socket = TcpStream::connect(running.address).unwrap();
+    socket.write_all(&[0, 0]).unwrap();
+    assert!(last_words(socket).is_empty());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    (running.stop)();
+}
+
+#[test]
+fn another_version_is_told_both_versions_and_what_to_do() {
+    let running = serve(quick());
+    let mut socket = TcpStream::connect(running.address).unwrap();
+    socket.write_all(&hello(99)).unwrap();
+    let words = last_words(socket);
+    let Ok(Some((Message::Refused { version, why, .. }, _))) = decode(&words) else { panic!("{words:?}") };
+    assert_eq!(version, 1);
+    assert!(why.contains("protocol 99") && why.contains("speaks 1") && why.contains("install"), "{why}");
+    (running.stop)();
+}
+
+#[test]
+fn a_second_conductor_is_told_who_is_being_served_and_may_come_afterwards() {
+    let running = serve(AgentOptions::default());
+    let address = running.address;
+    let mut first = TcpStream::connect(address).unwrap();
+    first.write_all(&hello(1)).unwrap();
+    let mut length = [0; 4];
+    first.read_exact(&mut length).unwrap();
+
+    let error = run(campaign_at(address, 1), &mut Recorded::default(), &mut |_| {}).unwrap_err();
+    let ControlError::Busy { by, .. } = &error else { panic!("{error}") };
+    assert!(by.starts_with("test ("), "{by}");
+
+    drop(first);
+    let until = Instant::now() + Duration::from_secs(5);
+    let summary = loop {
+        match run(campaign_at(address, 1), &mut Recorded::default(), &mut |_| {}) {
+            Err(ControlError::Busy { .. }) if Instant::now() < until => thread::yield_now(),
+            result => break result.unwrap(),
+        }
+    };
+    assert_eq!(summary.completed, 1);
+    (running.stop)();
+}
+
+/// A workload that goes wrong in the way its parameters say.
+struct Broken;
+
+impl Workload for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn summary(&self) -> &'static str {
+        "goes wrong"
+    }
+
+    fn parameters(&self) -> &'static [ParamDoc] {
+        &[]
+    }
+
+    fn check(&self, _params: &Params) -> Vec<ParamError> {
+        Vec::new()
+    }
+
+    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        assert_ne!(setup.params.get("panic"), Some(&json!("listen")), "listened");
+        let accept = setup.params.get("panic") == Some(&json!("accept"));
+        Ok(Box::new(BrokenListener { accept }))
+    }
+
+    fn connect(&self, setup: &Setup<'_>, _offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        assert_ne!(setup.params.get("panic"), Some(&json!("connect")), "connected");
+        Err(LoadError::Unsupported { what: "broken".into(), why: "it never works".into() })
+    }
+}
+
+struct BrokenListener {
+    accept: bool,
+}
+
+impl Listener for BrokenListener {
+    fn offer(&self) -> Offer {
+        Offer { addresses: Vec::new() }
+    }
+
+    fn accept(self: Box<Self>, _patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        assert!(!self.accept, "accepted");
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_workload_that_panics_or_fails_costs_one_trial_and_says_why() {
+    static BROKEN: Broken = Broken;
+    let workloads =
+        |name: &str| if name == "broken" { Some(&BROKEN as &dyn Workload) } else { linerate_load::workload(name) };
+    let ends = || (endpoint("a", None), endpoint("b", None));
+    let broken = |id, how: &str| {
+        let (a, b) = ends();
+        trial(id, vec![job("broken", a, b, json!({ "panic": how }))])
+    };
+    let (a, b) = ends();
+    let mut trials: Vec<_> =
+        ["listen", "accept", "connect", "no"].iter().enumerate().map(|(id, how)| broken(id as u32, how)).collect();
+    trials.push(trial(4, vec![job("no_such_workload", a.clone(), b.clone(), json!({}))]));
+    trials.push(trial(5, vec![job("null", a, b, json!({}))]));
+    let mut campaign = campaign(trials);
+    campaign.agent = Agent::new(AgentOptions { workloads, ..AgentOptions::default() });
+    let mut recorded = Recorded::default();
+    let summary = run(campaign, &mut recorded, &mut |_| {}).unwrap();
+    assert_eq!((summary.completed, summary.failed), (1, 5), "{:?}", recorded.incidents());
+    let messages: Vec<String> = recorded.incidents().into_iter().map(|incident| incident.message).collect();
+    for expected in ["listened", "accepted", "connected", "it never works", "no workload `no_such_workload`"] {
+        assert!(messages.iter().any(|message| message.contains(expected)), "{expected}: {messages:?}");
+    }
+}
+
+#[test]
+fn a_campaign_stops_within_a_trial_when_asked_to() {
+    let (a, b) = (endpoint("a", None), endpoint("b", None));
+    let mut long = trial(0, vec![job("null", a, b, json!({}))]);
+    long.phases.measure = Nanos::from_secs(60);
+    let campaign = campaign(vec![long]);
+    let stop = Arc::clone(&campaign.stop);
+    let mut recorded = Recorded::default();
+    let began = Instant::now();
+    let summary = run(campaign, &mut recorded, &mut |progress| {
+        if matches!(progress, linerate_control::Progress::Intervals { .. }) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert!(matches!(summary.exit, Exit::Interrupted));
+    assert_eq!(summary.interrupted, 1);
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let outcome = recorded.events.iter().find_map(|event| match event {
+        linerate_model::Event::TrialEnded { outcome, .. } => Some(*outcome),
+        _ => None,
+    });
+    assert_eq!(outcome, Some(TrialOutcome::Interrupted));
+}
+
+#[test]
+fn a_command_that_does_not_speak_the_protocol_is_told_apart_by_its_last_words() {
+    let mut campaign = campaign_at(ANY_PORT, 1);
+    let argv = ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"].map(str::to_owned).to_vec();
+    campaign.testbed.hosts = vec![("here".into(), HostAddress::Command(argv))];
+    let error = run(campaign, &mut Recorded::default(), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("Permission denied (publickey)."), "{error}");
+}
+
+#[test]
+fn a_host_that_is_down_is_named_with_what_to_check() {
+    let nobody = std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap();
+    let error = run(campaign_at(nobody, 1), &mut Recorded::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, ControlError::HostDown { .. }), "{error}");
+    assert!(error.to_string().contains("linerate agent"), "{error}");
+}

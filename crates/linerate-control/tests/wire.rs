@@ -1,0 +1,186 @@
+//! The wire, version 1: golden bytes, hostile bytes, and everything that is said comes back as it was.
+
+use linerate_control::wire::{
+    GREETING_LIMIT, Greeting, HelloRole, JobOffer, MESSAGE_LIMIT, Message, PairProof, Prepare, PreparedJob, WireError,
+    decode, decode_within, encode, name, pieces, printable,
+};
+use linerate_load::{Offer, Secret};
+use linerate_model::{
+    Background, Counter, Distribution, FlowReport, Incident, IncidentKind, Interval, Nanos, Params, Phases,
+    SampleBlock, Side, TrialId, Warmup,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+/// One message of each kind, in the order of the enum.
+fn every_message() -> Vec<Message> {
+    let trial = TrialId(7);
+    let mut greeting = Greeting::new(HelloRole::Agent, "hostb");
+    greeting.release = "0.1.0".into();
+    greeting.campaign = "20261121T000500Z-7f3a".into();
+    greeting.facts = json!({ "cpu": { "model": "x" } });
+    let mut interval = Interval { start: Nanos(0), end: Nanos(500_000_123), ..Interval::default() };
+    interval.counters[Counter::PayloadReceived] = u64::MAX;
+    interval.service = Distribution { buckets: vec![(1_000, 3)], lost: 1 };
+    let flow =
+        FlowReport { flow: 1, local: "192.0.2.1:1".into(), remote: "192.0.2.2:2".into(), ..FlowReport::default() };
+    let local = json!({ "name": "b", "host": "hostb", "address": "192.0.2.2", "device": "eth0", "cpus": [1] });
+    let serde_json::Value::Object(params) = json!({ "message_size": "64 KiB" }) else { unreachable!() };
+    let job = PreparedJob {
+        job: 0,
+        side: Side::Passive,
+        workload: "tcp_stream".into(),
+        params: Params(params),
+        local: serde_json::from_value(local).expect("an endpoint"),
+        background: Some(Background { start_ns: -3, duration: Nanos::from_secs(1) }),
+        seed: u64::MAX,
+        secret: Secret([0xab; 16]),
+    };
+    let phases = Phases {
+        warmup: Warmup::Auto,
+        measure: Nanos::from_secs(5),
+        drain: Nanos::from_secs(1),
+        rest: Nanos(0),
+        interval: Nanos::from_millis(500),
+    };
+    let prepare = Prepare { trial, phases, jobs: vec![job], patience_ms: 10_000, sample_period_ms: 100 };
+    let offer = Offer { addresses: vec!["[2001:db8::1]:4711".parse().expect("an address")] };
+    let offers = vec![JobOffer { job: 0, offer }];
+    let block = SampleBlock { times: vec![Nanos(1)], cost_ns: 2, ..SampleBlock::default() };
+    let incident = Incident { host: String::new(), kind: IncidentKind::NotGranted, message: "less".into() };
+    vec![
+        Message::Hello(Box::new(greeting)),
+        Message::Busy { by: "campaign x (192.0.2.9:1)".into(), since_s: 12 },
+        Message::Refused { version: 1, release: "0.1.0".into(), why: "no".into() },
+        Message::Ping { n: 1 },
+        Message::Pong { n: 1, clock_ns: u64::MAX },
+        Message::Prepare(Box::new(prepare)),
+        Message::Offers { trial, offers: offers.clone() },
+        Message::Connect { trial, offers },
+        Message::Ready { trial },
+        Message::StartAt { trial, clock_ns: 123_456_789_012_345_678 },
+        Message::Intervals { trial, job: 0, side: Side::Active, intervals: vec![interval] },
+        Message::FlowsEnded { trial, job: 0, side: Side::Active, flows: vec![flow] },
+        Message::Samples { trial, block: Box::new(block) },
+        Message::Incident { trial: Some(trial), incident },
+        Message::Done { trial, started_ns: vec![123_456_789_012_345_679], failed: None },
+        Message::Abort { trial },
+        Message::Goodbye,
+        Message::PairProof(PairProof { mac: "00ff".into() }),
+        Message::Paired,
+    ]
+}
+
+/// Frames as version 1 wrote them when it was first released. They are read for ever: a change here needs a new version.
+const GOLDEN: &[u8] = include_bytes!("../fixtures/wire-v1.bin");
+
+#[test]
+fn the_golden_bytes_of_version_1_decode_to_one_message_of_each_kind() {
+    let mut rest = GOLDEN;
+    let mut decoded = Vec::new();
+    while let Some((message, taken)) = decode(rest).expect("golden bytes decode") {
+        decoded.push(message);
+        rest = &rest[taken..];
+    }
+    assert!(rest.is_empty());
+    assert_eq!(decoded, every_message());
+    let mut names: Vec<&str> = decoded.iter().map(name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), decoded.len(), "each kind once");
+}
+
+#[test]
+fn the_smallest_frames_are_these_bytes() {
+    assert_eq!(encode(&Message::Goodbye).unwrap(), b"\x00\x00\x00\x09\"goodbye\"");
+    assert_eq!(encode(&Message::Ping { n: 1 }).unwrap(), b"\x00\x00\x00\x10{\"ping\":{\"n\":1}}");
+}
+
+#[test]
+fn a_field_of_a_newer_release_is_ignored() {
+    let frame = b"\x00\x00\x00\x1c{\"ping\":{\"n\":1,\"colour\":3}} ";
+    assert_eq!(decode(frame).unwrap(), Some((Message::Ping { n: 1 }, frame.len())));
+}
+
+#[test]
+fn a_length_beyond_the_limit_is_refused_at_its_fourth_byte_and_named_after_what_it_looks_like() {
+    let refused = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();
+    assert!(refused(b"GET / HTTP/1.1").contains("HTTP"));
+    assert!(refused(b"SSH-2.0").contains("SSH"));
+    assert!(refused(&[22, 3, 1, 0]).contains("TLS"));
+    assert_eq!(decode(&[1, 0, 0]), Ok(None));
+    let length = MESSAGE_LIMIT + 1;
+    let error = WireError::TooLong { length, limit: MESSAGE_LIMIT, hint: "" };
+    assert_eq!(decode(&(length as u32).to_be_bytes()), Err(error));
+    let strangers = (GREETING_LIMIT as u32 + 1).to_be_bytes();
+    assert!(decode_within(&strangers, GREETING_LIMIT).is_err());
+    assert_eq!(decode(&strangers), Ok(None));
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_not_the_end_of_the_stack() {
+    let deep = [b"{\"hello\":".as_slice(), &[b'['; 1_000_000]].concat();
+    let frame = [&(deep.len() as u32).to_be_bytes(), deep.as_slice()].concat();
+    assert!(matches!(decode(&frame), Err(WireError::NotAMessage { .. })));
+}
+
+#[test]
+fn long_readings_travel_in_pieces_and_lose_nothing() {
+    let times: Vec<Nanos> = (0..100_000).map(Nanos).collect();
+    let columns: Vec<Vec<Option<f64>>> =
+        (0..10).map(|_| times.iter().map(|at| Some(at.0 as f64 / 3.0)).collect()).collect();
+    let unavailable = vec![("perf".to_owned(), "no PMU".to_owned())];
+    let block = SampleBlock { times, columns, unavailable, cost_ns: 5, ..SampleBlock::default() };
+    let pieces = pieces(Message::Samples { trial: TrialId(1), block: Box::new(block.clone()) });
+    assert!(pieces.len() > 1);
+    let mut whole = SampleBlock { columns: vec![Vec::new(); 10], ..SampleBlock::default() };
+    for piece in &pieces {
+        assert!(encode(piece).unwrap().len() < MESSAGE_LIMIT / 2);
+        let Message::Samples { block, .. } = piece else { panic!("{}", name(piece)) };
+        whole.times.extend(&block.times);
+        whole.unavailable.extend(block.unavailable.clone());
+        whole.cost_ns += block.cost_ns;
+        for (column, more) in whole.columns.iter_mut().zip(&block.columns) {
+            column.extend(more);
+        }
+    }
+    assert!(whole == block);
+}
+
+#[test]
+fn words_of_a_peer_reach_the_terminal_without_escape_sequences_and_have_an_end() {
+    assert_eq!(printable("a\x1b[2Jb\r\n"), "a?[2Jb??");
+    assert_eq!(printable(&"é".repeat(10_000)).chars().count(), 500);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_message_a_wait_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Ok(Some((_, taken))) = decode(&bytes) {
+            prop_assert!(taken <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_golden_stream_with_bytes_changed_never_panics(
+        changes in prop::collection::vec((0..GOLDEN.len(), any::<u8>()), 1..8),
+    ) {
+        let mut bytes = GOLDEN.to_vec();
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        let mut rest = bytes.as_slice();
+        while let Ok(Some((_, taken))) = decode(rest) {
+            rest = &rest[taken..];
+        }
+    }
+
+    #[test]
+    fn a_frame_is_read_only_when_it_is_whole(which in 0..19_usize, cut in any::<prop::sample::Index>()) {
+        let message = every_message().swap_remove(which);
+        let frame = encode(&message).expect("it is short");
+        prop_assert_eq!(decode(&frame[..cut.index(frame.len())]), Ok(None));
+        let followed = [frame.as_slice(), b"\x00\x00"].concat();
+        prop_assert_eq!(decode(&followed), Ok(Some((message, frame.len()))));
+    }
+}
