@@ -28,7 +28,7 @@ fn closed_loops_answer_every_request() {
             ),
             ("udp_rr", json!({ "wait": "spin", "depth": 100 })),
         ] {
-            let [active, passive] = run(open(name, ip, &table, |offer| offer), 100);
+            let [active, passive] = run(open(name, ip, &table, |offer| offer), 300);
             let done = sum(&active, Counter::Transactions);
             assert!(done > 3, "{name} {table}: {done}");
             assert_eq!(sum(&active, Counter::TransactionsLost), 0, "{name} {table}");
@@ -127,7 +127,7 @@ fn connections_are_opened_used_and_closed_in_every_way() {
                 json!({ "close": close, "request_size": "200 KiB", "response_size": "300 KiB" }),
                 json!({ "close": close, "rate": "200 /s", "wait": "spin" }),
             ] {
-                let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 100);
+                let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 300);
                 let done = sum(&active, Counter::Connections);
                 assert!(done > 3, "{table}: {done}");
                 assert_eq!(sum(&active, Counter::ConnectionsFailed), 0, "{table}");
