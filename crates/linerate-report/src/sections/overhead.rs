@@ -43,7 +43,7 @@ impl Section for Overhead {
             return Vec::new();
         }
         let columns = vec![Column::text("of what"), Column::number("figure", Scale::COUNT), Column::text("unit")];
-        let mut table = Table::new("overhead", "Cost of measuring", columns);
+        let mut table = Table::new("overhead-cost", "Cost of measuring", columns);
         table.rows = rows
             .into_iter()
             .map(|(what, unit, value)| Row::plain(vec![Cell::Text(what), Cell::Number(value), Cell::Text(unit)]))

@@ -36,8 +36,11 @@ impl Section for Repeat {
             ("ended", ended),
             ("plan, SHA-256", header.plan_sha256.clone()),
         ];
-        let mut table =
-            Table::new("repeat", "Identity of the campaign", vec![Column::text("what"), Column::text("value")]);
+        let mut table = Table::new(
+            "repeat-identity",
+            "Identity of the campaign",
+            vec![Column::text("what"), Column::text("value")],
+        );
         table.rows =
             rows.into_iter().map(|(what, value)| Row::plain(vec![Cell::text(what), Cell::Text(value)])).collect();
         let mut blocks = vec![

@@ -52,7 +52,9 @@ fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
     };
     let best = grid.points.iter().filter(|point| point.validity == Validity::Valid).filter(|p| figure(p).is_some());
     let best = best.max_by(|a, b| figure(a).unwrap_or(0.0).total_cmp(&figure(b).unwrap_or(0.0)));
-    let doubtful = grid.points.iter().filter(|point| point.validity != Validity::Valid).take(DOUBTFUL);
+    // Readings above a ceiling are no figures, also not as a curve.
+    let in_doubt = |point: &&&PointStudy| matches!(point.validity, Validity::Suspect | Validity::Invalid);
+    let doubtful = grid.points.iter().filter(in_doubt).take(DOUBTFUL);
     best.into_iter().chain(doubtful).map(|point| (grid, *point)).collect()
 }
 
@@ -114,12 +116,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         cells.extend(data.iter().map(cell));
         table.rows.push(Row::plain(cells));
     }
-    let impossible = if point.validity == Validity::Impossible {
-        " The readings exceed the ceiling: the instrument is wrong."
-    } else {
-        ""
-    };
-    table.note = Some(format!("Each reading ends its interval; seconds since the start barrier.{impossible}"));
+    table.note = Some("Each reading ends its interval; seconds since the start barrier.".into());
     table.folded = true;
     Some(Chart {
         title: caption,

@@ -1,0 +1,321 @@
+//! The made-up campaign in every format: snapshots of what is said, and properties every report must have.
+
+mod fixture;
+
+use std::io::Read as _;
+
+use linerate_model::{Direction, TestbedKind, Validity};
+use linerate_report::document::{Block, Cell};
+use linerate_report::sections::SECTIONS;
+use linerate_report::{Artifact, Document, Format, compose, render, study_json, text};
+
+fn document() -> Document {
+    let (campaign, study) = fixture::fixture();
+    compose(&campaign, &study)
+}
+
+fn one(format: Format) -> String {
+    let mut artifacts = render(&document(), format).expect("renders");
+    assert_eq!(artifacts.len(), 1);
+    String::from_utf8(artifacts.remove(0).bytes).expect("text")
+}
+
+/// Compares with a file under `tests/snapshots`; `LINERATE_UPDATE=1` rewrites it.
+fn assert_snapshot(name: &str, found: &str) {
+    let path = format!("{}/tests/snapshots/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("LINERATE_UPDATE").is_some() {
+        std::fs::write(&path, found).expect("writes the snapshot");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let differing = expected.lines().zip(found.lines()).position(|(a, b)| a != b);
+    let line = differing.unwrap_or_else(|| expected.lines().count().min(found.lines().count()));
+    let at = |text: &str| text.lines().nth(line).unwrap_or("(end)").to_owned();
+    assert!(
+        expected == found,
+        "{name} differs at line {}:\n  expected {}\n  found    {}\n(LINERATE_UPDATE=1 accepts)",
+        line + 1,
+        at(&expected),
+        at(found)
+    );
+}
+
+#[test]
+fn markdown_says_everything() {
+    assert_snapshot("report.md", &one(Format::Md));
+}
+
+#[test]
+fn terminal_summary_fits_the_answer() {
+    let document = document();
+    let tables: Vec<String> =
+        document.tables().filter(|table| table.id.starts_with("answer")).map(text::table).collect();
+    assert_snapshot("summary.txt", &format!("{}\n{}", text::summary(&document), tables.join("\n")));
+}
+
+#[test]
+fn csv_has_one_file_for_each_table_with_unrounded_numbers() {
+    let artifacts = render(&document(), Format::Csv).expect("renders");
+    assert_eq!(artifacts.len(), document().tables().count());
+    let named = |name: &str| -> String {
+        let found = artifacts.iter().find(|artifact| artifact.file_name == name).expect(name);
+        String::from_utf8(found.bytes.clone()).expect("text")
+    };
+    assert_snapshot("throughput-1-goodput.csv", &named("throughput-1-goodput.csv"));
+    assert_snapshot("loss-3.csv", &named("loss-3.csv"));
+    let mut names: Vec<&String> = artifacts.iter().map(|artifact| &artifact.file_name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), artifacts.len(), "no file overwrites another");
+}
+
+#[test]
+fn json_has_the_stable_shape() {
+    let (campaign, study) = fixture::fixture();
+    let json = study_json(&campaign, &study);
+    assert!(one(Format::Json) == format!("{json:#}\n"), "the file is that value");
+    serde_json::from_str::<serde_json::Value>(&one(Format::Json)).expect("valid JSON");
+    for (pointer, expected) in [
+        ("/schema", "1"),
+        ("/campaign/testbed", "\"lab\""),
+        ("/campaign/emulated", "true"),
+        ("/campaign/started", "\"2026-11-21T00:05:00Z\""),
+        ("/points/0/parameters/params.message_size", "\"4 B\""),
+        ("/points/0/jobs/0/metrics/goodput/unit", "\"bit/s\""),
+        ("/points/0/jobs/0/metrics/goodput/layer", "\"L4\""),
+        ("/points/0/jobs/0/metrics/goodput/direction", "\"tx\""),
+        ("/points/0/jobs/0/metrics/goodput/n", "6"),
+        ("/points/8/validity", "\"impossible\""),
+        ("/points/8/jobs/0/metrics/goodput/estimate", "null"),
+        ("/points/30/jobs/0/metrics/goodput/direction", "\"sum\""),
+        ("/points/30/jobs/0/metrics/goodput_rx/direction", "\"rx\""),
+        ("/points/0/ceilings/0/source", "\"IEEE 802.3 clause 4; RFC 9293; RFC 7323\""),
+        ("/points/0/trials/0/intervals/seconds/0", "1.0"),
+        ("/findings/0/verdict", "\"proven\""),
+    ] {
+        assert_eq!(json.pointer(pointer).map(ToString::to_string).as_deref(), Some(expected), "{pointer}");
+    }
+}
+
+#[test]
+fn a_number_that_is_not_finite_is_null_in_json_and_no_figure_elsewhere() {
+    let (campaign, mut study) = fixture::fixture();
+    let metric = &mut study.points[0].jobs[0].metrics[0];
+    metric.estimate.as_mut().expect("an estimate").value = f64::INFINITY;
+    metric.values[0] = Some(f64::NAN);
+    let json = study_json(&campaign, &study);
+    let goodput = json.pointer("/points/0/jobs/0/metrics/goodput").expect("goodput");
+    assert!(goodput["estimate"].is_null() && goodput["values"][0].is_null());
+    let document = compose(&campaign, &study);
+    for format in Format::ALL {
+        for artifact in render(&document, format).expect("renders") {
+            let text = String::from_utf8_lossy(&artifact.bytes).into_owned();
+            assert!(format == Format::Html || !text.contains("NaN"), "{}", artifact.file_name);
+        }
+    }
+}
+
+#[test]
+fn an_impossible_point_has_no_figure_anywhere() {
+    let document = document();
+    let table = document.tables().find(|table| table.id == "throughput-1-goodput").expect("the table");
+    let row =
+        table.rows.iter().find(|row| row.cells[0] == Cell::Coordinate { value: 262_144.0, label: "256 KiB".into() });
+    assert_eq!(row.expect("the row").cells[1], Cell::Missing("impossible".into()));
+}
+
+#[test]
+fn one_direction_and_the_sum_of_both_are_told_apart() {
+    let document = document();
+    let figures = document.sections[0].blocks.iter().find_map(|block| match block {
+        Block::KeyFigures(figures) => Some(figures),
+        _ => None,
+    });
+    let told: Vec<(&str, Direction)> =
+        figures.expect("key figures").iter().take(2).map(|figure| (figure.label.as_str(), figure.direction)).collect();
+    assert_eq!(told, [("Highest goodput", Direction::Tx), ("Highest goodput, both directions", Direction::Sum)]);
+}
+
+#[test]
+fn a_suspect_point_is_the_maximum_only_where_there_is_no_valid_one() {
+    let (campaign, mut study) = fixture::fixture();
+    let best = study.points.iter_mut().find(|p| p.parameters.values().filter(|v| **v == "1 MiB").count() == 2);
+    best.expect("1 MiB by 1 MiB").validity = Validity::Suspect;
+    let summary = text::summary(&compose(&campaign, &study));
+    assert!(!summary.contains("message size 1 MiB, socket buffer 1 MiB)\n  Highest goodput, both"), "{summary}");
+}
+
+#[test]
+fn html_is_one_page_that_fetches_nothing() {
+    let page = one(Format::Html);
+    let script = page.rfind("<script>").expect("the bundle");
+    let markup = &page[..script];
+    for outside in ["http://", "https://", "src=", "@import", "url(", "<link", "<iframe", "<img"] {
+        assert!(!markup.contains(outside), "{outside}");
+    }
+    assert!(markup.contains("default-src 'none'"), "and the policy forbids it");
+    assert_eq!(page.matches("<html").count(), 1);
+    assert_eq!(page.matches("</script>").count(), page.matches("<script").count());
+}
+
+#[test]
+fn html_is_well_formed_and_ordered() {
+    let page = one(Format::Html);
+    let markup = &page[..page.rfind("<script>").expect("the bundle")];
+    let mut open: Vec<&str> = Vec::new();
+    let mut ids: Vec<&str> = Vec::new();
+    let mut heading = 0;
+    let mut rest = markup;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let end = rest.find('>').expect("every tag ends");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name = tag.trim_start_matches('/').split([' ', '\n']).next().expect("a name");
+        if let Some(id) = tag.split("id=\"").nth(1).filter(|_| tag.contains(" id=\"")) {
+            ids.push(id.split('"').next().expect("a value"));
+        }
+        if let Some(level) =
+            name.strip_prefix('h').and_then(|level| level.parse::<u32>().ok()).filter(|_| !tag.starts_with('/'))
+        {
+            assert!(level <= heading + 1, "h{level} after h{heading}");
+            heading = level;
+        }
+        match name {
+            "!doctype" | "meta" => {}
+            _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "closes what was opened last"),
+            "style" | "script" => {
+                let close = format!("</{name}>");
+                rest = &rest[rest.find(&close).expect("closed") + close.len()..];
+            }
+            _ => open.push(name),
+        }
+    }
+    assert_eq!(open, ["html", "body"], "only the bundle and the end of the page follow");
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "ids are unique");
+}
+
+#[test]
+fn every_chart_has_its_table_and_its_marks_are_columns_of_it() {
+    for section in document().sections {
+        for block in section.blocks {
+            if let Block::Chart(chart) = block {
+                assert!(!chart.table.rows.is_empty(), "{}", chart.title);
+                assert!(chart.marks.iter().all(|mark| mark.column < chart.table.columns.len()), "{}", chart.title);
+                assert!(!chart.summary.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_section_speaks_of_the_fixture_in_its_order() {
+    let told: Vec<&str> = document().sections.iter().map(|section| section.id).collect();
+    let mut expected: Vec<_> = SECTIONS.to_vec();
+    expected.sort_by_key(|section| section.order());
+    assert_eq!(told, expected.iter().map(|section| section.name()).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_are_as_long_as_the_heading() {
+    for table in document().tables() {
+        assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()), "{}", table.id);
+    }
+}
+
+#[test]
+fn an_empty_campaign_still_makes_a_report() {
+    let (mut campaign, _) = fixture::fixture();
+    campaign.trials.clear();
+    campaign.header.testbed = TestbedKind::Hosts;
+    let document = compose(&campaign, &linerate_analysis::Study::default());
+    assert_eq!(document.mark(), None);
+    for format in Format::ALL {
+        assert!(!render(&document, format).expect("renders").is_empty());
+    }
+}
+
+#[test]
+fn names_from_outside_are_escaped_everywhere() {
+    let (mut campaign, mut study) = fixture::fixture();
+    let hostile = "</script><script>alert(1)</script>|=1+1";
+    campaign.header.name = hostile.into();
+    for point in &mut study.points {
+        point.sweep = format!("={hostile}");
+    }
+    let document = compose(&campaign, &study);
+    let text = |format| -> Vec<String> {
+        let artifacts = render(&document, format).expect("renders");
+        artifacts.into_iter().map(|artifact| String::from_utf8_lossy(&artifact.bytes).into_owned()).collect()
+    };
+    assert!(!text(Format::Html)[0].contains("<script>alert"));
+    assert!(!text(Format::Md)[0].contains("<script>"));
+    for file in text(Format::Csv) {
+        assert!(!file.lines().flat_map(|line| line.split(',')).any(|field| field.trim_matches('"').starts_with('=')));
+    }
+}
+
+/// The files of a ZIP archive by name, read from its central directory (PKWARE APPNOTE 4.3.12).
+fn unzip(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let word = |at: usize, bytes: usize| (0..bytes).fold(0_usize, |sum, i| sum | (archive[at + i] as usize) << (8 * i));
+    let end = archive.windows(4).rposition(|window| window == b"PK\x05\x06").expect("an end record");
+    let (count, mut at) = (word(end + 10, 2), word(end + 16, 4));
+    let mut files = Vec::new();
+    for _ in 0..count {
+        let (method, size, name_len) = (word(at + 10, 2), word(at + 20, 4), word(at + 28, 2));
+        let name = String::from_utf8(archive[at + 46..at + 46 + name_len].to_vec()).expect("a name");
+        let local = word(at + 42, 4);
+        let data = local + 30 + word(local + 26, 2) + word(local + 28, 2);
+        let packed = &archive[data..data + size];
+        let mut content = Vec::new();
+        match method {
+            0 => content.extend_from_slice(packed),
+            _ => drop(flate2::read::DeflateDecoder::new(packed).read_to_end(&mut content).expect("deflated")),
+        }
+        files.push((name, content));
+        at += 46 + name_len + word(at + 30, 2) + word(at + 32, 2);
+    }
+    files
+}
+
+#[test]
+fn xlsx_holds_numbers_as_numbers_and_native_charts() {
+    let Artifact { file_name, bytes } = render(&document(), Format::Xlsx).expect("renders").remove(0);
+    assert_eq!(file_name, "report.xlsx");
+    let files = unzip(&bytes);
+    let text = |name: &str| -> String {
+        let (_, content) = files.iter().find(|(file, _)| file == name).expect(name);
+        String::from_utf8(content.clone()).expect("text")
+    };
+    let workbook = text("xl/workbook.xml");
+    let sheets: Vec<&str> =
+        workbook.split("<sheet name=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
+    assert_eq!(sheets.len(), 1 + document().tables().count());
+    let index = sheets.iter().position(|name| *name == "throughput-1-goodput").expect("the sheet") + 1;
+    let sheet = text(&format!("xl/worksheets/sheet{index}.xml"));
+    // Row 14, 1 MiB messages by 1 MiB buffers: 937.6 Mbit/s as a number (no t="s"), not as text.
+    let cell = sheet.split("<c r=\"H14\"").nth(1).and_then(|cell| cell.split("</c>").next()).expect("the cell");
+    assert!(!cell.contains("t=\"s\"") && cell.ends_with("<v>937.6</v>"), "{cell}");
+    assert!(sheet.contains("state=\"frozen\""));
+    assert!(files.iter().filter(|(name, _)| name.starts_with("xl/charts/chart")).count() > 5);
+    let again = render(&document(), Format::Xlsx).expect("renders").remove(0);
+    assert_eq!(again.bytes, bytes, "the same document gives the same file");
+}
+
+#[test]
+fn openpyxl_opens_the_workbook() {
+    let python =
+        |code: &str, argument: &str| std::process::Command::new("python3").args(["-c", code, argument]).output();
+    if !python("import openpyxl", "").is_ok_and(|output| output.status.success()) {
+        println!("SKIP: python3 with openpyxl is not installed");
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("linerate-report-{}.xlsx", std::process::id()));
+    std::fs::write(&path, &render(&document(), Format::Xlsx).expect("renders")[0].bytes).expect("writes");
+    let code = "import sys, openpyxl; print(openpyxl.load_workbook(sys.argv[1])['throughput-1-goodput']['H14'].value)";
+    let output = python(code, path.to_str().expect("a plain path")).expect("runs");
+    std::fs::remove_file(&path).expect("removes");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "937.6", "{}", String::from_utf8_lossy(&output.stderr));
+}
