@@ -1,0 +1,88 @@
+//! Invariant 6 for datagrams, requests and connections: no step of either end allocates. Both ends step in turn on this one
+//! thread, so nothing but their steps is counted.
+
+mod shared;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use linerate_load::{Due, Progress, Tally, Worker};
+use linerate_model::{Counter, Load, Nanos};
+use linerate_sys::clock;
+use serde_json::json;
+use shared::{V4, open};
+
+static MEASURING: AtomicBool = AtomicBool::new(false);
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+fn count() {
+    if MEASURING.load(Ordering::Relaxed) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting neither allocates nor unwinds.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller's promise about `pointer` and `layout` is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Steps `worker` once, watched.
+fn step(worker: &mut dyn Worker, tally: &mut Tally) -> Progress {
+    let now = Nanos(clock::monotonic());
+    let (operations, gap) = match worker.load() {
+        Load::Closed { .. } => (u32::MAX, Nanos(0)),
+        Load::Open { .. } => (3, Nanos(1_000)),
+    };
+    let due = Due { operations, intended: now, gap, until: now + Nanos::from_millis(1) };
+    MEASURING.store(true, Ordering::Relaxed);
+    let progress = worker.step(due, tally);
+    MEASURING.store(false, Ordering::Relaxed);
+    progress
+}
+
+#[test]
+fn no_step_allocates() {
+    MEASURING.store(true, Ordering::Relaxed);
+    drop(std::hint::black_box(Box::new(1)));
+    MEASURING.store(false, Ordering::Relaxed);
+    assert!(CALLS.swap(0, Ordering::Relaxed) >= 2, "the count counts");
+    for (name, table) in [
+        ("udp_stream", json!({ "direction": "both", "streams": 3, "datagram_size": "64 B" })),
+        ("udp_stream", json!({ "receive": "discard", "wait": "spin" })),
+        ("udp_stream", json!({ "rate": "10 kpps", "gro": false, "direction": "rx" })),
+        ("tcp_rr", json!({ "depth": 4, "streams": 2 })),
+        ("tcp_rr", json!({ "rate": "1 kpps", "depth": 2, "wait": "spin" })),
+        ("udp_rr", json!({ "depth": 4, "streams": 2 })),
+        ("udp_rr", json!({ "rate": "1 kpps", "depth": 2, "wait": "spin" })),
+        ("tcp_crr", json!({ "wait": "spin" })),
+        ("tcp_crr", json!({ "close": "reset" })),
+    ] {
+        let mut workers: Vec<_> = open(name, V4, &table, |offer| offer).into_iter().flatten().collect();
+        let mut tallies: Vec<_> = workers.iter().map(|worker| Tally::new(worker.times())).collect();
+        let until = Instant::now() + Duration::from_millis(200);
+        while Instant::now() < until {
+            for (worker, tally) in workers.iter_mut().zip(&mut tallies) {
+                step(&mut **worker, tally);
+            }
+        }
+        let moved: u64 = tallies.iter().map(|tally| tally.counters[Counter::PayloadReceived]).sum();
+        assert!(moved > 0, "{name} {table} moved nothing");
+        assert_eq!(CALLS.swap(0, Ordering::Relaxed), 0, "{name} {table}");
+    }
+}
