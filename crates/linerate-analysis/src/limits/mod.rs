@@ -59,10 +59,11 @@ pub static LIMITS: &[&dyn Limit] = &[
     &window::Window,
 ];
 
-/// The limit model called `name`.
+/// The limit model called `name`; `_` and `-` are the same, as on a command line.
 #[must_use]
 pub fn limit(name: &str) -> Option<&'static dyn Limit> {
-    LIMITS.iter().copied().find(|limit| limit.name() == name)
+    let name = name.replace('_', "-");
+    LIMITS.iter().copied().find(|limit| limit.name().replace('_', "-") == name)
 }
 
 #[cfg(test)]
@@ -76,6 +77,7 @@ mod tests {
         for name in names {
             assert_eq!(limit(name).map(Limit::name), Some(name));
         }
+        assert_eq!(limit("fibre_channel").map(Limit::name), Some("fibre-channel"));
         assert!(limit("quic").is_none());
     }
 
