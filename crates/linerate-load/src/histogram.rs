@@ -1,8 +1,8 @@
 //! Latency histograms on the hot path: three significant digits, 1 ns to 60 s, allocated once.
 //!
 //! The layout is that of HdrHistogram: linear buckets below 2048 ns, above it 1024 buckets per power of two, so a bucket
-//! is never wider than 1/1024 of its value. It is our own array because recording is the hot path: 1.1 ns a record
-//! against 4.3 ns of the `hdrhistogram` crate, which tests use as the oracle (`benches/step.rs`). What it does not
+//! is never wider than 1/1024 of its value. It is our own array because recording is the hot path: 2.0 ns a record
+//! against 5.8 ns of the `hdrhistogram` crate, which tests use as the oracle (`benches/step.rs`, AMD EPYC 2026-11). What it does not
 //! keep: the order of the records, and times above 60 s apart from each other (they count as 60 s).
 
 use linerate_model::Distribution;
@@ -15,12 +15,24 @@ const LINEAR_BITS: u32 = LINEAR.trailing_zeros();
 const LARGEST: u64 = 60_000_000_000;
 const N_BUCKETS: usize = index(LARGEST) + 1;
 
+/// Which power of two `ns` belongs to: 0 in the linear part, 1 for 2048..4096, ...
+#[inline]
+const fn octave(ns: u64) -> u32 {
+    (u64::BITS - (ns | (LINEAR - 1)).leading_zeros()) - LINEAR_BITS
+}
+
 /// The bucket that holds `ns`.
 #[inline]
 const fn index(ns: u64) -> usize {
-    // Position of the highest bit beyond the linear part: 0 in it, 1 for 2048..4096, ...
-    let octave = (u64::BITS - (ns | (LINEAR - 1)).leading_zeros()) - LINEAR_BITS;
+    let octave = octave(ns);
     ((octave as u64 * (LINEAR / 2)) + (ns >> octave)) as usize
+}
+
+/// The buckets of `octave`.
+fn buckets(octave: u32) -> std::ops::Range<usize> {
+    let half = LINEAR as usize / 2;
+    let first = if octave == 0 { 0 } else { (octave as usize + 1) * half };
+    first..((octave as usize + 2) * half).min(N_BUCKETS)
 }
 
 /// The largest time that falls into bucket `index`.
@@ -38,9 +50,8 @@ const fn upper_edge(index: usize) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
-    /// Bounds of what was touched since the last clear, so that reading and clearing cost only that.
-    lowest: usize,
-    highest: usize,
+    /// A bit for each power of two touched since the last clear, so that reading and clearing cost only these.
+    touched: u32,
     lost: u64,
 }
 
@@ -50,17 +61,16 @@ impl Histogram {
     pub fn new() -> Self {
         let mut counts = vec![1; N_BUCKETS];
         counts.fill(0);
-        Self { counts, lowest: usize::MAX, highest: 0, lost: 0 }
+        Self { counts, touched: 0, lost: 0 }
     }
 
     /// Records one operation of `ns`.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        let idx = index(ns.min(LARGEST));
-        if let Some(count) = self.counts.get_mut(idx) {
+        let ns = ns.min(LARGEST);
+        if let Some(count) = self.counts.get_mut(index(ns)) {
             *count += 1;
-            self.lowest = self.lowest.min(idx);
-            self.highest = self.highest.max(idx);
+            self.touched |= 1 << octave(ns);
         }
     }
 
@@ -73,17 +83,17 @@ impl Histogram {
     /// The recorded operations, each bucket by its upper edge.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
-        let touched = self.counts.iter().enumerate().take(self.highest + 1).skip(self.lowest);
-        let buckets = touched.filter(|(_, count)| **count != 0).map(|(idx, count)| (upper_edge(idx), *count)).collect();
-        Distribution { buckets, lost: self.lost }
+        let indices = (0..u32::BITS).filter(|octave| self.touched & (1 << octave) != 0).flat_map(buckets);
+        let counted = indices.map(|idx| (upper_edge(idx), self.counts[idx])).filter(|(_, count)| *count != 0);
+        Distribution { buckets: counted.collect(), lost: self.lost }
     }
 
     /// Forgets everything recorded; keeps its memory.
     pub fn clear(&mut self) {
-        if let Some(touched) = self.counts.get_mut(self.lowest..=self.highest) {
-            touched.fill(0);
+        for octave in (0..u32::BITS).filter(|octave| self.touched & (1 << octave) != 0) {
+            self.counts[buckets(octave)].fill(0);
         }
-        (self.lowest, self.highest, self.lost) = (usize::MAX, 0, 0);
+        (self.touched, self.lost) = (0, 0);
     }
 }
 

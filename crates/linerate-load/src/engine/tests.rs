@@ -1,4 +1,5 @@
-//! The engine against workers that do nothing on the network. Spans are milliseconds: the engine owns the real clock.
+//! The engine against workers that do nothing on the network. The engine owns the real clock: spans are fractions of a second,
+//! and no test asks for more than that a busy machine ran the thread a few times in them.
 
 use linerate_model::{Counter, FlowTcp, Load, TcpState};
 
@@ -60,12 +61,12 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
 
 #[test]
 fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
-    let timeline = timeline(50, 10, 10);
+    let timeline = timeline(300, 10, 10);
     let report = Engine::start(scripted(counting), timeline, &[], 1).join();
     let started = report.started.expect("it ran");
     assert!(started >= timeline.start);
     let intervals = &report.intervals;
-    assert!(intervals.len() >= 5, "{} intervals of 10 ms in 50 ms", intervals.len());
+    assert!(intervals.len() >= 2, "{} intervals of 10 ms in 300 ms", intervals.len());
     assert_eq!(intervals[0].start, started - timeline.start);
     for pair in intervals.windows(2) {
         assert_eq!(pair[0].end, pair[1].start);
@@ -97,10 +98,12 @@ fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
 
 #[test]
 fn cpu_time_is_counted_into_the_intervals() {
-    let report = Engine::start(scripted(counting), timeline(40, 0, 10), &[], 1).join();
+    let report = Engine::start(scripted(counting), timeline(300, 0, 10), &[], 1).join();
     let busy: u64 =
         report.intervals.iter().map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem]).sum();
-    assert!((MS..60 * MS).contains(&busy), "{busy} ns of CPU in 40 ms of spinning");
+    let span = report.intervals.last().expect("one").end - report.intervals[0].start;
+    // The kernel accounts CPU time by the scheduler's clock, which may run ahead of ours by a tick.
+    assert!(busy > 0 && busy < span.0 + 10 * MS, "{busy} ns of CPU in {span} of spinning");
 }
 
 #[test]
@@ -145,34 +148,39 @@ fn stopping_ends_a_running_and_a_waiting_engine() {
     assert_eq!((report.started, report.intervals.len()), (None, 0));
 }
 
-#[test]
-fn an_open_load_is_dealt_out_at_its_rate() {
-    let act = |due: Due, tally: &mut Tally| {
-        tally.add(Counter::Transactions, u64::from(due.operations));
-        if due.operations == 0 {
+/// Runs an open load of 10 000/s that starts at most `limit` operations a step and checks each one's intended time.
+fn run_open(limit: u32) -> u64 {
+    const GAP: u64 = 100_000;
+    let timeline = timeline(200, 0, 10);
+    let mut k = 0;
+    let act = move |due: Due, tally: &mut Tally| {
+        let started = due.operations.min(limit);
+        tally.defer(due.operations - started);
+        if started == 0 {
             clock::sleep_until(due.until.0, 0);
+            return Progress::Idle;
         }
-        Progress::Idle
+        assert_eq!(due.intended, Nanos(timeline.load_from.0 + k * GAP), "operation {k}");
+        assert!(clock::monotonic() >= due.intended.0 + u64::from(started - 1) * GAP, "none is early");
+        k += u64::from(started);
+        tally.add(Counter::Transactions, started.into());
+        Progress::Moved
     };
     let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(Load::Open { rate: 10_000.0, poisson: false }, act))];
-    let report = Engine::start(worker, timeline(50, 0, 10), &[], 1).join();
-    let done: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
-    // 500 are due in 50 ms; the last gap may be cut off, and nothing is ever early.
-    assert!((480..=501).contains(&done), "{done}");
+    let report = Engine::start(worker, timeline, &[], 1).join();
+    assert!(report.incidents.is_empty(), "{:?}", report.incidents);
+    report.intervals.iter().map(|interval| interval.counters[Counter::Transactions]).sum()
 }
 
 #[test]
-fn deferred_operations_come_back() {
-    let act = |due: Due, tally: &mut Tally| {
-        let started = due.operations.min(1);
-        tally.defer(due.operations - started);
-        tally.add(Counter::Transactions, u64::from(started));
-        Progress::Idle
-    };
-    let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(Load::Open { rate: 1e5, poisson: false }, act))];
-    let report = Engine::start(worker, timeline(20, 0, 10), &[], 1).join();
-    let done: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
-    assert!((1_900..=2_001).contains(&done), "{done}");
+fn an_open_load_is_dealt_out_at_its_intended_times() {
+    // 2 000 are due in 200 ms, and the one at its end.
+    assert!((1..=2_001).contains(&run_open(u32::MAX)));
+}
+
+#[test]
+fn deferred_operations_come_back_at_their_intended_times() {
+    assert!((1..=2_001).contains(&run_open(1)));
 }
 
 #[test]

@@ -42,8 +42,9 @@ enum Wait {
     Call,
     /// For any of several connections or both ways of one.
     Any(Readiness),
-    /// Never.
-    Spin,
+    /// Never. A receive is simply tried again; a full send buffer is asked about until the kernel calls it writable, for
+    /// sending into every few bytes that become free would make the calls tiny.
+    Spin(Readiness),
 }
 
 impl StreamWorker {
@@ -68,7 +69,7 @@ impl StreamWorker {
 
     /// Forgets a connection that has ended.
     fn end(wait: &Wait, flow: &Flow) {
-        if let Wait::Any(readiness) = wait {
+        if let Wait::Any(readiness) | Wait::Spin(readiness) = wait {
             // It fails only if the connection is not in the set, which is what is wanted.
             let _: Result<(), SysError> = readiness.remove(&flow.socket);
         }
@@ -95,17 +96,24 @@ impl Worker for StreamWorker {
             if flow.ended() {
                 self.n_ended += 1;
                 Self::end(&self.wait, flow);
-            } else if let Wait::Any(_) = self.wait {
-                *ready = (ready.0 && !turn.send_blocked, ready.1 && !turn.receive_blocked);
+            } else {
+                match self.wait {
+                    Wait::Call => {}
+                    Wait::Any(_) => *ready = (ready.0 && !turn.send_blocked, ready.1 && !turn.receive_blocked),
+                    Wait::Spin(_) => ready.0 &= !turn.send_blocked,
+                }
                 all_ready &= ready.0 && ready.1;
             }
         }
         if self.n_ended == self.flows.len() {
             return Progress::Ended;
         }
-        if let (Wait::Any(readiness), false) = (&mut self.wait, all_ready && moved) {
+        let patience = match self.wait {
             // Connections that would have blocked are looked at even if others moved, lest these starve them.
-            let patience = if moved { 0 } else { due.until.0.saturating_sub(clock::monotonic()) };
+            Wait::Any(_) if !moved => due.until.0.saturating_sub(clock::monotonic()),
+            _ => 0,
+        };
+        if let (Wait::Any(readiness) | Wait::Spin(readiness), false) = (&mut self.wait, all_ready) {
             for token in readiness.wait(Duration::from_nanos(patience)) {
                 self.ready[*token as usize] = (true, true);
             }
@@ -131,7 +139,7 @@ impl Worker for StreamWorker {
             if flow.ended() {
                 self.n_ended += 1;
                 Self::end(&self.wait, flow);
-            } else if let Wait::Any(readiness) = &self.wait {
+            } else if let Wait::Any(readiness) | Wait::Spin(readiness) = &self.wait {
                 // Room to write would be reported at once and for ever.
                 let _: Result<(), SysError> = readiness.modify(&flow.socket, token as u64, Interest::Readable);
                 self.ready[token] = (true, true);
@@ -161,16 +169,13 @@ fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, 
     for flow in flows {
         flow.socket.set_nonblocking(true).map_err(error)?;
     }
-    if params.wait == Waiting::Spin {
-        return Ok(Wait::Spin);
-    }
     let readiness = Readiness::new()?;
     for (token, flow) in flows.iter().enumerate() {
         let sends = params.role(flow.number, active).sends;
         let interest = if sends { Interest::ReadableOrWritable } else { Interest::Readable };
         readiness.add(&flow.socket, token as u64, interest)?;
     }
-    Ok(Wait::Any(readiness))
+    Ok(if params.wait == Waiting::Spin { Wait::Spin(readiness) } else { Wait::Any(readiness) })
 }
 
 /// Bytes nothing on the path can compress.
