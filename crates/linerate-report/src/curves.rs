@@ -302,10 +302,13 @@ pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &st
         }
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some(format!("{}. Darker is more.", capitalised(known.meaning)));
+    table.note = Some(format!("{}. Stronger colour is more.", capitalised(known.meaning)));
     Some(Chart {
         title: caption,
-        summary: format!("{title}, direction {direction}, as a matrix; darker is more. {}", grid.place_of(best)),
+        summary: format!(
+            "{title}, direction {direction}, as a matrix; stronger colour is more. {}",
+            grid.place_of(best)
+        ),
         plot: Plot::Heat,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,

@@ -177,7 +177,7 @@ function tooltip(spec: Spec, theme: Theme): object {
   };
 }
 
-function option(spec: Spec, theme: Theme, width: number): object {
+function option(spec: Spec, theme: Theme, width: number, tools: boolean): object {
   const narrow = width < 520;
   const rows = Math.ceil(spec.marks.reduce((sum, m) => sum + 44 + 7 * m.name.length, 0) / Math.max(200, width - (narrow ? 10 : 90)));
   const legend = spec.marks.length > 1;
@@ -189,7 +189,7 @@ function option(spec: Spec, theme: Theme, width: number): object {
     legend: legend
       ? { type: "plain", top: 0, left: 0, right: narrow ? 0 : 84, itemWidth: 22, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => (m.role === "ceiling" ? { name: m.name, icon: DASHES } : { name: m.name })) }
       : undefined,
-    toolbox: narrow ? undefined : {
+    toolbox: narrow || !tools ? undefined : {
       top: 0, right: 0, itemSize: 14, iconStyle: { borderColor: theme.muted },
       feature: {
         ...(spec.x.scale === "category" ? {} : { dataZoom: { yAxisIndex: false, title: { zoom: "zoom", back: "undo zoom" } } }),
@@ -206,13 +206,15 @@ function option(spec: Spec, theme: Theme, width: number): object {
 interface Drawn { chart: echarts.ECharts; spec: Spec; box: HTMLElement }
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const drawn: Drawn[] = [];
-const PRINT_WIDTH_PX = 680; // A4 less its margins, at 96 px per inch
+// A4 less its margins, at 96 px per inch; the height is that of .plot in print.
+const PAPER = { width: 680, height: 300 };
 
-function draw({ chart, spec, box }: Drawn, width?: number): void {
-  const shown = width ?? box.clientWidth;
-  if (shown === 0) return;
-  chart.resize({ width: shown, height: box.clientHeight });
-  chart.setOption(option(spec, dark.matches && width === undefined ? DARK : LIGHT, shown) as echarts.EChartsCoreOption, true);
+function draw({ chart, spec, box }: Drawn, paper?: { width: number; height: number }): void {
+  const { width, height } = paper ?? { width: box.clientWidth, height: box.clientHeight };
+  if (width === 0) return;
+  chart.resize({ width, height });
+  const shown = option(spec, dark.matches && !paper ? DARK : LIGHT, width, !paper);
+  chart.setOption(shown as echarts.EChartsCoreOption, true);
   chart.getZr().flush();
 }
 
@@ -249,7 +251,7 @@ function start(): void {
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
     opened.forEach((details) => (details.open = true));
-    drawn.forEach((one) => draw(one, PRINT_WIDTH_PX));
+    drawn.forEach((one) => draw(one, PAPER));
   });
   addEventListener("afterprint", () => {
     opened.forEach((details) => (details.open = false));
