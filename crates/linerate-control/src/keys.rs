@@ -234,6 +234,7 @@ fn check_private(path: &Path) -> Result<(), ControlError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 

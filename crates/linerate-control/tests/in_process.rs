@@ -1,4 +1,5 @@
 //! Campaigns on this process's own agent, end to end through the codec: real engines, real sockets on loopback.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

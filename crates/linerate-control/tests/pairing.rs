@@ -1,4 +1,5 @@
 //! Pairing and TLS between two key stores on loopback.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The wire, version 1: golden bytes, hostile bytes, and everything that is said comes back as it was.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linerate_control::wire::{
     GREETING_LIMIT, Greeting, HelloRole, JobOffer, MESSAGE_LIMIT, Message, PairProof, Prepare, PreparedJob, WireError,

@@ -339,7 +339,7 @@ fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Na
     let start_ns = job.background.map_or(0, |background| background.start_ns);
     let lead = Nanos(start_ns.min(0).unsigned_abs()).min(barrier);
     let load_from = Nanos(barrier.0.saturating_add_signed(start_ns));
-    let load_until = job.background.map_or(end, |background| (load_from + background.duration).min(end));
+    let load_until = job.background.map_or(end, |own| Nanos(load_from.0.saturating_add(own.duration.0)).min(end));
     let start = barrier - lead;
     (Timeline { start, load_from, load_until, drain_until: end + phases.drain, interval: phases.interval }, lead)
 }
@@ -373,4 +373,61 @@ fn out_of_turn(command: &Command) -> Cut {
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Background, Params, Warmup};
+    use serde_json::json;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn phases() -> Phases {
+        let (measure, drain) = (Nanos::from_secs(5), Nanos::from_secs(1));
+        let warmup = Warmup::Fixed(Nanos::from_secs(1));
+        Phases { warmup, measure, drain, rest: Nanos(0), interval: Nanos::from_millis(500) }
+    }
+
+    fn job(background: Option<(i64, u64)>) -> PreparedJob {
+        let local = json!({ "name": "a", "host": "h", "address": null, "device": null });
+        PreparedJob {
+            job: 0,
+            side: Side::Active,
+            workload: "null".into(),
+            params: Params::default(),
+            local: serde_json::from_value(local).expect("what is left out has a default"),
+            background: background.map(|(start_ns, duration)| Background { start_ns, duration: Nanos(duration) }),
+            seed: 0,
+            secret: linerate_load::Secret([0; 16]),
+        }
+    }
+
+    #[test]
+    fn a_measured_job_loads_from_the_barrier_to_the_end_of_the_measurement() {
+        let (timeline, lead) = timeline(&phases(), &job(None), Nanos::from_secs(100));
+        let seconds = |at: Nanos| at.0 / SECOND;
+        assert_eq!((seconds(timeline.start), seconds(timeline.load_from)), (100, 100));
+        assert_eq!((seconds(timeline.load_until), seconds(timeline.drain_until)), (106, 107));
+        assert_eq!(lead, Nanos(0));
+    }
+
+    #[test]
+    fn a_background_job_keeps_its_own_start_and_length_and_is_cut_at_the_end_of_the_trial() {
+        let of = |start_ns, duration| timeline(&phases(), &job(Some((start_ns, duration))), Nanos::from_secs(100));
+        let (later, lead) = of(2 * SECOND as i64, SECOND);
+        assert_eq!((later.start, later.load_from), (Nanos::from_secs(100), Nanos::from_secs(102)));
+        assert_eq!((later.load_until, lead), (Nanos::from_secs(103), Nanos(0)));
+        let (earlier, lead) = of(-3 * SECOND as i64, 600 * SECOND);
+        assert_eq!((earlier.start, earlier.load_from), (Nanos::from_secs(97), Nanos::from_secs(97)));
+        assert_eq!((earlier.load_until, lead), (Nanos::from_secs(106), Nanos::from_secs(3)));
+    }
+
+    #[test]
+    fn intervals_before_the_barrier_have_no_place_on_the_axis_and_later_ones_count_from_it() {
+        let interval = |start, end| Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() };
+        let rebased = rebase(vec![interval(0, 10), interval(25, 35), interval(30, 40)], Nanos(30));
+        assert_eq!(rebased, [interval(0, 10)]);
+    }
 }

@@ -1,4 +1,5 @@
 //! A simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps to what happens next.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, HashSet};
 

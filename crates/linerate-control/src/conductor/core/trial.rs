@@ -1,0 +1,306 @@
+//! A trial, step by step, and the way from one to the next.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use linerate_load::Secret;
+use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, TrialOutcome};
+
+use super::super::host::Presence;
+use super::{
+    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE, Stage,
+};
+use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
+
+impl Conductor {
+    /// Goes on as far as it can without anything happening.
+    pub(super) fn proceed(&mut self, now: Now) {
+        loop {
+            let before = self.outputs.len();
+            let moved = match &self.stage {
+                _ if self.fatal.is_some() => self.finish(now),
+                Stage::Finished => return,
+                Stage::Joining if self.stopping => self.finish(now),
+                Stage::Joining => self.all_joined(now),
+                Stage::Resting(_) | Stage::Waiting if self.stopping => self.finish(now),
+                Stage::Resting(until) if now.mono >= *until => self.next_trial(now),
+                Stage::Waiting => self.next_trial(now),
+                Stage::Resting(_) => false,
+                Stage::Trial(active) if active.waiting.is_empty() => self.next_phase(now),
+                Stage::Trial(_) => false,
+            };
+            if !moved && self.outputs.len() == before {
+                return;
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn all_joined(&mut self, now: Now) -> bool {
+        if !self.hosts.iter().all(|host| host.is_present() || host.presence == Presence::Gone) {
+            return false;
+        }
+        let header = Box::new(self.header.clone());
+        self.record(Event::CampaignStarted(header));
+        for host in self.hosts.clone() {
+            if let Some(clock) = host.clock {
+                self.record(Event::HostJoined(Box::new(HostRecord {
+                    host: host.name,
+                    facts: host.facts,
+                    clock_offset_ns: clock.offset_ns,
+                    clock_uncertainty_ns: clock.uncertainty_ns,
+                })));
+            }
+        }
+        let trials = self.trials.clone();
+        self.record(Event::Planned { trials });
+        self.outputs.push(Output::Flush);
+        self.stage = Stage::Resting(now.mono);
+        true
+    }
+
+    /// Begins the next trial whose hosts have not all been given up; waits if one of them is away.
+    pub(super) fn next_trial(&mut self, now: Now) -> bool {
+        let possible =
+            |&&trial: &&usize| self.hosts_of(trial).iter().all(|&host| self.hosts[host].presence != Presence::Gone);
+        let Some(&trial) = self.pending.iter().find(possible) else { return self.finish(now) };
+        let hosts = self.hosts_of(trial);
+        if !hosts.iter().all(|&host| self.hosts[host].is_present()) {
+            self.stage = Stage::Waiting;
+            return false;
+        }
+        self.pending.retain(|&other| other != trial);
+        self.trial_started = now.mono;
+        self.record(Event::TrialStarted { trial: self.trials[trial].id, at: now.wall });
+        self.tell_trial(trial, None);
+        self.stage = Stage::Trial(Box::new(Active {
+            trial,
+            phase: Phase::Syncing,
+            waiting: hosts.clone(),
+            hosts: hosts.clone(),
+            // Each estimate has its own, shorter patience.
+            deadline: now.mono + SYNC_PATIENCE + SYNC_PATIENCE,
+            offers: Vec::new(),
+            started: Vec::new(),
+        }));
+        for host in hosts {
+            self.estimate_clock(host, now);
+        }
+        true
+    }
+
+    fn tell_trial(&mut self, trial: usize, outcome: Option<TrialOutcome>) {
+        let tried = self.completed + self.failed + self.interrupted;
+        let number = tried + usize::from(outcome.is_none());
+        let eta = self.eta(outcome.is_none().then_some(trial));
+        self.outputs.push(Output::Trial { trial, outcome, number, of: self.n_trials, eta });
+    }
+
+    /// What is left to do, at the pace of what has been done.
+    fn eta(&self, current: Option<usize>) -> Nanos {
+        let nominal: u64 =
+            self.pending.iter().copied().chain(current).map(|trial| self.trials[trial].phases.total().0).sum();
+        let (planned, actual) = (self.spans.0.0.max(1), self.spans.1.0);
+        let pace = if actual > planned { actual as f64 / planned as f64 } else { 1.0 };
+        Nanos((nominal as f64 * pace) as u64)
+    }
+
+    /// Everyone has answered: the next phase of the trial begins.
+    pub(super) fn next_phase(&mut self, now: Now) -> bool {
+        let Stage::Trial(active) = &self.stage else { return false };
+        match active.phase {
+            Phase::Syncing => self.prepare(now),
+            Phase::Offering => self.connect(now),
+            Phase::Connecting => self.start(now),
+            Phase::Running => self.end_trial(TrialOutcome::Completed, now),
+            Phase::Ending(outcome) => self.end_trial(outcome, now),
+        }
+        true
+    }
+
+    /// Waits for an answer of every host of the trial in `phase`, which may take `span`.
+    fn await_all(&mut self, phase: Phase, deadline: Nanos) {
+        if let Stage::Trial(active) = &mut self.stage {
+            active.phase = phase;
+            active.waiting = active.hosts.clone();
+            active.deadline = deadline;
+        }
+    }
+
+    fn patience(&self) -> Nanos {
+        Nanos(self.options.patience.as_nanos() as u64)
+    }
+
+    fn prepare(&mut self, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, hosts) = (active.trial, active.hosts.clone());
+        let spec = self.trials[trial].clone();
+        let secrets: Vec<Secret> = spec.jobs.iter().map(|_| Secret((self.entropy)())).collect();
+        for host in hosts {
+            let mut jobs = Vec::new();
+            for (index, job) in spec.jobs.iter().enumerate() {
+                let (active, passive) = self.job_hosts[trial][index];
+                for (side, at, local) in [(Side::Active, active, &job.from), (Side::Passive, passive, &job.to)] {
+                    if at == host {
+                        jobs.push(PreparedJob {
+                            job: index as u32,
+                            side,
+                            workload: job.workload.clone(),
+                            params: job.params.clone(),
+                            local: local.clone(),
+                            background: job.background,
+                            seed: seed_of_end(spec.seed, index as u32, side),
+                            secret: secrets[index],
+                        });
+                    }
+                }
+            }
+            let prepare = Prepare {
+                trial: spec.id,
+                phases: spec.phases,
+                jobs,
+                patience_ms: self.options.patience.as_millis() as u64,
+                sample_period_ms: self.options.sample_period.as_millis() as u64,
+            };
+            self.send(host, Message::Prepare(Box::new(prepare)));
+        }
+        self.await_all(Phase::Offering, now.mono + self.patience() + ANSWER_PATIENCE);
+    }
+
+    pub(super) fn offered(&mut self, host: usize, offers: Vec<JobOffer>, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        if active.phase != Phase::Offering {
+            return;
+        }
+        let trial = active.trial;
+        let mut kept = Vec::new();
+        for mut offer in offers {
+            let Some(&(from, to)) = self.job_hosts[trial].get(offer.job as usize).filter(|ends| ends.1 == host) else {
+                continue;
+            };
+            let reachable = self.hosts[host].address;
+            for address in &mut offer.offer.addresses {
+                if !address.ip().is_unspecified() {
+                    continue;
+                }
+                let loopback =
+                    if address.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
+                match if from == to { Some(loopback) } else { reachable } {
+                    Some(ip) => address.set_ip(ip),
+                    None => {
+                        let endpoint = &self.trials[trial].jobs[offer.job as usize].to.name;
+                        let message = format!(
+                            "connect to endpoint {endpoint}: it has no address, and its agent was not reached at one \
+                             (name the endpoint's address in the testbed)"
+                        );
+                        self.incident(Some(host), IncidentKind::Failed, message);
+                        self.abort(TrialOutcome::Failed, now);
+                        return;
+                    }
+                }
+            }
+            kept.push(offer);
+        }
+        if let Stage::Trial(active) = &mut self.stage {
+            active.offers.extend(kept);
+            active.waiting.remove(&host);
+        }
+    }
+
+    fn connect(&mut self, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, hosts, offers) = (active.trial, active.hosts.clone(), active.offers.clone());
+        for host in hosts {
+            let of_host = |offer: &&JobOffer| self.job_hosts[trial][offer.job as usize].0 == host;
+            let offers = offers.iter().filter(of_host).cloned().collect();
+            self.send(host, Message::Connect { trial: self.trials[trial].id, offers });
+        }
+        self.await_all(Phase::Connecting, now.mono + self.patience() + ANSWER_PATIENCE);
+    }
+
+    fn start(&mut self, now: Now) {
+        let Stage::Trial(active) = &self.stage else { return };
+        let (trial, hosts) = (active.trial, active.hosts.clone());
+        let spec = &self.trials[trial];
+        let earliest = spec.jobs.iter().filter_map(|job| job.background).map(|background| background.start_ns).min();
+        let lead = Nanos(earliest.unwrap_or(0).min(0).unsigned_abs());
+        let clocks = hosts.iter().filter_map(|&host| self.hosts[host].clock);
+        let travel = Nanos(4 * clocks.map(|clock| clock.uncertainty_ns).max().unwrap_or(0));
+        let barrier = now.mono + START_LEAD + travel + lead;
+        let end = barrier + spec.phases.loaded() + spec.phases.drain + COLLECT_PATIENCE;
+        let id = spec.id;
+        for host in hosts {
+            if let Some(clock) = self.hosts[host].clock {
+                self.send(host, Message::StartAt { trial: id, clock_ns: clock.theirs(barrier) });
+            }
+        }
+        self.await_all(Phase::Running, end);
+    }
+
+    /// Ends the trial under way before its time: everyone is told, and their `Done` awaited.
+    pub(super) fn abort(&mut self, outcome: TrialOutcome, now: Now) {
+        let patience = self.patience();
+        let Stage::Trial(active) = &mut self.stage else { return };
+        if matches!(active.phase, Phase::Ending(_)) {
+            return;
+        }
+        // Hosts that were not told to prepare, or have said that they are done, have nothing to end.
+        let prepared = active.phase != Phase::Syncing;
+        let running = active.phase == Phase::Running;
+        let mut left = if running { std::mem::take(&mut active.waiting) } else { active.hosts.clone() };
+        left.retain(|_| prepared);
+        active.phase = Phase::Ending(outcome);
+        active.deadline = now.mono + patience + ANSWER_PATIENCE;
+        let trial = self.trials[active.trial].id;
+        let hosts = &self.hosts;
+        left.retain(|&host| hosts[host].is_connected());
+        active.waiting = left.clone();
+        for host in left {
+            self.send(host, Message::Abort { trial });
+        }
+    }
+
+    pub(super) fn end_trial(&mut self, outcome: TrialOutcome, now: Now) {
+        let Stage::Trial(active) = std::mem::replace(&mut self.stage, Stage::Waiting) else { return };
+        let (trial, id) = (active.trial, self.trials[active.trial].id);
+        if let (Some(first), Some(last)) = (active.started.iter().min(), active.started.iter().max()) {
+            let uncertainty_ns = self.uncertainty(trial);
+            self.record(Event::BarrierPassed { trial: id, skew_ns: last.since(*first).0, uncertainty_ns });
+        }
+        self.record(Event::TrialEnded { trial: id, outcome });
+        self.outputs.push(Output::Flush);
+        match outcome {
+            TrialOutcome::Completed => self.completed += 1,
+            TrialOutcome::Failed => self.failed += 1,
+            TrialOutcome::Interrupted => self.interrupted += 1,
+        }
+        let phases = self.trials[trial].phases;
+        if outcome == TrialOutcome::Completed {
+            self.spans.0 = self.spans.0 + phases.total();
+            self.spans.1 = self.spans.1 + now.mono.since(self.trial_started) + phases.rest;
+        }
+        self.tell_trial(trial, Some(outcome));
+        self.stage = Stage::Resting(now.mono + phases.rest);
+    }
+
+    /// How far the start times of two hosts of the trial may be off against each other, at worst; ends on one host share
+    /// its clock.
+    fn uncertainty(&self, trial: usize) -> u64 {
+        let hosts = self.hosts_of(trial);
+        let mut bounds: Vec<u64> =
+            hosts.iter().filter_map(|&host| self.hosts[host].clock).map(|clock| clock.uncertainty_ns).collect();
+        bounds.sort_unstable_by(|a, b| b.cmp(a));
+        if bounds.len() < 2 { 0 } else { bounds[0] + bounds[1] }
+    }
+}
+
+/// The seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's, so that ends differ.
+fn seed_of_end(seed: u64, job: u32, side: Side) -> u64 {
+    const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+    let end = u64::from(job) * 2 + u64::from(side == Side::Passive);
+    let mut z = seed.wrapping_add((end + 1).wrapping_mul(GOLDEN_GAMMA));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
