@@ -22,8 +22,9 @@ mod tls;
 mod transport;
 pub mod wire;
 
-pub use agent::{Access, Agent, AgentOptions, Serving};
-pub use conductor::{CampaignRun, Exit, Progress, RunSummary, run};
+pub use agent::{Access, Agent, AgentOptions, Serving, Stopper};
+pub use conductor::{CampaignRun, Exit, Progress, RunOptions, RunSummary, run};
 pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer};
 pub use link::Timeouts;
+pub use transport::DEFAULT_PORT;

@@ -28,7 +28,7 @@ use crate::tls::{self, Secured, Trust};
 use crate::{Agent, ControlError, KeyStore};
 
 /// The control port unless another is named; not assigned by IANA as of 2026.
-pub(crate) const DEFAULT_PORT: u16 = 4777;
+pub const DEFAULT_PORT: u16 = 4777;
 
 /// Until when reads may take, shared by everyone who holds the stream; a peer that sends a byte a second gains nothing.
 #[derive(Clone, Debug, Default)]

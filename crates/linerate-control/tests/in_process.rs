@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_control::{Exit, run};
-use linerate_model::{Counter, Event, Side, TrialOutcome};
+use linerate_model::{Background, Counter, Event, HostAddress, Nanos, Side, TrialOutcome};
 use serde_json::json;
 
 #[test]
@@ -55,4 +55,45 @@ fn what_a_tcp_stream_delivers_is_what_was_sent() {
         .iter()
         .filter(|event| matches!(event, Event::TrialEnded { outcome: TrialOutcome::Completed, .. }));
     assert_eq!(ends.count(), 1);
+}
+
+#[test]
+fn two_hosts_and_a_background_job_that_starts_earlier_share_one_time_axis() {
+    let loopback = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let (a, mut b) = (endpoint("a", loopback), endpoint("b", loopback));
+    b.host = "there".into();
+    let mut background = job("tcp_stream", a.clone(), b.clone(), json!({}));
+    background.background = Some(Background { start_ns: -200_000_000, duration: Nanos::from_secs(1) });
+    let trials = vec![trial(0, vec![job("tcp_stream", a, b, json!({})), background])];
+    let mut campaign = campaign(trials);
+    campaign.testbed.hosts.push(("there".into(), HostAddress::InProcess));
+    let mut recorded = Recorded::default();
+    let summary = run(campaign, &mut recorded, &mut |_| {}).expect("both agents are in this process");
+    assert_eq!(summary.completed, 1, "{:?}", recorded.incidents());
+    let end = Nanos::from_millis(250);
+    for event in &recorded.events {
+        if let Event::Intervals { job, intervals, .. } = event {
+            assert!(intervals.iter().all(|interval| interval.start < interval.end), "job {job}");
+            assert!(intervals.iter().all(|interval| interval.start < end), "job {job}: {intervals:?}");
+        }
+    }
+    // 200 ms before the barrier are in the totals, but not on the axis.
+    let on_axis = recorded.total(1, Side::Passive, Counter::PayloadReceived);
+    let total = recorded.flow_total(1, Side::Passive, Counter::PayloadReceived);
+    assert!(on_axis > 0 && on_axis < total, "{on_axis} of {total}");
+    assert!(recorded.events.iter().any(|event| matches!(event, Event::BarrierPassed { uncertainty_ns: 1.., .. })));
+}
+
+#[test]
+fn a_recorder_that_is_full_stops_the_campaign_and_nothing_more_is_recorded() {
+    let (a, b) = (endpoint("a", None), endpoint("b", None));
+    let trials = vec![
+        trial(0, vec![job("null", a.clone(), b.clone(), json!({}))]),
+        trial(1, vec![job("null", a, b, json!({}))]),
+    ];
+    let mut recorded = Recorded { room: Some(5), ..Recorded::default() };
+    let summary = run(campaign(trials), &mut recorded, &mut |_| {}).expect("the agent is in this process");
+    let Exit::RecorderFailed(error) = &summary.exit else { panic!("{summary:?}") };
+    assert!(error.to_string().contains("no space left"), "{error}");
+    assert_eq!(recorded.events.len(), 5);
 }

@@ -154,6 +154,11 @@ impl Agent {
         session::serve(&self.shared, transport::stdio(), None);
     }
 
+    /// Another agent like this one: each serves one conductor's session at a time.
+    pub(crate) fn sibling(&self) -> Self {
+        Self::new(self.shared.options.clone())
+    }
+
     /// Opens a session inside this process, through the same codec as every other.
     pub(crate) fn open(&self) -> io::Result<Channel> {
         let (ours, theirs) = UnixStream::pair()?;

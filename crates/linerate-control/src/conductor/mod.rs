@@ -60,7 +60,7 @@ pub struct CampaignRun {
     pub done: HashSet<TrialId>,
     /// Our keys; without them only this host is reached.
     pub keys: Option<KeyStore>,
-    /// The agent that serves hosts reached in this process.
+    /// The pattern of the agents that serve hosts reached in this process.
     pub agent: Agent,
     /// Set by whoever wants the campaign to stop: the trial under way ends as interrupted, the rest is kept for later.
     pub stop: Arc<AtomicBool>,

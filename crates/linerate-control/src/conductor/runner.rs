@@ -42,7 +42,8 @@ struct Greeted {
 struct Reach {
     addresses: Vec<(String, HostAddress)>,
     keys: Option<KeyStore>,
-    agent: Agent,
+    /// One for each host: several hosts of a testbed may live in this process.
+    agents: Vec<Agent>,
     options: RunOptions,
     campaign: String,
     name: String,
@@ -58,7 +59,7 @@ pub(super) fn run(
     let reach = Arc::new(Reach {
         addresses: testbed.hosts,
         keys,
-        agent,
+        agents: hosts.iter().map(|_| agent.sibling()).collect(),
         options,
         campaign: header.id.clone(),
         name: format!("campaign {}", header.name),
@@ -73,6 +74,7 @@ pub(super) fn run(
         recorder,
         progress,
         hosts,
+        recording: true,
         inputs: VecDeque::new(),
     };
     let outputs = conductor.begin(now());
@@ -137,6 +139,8 @@ struct Runner<'a> {
     recorder: &'a mut dyn Recorder,
     progress: &'a mut dyn FnMut(Progress<'_>),
     hosts: Vec<String>,
+    /// Until the recorder fails.
+    recording: bool,
     /// What carrying out outputs has led to.
     inputs: VecDeque<Input>,
 }
@@ -189,7 +193,6 @@ impl Runner<'_> {
     /// Does what the conductor says; the result of the campaign when it is over.
     fn carry_out(&mut self, outputs: Vec<Output>, conductor: &Conductor) -> Option<Result<RunSummary, ControlError>> {
         let mut result = None;
-        let mut recording = true;
         for output in outputs {
             match output {
                 Output::Connect { host, attempt } => self.connect(host, attempt),
@@ -206,14 +209,18 @@ impl Runner<'_> {
                 }
                 Output::Record(event) => {
                     self.show(&event, conductor);
-                    if recording && let Err(error) = self.recorder.record(&event) {
-                        recording = false;
+                    if self.recording
+                        && let Err(error) = self.recorder.record(&event)
+                    {
+                        self.recording = false;
                         self.inputs.push_back(Input::RecorderFailed(error));
                     }
                 }
                 Output::Flush => {
-                    if recording && let Err(error) = self.recorder.flush() {
-                        recording = false;
+                    if self.recording
+                        && let Err(error) = self.recorder.flush()
+                    {
+                        self.recording = false;
                         self.inputs.push_back(Input::RecorderFailed(error));
                     }
                 }
@@ -275,7 +282,8 @@ impl Reach {
     /// Reaches a host's agent and exchanges greetings.
     fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
         let (name, address) = &self.addresses[host];
-        let mut channel = transport::connect(name, address, self.keys.as_ref(), &self.agent, &self.options.timeouts)?;
+        let mut channel =
+            transport::connect(name, address, self.keys.as_ref(), &self.agents[host], &self.options.timeouts)?;
         let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
         let greeted = self.exchange(name, &mut channel, &mut reader);
         match greeted {
