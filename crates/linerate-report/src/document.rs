@@ -7,6 +7,9 @@ use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, V
 
 use crate::number::Scale;
 
+/// The word figures of an emulated path are marked with.
+pub const EMULATED: &str = "emulated";
+
 /// Everything a report says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
@@ -30,7 +33,7 @@ impl Document {
     /// The word every figure is marked with, if the path was emulated.
     #[must_use]
     pub fn mark(&self) -> Option<&'static str> {
-        (self.testbed == TestbedKind::Lab).then_some("emulated")
+        (self.testbed == TestbedKind::Lab).then_some(EMULATED)
     }
 
     /// Every table, those beside charts included, in order.
@@ -52,6 +55,20 @@ pub struct Section {
     pub title: &'static str,
     /// Its content.
     pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// The same with every table marked.
+    pub(crate) fn marked(mut self, mark: Option<&'static str>) -> Self {
+        for block in &mut self.blocks {
+            match block {
+                Block::Table(table) => table.mark = mark,
+                Block::Chart(chart) => chart.table.mark = mark,
+                _ => {}
+            }
+        }
+        self
+    }
 }
 
 /// A piece of a section.
@@ -114,6 +131,8 @@ pub struct Table {
     pub note: Option<String>,
     /// Whether a screen shows it only on request (it is always printed).
     pub folded: bool,
+    /// The word its figures are marked with, if the path was emulated; set for all tables when the document is composed.
+    pub mark: Option<&'static str>,
 }
 
 /// One column.
@@ -376,6 +395,14 @@ impl Table {
     /// A table without rows.
     #[must_use]
     pub fn new(id: impl Into<String>, caption: impl Into<String>, columns: Vec<Column>) -> Self {
-        Self { id: id.into(), caption: caption.into(), columns, rows: Vec::new(), note: None, folded: false }
+        Self {
+            id: id.into(),
+            caption: caption.into(),
+            columns,
+            rows: Vec::new(),
+            note: None,
+            folded: false,
+            mark: None,
+        }
     }
 }

@@ -30,8 +30,10 @@ use sections::{SECTIONS, Subject};
 pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     let grids = grid::grids(study);
     let subject = Subject { campaign, study, grids: &grids };
+    let header = &campaign.header;
     let mut order: Vec<_> = SECTIONS.to_vec();
     order.sort_by_key(|section| section.order());
+    let mark = header.emulated().then_some(document::EMULATED);
     let sections = order
         .into_iter()
         .map(|section| document::Section {
@@ -40,8 +42,8 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
             blocks: section.blocks(&subject),
         })
         .filter(|section| !section.blocks.is_empty())
+        .map(|section| section.marked(mark))
         .collect();
-    let header = &campaign.header;
     Document {
         title: header.name.clone(),
         subtitle: format!("{}, {}", words::date(header.started), header.id),

@@ -30,7 +30,8 @@ pub fn table(table: &Table) -> String {
         });
         aligned.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     };
-    let mut out = format!("{}\n\n", table.caption);
+    let mark = table.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
+    let mut out = format!("{}{mark}\n\n", table.caption);
     out += &format!("{}\n", line(&heads));
     if units.iter().any(|unit| !unit.is_empty()) {
         out += &format!("{}\n", line(&units));

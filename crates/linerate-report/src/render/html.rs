@@ -133,13 +133,13 @@ fn block_view(block: &Block, mark: Option<&'static str>) -> BlockView {
         Block::KeyFigures(figures) => {
             BlockView::Figures { figures: figures.iter().map(|figure| figure_view(figure, mark)).collect() }
         }
-        Block::Table(table) => BlockView::Table { table: table_view(table, false, mark) },
+        Block::Table(table) => BlockView::Table { table: table_view(table, false) },
         Block::Chart(chart) => BlockView::Chart {
             title: chart.title.clone(),
             summary: chart.summary.clone(),
             spec: (chart.plot != Plot::Heat).then(|| script_safe(&spec(chart))),
             mark,
-            table: table_view(&chart.table, chart.plot == Plot::Heat, mark),
+            table: table_view(&chart.table, chart.plot == Plot::Heat),
         },
         Block::Claim(Claim { verdict, subject, claim, parts, rule }) => BlockView::Claim {
             verdict: format!("{verdict:?}"),
@@ -173,7 +173,7 @@ fn figure_view(figure: &KeyFigure, mark: Option<&'static str>) -> FigureView {
     }
 }
 
-fn table_view(table: &Table, heat: bool, mark: Option<&'static str>) -> TableView {
+fn table_view(table: &Table, heat: bool) -> TableView {
     let heads = table.columns.iter().map(|column| HeadView {
         text: column.head.clone(),
         unit: column.qualifiers(),
@@ -217,7 +217,7 @@ fn table_view(table: &Table, heat: bool, mark: Option<&'static str>) -> TableVie
         note: table.note.clone(),
         folded: table.folded && !heat,
         heat,
-        mark,
+        mark: table.mark,
         heads: heads.collect(),
         rows: rows.collect(),
     }

@@ -34,8 +34,8 @@ fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
         Block::KeyFigures(figures) => {
             figures.iter().try_for_each(|figure| writeln!(out, "- {}", key_figure(figure, mark)))
         }
-        Block::Table(table) => write!(out, "{}", table_text(table, mark)),
-        Block::Chart(chart) => write!(out, "{}", table_text(&chart.table, mark)),
+        Block::Table(table) => write!(out, "{}", table_text(table)),
+        Block::Chart(chart) => write!(out, "{}", table_text(&chart.table)),
         Block::Claim(claim) => write!(out, "{}", claim_text(claim)),
         Block::Listing { caption, text } => {
             let fence = "`".repeat(longest_ticks(text).max(2) + 1);
@@ -65,8 +65,8 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
     )
 }
 
-fn table_text(table: &Table, mark: Option<&str>) -> String {
-    let marked = mark.map_or(String::new(), |mark| format!(" ({mark})"));
+fn table_text(table: &Table) -> String {
+    let marked = table.mark.map_or(String::new(), |mark| format!(" ({mark})"));
     let mut out = format!("**{}**{marked}\n\n", escaped(&table.caption));
     let heads = table.columns.iter().map(|column| match column.qualifiers() {
         qualifiers if qualifiers.is_empty() => escaped(&column.head),

@@ -49,7 +49,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         let name = names.next().expect("there is a name for each table");
         let worksheet = workbook.add_worksheet();
         worksheet.set_name(name)?;
-        sheet(worksheet, table, document.mark())?;
+        sheet(worksheet, table)?;
         if let Some(chart) = chart {
             draw(worksheet, name, chart)?;
         }
@@ -141,8 +141,8 @@ fn place(table: &Table, index: usize) -> u16 {
     table.columns[..index].iter().map(width).sum()
 }
 
-fn sheet(sheet: &mut Worksheet, table: &Table, mark: Option<&str>) -> Result<(), XlsxError> {
-    let mark = mark.map_or(String::new(), |mark| format!(" ({mark})"));
+fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
+    let mark = table.mark.map_or(String::new(), |mark| format!(" ({mark})"));
     sheet.write_string_with_format(
         0,
         0,

@@ -19,7 +19,7 @@ const MAXIMA: [&str; 4] = ["goodput", "packet_rate", "transaction_rate", "connec
 /// Costs and times whose minima are told, as far as they were measured.
 const MINIMA: [&str; 2] = ["response_time_p50", "cpu_seconds_per_gigabyte"];
 /// Parameters that say how many connections a job opens.
-const CONNECTIONS: [&str; 4] = ["streams", "connections", "flows", "depth"];
+const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
 
 /// See the file.
 pub(super) struct Answer;
