@@ -97,24 +97,30 @@ function drawable(spec: Spec, y: number | null): number | null {
   return y !== null && log(spec.y.scale) && y <= 0 ? null : y;
 }
 
-/** The interval of an estimate: a whisker at each point and a band between them. */
+/** The intervals of estimates: a whisker at each point and a band between neighbours, broken where a figure is missing. */
 function band(spec: Spec, mark: MarkSpec, color: string): object | null {
-  const points = mark.points.filter((p) => [p.y, p.low, p.high].every((end) => drawable(spec, end ?? null) !== null));
+  const known = (p: Point) => [p.y, p.low, p.high].every((end) => drawable(spec, end ?? null) !== null);
+  const runs: Point[][] = [[]];
+  for (const point of mark.points) {
+    if (known(point)) runs[runs.length - 1].push(point);
+    else runs.push([]);
+  }
+  const points = runs.flat();
   if (points.length === 0) return null;
   return {
     type: "custom", name: mark.name, silent: true, clip: true, z: 1, tooltip: { show: false }, itemStyle: { color },
     data: [[points[0].x, points[0].y]],
     renderItem: (_: unknown, api: any) => {
       const at = (x: number, y: number) => api.coord([x, y]);
-      const outline = [...points.map((p) => at(p.x, p.high!)), ...points.slice().reverse().map((p) => at(p.x, p.low!))];
+      const bands = runs.filter((run) => run.length > 1).map((run) => {
+        const outline = [...run.map((p) => at(p.x, p.high!)), ...run.slice().reverse().map((p) => at(p.x, p.low!))];
+        return { type: "polygon", shape: { points: outline }, style: { fill: color, opacity: 0.16 } };
+      });
       const whiskers = points.map((p) => {
         const [[x1, y1], [, y2]] = [at(p.x, p.high!), at(p.x, p.low!)];
         return { type: "line", shape: { x1, y1, x2: x1, y2 }, style: { stroke: color, lineWidth: 1.5, opacity: 0.8 } };
       });
-      return {
-        type: "group",
-        children: [{ type: "polygon", shape: { points: outline }, style: { fill: color, opacity: 0.16 } }, ...whiskers],
-      };
+      return { type: "group", children: [...bands, ...whiskers] };
     },
   };
 }

@@ -21,7 +21,7 @@ const GROUPED_FROM: usize = 5;
 /// Figures spread wider than this are tinted by their logarithm.
 const LOG_TINT_SPREAD: f64 = 50.0;
 /// Tints above this need light letters.
-const DARK_TINT: f64 = 0.75;
+const DARK_TINT: f64 = 0.66;
 
 pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let refused = |error: minijinja::Error| ReportError::Html(format!("{error:#}"));
