@@ -19,13 +19,13 @@ const LEAD: Nanos = Nanos::from_millis(200);
 const DRAIN: Nanos = Nanos::from_millis(500);
 
 /// What each end reports; `None` if it ran in another process.
-pub struct Outcome {
-    pub seconds: f64,
-    pub active: Option<EngineReport>,
-    pub passive: Option<EngineReport>,
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    pub(crate) active: Option<EngineReport>,
+    pub(crate) passive: Option<EngineReport>,
 }
 
-pub fn run_from_arguments() -> Outcome {
+pub(crate) fn run_from_arguments() -> Outcome {
     let mut arguments = std::env::args().skip(1);
     let workload = arguments.next().expect("name a workload");
     let mut own: BTreeMap<String, String> = BTreeMap::new();
@@ -42,7 +42,8 @@ pub fn run_from_arguments() -> Outcome {
     let cpus = own.get("cpus").map(String::as_str).unwrap_or_default();
     let cpus: Vec<usize> = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
     let address = own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
-    let local = Endpoint { name: "x".into(), host: "x".into(), address: Some(address), device: None, cpus: vec![], pin: false };
+    let local =
+        Endpoint { name: "x".into(), host: "x".into(), address: Some(address), device: None, cpus: vec![], pin: false };
     let end = End { workload, params, local, seconds, cpus };
     let (active, passive) = match (own.get("serve"), own.get("to")) {
         (Some(file), _) => (None, Some(end.passive(|offer| publish(file, offer)))),

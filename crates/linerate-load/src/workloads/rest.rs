@@ -21,13 +21,13 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// For these sockets.
+    /// For these sockets. When spinning they are not watched at all: being watched costs each arrival a callback.
     pub(crate) fn new<'a, S: AsFd + 'a>(
         wait: Waiting,
         sockets: impl IntoIterator<Item = &'a S>,
     ) -> Result<Self, LoadError> {
         let readiness = Readiness::new()?;
-        for (token, socket) in (0..).zip(sockets) {
+        for (token, socket) in (0..).zip(sockets).filter(|_| wait == Waiting::Block) {
             readiness.add(socket, token, Interest::Readable)?;
         }
         Ok(Self { readiness, wait })

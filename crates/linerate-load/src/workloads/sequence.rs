@@ -159,7 +159,7 @@ mod tests {
         let (mut unique, mut late, mut base) = (0, 0, 0_u64);
         for _ in 0..200_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            base += u64::from(state >> 62 != 0) + ((state >> 40) % 5_000 == 0) as u64 * 100_000;
+            base += u64::from(state >> 62 != 0) + u64::from((state >> 40).is_multiple_of(5_000)) * 100_000;
             let number = base.saturating_sub((state >> 33) % 16 * ((state >> 20) % 4_000 / 3_990) * 9_000);
             match sequence.observe(number) {
                 InOrder | Reordered => unique += 1,

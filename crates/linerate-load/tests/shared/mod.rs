@@ -68,9 +68,9 @@ pub fn join(mut engine: Engine) -> EngineReport {
     report
 }
 
-/// Loads both ends for `milliseconds`, and lets them drain for half a second; returns active and passive.
+/// Loads both ends for `milliseconds`, and lets them drain for at most a second; returns active and passive.
 pub fn run(ends: [Vec<Box<dyn Worker>>; 2], milliseconds: u64) -> [EngineReport; 2] {
-    ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_millis(500))).map(join)
+    ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_secs(1))).map(join)
 }
 
 pub fn sum(report: &EngineReport, counter: Counter) -> u64 {

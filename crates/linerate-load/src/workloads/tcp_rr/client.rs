@@ -54,7 +54,7 @@ pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for (number, own) in (0_u32..).zip(params.shares(streams)) {
         let alone = own.len() == 1 && params.wait == Waiting::Block && !open;
-        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream))?;
+        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
         let load =
             share(params.rate.map(|rate| rate.per_second(1)), params.poisson, params.depth, own.len(), params.streams);
         let flow = |(number, stream)| {

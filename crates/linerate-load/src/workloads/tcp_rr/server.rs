@@ -37,7 +37,7 @@ pub(super) fn deal(params: &TcpRrParams, arrivals: Arrivals) -> Result<Vec<Box<d
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for (number, own) in (0_u32..).zip(params.shares(arrivals.streams)) {
         let alone = own.len() == 1 && params.wait == Waiting::Block;
-        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream))?;
+        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
         let flow = |(number, stream)| Ok(Flow { bytes: ByteFlow::new(number, stream, &options, alone)?, come: 0 });
         workers.push(Box::new(TcpRrServer {
             number,

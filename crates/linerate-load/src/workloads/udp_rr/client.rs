@@ -158,7 +158,7 @@ pub(super) fn deal(
         let load = share(rate, params.poisson, params.depth, own.len(), params.streams);
         let mut modes = modes(params.wait, alone, open);
         modes.insert("label".to_owned(), label_mode(params));
-        let rest = Rest::new(params.wait, own.iter().map(DatagramFlow::socket))?;
+        let rest = Rest::new(params.wait, own.iter().map(DatagramFlow::socket).filter(|_| !alone))?;
         let window = || Window::new(params.depth, params.number_bits());
         workers.push(Box::new(UdpRrClient {
             number,

@@ -46,7 +46,7 @@ pub(super) fn deal(
         modes.insert("label".to_owned(), label_mode(params));
         workers.push(Box::new(UdpRrServer {
             number,
-            rest: Rest::new(params.wait, flows.iter().map(DatagramFlow::socket))?,
+            rest: Rest::new(params.wait, flows.iter().map(DatagramFlow::socket).filter(|_| !alone))?,
             flows,
             response: vec![b'a'; params.response_size.0 as usize].into_boxed_slice(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),

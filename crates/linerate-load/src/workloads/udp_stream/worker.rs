@@ -132,7 +132,9 @@ impl UdpStreamWorker {
         let wait = if params.wait == Waiting::Spin || receives { Wait::Never } else { Wait::Block };
         let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;
         let readiness = Readiness::new()?;
-        for (token, flow) in (0_u64..).zip(&flows) {
+        // Watched only if the worker will wait for several: being watched costs each arrival a callback.
+        let watched = receives && params.wait == Waiting::Block && (sends || flows.len() > 1);
+        for (token, flow) in (0_u64..).zip(&flows).filter(|_| watched) {
             readiness.add(&flow.socket, token, Interest::Readable)?;
         }
         let rate = params.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
