@@ -26,7 +26,7 @@ pub enum LabError {
         /// Why it did not start.
         cause: std::io::Error,
     },
-    /// A delayed link could not be started.
+    /// A link with delay or faults could not be started.
     #[error(transparent)]
     Wire(#[from] SysError),
     /// A tool refused.
@@ -69,8 +69,8 @@ impl Lab {
         for namespace in &lab.layout.namespaces {
             furnish(namespace)?;
         }
-        for (namespace, devices, delay) in &lab.layout.wires {
-            lab.wires.push(Wire::start(namespace, devices, *delay)?);
+        for middle in &lab.layout.wires {
+            lab.wires.push(Wire::start(middle)?);
         }
         Ok(lab)
     }
@@ -99,7 +99,8 @@ impl Lab {
         &self.layout
     }
 
-    /// Frames that delayed links lost by themselves: the emulation was the limit.
+    /// Frames that links with delay or faults lost by themselves: the emulation was the limit. Those dropped on purpose are
+    /// not among them.
     #[must_use]
     pub fn wire_drops(&self) -> u64 {
         self.wires.iter().map(Wire::dropped).sum()
@@ -108,7 +109,7 @@ impl Lab {
     /// Leaves it standing when dropped (`linerate lab up`).
     ///
     /// # Errors
-    /// If it has delayed links: their frames are carried by this process.
+    /// If it has links with delay or faults: their frames are carried by this process.
     pub fn keep(&mut self) -> Result<(), LabError> {
         if self.wires.is_empty() {
             self.keep = true;
@@ -116,7 +117,7 @@ impl Lab {
         }
         Err(LabError::Refused {
             what: "leave lab standing".into(),
-            cause: "its delayed links live only as long as the command that uses them".into(),
+            cause: "its links with delay or faults live only as long as the command that uses them".into(),
             remedy: " (use it with run --lab)",
         })
     }

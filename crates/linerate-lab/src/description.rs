@@ -15,8 +15,11 @@
 //! rate = "100 Mbit/s"      # both ways; absent: as fast as the CPUs go
 //! buffer = "64 KiB"        # queue in front of the rate; the effective buffer is this plus the burst
 //! delay = "4 ms"           # each way; absent: none
+//! drop_one_in = 100        # of the UDP datagrams of one length, each way; absent: none is dropped
+//! duplicate_one_in = 1000  # likewise, of those not dropped
 //! ```
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use linerate_model::{BitRate, Bytes, Nanos, Problem, nearest};
@@ -79,12 +82,35 @@ pub struct Link {
     pub burst: Option<Bytes>,
     /// Propagation delay each way; a round trip takes twice this, and the time in queues.
     pub delay: Option<Nanos>,
+    /// What it does to datagrams on purpose.
+    pub faults: Faults,
     /// IP MTU.
     pub mtu: Bytes,
     /// Whether segmentation offloads stay on. Off: every frame on the link is a real frame, as packet-accurate
-    /// shaping needs. Default: on for links with neither rate nor delay, off for
-    /// the others; a delayed link cannot have them on.
+    /// shaping needs. Default: on for links with neither rate, delay nor faults, off
+    /// for the others; a link with delay or faults cannot have them on.
     pub offloads: Option<bool>,
+}
+
+impl Link {
+    /// Whether its frames pass through our own hands: the kernel has no delay and no exact loss of its own.
+    #[must_use]
+    pub fn is_handled(&self) -> bool {
+        self.delay.is_some() || self.faults != Faults::default()
+    }
+}
+
+/// What a link does to datagrams on purpose, so that what a measurement must find is known.
+///
+/// Every n-th is meant exactly, by no chance. Datagrams are counted for each direction and frame length apart: neither
+/// answers nor the few small ones with which a measurement begins move the count of the stream that is measured. Only UDP,
+/// over IPv4 or IPv6 without extension headers, is touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Every n-th datagram is dropped.
+    pub drop_one_in: Option<NonZeroU32>,
+    /// Every n-th datagram, of those not dropped, arrives twice.
+    pub duplicate_one_in: Option<NonZeroU32>,
 }
 
 /// A tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a bridge.
@@ -157,6 +183,8 @@ struct LinkText {
     buffer: Option<Bytes>,
     burst: Option<Bytes>,
     delay: Option<Nanos>,
+    drop_one_in: Option<NonZeroU32>,
+    duplicate_one_in: Option<NonZeroU32>,
     mtu: Option<Bytes>,
     offloads: Option<bool>,
 }
@@ -249,23 +277,24 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
     if text.rate.is_none() && (text.buffer.is_some() || text.burst.is_some()) {
         problems.push(Problem::new(Some(span.clone()), "a link without `rate` has no buffer or burst"));
     }
-    if text.delay.is_some() && text.offloads == Some(true) {
-        problems.push(
-            Problem::new(Some(span.clone()), "a delayed link carries real frames").expected("no `offloads = true`"),
-        );
-    }
     if text.ends[0] == text.ends[1] {
         problems.push(Problem::new(Some(span.clone()), "a link joins two different nodes"));
     }
-    Link {
+    let link = Link {
         ends: [0, 1].map(|i| read_end(&text.ends[i], nodes, span.clone(), problems)),
         rate: text.rate,
         buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
         burst: text.burst,
         delay: text.delay,
+        faults: Faults { drop_one_in: text.drop_one_in, duplicate_one_in: text.duplicate_one_in },
         mtu: text.mtu.unwrap_or(ETHERNET_MTU),
         offloads: text.offloads,
+    };
+    if link.is_handled() && link.offloads == Some(true) {
+        let problem = Problem::new(Some(span), "a link with delay or faults carries real frames");
+        problems.push(problem.expected("no `offloads = true`"));
     }
+    link
 }
 
 fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Bus {
@@ -333,6 +362,15 @@ mod tests {
         assert_eq!(problems, []);
         let link = &lab.expect("no problem").links[0];
         assert_eq!((link.rate, link.mtu, link.buffer), (Some(BitRate(100e6)), Bytes(1500), Bytes(96_896)));
+    }
+
+    #[test]
+    fn one_in_none_is_refused() {
+        let (lab, problems) = Description::parse(
+            "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndrop_one_in=0\n",
+        );
+        assert_eq!((lab, problems.len()), (None, 1));
+        assert!(problems[0].message.contains("nonzero"), "{}", problems[0].message);
     }
 
     #[test]

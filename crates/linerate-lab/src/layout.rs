@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Testbed};
 
-use crate::description::{Bus, Description, Link, NodeKind};
+use crate::description::{Bus, Description, Faults, Link, NodeKind};
 
 /// Bytes of an Ethernet header, which a shaper counts beside the IP packet (no FCS, no preamble, no gap).
 const ETHERNET_HEADER: Bytes = Bytes(14);
@@ -16,7 +16,7 @@ const ETHERNET_HEADER: Bytes = Bytes(14);
 const SUPER_PACKET: Bytes = Bytes(65_536);
 /// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
 const BURST_SECONDS: f64 = 0.001;
-/// Names of the namespaces inside delayed links; upper case, so that no node can have them.
+/// Names of the namespaces inside links with delay or faults; upper case, so that no node can have them.
 const WIRE: &str = "W";
 
 /// A lab ready to be built.
@@ -26,8 +26,8 @@ pub struct Layout {
     pub namespaces: Vec<Namespace>,
     /// Commands outside: `ip` batch lines that create the links between namespaces.
     pub links: Vec<String>,
-    /// Delayed links: the namespace in the middle, its two interfaces, and the delay.
-    pub wires: Vec<(String, [String; 2], Nanos)>,
+    /// Links whose frames pass through our own hands.
+    pub wires: Vec<Middle>,
     /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which command.
     pub testbed: Testbed,
     /// What the shapers allow.
@@ -51,6 +51,19 @@ pub struct Namespace {
     pub offloads_off: Vec<String>,
     /// Interfaces that fill in checksums themselves.
     pub checksums_on: Vec<String>,
+}
+
+/// The middle of a link with delay or faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Middle {
+    /// The namespace between the two ends.
+    pub namespace: String,
+    /// Its two interfaces.
+    pub devices: [String; 2],
+    /// How long a frame is held, each way.
+    pub delay: Nanos,
+    /// What happens to datagrams on purpose.
+    pub faults: Faults,
 }
 
 /// A token bucket as built.
@@ -77,7 +90,7 @@ impl Shaper {
 }
 
 fn offloads(link: &Link) -> bool {
-    link.offloads.unwrap_or(link.rate.is_none() && link.delay.is_none())
+    link.offloads.unwrap_or(link.rate.is_none() && !link.is_handled())
 }
 
 /// One interface on a segment.
@@ -112,10 +125,10 @@ struct Planner<'a> {
     description: &'a Description,
     instance: &'a str,
     namespaces: Vec<Namespace>,
-    /// Namespaces inside delayed links: no node of the description.
+    /// Namespaces inside links with delay or faults: no node of the description.
     middles: Vec<Namespace>,
     links: Vec<String>,
-    wires: Vec<(String, [String; 2], Nanos)>,
+    wires: Vec<Middle>,
     ports: Vec<Port>,
     n_segments: usize,
     endpoints: Vec<Endpoint>,
@@ -180,7 +193,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Two veth pairs with a namespace between them, in which a wire is to join them.
-    fn delayed(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes, delay: Nanos) -> [String; 2] {
+    fn handled(&mut self, nodes: [usize; 2], number: usize, link: &Link) -> [String; 2] {
+        let mtu = link.mtu;
         let middle = format!("lr-{}-{WIRE}{number}", self.instance);
         let inner = ["w0".to_owned(), "w1".to_owned()];
         let devices = [0, 1].map(|end| format!("{}{number}", self.namespaces[nodes[1 - end]].node));
@@ -200,7 +214,8 @@ impl<'a> Planner<'a> {
             offloads_off: inner.to_vec(),
             ..Namespace::default()
         });
-        self.wires.push((middle, inner, delay));
+        let delay = link.delay.unwrap_or_default();
+        self.wires.push(Middle { namespace: middle, devices: inner, delay, faults: link.faults });
         devices
     }
 
@@ -208,10 +223,8 @@ impl<'a> Planner<'a> {
         let mut segment_of_switch = BTreeMap::new();
         for (number, link) in self.description.links.iter().enumerate() {
             let nodes = [self.node(&link.ends[0].node), self.node(&link.ends[1].node)];
-            let devices = match link.delay {
-                None => self.veth(nodes, number, link.mtu),
-                Some(delay) => self.delayed(nodes, number, link.mtu, delay),
-            };
+            let devices =
+                if link.is_handled() { self.handled(nodes, number, link) } else { self.veth(nodes, number, link.mtu) };
             let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
             let fresh = self.n_segments;
             let segment = switch.map_or(fresh, |switch| *segment_of_switch.entry(switch).or_insert(fresh));

@@ -4,7 +4,8 @@
 //! capacities ([`Layout`]), and built and torn down by [`Lab`]. Everything on one kernel: one clock, so one-way delays
 //! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
 //!
-//! What it emulates: rate, buffer, delay, MTU, offloads, forwarding, buses shared by several interfaces. What it does not:
+//! What it emulates: rate, buffer, delay, exact loss and duplication of datagrams, MTU, offloads, forwarding, buses
+//! shared by several interfaces. What it does not:
 //! bit errors, interrupt behaviour and DMA of real hardware.
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,6 @@ mod reap;
 mod wire;
 
 pub use build::{Lab, LabError};
-pub use description::{Bus, BusEdge, Description, End, Link, Node, NodeKind};
-pub use layout::{Layout, Namespace, Shaper, layout};
+pub use description::{Bus, BusEdge, Description, End, Faults, Link, Node, NodeKind};
+pub use layout::{Layout, Middle, Namespace, Shaper, layout};
 pub use reap::{abandoned, reap};

@@ -1,11 +1,13 @@
-//! A wire with a length: frames that enter at one end leave at the other after a fixed delay.
+//! A wire with a length, and faults if they are wanted: frames that enter at one end leave at the other after a fixed delay,
+//! but for every n-th datagram, which is dropped or leaves twice.
 //!
-//! The kernels linerate meets do not all have a delay of their own (netem), so the wire is ours: a namespace between the two
+//! The kernels linerate meets do not all have a delay of their own (netem), and no netem drops exactly every n-th, so the wire is ours: a namespace between the two
 //! ends, a packet socket on each of its interfaces, and a thread that holds every frame for its time. Frames keep their order.
 //! What it cannot do: rates of many gigabits (it handles each frame singly, about 200 thousand a second on one core),
 //! and frames whose checksum was left to a device; the layout switches that off at the ends.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -16,12 +18,23 @@ use linerate_sys::clock::monotonic;
 use linerate_sys::netns::within;
 use linerate_sys::packet::{PacketSocket, wait};
 
+use crate::description::Faults;
+use crate::layout::Middle;
+
 /// Largest frame a wire carries: jumbo frames with room to spare.
 const MAX_FRAME: usize = 16 * 1024;
 /// How long the thread sleeps at most, so that it notices when it is to end.
 const PATIENCE: u64 = 20_000_000;
 /// Frames held in one direction before the wire itself would be the limit; beyond it they are dropped and counted.
 const MAX_HELD: usize = 65_536;
+
+/// Offsets into a frame (IEEE 802.3 clause 3.2.6, RFC 791 clause 3.1, RFC 8200 clause 3), and what stands there for UDP.
+const ETHERTYPE: usize = 12;
+const IPV4_PROTOCOL: usize = 14 + 9;
+const IPV6_NEXT_HEADER: usize = 14 + 6;
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+const UDP: u8 = 17;
 
 /// A running wire. Dropping it ends its thread.
 #[derive(Debug)]
@@ -32,12 +45,14 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Joins the interfaces `devices` of the namespace `namespace` with `delay` each way.
-    pub(crate) fn start(namespace: &str, devices: &[String; 2], delay: Nanos) -> Result<Self, SysError> {
+    /// Joins the two interfaces of `middle`.
+    pub(crate) fn start(middle: &Middle) -> Result<Self, SysError> {
+        let Middle { namespace, devices, delay, faults } = middle;
         let open = |device: &str| within(namespace, || PacketSocket::open(device))?;
         let sockets = [open(&devices[0])?, open(&devices[1])?];
         let (stop, dropped) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let line = Line { sockets, delay, stop: Arc::clone(&stop), dropped: Arc::clone(&dropped) };
+        let (delay, faults) = (*delay, *faults);
+        let line = Line { sockets, delay, faults, stop: Arc::clone(&stop), dropped: Arc::clone(&dropped) };
         let thread = std::thread::Builder::new()
             .name("lr-wire".into())
             .spawn(move || line.run())
@@ -64,13 +79,44 @@ impl Drop for Wire {
 struct Line {
     sockets: [PacketSocket; 2],
     delay: Nanos,
+    faults: Faults,
     stop: Arc<AtomicBool>,
     dropped: Arc<AtomicU64>,
+}
+
+/// Datagrams that have entered in one direction, for each frame length.
+#[derive(Default)]
+struct Counts(HashMap<usize, u64>);
+
+impl Counts {
+    /// How many times `frame` is to leave.
+    fn copies(&mut self, faults: Faults, frame: &[u8]) -> usize {
+        if faults == Faults::default() || !is_udp(frame) {
+            return 1;
+        }
+        let count = self.0.entry(frame.len()).or_default();
+        *count += 1;
+        let due = |one_in: Option<NonZeroU32>| one_in.is_some_and(|n| count.is_multiple_of(u64::from(n.get())));
+        if due(faults.drop_one_in) {
+            return 0;
+        }
+        1 + usize::from(due(faults.duplicate_one_in))
+    }
+}
+
+fn is_udp(frame: &[u8]) -> bool {
+    let protocol_at = match frame.get(ETHERTYPE..ETHERTYPE + 2).map(|bytes| [bytes[0], bytes[1]]) {
+        Some(IPV4) => IPV4_PROTOCOL,
+        Some(IPV6) => IPV6_NEXT_HEADER,
+        _ => return false,
+    };
+    frame.get(protocol_at) == Some(&UDP)
 }
 
 /// Frames on their way in one direction, and the buffers of those that have left.
 #[derive(Default)]
 struct Held {
+    counts: Counts,
     frames: VecDeque<(u64, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
 }
@@ -119,8 +165,11 @@ impl Line {
         const BATCH: usize = 64;
         for _ in 0..BATCH {
             let Some(length) = self.sockets[end].receive(buffer)? else { break };
-            if !held.take(monotonic() + self.delay.0, &buffer[..length]) {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
+            let frame = &buffer[..length];
+            for _ in 0..held.counts.copies(self.faults, frame) {
+                if !held.take(monotonic() + self.delay.0, frame) {
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
         Ok(())
@@ -142,5 +191,42 @@ impl Line {
         if let Ok(drops @ 1..) = self.sockets[end].drops() {
             self.dropped.fetch_add(u64::from(drops), Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(ethertype: [u8; 2], protocol_at: usize, protocol: u8, length: usize) -> Vec<u8> {
+        let mut frame = vec![0; length];
+        frame[ETHERTYPE..ETHERTYPE + 2].copy_from_slice(&ethertype);
+        frame[protocol_at] = protocol;
+        frame
+    }
+
+    #[test]
+    fn every_third_datagram_of_a_length_is_dropped_and_every_fourth_leaves_twice() {
+        let faults = Faults { drop_one_in: NonZeroU32::new(3), duplicate_one_in: NonZeroU32::new(4) };
+        let (v4, v6) = (frame(IPV4, IPV4_PROTOCOL, UDP, 100), frame(IPV6, IPV6_NEXT_HEADER, UDP, 100));
+        let mut counts = Counts::default();
+        let mut copies = Vec::new();
+        for number in 0..12 {
+            copies.push(counts.copies(faults, if number % 2 == 0 { &v4 } else { &v6 }));
+        }
+        assert_eq!(copies, [1, 1, 0, 2, 1, 0, 1, 2, 0, 1, 1, 0]);
+        let shorter = frame(IPV4, IPV4_PROTOCOL, UDP, 60);
+        assert_eq!([(); 3].map(|()| counts.copies(faults, &shorter)), [1, 1, 0], "other lengths are counted apart");
+    }
+
+    #[test]
+    fn what_is_no_datagram_always_passes() {
+        let faults = Faults { drop_one_in: NonZeroU32::new(1), duplicate_one_in: None };
+        let tcp = frame(IPV4, IPV4_PROTOCOL, 6, 100);
+        let arp = frame([0x08, 0x06], IPV4_PROTOCOL, UDP, 42);
+        for passing in [&tcp[..], &arp, &[], &[0; 13], &frame(IPV4, IPV4_PROTOCOL, UDP, 100)[..20]] {
+            assert_eq!(Counts::default().copies(faults, passing), 1);
+        }
+        assert_eq!(Counts::default().copies(faults, &frame(IPV4, IPV4_PROTOCOL, UDP, 100)), 0);
     }
 }

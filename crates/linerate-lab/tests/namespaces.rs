@@ -8,9 +8,10 @@ use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 7] = [
+const LABS: [(&str, &str); 8] = [
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
+    ("lossy", include_str!("../../../labs/lossy.toml")),
     ("router", include_str!("../../../labs/router.toml")),
     ("switch", include_str!("../../../labs/switch.toml")),
     ("sun-link", include_str!("../../../labs/sun-link.toml")),
