@@ -1,10 +1,9 @@
 //! Invariant 6: from the first step to the end of the drain, a worker's thread allocates nothing, nor does cutting its
 //! intervals.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use linerate_load::engine::{Engine, EngineReport, Timeline};
@@ -13,46 +12,8 @@ use linerate_model::{Counter, Endpoint, FlowReport, FlowTcp, Load, Nanos, Params
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
-thread_local! {
-    /// Whether this thread's allocations are counted: a worker sets it in its first step.
-    static MEASURING: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Long enough that every thread runs in it on a machine that is busy elsewhere.
 const LOAD: Nanos = Nanos::from_millis(200);
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: every call is handed on to the system's allocator unchanged; counting neither allocates nor unwinds.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise about `layout` is handed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's promise about `pointer` and `layout` is handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise about its arguments is handed on.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-fn count() {
-    if MEASURING.try_with(Cell::get).unwrap_or(false) {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A worker whose thread is watched from its first step until it finishes. Cutting intervals lies in between.
 struct Watched(Box<dyn Worker>);
@@ -65,7 +26,7 @@ impl Worker for Watched {
         self.0.times()
     }
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
-        MEASURING.set(true);
+        counting::watch(true);
         self.0.step(due, tally)
     }
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
@@ -78,7 +39,7 @@ impl Worker for Watched {
         self.0.stop_sending();
     }
     fn finish(&mut self) -> Vec<FlowReport> {
-        MEASURING.set(false);
+        counting::watch(false);
         self.0.finish()
     }
 }
@@ -136,7 +97,7 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
 
 /// Allocations in the threads of `ends` while they ran, and their reports.
 fn allocations(ends: Vec<Vec<Box<dyn Worker>>>) -> (u64, Vec<EngineReport>) {
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = counting::calls();
     let start = Nanos(clock::monotonic() + 1_000_000);
     let load_until = start + LOAD;
     let timeline = Timeline {
@@ -154,7 +115,7 @@ fn allocations(ends: Vec<Vec<Box<dyn Worker>>>) -> (u64, Vec<EngineReport>) {
     let engines: Vec<Engine> =
         ends.into_iter().map(|end| Engine::start(watch(end), timeline_of(n_ends), &[], 1)).collect();
     let reports = engines.into_iter().map(Engine::join).collect();
-    (ALLOCATIONS.load(Ordering::Relaxed) - before, reports)
+    (counting::calls() - before, reports)
 }
 
 /// One test, because the count is the process's.

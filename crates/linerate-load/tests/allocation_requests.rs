@@ -1,10 +1,9 @@
 //! Invariant 6 for datagrams, requests and connections: no step of either end allocates. Both ends step in turn on this one
 //! thread, so nothing but their steps is counted.
 
+mod counting;
 mod shared;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_load::{Due, Progress, Tally, Worker};
@@ -12,35 +11,6 @@ use linerate_model::{Counter, Load, Nanos};
 use linerate_sys::clock;
 use serde_json::json;
 use shared::{V4, open};
-
-static MEASURING: AtomicBool = AtomicBool::new(false);
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-fn count() {
-    if MEASURING.load(Ordering::Relaxed) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting neither allocates nor unwinds.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise about `layout` is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's promise about `pointer` and `layout` is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Steps `worker` once, watched.
 fn step(worker: &mut dyn Worker, tally: &mut Tally) -> Progress {
@@ -50,18 +20,18 @@ fn step(worker: &mut dyn Worker, tally: &mut Tally) -> Progress {
         Load::Open { .. } => (3, Nanos(1_000)),
     };
     let due = Due { operations, intended: now, gap, until: now + Nanos::from_millis(1) };
-    MEASURING.store(true, Ordering::Relaxed);
+    counting::watch(true);
     let progress = worker.step(due, tally);
-    MEASURING.store(false, Ordering::Relaxed);
+    counting::watch(false);
     progress
 }
 
 #[test]
 fn no_step_allocates() {
-    MEASURING.store(true, Ordering::Relaxed);
+    counting::watch(true);
     drop(std::hint::black_box(Box::new(1)));
-    MEASURING.store(false, Ordering::Relaxed);
-    assert!(CALLS.swap(0, Ordering::Relaxed) >= 2, "the count counts");
+    counting::watch(false);
+    assert!(counting::calls() >= 2, "the count counts");
     for (name, table) in [
         ("udp_stream", json!({ "direction": "both", "streams": 3, "datagram_size": "64 B" })),
         ("udp_stream", json!({ "receive": "discard", "wait": "spin" })),
@@ -75,6 +45,7 @@ fn no_step_allocates() {
     ] {
         let mut workers: Vec<_> = open(name, V4, &table, |offer| offer).into_iter().flatten().collect();
         let mut tallies: Vec<_> = workers.iter().map(|worker| Tally::new(worker.times())).collect();
+        let before = counting::calls();
         let until = Instant::now() + Duration::from_millis(200);
         while Instant::now() < until {
             for (worker, tally) in workers.iter_mut().zip(&mut tallies) {
@@ -83,6 +54,6 @@ fn no_step_allocates() {
         }
         let moved: u64 = tallies.iter().map(|tally| tally.counters[Counter::PayloadReceived]).sum();
         assert!(moved > 0, "{name} {table} moved nothing");
-        assert_eq!(CALLS.swap(0, Ordering::Relaxed), 0, "{name} {table}");
+        assert_eq!(counting::calls() - before, 0, "{name} {table}");
     }
 }

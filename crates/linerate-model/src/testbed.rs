@@ -1,6 +1,6 @@
 //! Where a plan's endpoints are: hosts, addresses, CPUs.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 

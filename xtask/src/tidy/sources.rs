@@ -7,7 +7,7 @@ use super::repository::{File, Repository};
 /// The one crate with `unsafe`.
 const UNSAFE_ROOM: &str = "linerate-sys";
 /// The one test with it: an allocator that counts is an unsafe trait, and it proves that a step does not allocate.
-const COUNTING_ALLOCATOR: &str = "crates/linerate-load/tests/allocation.rs";
+const COUNTING_ALLOCATOR: &str = "crates/linerate-load/tests/counting/mod.rs";
 /// The one crate with an async runtime.
 const ASYNC_ROOM: &str = "linerate-dash";
 /// Rooms that touch no file, socket, thread or clock.
@@ -104,7 +104,7 @@ mod tests {
         let repository = Repository::of(&[
             ("crates/linerate-sys/src/raw.rs", "unsafe fn a() {}"),
             ("crates/linerate-load/src/a.rs", "// unsafe\nfn a() { unsafe { b() } }"),
-            ("crates/linerate-load/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
+            ("crates/linerate-load/tests/counting/mod.rs", "unsafe impl GlobalAlloc for Counting {}"),
             ("crates/linerate-load/src/lib.rs", "#![forbid(unsafe_code)]\n"),
             ("crates/linerate-lab/src/lib.rs", "//! `#![forbid(unsafe_code)]` is promised here and not written\n"),
         ]);

@@ -156,7 +156,7 @@ fn ip_version(job: &Job<'_>) -> IpVersion {
     let declared = [&job.spec.to, &job.spec.from].into_iter().find_map(|end| end.address);
     let seen = || {
         let flow = job.ends().into_iter().find_map(|end| end.flows.first())?;
-        flow.remote.parse::<std::net::SocketAddr>().ok().map(|address| address.ip())
+        flow.remote.parse::<core::net::SocketAddr>().ok().map(|address| address.ip())
     };
     if declared.or_else(seen).is_some_and(|address| address.is_ipv6()) { IpVersion::V6 } else { IpVersion::V4 }
 }
