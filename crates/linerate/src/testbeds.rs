@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::{problems, sandbox};
 
 /// The port an agent listens on unless told otherwise.
-pub(crate) const AGENT_PORT: u16 = 8743;
+pub(crate) const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
 pub(crate) fn with_port(text: &str, port: u16) -> String {
