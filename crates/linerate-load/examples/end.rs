@@ -1,0 +1,40 @@
+//! One end of a workload, for benchmarks: runs as the others do, and prints one line of JSON. Counts are those of the
+//! intervals that ended within the load, so that what arrives during the drain does not flatter the rate.
+//! See `shared/mod.rs` for arguments; `serve=FILE` or `to=FILE` says which end.
+
+mod shared;
+
+use linerate_load::engine::EngineReport;
+use linerate_model::{Counter, Distribution, Nanos};
+use serde_json::json;
+
+fn main() {
+    let outcome = shared::run_from_arguments();
+    for report in [&outcome.active, &outcome.passive].into_iter().flatten() {
+        println!("{}", line(report, outcome.seconds));
+    }
+}
+
+fn line(report: &EngineReport, seconds: f64) -> serde_json::Value {
+    /// An interval is cut a little after its tick; the last of the load belongs to it.
+    const LATENESS: Nanos = Nanos::from_millis(20);
+    let end = Nanos::from_secs_f64(seconds) + LATENESS;
+    let within = || report.intervals.iter().filter(|interval| interval.end <= end);
+    let sum = |counter: Counter| within().map(|interval| interval.counters[counter]).sum::<u64>();
+    let whole = |counter: Counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+    let mut service = Distribution::default();
+    within().for_each(|interval| service.merge(&interval.service));
+    let percentile = |quantile| service.percentile(quantile).flatten();
+    json!({
+        "seconds": seconds,
+        "bytes_received": sum(Counter::PayloadReceived),
+        "datagrams_received": sum(Counter::DatagramsReceived),
+        "datagrams_received_in_all": whole(Counter::DatagramsReceived),
+        "datagrams_sent_in_all": whole(Counter::DatagramsSent),
+        "transactions": sum(Counter::Transactions),
+        "p50_ns": percentile(0.5),
+        "p99_ns": percentile(0.99),
+        "modes": report.flows.first().map(|flow| &flow.modes),
+        "incidents": report.incidents.iter().map(|incident| &incident.message).collect::<Vec<_>>(),
+    })
+}
