@@ -542,6 +542,73 @@ fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
     assert_eq!(point.validity, Validity::Valid);
 }
 
+/// Payload delivered in each of these intervals of 100 ms, the warm-up automatic.
+fn delivered(bytes: &[u64]) -> TrialRecord {
+    let mut trial = trial(0, vec![job("tcp_stream", "a", "b")]);
+    let all = Nanos::from_millis(100 * bytes.len() as u64);
+    let interval = Nanos::from_millis(100);
+    // The span run in front is a tenth of the measurement, and at least two intervals.
+    let measure = all.since(Nanos((2 * interval.0).max(all.0 / 11)));
+    trial.spec.phases = Phases { warmup: Warmup::Auto, measure, drain: Nanos(0), rest: Nanos(0), interval };
+    trial.jobs[0].1.intervals = (0..)
+        .zip(bytes)
+        .map(|(bin, bytes)| {
+            let (start, end) = (Nanos::from_millis(bin * 100), Nanos::from_millis((bin + 1) * 100));
+            let mut interval = Interval { start, end, ..Interval::default() };
+            interval.counters[Counter::PayloadReceived] = *bytes;
+            interval
+        })
+        .collect();
+    trial
+}
+
+#[test]
+fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_is() {
+    let scatter = [3, 8, 4, 9, 5, 2, 9, 9, 9, 9, 9, 9].map(|megabytes| megabytes * 1_000_000);
+    let found = study(&two_hosts(vec![delivered(&scatter)]));
+    assert_eq!((only(&found).validity, only(&found).trials[0].measured_from), (Validity::Valid, 0.2));
+
+    let falling: Vec<u64> = (0..110).map(|bin| 2_000_000 - bin * 10_000).collect();
+    let found = study(&two_hosts(vec![delivered(&falling)]));
+    assert_eq!(only(&found).validity, Validity::Suspect);
+    assert!(only(&found).why[0].contains("no steady state"), "{:?}", only(&found).why);
+}
+
+#[test]
+fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
+    // One tick of 10 ms in four seconds of one CPU is 0.25 %: three ticks are 0.75 %, two of them beyond doubt are 0.5 %.
+    let with_steal = |per_second: f64| {
+        let mut trial = costly();
+        trial.samples[0].1 =
+            samples(&[("cpu", "idle", "cpu0", 1e9 - per_second), ("cpu", "steal", "cpu0", per_second)]);
+        only(&study(&two_hosts(vec![trial]))).validity
+    };
+    assert_eq!((with_steal(7.4e6), with_steal(7.6e6)), (Validity::Valid, Validity::Suspect));
+}
+
+#[test]
+fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
+    let open = |intended, started, late, transactions| {
+        let mut trial = trial(0, vec![job("udp_rr", "a", "b")]);
+        let counts = [
+            (Counter::Intended, intended),
+            (Counter::Started, started),
+            (Counter::LateStarts, late),
+            (Counter::Transactions, transactions),
+            (Counter::PayloadReceived, 64_000),
+        ];
+        trial.jobs[0] = (steady(&counts), steady(&[(Counter::PayloadReceived, 64_000)]));
+        study(&two_hosts(vec![trial]))
+    };
+    let short = open(1000, 900, 0, 900);
+    near(value(only(&short), 0, "pacing_error", Sum), 0.1);
+    assert_eq!(only(&short).validity, Validity::Suspect);
+    assert!(only(&short).why[0].contains("90.0 % of the intended load"), "{:?}", only(&short).why);
+    assert_eq!(only(&open(1000, 995, 5, 995)).validity, Validity::Valid);
+    assert_eq!(only(&open(1000, 1000, 50, 1000)).validity, Validity::Suspect);
+    assert_eq!(only(&open(1000, 1000, 500, 0)).validity, Validity::Valid, "batches of datagrams");
+}
+
 #[test]
 fn a_background_job_keeps_its_figures_apart() {
     let mut noise = job("tcp_stream", "c", "d");

@@ -54,6 +54,8 @@ struct Arrivals {
     /// The operation dealt out last, and whether it was given back.
     last: Nanos,
     held: bool,
+    /// Operations dealt out, given back or not.
+    issued: u64,
     gap_ns: f64,
     random: Xoshiro256PlusPlus,
 }
@@ -73,7 +75,7 @@ impl Pacer {
                 if poisson {
                     let random = Xoshiro256PlusPlus::seed_from_u64(seed);
                     let mut arrivals =
-                        Arrivals { next: start, fraction: 0.0, last: start, held: false, gap_ns, random };
+                        Arrivals { next: start, fraction: 0.0, last: start, held: false, issued: 0, gap_ns, random };
                     arrivals.advance();
                     Kind::Poisson(arrivals)
                 } else {
@@ -117,6 +119,23 @@ impl Pacer {
         }
     }
 
+    /// Operations due by `now` since the start, and those of them started; `None` for a closed load. Of Poisson arrivals
+    /// that are overdue and not yet drawn the expected number is taken.
+    #[must_use]
+    pub fn account(&self, now: Nanos) -> Option<(u64, u64)> {
+        let since = |start: Nanos, gap_ns: f64| {
+            if start <= now { (now.since(start).0 as f64 / gap_ns) as u64 + 1 } else { 0 }
+        };
+        match &self.kind {
+            Kind::Closed => None,
+            Kind::Constant { start, gap_ns, issued } => Some((since(*start, *gap_ns).max(*issued), *issued)),
+            Kind::Poisson(arrivals) => {
+                let started = arrivals.issued - u64::from(arrivals.held);
+                Some((arrivals.issued + since(arrivals.next, arrivals.gap_ns), started))
+            }
+        }
+    }
+
     /// Takes back `n` operations of the last [`Due`] that could not be started (the last `n` of it): they are due again,
     /// at the times at which they were.
     pub fn give_back(&mut self, n: u32) {
@@ -146,6 +165,7 @@ impl Arrivals {
             return (0, intended);
         }
         self.last = intended;
+        self.issued += 1;
         self.advance();
         (1, intended)
     }
@@ -187,6 +207,28 @@ mod tests {
         let late = pacer.next(Nanos(START.0 + 5_500), NEVER);
         assert_eq!(late, Due { operations: 6, intended: START, gap: Nanos(1_000), until: Nanos(START.0 + 6_000) });
         assert_eq!(pacer.next(Nanos(START.0 + 5_900), NEVER).operations, 0);
+    }
+
+    #[test]
+    fn operations_due_are_told_from_those_started() {
+        let mut pacer = constant(1e6);
+        assert_eq!(pacer.account(Nanos(999_999)), Some((0, 0)));
+        assert_eq!(pacer.next(Nanos(START.0 + 9_000), NEVER).operations, 10);
+        pacer.give_back(4);
+        assert_eq!(pacer.account(Nanos(START.0 + 19_500)), Some((20, 6)));
+        assert_eq!(constant(0.0).account(NEVER.min(Nanos(5))), Some((0, 0)));
+        assert_eq!(Pacer::new(Load::Closed { depth: 1 }, START, 0).account(NEVER), None);
+
+        let mut pacer = Pacer::new(Load::Open { rate: 1e6, poisson: true }, START, 7);
+        let end = Nanos(START.0 + 100_000_000);
+        let (expected, _) = pacer.account(end).expect("an open load");
+        assert!((99_990..=100_001).contains(&expected), "{expected} of 100 000, none drawn yet");
+        while pacer.next(end, NEVER).operations > 0 {}
+        let (due, started) = pacer.account(end).expect("an open load");
+        assert_eq!(due, started);
+        assert!(due.abs_diff(100_000) < 2_000, "{due}: six standard deviations");
+        pacer.give_back(1);
+        assert_eq!(pacer.account(end), Some((due, started - 1)));
     }
 
     #[test]

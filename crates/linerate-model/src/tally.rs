@@ -53,6 +53,8 @@ counters! {
     ZerocopyMapped "zerocopy_mapped" "Payload bytes received by page mapping (TCP_ZEROCOPY_RECEIVE).",
     Steps "steps" "Engine steps.",
     LateStarts "late_starts" "Operations of an open load started more than one gap after their intended time.",
+    Intended "intended" "Operations of an open load that were due.",
+    Started "started" "Operations of an open load that were started.",
     CpuUser "cpu_user_ns" "CPU time of the worker thread in user space, ns.",
     CpuSystem "cpu_system_ns" "CPU time of the worker thread in the kernel, ns.",
     VoluntarySwitches "voluntary_switches" "Times the worker thread gave up its CPU.",

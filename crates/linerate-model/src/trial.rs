@@ -161,7 +161,8 @@ pub enum IncidentKind {
     Tester,
     /// The environment changed or disturbed the trial (steal, frequency, link down).
     Environment,
-    /// The kernel granted other than what was asked for (buffer size, congestion control, offload).
+    /// The kernel refused what the measurement relies on, such as a CPU to run on. A buffer of another size than asked for
+    /// is no incident: it stands in [`crate::SocketValue`], requested, granted and at the end.
     NotGranted,
     /// Hostile or stray bytes were dropped.
     Rejected,

@@ -70,7 +70,9 @@ fn whole(point: &PointStudy) -> Option<&JobStudy> {
 /// The figure of `metric` at a point, in the widest direction there is one for.
 fn figure(point: &PointStudy, metric: &str) -> Option<Estimate> {
     let job = whole(point)?;
-    [Direction::Sum, Direction::Tx, Direction::Rx].into_iter().find_map(|direction| job.metric(metric, direction)?.estimate)
+    [Direction::Sum, Direction::Tx, Direction::Rx]
+        .into_iter()
+        .find_map(|direction| job.metric(metric, direction)?.estimate)
 }
 
 /// The figure of `metric` one way.
@@ -87,6 +89,12 @@ fn coordinate(point: &Point, axis: &str) -> Option<String> {
 fn mbit(value: f64) -> String {
     const MEGABIT: f64 = 1e6;
     let value = value / MEGABIT;
-    let decimals = if value >= 100.0 { 0 } else if value >= 10.0 { 1 } else { 2 };
+    let decimals = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
     format!("{value:.decimals$}")
 }

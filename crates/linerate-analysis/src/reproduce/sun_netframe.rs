@@ -73,12 +73,15 @@ fn buffers(link: &Study) -> Vec<Shape> {
     // figures is the ratio of the windows, 24/64, unless the larger one already meets the ceiling.
     let claim = "V2.1: throughput(24 KiB) / throughput(64 KiB) is the ratio of the windows, within 15 %";
     let window = |buffer: &str| {
-        let point = sweep(link, SWEEP).find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
+        let point =
+            sweep(link, SWEEP).find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
         let rtt = one_way(point, "rtt").or_else(|| figure(point, "rtt"))?.value;
-        let limited = ["rwnd_limited", "sndbuf_limited"].iter().filter_map(|m| figure(point, m)).map(|e| e.value).sum::<f64>();
+        let limited =
+            ["rwnd_limited", "sndbuf_limited"].iter().filter_map(|m| figure(point, m)).map(|e| e.value).sum::<f64>();
         Some((rtt, limited))
     };
-    if let (Some((rtt_small, limited_small)), Some((rtt_middle, limited_middle))) = (window("24 KiB"), window("64 KiB")) {
+    if let (Some((rtt_small, limited_small)), Some((rtt_middle, limited_middle))) = (window("24 KiB"), window("64 KiB"))
+    {
         let expected = 24.0 / 64.0 * (rtt_middle / rtt_small);
         let ratio = small / middle;
         let measured = format!(
@@ -95,7 +98,11 @@ fn buffers(link: &Study) -> Vec<Shape> {
     }
     let gain = large / middle - 1.0;
     let claim = "V2.1: 1 MiB gains at most what the ceiling leaves above 64 KiB (paper: up to 25 %)";
-    let ceiling = sweep(link, SWEEP).flat_map(|p| &p.ceilings).filter(|c| c.metric == "goodput").map(|c| c.value).reduce(f64::min);
+    let ceiling = sweep(link, SWEEP)
+        .flat_map(|p| &p.ceilings)
+        .filter(|c| c.metric == "goodput")
+        .map(|c| c.value)
+        .reduce(f64::min);
     shapes.push(match ceiling {
         Some(ceiling) => {
             let room = ceiling / middle - 1.0;
@@ -125,7 +132,8 @@ fn messages(host: &Study) -> Vec<Shape> {
     if points.len() < 3 {
         return vec![not_judged("V2.1d", claim, "fewer than three message sizes have a valid figure")];
     }
-    let curve = points.iter().map(|(size, goodput, _)| format!("{size} {}", mbit(*goodput))).collect::<Vec<_>>().join(", ");
+    let curve =
+        points.iter().map(|(size, goodput, _)| format!("{size} {}", mbit(*goodput))).collect::<Vec<_>>().join(", ");
     // The CPUs are the limit here: the noise of unpinned threads on few cores is several times that of a shaped link.
     let falls = points.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - 4.0 * NOISE)).count();
     let mut shapes = vec![shape("V2.1d", claim, format!("{curve} Mbit/s"), Some(falls == 0))];
@@ -133,7 +141,12 @@ fn messages(host: &Study) -> Vec<Shape> {
     let claim = "V2.1: below 1 KiB a system call per message is the limit: slope in log-log 0.85 to 1.05";
     if let [first, .., last] = &small[..] {
         let slope = (last.1 / first.1).ln() / (last.0.0 as f64 / first.0.0 as f64).ln();
-        shapes.push(shape("V2.1e", claim, format!("{slope:.2} from {} to {}", first.0, last.0), Some((0.85..=1.05).contains(&slope))));
+        shapes.push(shape(
+            "V2.1e",
+            claim,
+            format!("{slope:.2} from {} to {}", first.0, last.0),
+            Some((0.85..=1.05).contains(&slope)),
+        ));
     }
     let knee = points.windows(2).find(|pair| {
         let doublings = (pair[1].0.0 as f64 / pair[0].0.0 as f64).log2();
@@ -210,7 +223,13 @@ fn placement(buses: &Study) -> Vec<Shape> {
         shapes.push(match bound {
             Some((estimate, ceiling)) => {
                 let share = estimate.value / ceiling.value;
-                let measured = format!("{} of {} Mbit/s ({:.1} %), bound by {}", mbit(estimate.value), mbit(ceiling.value), share * 100.0, ceiling.name);
+                let measured = format!(
+                    "{} of {} Mbit/s ({:.1} %), bound by {}",
+                    mbit(estimate.value),
+                    mbit(ceiling.value),
+                    share * 100.0,
+                    ceiling.name
+                );
                 figures.push((label(&pairs), estimate.value));
                 shape("V2.4", claim, measured, Some(share >= 1.0 - NOISE && point.validity != Validity::Impossible))
             }
@@ -226,7 +245,9 @@ fn placement(buses: &Study) -> Vec<Shape> {
     for (what, over, under, expected, paper) in ratios {
         let claim = format!("V2.4: {what}: ratio {expected:.2} within 5 % (paper: {paper})");
         shapes.push(match (of(over), of(under)) {
-            (Some(a), Some(b)) => shape("V2.4", claim, format!("{:.2}", a / b), Some((a / b / expected - 1.0).abs() <= NOISE)),
+            (Some(a), Some(b)) => {
+                shape("V2.4", claim, format!("{:.2}", a / b), Some((a / b / expected - 1.0).abs() <= NOISE))
+            }
             _ => not_judged("V2.4", &claim, "one of the two has no valid figure"),
         });
     }
@@ -242,7 +263,8 @@ fn label(pairs: &str) -> String {
 /// The faster and the slower platform, and the faster against itself.
 fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     const SWEEP: &str = "platform";
-    let of = |study: &Study| sweep(study, SWEEP).next().and_then(|point| Some((one_way(point, "goodput")?, values(point))));
+    let of =
+        |study: &Study| sweep(study, SWEEP).next().and_then(|point| Some((one_way(point, "goodput")?, values(point))));
     let claim = "V2.5: a platform configured 30 % slower shows it (0.70 within 5 %)";
     let (Some((fast, fast_runs)), Some((slow, _))) = (of(link), of(slower)) else {
         return vec![not_judged("V2.5a", claim, "a platform has no valid figure")];
@@ -251,12 +273,15 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     let mut shapes = vec![shape("V2.5a", claim, format!("{ratio:.3}"), Some((ratio / 0.7 - 1.0).abs() <= NOISE))];
     let claim = "V2.5: the same platform against itself shows no difference (odd against even runs, within 2 %)";
     let half = |parity: usize| {
-        let mut runs: Vec<f64> = fast_runs.iter().copied().enumerate().filter(|(i, _)| i % 2 == parity).map(|(_, v)| v).collect();
+        let mut runs: Vec<f64> =
+            fast_runs.iter().copied().enumerate().filter(|(i, _)| i % 2 == parity).map(|(_, v)| v).collect();
         runs.sort_by(f64::total_cmp);
         runs.get(runs.len() / 2).copied()
     };
     shapes.push(match (half(0), half(1)) {
-        (Some(even), Some(odd)) => shape("V2.5b", claim, format!("{:.4}", odd / even), Some((odd / even - 1.0).abs() <= 0.02)),
+        (Some(even), Some(odd)) => {
+            shape("V2.5b", claim, format!("{:.4}", odd / even), Some((odd / even - 1.0).abs() <= 0.02))
+        }
         _ => not_judged("V2.5b", claim, "fewer than two runs"),
     });
     shapes
@@ -271,11 +296,15 @@ fn cost(host: &Study) -> Vec<Shape> {
     const SWEEP: &str = "cost per packet";
     let points = by_size(host, SWEEP, "message_size");
     let claim = "V2.6: what a packet costs is reported for every message size";
-    let costs: Vec<String> =
-        points.iter().filter_map(|(size, _, p)| Some(format!("{size}: {:.0} ns", figure(p, "cpu_ns_per_packet")?.value))).collect();
-    let mut shapes = vec![shape("V2.6a", claim, costs.join(", "), Some(!points.is_empty() && costs.len() == points.len()))];
+    let costs: Vec<String> = points
+        .iter()
+        .filter_map(|(size, _, p)| Some(format!("{size}: {:.0} ns", figure(p, "cpu_ns_per_packet")?.value)))
+        .collect();
+    let mut shapes =
+        vec![shape("V2.6a", claim, costs.join(", "), Some(!points.is_empty() && costs.len() == points.len()))];
     let claim = "V2.6: without a hardware counter unit, instructions per packet are unavailable, never zero";
-    let instructions: Vec<f64> = points.iter().filter_map(|(_, _, p)| Some(figure(p, "instructions_per_packet")?.value)).collect();
+    let instructions: Vec<f64> =
+        points.iter().filter_map(|(_, _, p)| Some(figure(p, "instructions_per_packet")?.value)).collect();
     let measured = if instructions.is_empty() { "unavailable here".to_owned() } else { format!("{instructions:.0?}") };
     shapes.push(shape("V2.6b", claim, measured, Some(instructions.iter().all(|value| *value > 0.0))));
     shapes
@@ -301,7 +330,8 @@ fn table_1(host: &Study) -> Comparison {
         estimate.map_or_else(|| "unavailable".to_owned(), |estimate| format!("{:.decimals$}", estimate.value))
     };
     let rows = TABLE_1.iter().map(|(size, instructions, per_interrupt)| {
-        let point = ours.iter().find(|(own, ..)| own.to_string() == *size || size.parse() == Ok(*own)).map(|(.., p)| *p);
+        let point =
+            ours.iter().find(|(own, ..)| own.to_string() == *size || size.parse() == Ok(*own)).map(|(.., p)| *p);
         vec![
             (*size).to_owned(),
             instructions.to_string(),
@@ -314,20 +344,35 @@ fn table_1(host: &Study) -> Comparison {
     });
     Comparison {
         title: "Table 1: cost per packet, 10 connections each way, 64 KiB buffers".into(),
-        head: ["message", "instructions/packet (paper)", "instructions/packet", "CPU ns/packet", "CPU s/GB", "packets/interrupt (paper)", "packets/interrupt"]
-            .map(str::to_owned)
-            .to_vec(),
+        head: [
+            "message",
+            "instructions/packet (paper)",
+            "instructions/packet",
+            "CPU ns/packet",
+            "CPU s/GB",
+            "packets/interrupt (paper)",
+            "packets/interrupt",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: rows.collect(),
     }
 }
 
 fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
     let best = |points: Vec<&PointStudy>| {
-        let of = |metric: &str| points.iter().filter_map(|p| figure(p, metric)).max_by(|a: &Estimate, b| a.value.total_cmp(&b.value));
+        let of = |metric: &str| {
+            points.iter().filter_map(|p| figure(p, metric)).max_by(|a: &Estimate, b| a.value.total_cmp(&b.value))
+        };
         (of("goodput"), of("packet_rate"))
     };
-    let count = |point: &PointStudy, axis: &str, value: &str| coordinate(&point.parameters, axis).as_deref() == Some(value);
-    let placed = |name: &str| sweep(buses, "placement").filter(|p| coordinate(&p.parameters, "pairs").is_some_and(|v| label(&v) == name)).collect();
+    let count =
+        |point: &PointStudy, axis: &str, value: &str| coordinate(&point.parameters, axis).as_deref() == Some(value);
+    let placed = |name: &str| {
+        sweep(buses, "placement")
+            .filter(|p| coordinate(&p.parameters, "pairs").is_some_and(|v| label(&v) == name))
+            .collect()
+    };
     let ours = [
         ("link", best(sweep(link, "connections").filter(|p| count(p, "streams", "1")).collect())),
         ("host", best(sweep(host, "cpus").filter(|p| count(p, "cpus", "1")).collect())),

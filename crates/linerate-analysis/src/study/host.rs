@@ -29,6 +29,8 @@ const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
 const CHECK_SEQUENCE: f64 = 4.0;
 /// The loopback interface: nothing on it is a frame.
 pub(super) const LOOPBACK: &str = "lo";
+/// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).
+const TICK: f64 = 1e7;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// Bytes in the gigabyte that cost is given for.
@@ -80,12 +82,15 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     figures
 }
 
-/// CPUs' steal over all their time during `span`, the worst kernel's; `None` if not read.
+/// CPUs' steal over all their time during `span`, the worst kernel's, less what the reading is coarse by; `None` if not
+/// read. A difference of two readings in ticks is off by up to a tick, on each CPU.
 pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
     let shares = kernels(jobs, hosts).into_values().filter_map(|host| {
         let samples = Samples::of(trial, host);
         let all = samples.rate(span, |series| series.sampler == "cpu").filter(|all| *all > 0.0)?;
-        Some(samples.named(span, "cpu", "steal")? / all)
+        let is_steal = |series: &SeriesSpec| series.sampler == "cpu" && series.name == "steal";
+        let coarse = samples.n_series(is_steal) as f64 * TICK / span.seconds();
+        Some(((samples.rate(span, is_steal)? - coarse) / all).max(0.0))
     });
     shares.max_by(f64::total_cmp)
 }

@@ -2,14 +2,16 @@
 //!
 //! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
 //! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
-//! [`MOST_STEAL`], drops at the per-CPU backlog, a clock incident, a disturbed environment, an option not granted, no steady
-//! state. Dropped hostile bytes do not count against a trial.
+//! [`MOST_STEAL`] by more than its reading is coarse, drops at the per-CPU backlog, a clock incident, a disturbed environment,
+//! a CPU not granted, no steady state, an open load of which more than [`MOST_UNPACED`] was not started, or whose
+//! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
+//! size than asked for: that is a fact, and is shown.
 
 use linerate_model::{Counter, Incident, IncidentKind, Nanos, TrialOutcome, TrialRecord, Validity};
 
 use super::loss::LossStudy;
 use super::samples::{Hosts, Samples};
-use super::span::{coverage, total};
+use super::span::{Span, counted, coverage, total};
 use super::traffic::Job;
 use super::warmup::Measured;
 
@@ -17,6 +19,9 @@ use super::warmup::Measured;
 const LEAST_COVERED: f64 = 0.9;
 /// Steal of the CPUs' time beyond which a trial is suspect.
 const MOST_STEAL: f64 = 0.005;
+/// Share of an open load's operations that may be missing or late. Batches of datagrams are late by design, so that only
+/// requests are held to it.
+const MOST_UNPACED: f64 = 0.01;
 
 /// A standing and the reasons for it; the worst reason decides.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +94,9 @@ pub(super) fn measured(
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
             standing.lower(Validity::Invalid, format!("{name}: nothing was sent, received or stepped"));
         }
+        for doubt in unpaced(job, span) {
+            standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+        }
     }
     for reason in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
         standing.lower(Validity::Invalid, format!("the loss ledger does not balance: {reason}"));
@@ -111,6 +119,22 @@ pub(super) fn measured(
     if let Some(doubt) = &measured.doubt {
         standing.lower(Validity::Suspect, doubt.clone());
     }
+}
+
+/// In what an open load was not the one intended.
+fn unpaced(job: &Job<'_>, span: Span) -> Vec<String> {
+    let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
+    let (intended, started, late) = (both(Counter::Intended), both(Counter::Started), both(Counter::LateStarts));
+    let mut doubts = Vec::new();
+    if started < (1.0 - MOST_UNPACED) * intended {
+        let share = 100.0 * started / intended;
+        doubts.push(format!("{share:.1} % of the intended load was offered: sender or path could not take more"));
+    }
+    if both(Counter::Transactions) > 0.0 && late > MOST_UNPACED * started {
+        let share = 100.0 * late / started.max(1.0);
+        doubts.push(format!("{share:.1} % of the requests started more than a gap late: use response times"));
+    }
+    doubts
 }
 
 /// Counters of which a job that did anything has one.

@@ -30,7 +30,6 @@ use serde::{Deserialize, Serialize};
 
 pub use loss::LossStudy;
 
-use crate::diagnosis::rules::RULES;
 use crate::statistics::{mean, median};
 
 /// Everything concluded from one campaign.
@@ -154,7 +153,7 @@ pub fn study(campaign: &Campaign) -> Study {
     let hosts = samples::Hosts::of(campaign);
     let points: Vec<PointStudy> =
         repeats(campaign).iter().map(|trials| point::study(campaign, &hosts, trials)).collect();
-    let findings = points.iter().flat_map(|point| RULES.iter().filter_map(|rule| rule.judge(point))).collect();
+    let findings = crate::diagnosis::findings(&points);
     let overhead = overhead(campaign, &points);
     Study { points, findings, overhead }
 }

@@ -38,6 +38,11 @@ impl<'a> Samples<'a> {
         sum
     }
 
+    /// How many series `wanted` picks.
+    pub(super) fn n_series(&self, wanted: impl Fn(&SeriesSpec) -> bool) -> usize {
+        self.0.iter().flat_map(|block| &block.series).filter(|series| wanted(series)).count()
+    }
+
     /// Growth during `span` of the counters `wanted` picks, all added.
     pub(super) fn change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         self.rate(span, wanted).map(|rate| rate * span.seconds())
@@ -58,11 +63,6 @@ impl<'a> Samples<'a> {
         let series = self.0.iter().flat_map(|block| &block.series);
         let devices = series.filter(|s| s.sampler == "interface" && s.instance != super::host::LOOPBACK);
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
-    }
-
-    /// Growth per second of series `name` of `sampler`, all instances added.
-    pub(super) fn named(&self, span: Span, sampler: &str, name: &str) -> Option<f64> {
-        self.rate(span, |series| series.sampler == sampler && series.name == name)
     }
 
     /// Growth per second of series `name` of `sampler` for `instance`.
@@ -151,10 +151,11 @@ mod tests {
 
     #[test]
     fn rates_are_interpolated_and_gaps_are_bridged_but_not_invented() {
+        let user = |block: &SampleBlock, span| Samples(vec![block]).rate(span, |series| series.name == "user");
         let whole = block(&[0, 2, 4], &[Some(0.0), None, Some(400.0)]);
-        assert_eq!(Samples(vec![&whole]).named(seconds(1, 3), "cpu", "user"), Some(100.0));
-        assert_eq!(Samples(vec![&whole]).named(seconds(0, 20), "cpu", "user"), None);
+        assert_eq!(user(&whole, seconds(1, 3)), Some(100.0));
+        assert_eq!(user(&whole, seconds(0, 20)), None);
         let none = block(&[0, 2, 4], &[None, None, Some(1.0)]);
-        assert_eq!(Samples(vec![&none]).named(seconds(0, 4), "cpu", "user"), None);
+        assert_eq!(user(&none, seconds(0, 4)), None);
     }
 }

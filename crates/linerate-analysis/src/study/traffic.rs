@@ -10,8 +10,13 @@
 //! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
 //! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of requests: `transactions_lost`, direction `sum` |
 //! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite |
+//! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
+//! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
+//! | `payload_per_send` | sending end, `payload_sent` over `calls_sent`, per direction |
 //! | `calls_per_second`, `cpu_app`, `cpu_kernel` | both ends' counters, direction `sum` |
 //! | `null_step_cost` | `cpu_user_ns` over `steps`, workload `null` only |
+
+use std::collections::BTreeMap;
 
 use linerate_model::{Bytes, Counter, Direction, Distribution, JobRecord, JobSpec};
 
@@ -208,11 +213,28 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     {
         figures.put("retransmits", Direction::Sum, tx + rx);
     }
+    for flow in job.flows() {
+        let sent = (counted(flow.sender, Counter::PayloadSent, span), counted(flow.sender, Counter::CallsSent, span));
+        figures.put_some("payload_per_send", flow.direction, (sent.1 > 0.0).then(|| sent.0 / sent.1));
+        figures.put_some("receiver_cpu", flow.direction, busiest(flow.receiver, span));
+        figures.put_some("sender_cpu", flow.direction, busiest(flow.sender, span));
+    }
     loss_figures(&mut figures, losses);
     operation_figures(&mut figures, job, span);
     time_figures(&mut figures, &job.distributions(span));
     effort_figures(&mut figures, job, span);
     figures
+}
+
+/// CPU of the busiest worker of `end`, cores; `None` where none was counted.
+fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
+    let mut workers: BTreeMap<u32, f64> = BTreeMap::new();
+    for interval in &end.intervals {
+        let used = interval.counters[Counter::CpuUser] + interval.counters[Counter::CpuSystem];
+        *workers.entry(interval.worker).or_default() += used as f64 * span.share(interval.start, interval.end);
+    }
+    let busiest = workers.into_values().max_by(f64::total_cmp).filter(|ns| *ns > 0.0)?;
+    Some(busiest / NANOS / span.seconds())
 }
 
 fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
@@ -305,6 +327,10 @@ fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
     if user + system > 0.0 {
         figures.put("cpu_app", Direction::Sum, user / NANOS / span.seconds());
         figures.put("cpu_kernel", Direction::Sum, system / NANOS / span.seconds());
+    }
+    let intended = both_ends(Counter::Intended);
+    if intended > 0.0 {
+        figures.put("pacing_error", Direction::Sum, (both_ends(Counter::Started) / intended - 1.0).abs());
     }
     let calls = both_ends(Counter::CallsSent) + both_ends(Counter::CallsReceived);
     if calls > 0.0 {

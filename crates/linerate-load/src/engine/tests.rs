@@ -77,8 +77,8 @@ fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
     }
     let steps: u64 = intervals.iter().map(|i| i.counters[Counter::Steps]).sum();
     let counted: u64 = intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
-    // The step that ends the drain counts as a step and does nothing.
-    assert_eq!(steps, counted + 1);
+    // The step that ends the drain counts as a step and does nothing; on a busy machine the drain may pass without any.
+    assert!((counted..=counted + 1).contains(&steps), "{steps} steps, {counted} counted");
     assert_eq!((report.flows.len(), report.incidents.len()), (1, 0));
 }
 
@@ -169,7 +169,10 @@ fn run_open(limit: u32) -> u64 {
     let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(Load::Open { rate: 10_000.0, poisson: false }, act))];
     let report = Engine::start(worker, timeline, &[], 1).join();
     assert!(report.incidents.is_empty(), "{:?}", report.incidents);
-    report.intervals.iter().map(|interval| interval.counters[Counter::Transactions]).sum()
+    let sum = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+    assert_eq!(sum(Counter::Started), sum(Counter::Transactions));
+    assert!((1_999..=2_001).contains(&sum(Counter::Intended)), "{} were due", sum(Counter::Intended));
+    sum(Counter::Transactions)
 }
 
 #[test]

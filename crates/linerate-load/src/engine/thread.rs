@@ -127,7 +127,9 @@ impl Run<'_> {
         self.cutter.begin(began);
         self.tick = next_tick(&timeline, began);
         let mut pacer = Pacer::new(self.worker.load(), timeline.load_from, self.task.seed);
-        if self.span(timeline.load_until, Some(&mut pacer)) == Progress::Ended {
+        let progress = self.span(timeline.load_until, Some(&mut pacer));
+        self.account(Some(&pacer), now().min(timeline.load_until));
+        if progress == Progress::Ended {
             let early = timeline.load_until.since(now());
             return (early > EARLY.max(timeline.interval)).then_some(early);
         }
@@ -164,6 +166,7 @@ impl Run<'_> {
         let mut at = now();
         while at < end && !self.task.stopped() {
             if at >= self.tick {
+                self.account(pacer.as_deref(), at);
                 self.cutter.cut(at, self.tally, self.worker);
                 self.tick = next_tick(&timeline, at);
             }
@@ -186,6 +189,14 @@ impl Run<'_> {
             }
         }
         Progress::Moved
+    }
+
+    /// Counts what an open load was to do by `at`, and what of it was started.
+    fn account(&mut self, pacer: Option<&Pacer>, at: Nanos) {
+        if let Some((due, started)) = pacer.and_then(|pacer| pacer.account(at)) {
+            self.tally.counters[Counter::Intended] = due;
+            self.tally.counters[Counter::Started] = started;
+        }
     }
 
     /// At most `n` steps on one clock reading; an idle one ends the burst.

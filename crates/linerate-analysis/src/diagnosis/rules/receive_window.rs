@@ -78,7 +78,7 @@ mod tests {
     use linerate_model::Ceiling;
 
     #[test]
-    fn it_tells_a_small_buffer_from_a_slow_reader() {
+    fn it_fires_and_tells_a_small_buffer_from_a_slow_reader() {
         let with_window = |goodput: f64| {
             let mut point = point(&[("goodput", goodput), ("rtt", 0.002), ("rtt_min", 0.001), ("rwnd_limited", 0.6)]);
             let name = "expected: peer window over round-trip time";

@@ -47,7 +47,7 @@ mod tests {
     use crate::diagnosis::rules::cases::point;
 
     #[test]
-    fn it_fires_on_long_waits_only() {
+    fn it_fires_on_long_waits_and_is_silent_on_short_ones() {
         assert!(SendBuffer.judge(&point(&[("goodput", 1e8), ("sndbuf_limited", 0.5)])).is_some());
         assert_eq!(SendBuffer.judge(&point(&[("goodput", 1e8), ("sndbuf_limited", 0.2)])), None);
     }

@@ -1,19 +1,21 @@
 //! No other rule explains the point (methodology 5.3, D18): said aloud, with what was looked at.
 //!
 //! It speaks only where a ceiling is known and goodput is below it, for without a ceiling there is nothing to explain. What it
-//! does not see: everything no rule looks at yet, CPUs and the application above all.
+//! does not see: everything no rule looks at yet, softirq and the application above all.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{RULES, Rule, flows, may_be_judged, subject, value};
+use super::{NO_OTHER, RULES, Rule, flows, may_be_judged, subject, value};
 use crate::PointStudy;
 
 /// Metrics whose values are told where they explained nothing, with their unit's factor and symbol.
-const LOOKED_AT: [(&str, f64, &str); 5] = [
+const LOOKED_AT: [(&str, f64, &str); 7] = [
+    ("receiver_cpu", 100.0, "%"),
     ("retransmit_ratio", 100.0, "%"),
     ("rtt", 1e6, "us"),
     ("rwnd_limited", 100.0, "%"),
     ("sender_busy", 100.0, "%"),
+    ("sender_cpu", 100.0, "%"),
     ("sndbuf_limited", 100.0, "%"),
 ];
 
@@ -23,7 +25,7 @@ pub(super) struct Unknown;
 
 impl Rule for Unknown {
     fn name(&self) -> &'static str {
-        "unknown"
+        NO_OTHER
     }
 
     fn summary(&self) -> &'static str {
@@ -47,7 +49,12 @@ impl Rule for Unknown {
             let seen = value(job, metric, direction)?;
             Some(Evidence {
                 observed: format!("{metric} {:.2} {unit}", seen * factor),
-                source: "TCP_INFO of the sender".into(),
+                source: if metric.ends_with("_cpu") {
+                    "CPU time of the busiest worker"
+                } else {
+                    "TCP_INFO of the sender"
+                }
+                .into(),
             })
         }));
         let claim = "what limits it is not known from what was recorded";
@@ -66,7 +73,7 @@ mod tests {
     use crate::diagnosis::rules::cases::point;
 
     #[test]
-    fn it_speaks_only_where_nothing_else_does() {
+    fn it_fires_where_nothing_else_does_and_is_silent_elsewhere() {
         let finding = Unknown.judge(&point(&[("goodput", 0.5e9), ("rtt", 0.001)])).expect("nothing else speaks");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Inconclusive, 2));
         assert_eq!(Unknown.judge(&point(&[("goodput", 0.99e9)])), None);
