@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Testbed};
 
-use crate::description::{Bus, Description, Faults, Link, NodeKind};
+use crate::description::{Bus, BusEdge, Description, Faults, Link, NodeKind};
 
 /// Bytes of an Ethernet header, which a shaper counts beside the IP packet (no FCS, no preamble, no gap).
 const ETHERNET_HEADER: Bytes = Bytes(14);
@@ -87,6 +87,16 @@ impl Shaper {
         let by_time = Bytes((rate.0 / 8.0 * BURST_SECONDS) as u64);
         Some(Self { rate, burst: link.burst.unwrap_or(by_time).max(smallest), limit: link.buffer.max(smallest) })
     }
+}
+
+/// The rate HTB assures to `edge` without asking its parent: an equal share of what the parent is assured, so that the
+/// children of one parent never add up to more than it has. What an edge carries beyond it is borrowed, up to its rate.
+fn assured(bus: &Bus, edge: &BusEdge) -> f64 {
+    let Some(parent) = edge.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name)) else {
+        return edge.rate.0;
+    };
+    let n_siblings = bus.edges.iter().filter(|other| other.parent == edge.parent).count();
+    edge.rate.0.min(assured(bus, parent) / n_siblings as f64)
 }
 
 fn offloads(link: &Link) -> bool {
@@ -307,7 +317,7 @@ impl<'a> Planner<'a> {
 
     fn note_bus_capacities(&mut self, bus: &Bus) {
         for edge in &bus.edges {
-            let below = |leaf: &crate::description::BusEdge| {
+            let below = |leaf: &BusEdge| {
                 let mut at = Some(leaf);
                 while let Some(here) = at {
                     if here.name == edge.name {
@@ -378,8 +388,7 @@ impl<'a> Planner<'a> {
         for edge in &bus.edges {
             let parent = edge.parent.as_deref().map_or("1:".to_owned(), |p| format!("1:{:x}", class(p)));
             let burst = Bytes((edge.rate.0 / 8.0 * BURST_SECONDS) as u64).max(bus.mtu + ETHERNET_HEADER);
-            // A child may borrow all of its parent: the assured rate is a small share, the ceiling is the edge.
-            let assured = if edge.ends.is_some() { edge.rate.0 / bus.edges.len() as f64 } else { edge.rate.0 };
+            let assured = assured(bus, edge);
             lines.push(format!(
                 "class add dev {device} parent {parent} classid 1:{:x} htb rate {assured:.0}bit ceil {:.0}bit burst {} cburst {} quantum {}",
                 class(&edge.name),
@@ -519,5 +528,8 @@ mod tests {
         assert_eq!(bus.pairs, [("a1".into(), "b1".into()), ("a2".into(), "b2".into())]);
         assert!(layout.namespaces[0].tc.iter().any(|l| l.contains("match ip src 198.18.0.1/32 flowid 1:b")));
         assert!(layout.namespaces[1].tc.iter().any(|l| l.contains("match ip src 198.18.0.3/32 flowid 1:b")));
+        // Two slots of 54 on a bus of 88: each is assured half of the bus and may borrow up to its own rate.
+        let slot = |l: &&String| l.contains("classid 1:b htb rate 44000000bit ceil 54000000bit");
+        assert_eq!(layout.namespaces[0].tc.iter().filter(slot).count(), 1);
     }
 }

@@ -17,7 +17,7 @@ use crate::{reports, show, testbeds};
 const SUN: [(&str, &str); 4] =
     [("sun-link", "sun-link"), ("sun-platform", "sun-slower"), ("sun-buses", "sun-buses"), ("sun-host", "pair")];
 /// What `--quick` changes in each plan.
-const QUICK: [&str; 2] = ["campaign.repeats=2", "duration=\"1 s\""];
+const QUICK: [&str; 2] = ["campaign.repeats=3", "duration=\"1500 ms\""];
 
 /// Runs the paper's campaigns, prints its tables beside ours, and checks the shapes.
 pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
