@@ -38,6 +38,7 @@ pub(crate) fn conduct(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
     let trials = plan::trials(request.found, request.plan, &request.ground.testbed)?;
+    let existed = request.ledger.exists();
     let mut ledger = Ledger::open_or_create(request.ledger).map_err(ledgers::failure)?;
     let fresh = header(request);
     let (header, done) = if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new()) };
@@ -52,8 +53,13 @@ pub(crate) fn conduct(
         stop: stop_on_interrupt()?,
         options: RunOptions::default(),
     };
-    let summary = linerate_control::run(campaign, &mut ledger, progress).map_err(control_failure)?;
+    let outcome = linerate_control::run(campaign, &mut ledger, progress);
     drop(ledger);
+    if outcome.is_err() && !existed {
+        // Nothing was run and nothing recorded: an empty ledger would only be in the way.
+        let _left = std::fs::remove_file(request.ledger);
+    }
+    let summary = outcome.map_err(control_failure)?;
     let ledger = Ledger::open_read_only(request.ledger).map_err(ledgers::failure)?;
     Ok((ledger.load(Which::Id(&id)).map_err(ledgers::failure)?, summary))
 }

@@ -56,6 +56,19 @@ pub(crate) fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, 
     }
 }
 
+/// The name of the short variant of the plan preset `name`.
+pub(crate) fn quick(name: &str) -> Result<String, Failure> {
+    let short = format!("{name}-quick");
+    if PLANS.iter().any(|preset| preset.name == short) {
+        return Ok(short);
+    }
+    let known: Vec<&str> = PLANS.iter().filter_map(|preset| preset.name.strip_suffix("-quick")).collect();
+    Err(Failure::wrong(format!(
+        "plan {name} --quick: it has no short variant (presets that have one: {})",
+        known.join(", ")
+    )))
+}
+
 /// The first comment of a preset, as its summary.
 pub(crate) fn summary(preset: &Preset) -> String {
     preset

@@ -124,6 +124,9 @@ pub(crate) struct DemoArgs {
 pub(crate) struct RunArgs {
     /// A plan file, or the name of a preset
     pub(crate) plan: String,
+    /// Use the preset's short variant: fewer points and repeats
+    #[arg(long)]
+    pub(crate) quick: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     /// The ledger to write to; a campaign in it is resumed with --resume [default: NAME.ledger]
@@ -235,6 +238,9 @@ pub(crate) enum ToMode {
 pub(crate) struct PlanArgs {
     /// A plan file, or the name of a preset
     pub(crate) plan: String,
+    /// Use the preset's short variant: fewer points and repeats
+    #[arg(long)]
+    pub(crate) quick: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     /// Change the plan, as for `run`

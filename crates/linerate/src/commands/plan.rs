@@ -5,14 +5,14 @@ use linerate_model::plan::{Plan, apply_set, expand, left_out, parse};
 use linerate_model::{Nanos, Problem, Testbed, TrialSpec, nearest};
 use serde_json::json;
 
-use crate::catalog::{Found, PLANS, find};
+use crate::catalog::{self, Found, PLANS, find};
 use crate::cli::PlanArgs;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{problems, testbeds};
 
 /// Prints the trials of a plan and how long they take.
 pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
-    let (found, plan) = read(&args.plan, &args.set)?;
+    let (found, plan) = read(&name(&args.plan, args.quick)?, &args.set)?;
     if args.show {
         print!("{}", found.text);
         return Ok(Exit::Done);
@@ -37,6 +37,11 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     }
     println!("{} trials, about {}", trials.len(), crate::progress::span(total.as_secs_f64()));
     Ok(Exit::Done)
+}
+
+/// The plan meant: the preset or file itself, or its short variant.
+pub(crate) fn name(plan: &str, quick: bool) -> Result<String, Failure> {
+    if quick { catalog::quick(plan) } else { Ok(plan.to_owned()) }
 }
 
 /// Reads the plan called `name` with `set` applied, and checks everything that can be checked without a testbed.

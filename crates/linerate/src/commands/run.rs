@@ -11,7 +11,7 @@ use crate::{reports, testbeds};
 
 /// Runs the plan and prints the answer.
 pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
-    let (found, plan) = plan::read(&args.plan, &args.set)?;
+    let (found, plan) = plan::read(&plan::name(&args.plan, args.quick)?, &args.set)?;
     let mut ground = testbeds::prepare(&args.place)?;
     let ledger = args.ledger.clone().unwrap_or_else(|| PathBuf::from(format!("{}.ledger", plan.name)));
     let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: args.resume };
