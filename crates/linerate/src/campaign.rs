@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
-use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, ErrorClass, KeyStore, Progress, RunSummary};
+use linerate_control::{Agent, AgentOptions, CampaignRun, KeyStore, Progress, RunSummary};
 use linerate_model::plan::Plan;
 use linerate_model::{Campaign, CampaignHeader, HostAddress, Nanos, TrialId, TrialSpec};
 use linerate_store::{Ledger, Which};
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::commands::plan;
 use crate::exit::{Exit, Failure};
 use crate::testbeds::Ground;
-use crate::{catalog::Found, keys, ledgers};
+use crate::{catalog::Found, keys};
 
 /// What is to be run, where, and into which ledger.
 pub(crate) struct Request<'a> {
@@ -39,7 +39,7 @@ pub(crate) fn conduct(
 ) -> Result<(Campaign, RunSummary), Failure> {
     let trials = plan::trials(request.found, request.plan, &request.ground.testbed)?;
     let existed = request.ledger.exists();
-    let mut ledger = Ledger::open_or_create(request.ledger).map_err(ledgers::failure)?;
+    let mut ledger = Ledger::open_or_create(request.ledger)?;
     let fresh = header(request);
     let (header, done) = if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new()) };
     let id = header.id.clone();
@@ -59,9 +59,9 @@ pub(crate) fn conduct(
         // Nothing was run and nothing recorded: an empty ledger would only be in the way.
         let _left = std::fs::remove_file(request.ledger);
     }
-    let summary = outcome.map_err(control_failure)?;
-    let ledger = Ledger::open_read_only(request.ledger).map_err(ledgers::failure)?;
-    Ok((ledger.load(Which::Id(&id)).map_err(ledgers::failure)?, summary))
+    let summary = outcome?;
+    let ledger = Ledger::open_read_only(request.ledger)?;
+    Ok((ledger.load(Which::Id(&id))?, summary))
 }
 
 /// The exit code of a campaign that ended as `summary` says.
@@ -73,14 +73,6 @@ pub(crate) fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
         linerate_control::Exit::AgentLost(error) | linerate_control::Exit::RecorderFailed(error) => {
             Err(Failure::missing(error))
         }
-    }
-}
-
-/// A control error as a command's failure.
-pub(crate) fn control_failure(error: ControlError) -> Failure {
-    match error.class() {
-        ErrorClass::Usage => Failure::wrong(error),
-        ErrorClass::Missing => Failure::missing(error),
     }
 }
 
@@ -114,11 +106,11 @@ fn earlier(
     fresh: &CampaignHeader,
     trials: &[TrialSpec],
 ) -> Result<(CampaignHeader, HashSet<TrialId>), Failure> {
-    for summary in ledger.campaigns().map_err(ledgers::failure)?.iter().rev() {
-        let campaign = ledger.load(Which::Id(&summary.id)).map_err(ledgers::failure)?;
+    for summary in ledger.campaigns()?.iter().rev() {
+        let campaign = ledger.load(Which::Id(&summary.id))?;
         let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
         if same && campaign.trials.len() == trials.len() {
-            let done = ledger.completed_trials(&summary.id).map_err(ledgers::failure)?;
+            let done = ledger.completed_trials(&summary.id)?;
             return Ok((campaign.header, done));
         }
     }

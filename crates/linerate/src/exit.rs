@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use linerate_control::{ControlError, ErrorClass};
+use linerate_store::StoreError;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -59,6 +62,21 @@ impl Failure {
             }
         }
         self.exit.into()
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        match error.class() {
+            ErrorClass::Usage => Self::wrong(error),
+            ErrorClass::Missing => Self::missing(error),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::missing(error)
     }
 }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use linerate_control::KeyStore;
 
-use crate::campaign::control_failure;
 use crate::exit::Failure;
 
 /// Opens the key store at `folder`, or at its usual place; own keys are made at first use.
@@ -13,7 +12,7 @@ pub(crate) fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
         Some(folder) => folder,
         None => usual()?,
     };
-    KeyStore::open(&folder).map_err(control_failure)
+    Ok(KeyStore::open(&folder)?)
 }
 
 /// `$XDG_CONFIG_HOME/linerate`, else `~/.config/linerate` (XDG base directory specification).

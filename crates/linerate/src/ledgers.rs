@@ -3,14 +3,9 @@
 use std::path::Path;
 
 use linerate_model::Campaign;
-use linerate_store::{Ledger, StoreError, Which};
+use linerate_store::{Ledger, Which};
 
 use crate::exit::Failure;
-
-/// A store's error as a command's failure: a missing or unusable file.
-pub(crate) fn failure(error: StoreError) -> Failure {
-    Failure::missing(error)
-}
 
 /// Loads the campaign `name` means: the newest of the file, or the one after `#`.
 pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
@@ -18,6 +13,6 @@ pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
         Some((path, id)) if !Path::new(name).exists() => (path, Some(id)),
         _ => (name, None),
     };
-    let ledger = Ledger::open_read_only(Path::new(path)).map_err(failure)?;
-    ledger.load(id.map_or(Which::Latest, Which::Id)).map_err(failure)
+    let ledger = Ledger::open_read_only(Path::new(path))?;
+    Ok(ledger.load(id.map_or(Which::Latest, Which::Id))?)
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use linerate_control::{Access, Agent, AgentOptions};
 
-use crate::campaign::control_failure;
 use crate::cli::{AgentArgs, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{keys, testbeds};
@@ -25,7 +24,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         return Ok(Exit::Done);
     }
     let store = keys::open(args.keys.clone())?;
-    let paired = !store.peers().map_err(control_failure)?.is_empty();
+    let paired = !store.peers()?.is_empty();
     let address = match &args.listen {
         Some(text) => testbeds::resolve_listen(text, testbeds::AGENT_PORT)?,
         None if paired => SocketAddr::from((Ipv6Addr::UNSPECIFIED, testbeds::AGENT_PORT)),
@@ -37,7 +36,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         )));
     }
     let access = if paired { Access::Paired(store) } else { Access::Loopback };
-    let serving = agent.listen(address, access).map_err(control_failure)?;
+    let serving = agent.listen(address, access)?;
     if !global.quiet {
         let who = if paired { "paired hosts" } else { "this host only: no key is known" };
         eprintln!("listening on {}, for {who}", serving.address());

@@ -6,7 +6,6 @@ use linerate_control::KeyStore;
 use linerate_control::pairing::{self, Token};
 use serde_json::json;
 
-use crate::campaign::control_failure;
 use crate::cli::{Global, PairAction, PairArgs};
 use crate::exit::{Exit, Outcome};
 use crate::{keys, testbeds};
@@ -20,7 +19,7 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
     let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     match args.action {
         PairAction::List => {
-            let peers = store.peers().map_err(control_failure)?;
+            let peers = store.peers()?;
             if global.json {
                 let list: Vec<_> =
                     peers.iter().map(|peer| json!({ "name": peer.name, "key": peer.key.to_string() })).collect();
@@ -41,7 +40,7 @@ fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
         Some(text) => testbeds::resolve_listen(text, PAIRING_PORT)?,
         None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, PAIRING_PORT)),
     };
-    let offering = pairing::offer(store, own_name, address, pairing::VALIDITY).map_err(control_failure)?;
+    let offering = pairing::offer(store, own_name, address, pairing::VALIDITY)?;
     println!("{}", offering.token());
     let minutes = pairing::VALIDITY.as_secs() / 60;
     eprintln!(
@@ -49,15 +48,15 @@ fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
         offering.address(),
         offering.token()
     );
-    let peer = offering.wait().map_err(control_failure)?;
+    let peer = offering.wait()?;
     println!("paired with {} {}", peer.name, peer.key);
     Ok(Exit::Done)
 }
 
 fn accept(store: &KeyStore, host: &str, token: &str, own_name: &str) -> Outcome {
-    let token: Token = token.parse().map_err(control_failure)?;
+    let token: Token = token.parse()?;
     let address = testbeds::with_port(host, PAIRING_PORT);
-    let peer = pairing::accept(store, own_name, &address, &token).map_err(control_failure)?;
+    let peer = pairing::accept(store, own_name, &address, &token)?;
     println!("paired with {} {}", peer.name, peer.key);
     Ok(Exit::Done)
 }
