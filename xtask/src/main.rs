@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod test;
 mod tidy;
 mod tools;
@@ -18,6 +19,7 @@ struct Task {
 
 /// Every task, alphabetically.
 static TASKS: &[Task] = &[
+    Task { name: "bench", summary: "linerate against the generators Debian ships: bench peers", run: bench::run },
     Task { name: "test", summary: "everything that must pass: format, clippy, tidy and all tests", run: test::run },
     Task { name: "tidy", summary: "the promises of ARCHITECTURE.md that a compiler does not check", run: tidy::run },
 ];

@@ -28,6 +28,17 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
     Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
 ];
 
+/// What the benchmark against peers calls.
+pub(crate) static FOR_BENCH: &[Tool] = &[
+    Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
+    Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
+    Tool { command: "iperf", package: "iperf", purpose: "a peer" },
+    Tool { command: "iperf3", package: "iperf3", purpose: "a peer" },
+    Tool { command: "nuttcp", package: "nuttcp", purpose: "a peer" },
+    Tool { command: "sockperf", package: "sockperf", purpose: "a peer" },
+    Tool { command: "taskset", package: "util-linux", purpose: "pins both ends to one core" },
+];
+
 /// Makes `tools` available where that is possible; returns what is still missing, with the remedy.
 ///
 /// # Errors

@@ -1,0 +1,345 @@
+//! The generators and how each is asked for the same work: one end a process, both inside the sandbox.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use super::outputs::{self, Reading, Unit};
+use super::processor::Usage;
+use super::sandbox::{Medium, Sandbox};
+
+/// What is done, whoever does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// TCP, so many bytes a call at the sender, so many connections.
+    Stream { message: u32, streams: u32 },
+    /// UDP, so many bytes of payload each.
+    Datagrams { size: u32 },
+    /// A byte and back (14 bytes with sockperf), one at a time.
+    Requests { tcp: bool, spin: bool },
+}
+
+/// Who does it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Generator {
+    /// With these parameters beyond those that describe the work.
+    Linerate(String),
+    Iperf3,
+    Nuttcp,
+    Iperf,
+    Sockperf,
+}
+
+/// One run of one generator.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) reading: Reading,
+    /// User and system time of both ends, from their start to their end, s.
+    pub(super) cpu: f64,
+    /// Soft interrupts of the whole machine meanwhile, s.
+    pub(super) soft_interrupts: f64,
+}
+
+/// Where and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) medium: Medium,
+    /// The core both ends run on, if they are pinned.
+    pub(super) core: Option<usize>,
+    pub(super) seconds: u32,
+}
+
+/// What a generator is run with.
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub(super) sandbox: Sandbox,
+    /// linerate's example `end`.
+    pub(super) end: PathBuf,
+    /// A folder for what is printed.
+    pub(super) folder: PathBuf,
+    runs: u16,
+}
+
+/// Ports of the first run; each has its own ten, so that none waits for an old connection.
+const FIRST_PORT: u16 = 10_000;
+const PORTS_PER_RUN: u16 = 10;
+const RUNS_BEFORE_PORTS_REPEAT: u16 = 2_000;
+/// A listener that is not there by then will not come.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+/// How long both may take beyond the time asked for.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Servers that end by themselves do so by then.
+const SERVER_PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// sockperf's shortest message.
+const SOCKPERF_BYTES: &str = "14";
+
+impl Work {
+    pub(super) fn unit(self) -> Unit {
+        match self {
+            Self::Stream { .. } => Unit::Bits,
+            Self::Datagrams { size } => Unit::Datagrams(size),
+            Self::Requests { .. } => Unit::Transactions,
+        }
+    }
+}
+
+impl Generator {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Linerate(_) => "linerate",
+            Self::Iperf3 => "iperf3",
+            Self::Nuttcp => "nuttcp",
+            Self::Iperf => "iperf",
+            Self::Sockperf => "sockperf",
+        }
+    }
+}
+
+impl Bench {
+    pub(super) fn new(sandbox: Sandbox, end: PathBuf, folder: PathBuf) -> Self {
+        Self { sandbox, end, folder, runs: 0 }
+    }
+
+    /// Runs `generator` once.
+    pub(super) fn run(&mut self, generator: &Generator, work: Work, place: Place) -> anyhow::Result<Outcome> {
+        self.runs = (self.runs + 1) % RUNS_BEFORE_PORTS_REPEAT;
+        let port = FIRST_PORT + self.runs * PORTS_PER_RUN;
+        let before = Usage::now()?;
+        let (passive, active) = self.both_ends(generator, work, place, port)?;
+        let used = Usage::now()?.since(before);
+        let unit = work.unit();
+        let reading = match (generator, work) {
+            (Generator::Linerate(_), _) => outputs::linerate(&passive, &active, unit),
+            (Generator::Iperf3, _) => outputs::iperf3(&passive, &active, unit),
+            (Generator::Nuttcp, _) => outputs::nuttcp(&active, unit),
+            (Generator::Iperf, Work::Stream { streams, .. }) => outputs::iperf(&passive, streams),
+            (Generator::Iperf, _) => bail!("iperf is asked for streams only"),
+            (Generator::Sockperf, _) => outputs::sockperf(&active),
+        }?;
+        Ok(Outcome { reading, cpu: used.children, soft_interrupts: used.soft_interrupts })
+    }
+
+    /// Starts the passive end, waits until it listens, runs the active end, and returns what both printed.
+    fn both_ends(
+        &self,
+        generator: &Generator,
+        work: Work,
+        place: Place,
+        port: u16,
+    ) -> anyhow::Result<(String, String)> {
+        let name = generator.name();
+        let offer = self.folder.join("offer");
+        let program: &Path = if name == "linerate" { &self.end } else { Path::new(name) };
+        let (to_passive, to_active) = arguments(generator, work, place, port, &offer);
+        let mut passive = self.sandbox.passive(place.medium, program, place.core);
+        let mut passive = Running::start(passive.args(to_passive), name, self.folder.join("passive"))?;
+        if name != "linerate" {
+            passive.await_port(port, matches!(work, Work::Requests { tcp: false, .. }))?;
+        }
+        let mut active = self.sandbox.active(program, place.core);
+        let mut active = Running::start(active.args(to_active), name, self.folder.join("active"))?;
+        let patience = END_PATIENCE + Duration::from_secs(place.seconds.into());
+        ensure!(active.ended_within(patience)?, "{name}: the active end did not end: {}", active.said());
+        if matches!(generator, Generator::Iperf | Generator::Sockperf) || !passive.ended_within(SERVER_PATIENCE)? {
+            passive.terminate()?;
+        }
+        Ok((passive.printed(), active.printed()))
+    }
+}
+
+/// What the passive and the active end are started with.
+fn arguments(generator: &Generator, work: Work, place: Place, port: u16, offer: &Path) -> (Vec<String>, Vec<String>) {
+    let address = Sandbox::address(place.medium);
+    let seconds = place.seconds;
+    let offer = offer.display();
+    let (passive, active) = match (generator, work) {
+        (Generator::Linerate(parameters), _) => {
+            let described = match work {
+                Work::Stream { message, streams } => {
+                    format!("tcp_stream message_size={message}B streams={streams}")
+                }
+                Work::Datagrams { size } => format!("udp_stream datagram_size={size}B"),
+                Work::Requests { tcp, spin } => format!(
+                    "{} request_size=1B response_size=1B wait={}",
+                    if tcp { "tcp_rr" } else { "udp_rr" },
+                    if spin { "spin" } else { "block" }
+                ),
+            };
+            let source = Sandbox::source(place.medium);
+            (
+                format!("{described} {parameters} seconds={seconds} address={address} serve={offer}"),
+                format!("{described} {parameters} seconds={seconds} address={source} to={offer}"),
+            )
+        }
+        (Generator::Iperf3, _) => {
+            let how = match work {
+                Work::Stream { message, streams } => format!("-l {message} -P {streams} -C cubic"),
+                Work::Datagrams { size } => format!("-u -b 0 -l {size}"),
+                Work::Requests { .. } => String::new(),
+            };
+            (format!("-s -1 -J -p {port}"), format!("-c {address} -p {port} -t {seconds} -J {how}"))
+        }
+        (Generator::Nuttcp, _) => {
+            let how = match work {
+                Work::Stream { message, streams: 1 } => format!("-l{message}"),
+                Work::Stream { message, streams } => format!("-l{message} -N{streams}"),
+                Work::Datagrams { size } => format!("-u -Ru -l{size}"),
+                Work::Requests { .. } => String::new(),
+            };
+            let ports = format!("-P {port} -p {}", port + 1);
+            (format!("-S -1 --nofork {ports}"), format!("{ports} -T{seconds} {how} -fparse {address}"))
+        }
+        (Generator::Iperf, Work::Stream { message, streams }) => (
+            format!("-s -p {port} -y C"),
+            format!("-c {address} -p {port} -t {seconds} -l {message} -P {streams} -Z cubic"),
+        ),
+        (Generator::Iperf, _) => Default::default(),
+        (Generator::Sockperf, _) => {
+            let (tcp, spin) = match work {
+                Work::Requests { tcp, spin } => (tcp, spin),
+                _ => (false, false),
+            };
+            let how = [if tcp { "--tcp" } else { "" }, if spin { "--nonblocked" } else { "" }].join(" ");
+            let at = format!("{how} -i {address} -p {port}");
+            (format!("sr {at}"), format!("pp {at} -t {seconds} --msg-size {SOCKPERF_BYTES}"))
+        }
+    };
+    let split = |text: String| text.split_whitespace().map(str::to_owned).collect();
+    (split(passive), split(active))
+}
+
+/// A process and the files it prints into. It is killed when it is dropped.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    name: &'static str,
+    output: PathBuf,
+    /// What it warns of; some warn where others print results.
+    warnings: PathBuf,
+}
+
+impl Running {
+    fn start(command: &mut Command, name: &'static str, output: PathBuf) -> anyhow::Result<Self> {
+        let error = || format!("write to {}", output.display());
+        let file = File::create(&output).with_context(error)?;
+        let warnings = output.with_extension("warnings");
+        let child = command
+            .stdin(Stdio::null())
+            .stderr(File::create(&warnings).with_context(error)?)
+            .stdout(file)
+            .spawn()
+            .with_context(|| format!("start {name}"))?;
+        Ok(Self { child, name, output, warnings })
+    }
+
+    /// Waits until it listens on `port`, which its namespace's socket tables show.
+    fn await_port(&mut self, port: u16, udp: bool) -> anyhow::Result<()> {
+        let tables = if udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
+        let deadline = Instant::now() + START_PATIENCE;
+        loop {
+            let folder = Path::new("/proc").join(self.child.id().to_string()).join("net");
+            let there =
+                |table: &&str| std::fs::read_to_string(folder.join(table)).is_ok_and(|text| is_bound(&text, port, udp));
+            if tables.iter().any(&there) {
+                return Ok(());
+            }
+            if self.child.try_wait().context("wait for a server")?.is_some() || Instant::now() > deadline {
+                bail!("{}: its server does not listen on port {port}: {}", self.name, self.said());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn ended_within(&mut self, patience: Duration) -> anyhow::Result<bool> {
+        let deadline = Instant::now() + patience;
+        while self.child.try_wait().with_context(|| format!("wait for {}", self.name))?.is_none() {
+            if Instant::now() > deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(true)
+    }
+
+    /// Asks it to end, so that it still prints what it has.
+    fn terminate(&mut self) -> anyhow::Result<()> {
+        Command::new("kill").arg(self.child.id().to_string()).status().context("start kill")?;
+        if !self.ended_within(SERVER_PATIENCE)? {
+            self.child.kill().with_context(|| format!("kill {}", self.name))?;
+            self.child.wait().with_context(|| format!("wait for {}", self.name))?;
+        }
+        Ok(())
+    }
+
+    /// What it said, results or not, for a message.
+    fn said(&self) -> String {
+        let warnings = std::fs::read_to_string(&self.warnings).unwrap_or_default();
+        format!("{} {}", warnings.trim(), self.printed().trim())
+    }
+
+    fn printed(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a table of /proc/net has a socket on `port`; a TCP one must listen.
+fn is_bound(table: &str, port: u16, udp: bool) -> bool {
+    const LISTENS: &str = "0A";
+    let port = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let local = fields.next().is_some_and(|local| local.ends_with(&port));
+        local && (udp || fields.nth(1) == Some(LISTENS))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place { medium: Medium::Veth, core: None, seconds: 2 };
+
+    #[test]
+    fn every_generator_is_asked_for_the_same_work() {
+        let ask = |generator: &Generator, work| {
+            let (passive, active) = arguments(generator, work, PLACE, 10_010, Path::new("/tmp/offer"));
+            [passive.join(" "), active.join(" ")]
+        };
+        let stream = Work::Stream { message: 1460, streams: 4 };
+        assert_eq!(
+            ask(&Generator::Linerate("send=batch".into()), stream)[1],
+            "tcp_stream message_size=1460B streams=4 send=batch seconds=2 address=10.99.0.1 to=/tmp/offer"
+        );
+        assert_eq!(
+            ask(&Generator::Iperf3, stream),
+            ["-s -1 -J -p 10010", "-c 10.99.0.2 -p 10010 -t 2 -J -l 1460 -P 4 -C cubic"]
+        );
+        assert_eq!(ask(&Generator::Nuttcp, stream)[1], "-P 10010 -p 10011 -T2 -l1460 -N4 -fparse 10.99.0.2");
+        assert_eq!(ask(&Generator::Iperf, stream)[1], "-c 10.99.0.2 -p 10010 -t 2 -l 1460 -P 4 -Z cubic");
+        let requests = Work::Requests { tcp: true, spin: true };
+        assert_eq!(ask(&Generator::Sockperf, requests)[0], "sr --tcp --nonblocked -i 10.99.0.2 -p 10010");
+    }
+
+    #[test]
+    fn a_listener_is_told_from_a_connection() {
+        let table = "  sl  local_address rem_address   st\n\
+                     0: 00000000:271A 00000000:0000 0A 00000000:00000000\n\
+                     1: 0100007F:2724 0100007F:D000 01 00000000:00000000\n";
+        assert!(is_bound(table, 10_010, false));
+        assert!(!is_bound(table, 10_020, false), "connected, not listening");
+        assert!(is_bound(table, 10_020, true));
+        assert!(!is_bound(table, 10_011, true));
+    }
+}

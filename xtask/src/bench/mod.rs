@@ -1,0 +1,233 @@
+//! `cargo xtask bench peers`: linerate against the generators Debian ships, in one interleaved run.
+//!
+//! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
+//! is driven through its real engine and workloads, by the example `end` of `linerate-load`, one process an end like every
+//! peer; what it lacks against `linerate run` is the control channel, the samplers and the ledger. Congestion control is
+//! cubic everywhere, by request or by the route's default for tools that cannot ask. Socket buffers are each tool's own
+//! (linerate asks for 8 MiB to receive datagrams; iperf3 and nuttcp leave the kernel's default, and lose accordingly).
+//!
+//! CPU is user and system time of both processes from start to end, set-up included, the same for every tool; see
+//! `processor.rs` for soft interrupts. What this does not see: a NIC.
+
+mod generators;
+mod outputs;
+mod own;
+mod processor;
+mod rows;
+mod sandbox;
+mod statistics;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::tools;
+use generators::{Bench, Generator, Place, Work};
+use rows::{Row, Scope};
+use sandbox::Sandbox;
+use statistics::Median;
+use table::Result;
+
+const USAGE: &str =
+    "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only tcp|udp|rr|own] [--out FILE]";
+/// Both ends run on this core when pinned.
+const PINNED_CORE: usize = 0;
+/// No round is begun after this.
+const FULL_TIME: Duration = Duration::from_secs(15 * 60);
+const QUICK_TIME: Duration = Duration::from_secs(4 * 60);
+/// The share of the reached rate at which loss is judged, and what it should be below.
+const HELD_SHARE: f64 = 0.9;
+const HELD_LOSS: f64 = 0.001;
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    rounds: usize,
+    seconds: u32,
+    scope: Scope,
+    only: Option<String>,
+    out: Option<PathBuf>,
+}
+
+/// Runs the benchmark named by the first argument.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let options = options(arguments)?;
+    let missing = tools::provide(tools::FOR_BENCH)?;
+    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    let began = Instant::now();
+    let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
+    let rows: Vec<Row> = rows::rows(options.scope).into_iter().filter(|row| wanted(row.family)).collect();
+    let (mut results, mut held, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    if !rows.is_empty() {
+        let end = own::build(root, "linerate-load", &["--example", "end"])?;
+        let folder = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
+        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+        let mut bench = Bench::new(Sandbox::new()?, end, folder);
+        results = measure(&mut bench, rows, &options, &mut notes);
+        held = hold(&mut bench, &results, &options, &mut notes);
+        // Nothing in it is of use to anybody.
+        let _ = std::fs::remove_dir_all(&bench.folder);
+    }
+    let own = if wanted("own") { own::figures(root, fastest_transaction(&results))? } else { Vec::new() };
+    let text = table::document(&machine(&options, began.elapsed()), &results, &held, &own, &notes);
+    println!("{text}");
+    if let Some(file) = &options.out {
+        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(arguments: &[String]) -> anyhow::Result<Options> {
+    let mut arguments = arguments.iter().map(String::as_str);
+    ensure!(arguments.next() == Some("peers"), USAGE);
+    let (mut rounds, mut seconds, mut scope, mut only, mut out) = (None, 1, Scope::Full, None, None);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
+        let number = |text: &str| {
+            text.parse::<u32>()
+                .ok()
+                .filter(|n| *n > 0)
+                .with_context(|| format!("{argument} {text}: not a count\n{USAGE}"))
+        };
+        match argument {
+            "--rounds" => rounds = Some(number(value()?)? as usize),
+            "--seconds" => seconds = number(value()?)?,
+            "--quick" => scope = Scope::Quick,
+            "--only" => only = Some(value()?.to_owned()),
+            "--out" => out = Some(PathBuf::from(value()?)),
+            _ => bail!("{argument}: unknown\n{USAGE}"),
+        }
+    }
+    if let Some(only) = only.as_deref().filter(|only| !["tcp", "udp", "rr", "own"].contains(only)) {
+        bail!("--only {only}: unknown\n{USAGE}");
+    }
+    let rounds = rounds.unwrap_or(if scope == Scope::Full { 6 } else { 3 });
+    Ok(Options { rounds, seconds, scope, only, out })
+}
+
+/// All rows, round by round.
+fn measure(bench: &mut Bench, rows: Vec<Row>, options: &Options, notes: &mut Vec<String>) -> Vec<Result> {
+    let began = Instant::now();
+    let time = if options.scope == Scope::Full { FULL_TIME } else { QUICK_TIME };
+    let empty = |row: Row| Result { outcomes: vec![Vec::new(); row.contestants.len()], row };
+    let mut results: Vec<Result> = rows.into_iter().map(empty).collect();
+    for round in 0..options.rounds {
+        for result in &mut results {
+            if began.elapsed() > time {
+                notes.push(format!(
+                    "stopped in round {} after {} s: n is smaller from here",
+                    round + 1,
+                    time.as_secs()
+                ));
+                return results;
+            }
+            eprintln!("round {} of {}: {}", round + 1, options.rounds, result.row.name());
+            let core = result.row.pinned.then_some(PINNED_CORE);
+            let place = Place { medium: result.row.medium, core, seconds: options.seconds };
+            let n = result.row.contestants.len();
+            for index in (0..n).map(|k| (k + round) % n) {
+                let contestant = &result.row.contestants[index];
+                let outcome = bench.run(&contestant.generator, result.row.work, place);
+                if let Err(error) = &outcome {
+                    notes.push(format!("{}, {}: {error:#}", result.row.name(), contestant.generator.name()));
+                }
+                result.outcomes[index].push(outcome.ok());
+            }
+        }
+    }
+    results
+}
+
+/// Loss of datagrams at nine tenths of the rate reached with segmentation: one line of the table of targets each.
+fn hold(bench: &mut Bench, results: &[Result], options: &Options, notes: &mut Vec<String>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for result in results {
+        let Work::Datagrams { size } = result.row.work else { continue };
+        let reached = result.row.contestants.iter().zip(&result.outcomes).find_map(|(contestant, outcomes)| {
+            let rates: Vec<f64> = outcomes.iter().flatten().map(|outcome| outcome.reading.rate).collect();
+            (contestant.generator == Generator::Linerate(String::new())).then(|| Median::of(&rates))?
+        });
+        let Some(reached) = reached else { continue };
+        let rate = (reached.value * HELD_SHARE) as u64;
+        let segments = (65_507 / size).min(64);
+        let generator = Generator::Linerate(format!("rate={rate}pps gso={segments}"));
+        let place = Place { medium: result.row.medium, core: None, seconds: options.seconds };
+        let mut losses = Vec::new();
+        for _ in 0..options.rounds {
+            match bench.run(&generator, result.row.work, place) {
+                Ok(outcome) => losses.extend(outcome.reading.loss),
+                Err(error) => notes.push(format!("{} at a rate: {error:#}", result.row.name())),
+            }
+        }
+        if let Some(loss) = Median::of(&losses) {
+            let verdict = if loss.high < HELD_LOSS {
+                "met"
+            } else if loss.low >= HELD_LOSS {
+                "missed"
+            } else {
+                "noise: the target lies in the interval"
+            };
+            let [value, low, high] = [loss.value, loss.low, loss.high].map(|loss| loss * 100.0);
+            lines.push(format!(
+                "| {}: lost at {:.2} M/s, 90 % of the rate reached | - | < {} % | {value:.4} % [{low:.4}, {high:.4}] ({}) | {verdict} |\n",
+                result.row.name(),
+                rate as f64 / 1e6,
+                HELD_LOSS * 100.0,
+                loss.n
+            ));
+        }
+    }
+    lines
+}
+
+/// The shortest median transaction of linerate, us.
+fn fastest_transaction(results: &[Result]) -> Option<f64> {
+    let ours = results.iter().flat_map(|result| result.outcomes[0].iter().flatten());
+    ours.filter_map(|outcome| outcome.reading.p50_us).min_by(f64::total_cmp)
+}
+
+/// What was run where.
+fn machine(options: &Options, took: Duration) -> String {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let processors = read("/proc/cpuinfo");
+    let model =
+        processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|pair| pair.1);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!(
+        "{} ({cores} cores), Linux {}, load average at the end {}; {} rounds of {} s, {} s in all. \
+         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6).",
+        model.unwrap_or("unknown processor"),
+        read("/proc/sys/kernel/osrelease").trim(),
+        read("/proc/loadavg").split(' ').next().unwrap_or_default(),
+        options.rounds,
+        options.seconds,
+        took.as_secs(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> anyhow::Result<Options> {
+        options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read_and_mistakes_refused() {
+        let quick = parsed(&["peers", "--quick", "--only", "udp"]).expect("legal");
+        assert_eq!((quick.rounds, quick.seconds, quick.scope), (3, 1, Scope::Quick));
+        assert_eq!(parsed(&["peers", "--rounds", "9", "--seconds", "2"]).expect("legal").rounds, 9);
+        for wrong in [
+            &["peer"][..],
+            &["peers", "--rounds"],
+            &["peers", "--rounds", "0"],
+            &["peers", "--only", "x"],
+            &["peers", "-x"],
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
