@@ -23,6 +23,7 @@ pub fn plan(bytes: &[u8]) {
             address: None,
             device: None,
             cpus: (0..4).collect(),
+            pin: true,
         });
         let testbed = Testbed { hosts: Vec::new(), endpoints: endpoints.collect(), emulated: false };
         if let Ok(trials) = expand(&plan, &testbed) {

@@ -123,7 +123,12 @@ impl PacketSocket {
     pub fn send(&self, frame: &[u8]) -> Result<bool, SysError> {
         match rustix::net::send(&self.fd, frame, rustix::net::SendFlags::empty()) {
             Ok(_) => Ok(true),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS | rustix::io::Errno::INTR | rustix::io::Errno::NETDOWN) => Ok(false),
+            Err(
+                rustix::io::Errno::AGAIN
+                | rustix::io::Errno::NOBUFS
+                | rustix::io::Errno::INTR
+                | rustix::io::Errno::NETDOWN,
+            ) => Ok(false),
             Err(error) => Err(SysError::new("send frame on", &*self.device, error)),
         }
     }
@@ -151,10 +156,8 @@ pub fn wait(sockets: [&PacketSocket; 2], timeout_ns: u64) -> Result<(), SysError
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     const NANOS_PER_SECOND: u64 = 1_000_000_000;
     let mut fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
-    let timeout = Timespec {
-        tv_sec: (timeout_ns / NANOS_PER_SECOND) as i64,
-        tv_nsec: (timeout_ns % NANOS_PER_SECOND) as i64,
-    };
+    let timeout =
+        Timespec { tv_sec: (timeout_ns / NANOS_PER_SECOND) as i64, tv_nsec: (timeout_ns % NANOS_PER_SECOND) as i64 };
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(SysError::new("wait for frames on", &*sockets[0].device, error)),
