@@ -265,7 +265,12 @@ impl Desk {
 pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> Result<KnownPeer, ControlError> {
     let error = |cause: String| ControlError::Pairing { operation: "pair with", object: address.to_owned(), cause };
     let at = Instant::now() + Timeouts::default().handshake;
-    let socket = transport::connect_tcp(address, address, at)?;
+    let socket = transport::connect_tcp(address, address, at).map_err(|cause| match cause {
+        ControlError::HostDown { cause, .. } => {
+            error(format!("{cause} (is `linerate pair offer` waiting there? a token is good for one use)"))
+        }
+        other => other,
+    })?;
     let mut counter = Counter::open(socket, at, keys, TlsEnd::Connecting)
         .map_err(|cause| error(format!("{cause} (is it `linerate pair offer` that listens there?)")))?;
     let theirs = counter.greet(HelloRole::PairAccept, own_name, HelloRole::PairOffer).map_err(error)?;

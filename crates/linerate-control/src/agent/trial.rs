@@ -18,6 +18,7 @@ use linerate_model::{Incident, IncidentKind, Interval, Nanos, Phases, Side};
 use linerate_observe::{Sampling, Scope};
 
 use super::Shared;
+use super::links::Links;
 use crate::clock::monotonic;
 use crate::link::Outbox;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
@@ -94,6 +95,7 @@ type Workers = Vec<Box<dyn Worker>>;
 impl Trial<'_> {
     fn carry_out(&self) -> Result<Vec<u64>, Cut> {
         let workloads = self.workloads()?;
+        let links = Links::of(&self.prepare.jobs);
         let listeners = self.listen(&workloads)?;
         let offers = match self.order()? {
             Command::Connect(offers) => offers,
@@ -111,6 +113,9 @@ impl Trial<'_> {
         let mut running = self.start(workers, barrier);
         let cut = self.stream(&mut running, barrier);
         let result = self.finish(running, cut.is_err());
+        for change in links.changes() {
+            self.incident(IncidentKind::Environment, change);
+        }
         // The drain is over: one last reading, then everything read goes out.
         self.say(Message::Samples { trial: self.prepare.trial, block: Box::new(sampling.stop(barrier)) })?;
         cut.and(result)

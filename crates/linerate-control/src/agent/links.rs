@@ -1,0 +1,81 @@
+//! The interfaces under a trial: whether those that were there at its beginning are there and up at its end.
+//!
+//! TCP waits minutes for a path that is gone, so that a trial whose interface was removed would look merely slow. What it
+//! does not see: a link that went down and came up again in between, and interfaces beyond this host.
+
+use std::net::IpAddr;
+
+use linerate_sys::SysError;
+use linerate_sys::netlink::{Link, RouteSocket};
+
+use crate::wire::PreparedJob;
+
+/// `operstate` of an interface that cannot carry traffic: not present, down, lower layer down (RFC 2863, `ifOperStatus`).
+const UNUSABLE: [u8; 3] = [1, 2, 3];
+
+/// The interfaces of a trial's endpoints at this host, as they were when it began.
+#[derive(Debug)]
+pub(super) struct Links(Vec<Link>);
+
+impl Links {
+    /// Looks at the interfaces that the endpoints of `jobs` name or whose addresses they have. Where the kernel does not
+    /// list its interfaces there is nothing to compare with later.
+    pub(super) fn of(jobs: &[PreparedJob]) -> Self {
+        Self(look(jobs).unwrap_or_default())
+    }
+
+    /// What has happened to them since, a sentence each.
+    pub(super) fn changes(&self) -> Vec<String> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        listed().map(|now| self.0.iter().filter_map(|before| change(before, &now)).collect()).unwrap_or_default()
+    }
+}
+
+fn look(jobs: &[PreparedJob]) -> Result<Vec<Link>, SysError> {
+    let addresses: Vec<IpAddr> = jobs.iter().filter_map(|job| job.local.address).collect();
+    let mut holders = Vec::new();
+    RouteSocket::open()?.addresses(|of| {
+        if addresses.contains(&of.address) {
+            holders.push(of.index);
+        }
+    })?;
+    let named = |link: &Link| jobs.iter().any(|job| job.local.device.as_deref() == Some(link.name.as_str()));
+    Ok(listed()?.into_iter().filter(|link| holders.contains(&link.index) || named(link)).collect())
+}
+
+fn listed() -> Result<Vec<Link>, SysError> {
+    let mut links = Vec::new();
+    RouteSocket::open()?.links(|link| links.push(link))?;
+    Ok(links)
+}
+
+fn change(before: &Link, now: &[Link]) -> Option<String> {
+    let Some(link) = now.iter().find(|link| link.index == before.index) else {
+        return Some(format!("interface {} disappeared during the trial", before.name));
+    };
+    let fell = UNUSABLE.contains(&link.operstate) && !UNUSABLE.contains(&before.operstate);
+    fell.then(|| format!("the link of interface {} went down during the trial", before.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, operstate: u8) -> Link {
+        Link { index, name: format!("eth{index}"), operstate, ..Link::default() }
+    }
+
+    #[test]
+    fn a_lost_interface_and_a_lost_link_are_told_apart() {
+        let (up, down, unknown) = (6, 2, 0);
+        let gone = Some("interface eth1 disappeared during the trial".to_owned());
+        assert_eq!(change(&link(1, up), &[link(2, up)]), gone);
+        let fell = Some("the link of interface eth1 went down during the trial".to_owned());
+        assert_eq!(change(&link(1, up), &[link(1, down)]), fell);
+        for (before, now) in [(up, up), (unknown, unknown), (down, down), (down, up), (up, unknown)] {
+            assert_eq!(change(&link(1, before), &[link(1, now)]), None, "{before} {now}");
+        }
+    }
+}
