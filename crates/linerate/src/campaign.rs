@@ -9,7 +9,10 @@ use std::time::Duration;
 use linerate_control::conductor::RunOptions;
 use linerate_control::{Agent, AgentOptions, CampaignRun, KeyStore, Progress, RunSummary};
 use linerate_model::plan::Plan;
-use linerate_model::{Campaign, CampaignHeader, HostAddress, Nanos, TrialId, TrialSpec};
+use linerate_model::{
+    Campaign, CampaignHeader, Event, HostAddress, Incident, IncidentKind, Nanos, Recorder, RecorderError, TrialId,
+    TrialSpec,
+};
 use linerate_store::{Ledger, Which};
 use sha2::{Digest, Sha256};
 
@@ -53,7 +56,8 @@ pub(crate) fn conduct(
         stop: stop_on_interrupt()?,
         options: RunOptions::default(),
     };
-    let outcome = linerate_control::run(campaign, &mut ledger, progress);
+    let mut watched = Watched { ledger: &mut ledger, ground: request.ground, losses: 0 };
+    let outcome = linerate_control::run(campaign, &mut watched, progress);
     drop(ledger);
     if outcome.is_err() && !existed {
         // Nothing was run and nothing recorded: an empty ledger would only be in the way.
@@ -62,6 +66,33 @@ pub(crate) fn conduct(
     let summary = outcome?;
     let ledger = Ledger::open_read_only(request.ledger)?;
     Ok((ledger.load(Which::Id(&id))?, summary))
+}
+
+/// The ledger, with an eye on the emulation: frames that a lab lost by itself make the trial they fell in invalid.
+struct Watched<'a> {
+    ledger: &'a mut Ledger,
+    ground: &'a Ground,
+    losses: u64,
+}
+
+impl Recorder for Watched<'_> {
+    fn record(&mut self, event: &Event) -> Result<(), RecorderError> {
+        if let Event::TrialEnded { trial, .. } = event {
+            let losses = self.ground.emulation_losses();
+            let new = losses - std::mem::replace(&mut self.losses, losses);
+            if new > 0 {
+                let message =
+                    format!("emulate delayed link: {new} frames lost by the emulation itself (lower the lab's rates)");
+                let incident = Incident { host: String::new(), kind: IncidentKind::Tester, message };
+                self.ledger.record(&Event::Incident { trial: Some(*trial), incident })?;
+            }
+        }
+        self.ledger.record(event)
+    }
+
+    fn flush(&mut self) -> Result<(), RecorderError> {
+        self.ledger.flush()
+    }
 }
 
 /// The exit code of a campaign that ended as `summary` says.
