@@ -1,0 +1,222 @@
+//! Wrong plans, missing hosts, paths that break: what is wrong, where, what was expected, and the exit code.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Pair, alone, file, linerate, load, plan, privileged, run, wait};
+use linerate_model::TrialOutcome;
+
+/// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error, and that nothing was run.
+fn refused(text: &str, arguments: &[&str], code: i32, message: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", text);
+    let ended = run(folder.path(), arguments).expect(code);
+    assert_eq!(ended.stderr, message);
+    assert_eq!(ended.stdout, "");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("readable").flatten().map(|e| e.file_name()).collect();
+    assert!(left.iter().all(|name| name == "plan.toml" || name == "keys"), "{left:?}");
+}
+
+#[test]
+fn every_problem_of_a_plan_is_shown_at_once_where_it_stands() {
+    let text = r#"[campaign]
+name = "bad"
+repeat = 3
+
+[[sweep]]
+name = "s"
+duration = 5
+[[sweep.job]]
+workload = "tcp_steam"
+from = "a"
+to = "b"
+[[sweep.job]]
+workload = "udp_stream"
+from = "a"
+to = "b"
+params = { datagram_sizes = "64 B" }
+[sweep.axis]
+"params.streems" = [1, 2]
+"#;
+    let message = r#"error: unknown key `repeat` in `campaign`
+ --> plan.toml:3:1
+  |
+3 | repeat = 3
+  | ^^^^^^
+  |
+  = help: expected one of name, repeats, order, seed
+  = help: did you mean `repeats`?
+
+error: `duration` is 5
+ --> plan.toml:7:12
+  |
+7 | duration = 5
+  |            ^
+  |
+  = help: expected a time with its unit from "1 ms" to "2592000 s", such as "5 s"
+
+error: there is no workload `tcp_steam`
+ --> plan.toml:9:12
+  |
+9 | workload = "tcp_steam"
+  |            ^^^^^^^^^^^
+  |
+  = help: expected one of `linerate list workloads`
+  = help: did you mean `tcp_stream`?
+
+error: datagram_sizes of `udp_stream`: unknown parameter
+  --> plan.toml:16:12
+   |
+16 | params = { datagram_sizes = "64 B" }
+   |            ^^^^^^^^^^^^^^^^^^^^^^^
+   |
+   = help: did you mean `datagram_size`?
+
+error: axis `params.streems`: `udp_stream` has no such parameter
+  --> plan.toml:18:1
+   |
+18 | "params.streems" = [1, 2]
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^
+   |
+   = help: did you mean `streams`?
+plan.toml: 5 problems; nothing was run
+"#;
+    for command in ["plan", "run"] {
+        refused(text, &[command, "plan.toml"], 2, message);
+    }
+}
+
+#[test]
+fn a_bare_number_for_a_quantity_is_refused_with_the_unit_it_lacks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", &plan("udp_stream", 1.0, "rate = 25"));
+    let ended = run(folder.path(), &["plan", "plan.toml"]).expect(2);
+    assert!(ended.stderr.contains("rate of `udp_stream`") && ended.stderr.contains("integer `25`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("plan.toml:14:12"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_endpoint_the_place_lacks_is_named_with_those_it_has() {
+    let text = plan("tcp_stream", 1.0, "").replace("to = \"b\"", "to = \"bb\"");
+    let message = "linerate: plan.toml: sweep `known` names endpoint `bb`, which the testbed does not have (it has a, b); \
+                   nothing was run\n";
+    refused(&text, &["run", "plan.toml"], 2, message);
+}
+
+#[test]
+fn an_unknown_preset_is_answered_with_the_nearest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = run(folder.path(), &["run", "tcp_steam"]).expect(2);
+    let start = "linerate: read plan tcp_steam: No such file or directory (os error 2); did you mean the preset \
+                 `tcp_stream`? (presets: demo, ";
+    assert!(ended.stderr.starts_with(start), "{}", ended.stderr);
+    let ended = run(folder.path(), &["run", "null", "--lab", "pear"]).expect(2);
+    assert!(ended.stderr.contains("did you mean the preset `pair`?"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_missing_host_is_named_with_what_to_check() {
+    let text = plan("tcp_stream", 1.0, "");
+    let message = "linerate: connect to agent on 127.0.0.1: 127.0.0.1:9: Connection refused (os error 111) (is `linerate \
+                   agent` running there, and does a firewall let its port through?)\n";
+    refused(&text, &["run", "plan.toml", "--to", "127.0.0.1:9"], 4, message);
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = run(folder.path(), &["run", "null", "--to", "no-such-host.invalid"]).expect(4);
+    assert!(ended.stderr.starts_with("linerate: look up host no-such-host.invalid: "), "{}", ended.stderr);
+    assert!(ended.stderr.ends_with("(check the name, or give the address)\n"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_calculator_says_which_option_is_wrong_and_what_it_expects() {
+    for (arguments, message) in [
+        (
+            ["limit", "tcp", "--rate", "25", "--mtu", "1500"],
+            "linerate: limit tcp --rate: invalid type: integer `25`, expected a bit rate with its unit, such as \"25 Gbit/s\"\n",
+        ),
+        (
+            ["limit", "tcp", "--rate", "1 Gbit/s", "--mtu", "jumbo"],
+            "linerate: limit tcp --mtu: `jumbo`: expected an MTU in bytes, such as 1500 or \"9000 B\"\n",
+        ),
+    ] {
+        refused("", &arguments, 2, message);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for arguments in [["limit", "tcpp", "--mtu", "1500"], ["limit", "tcp", "--rat", "1 Gbit/s"]] {
+        let ended = run(folder.path(), &arguments).expect(2);
+        assert!(ended.stderr.contains("tip: a similar"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself() {
+    if !privileged("an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = plan("tcp_stream", 1.5, "congestion = \"cubic\"").replace("repeats = 1", "repeats = 3");
+    file(folder.path(), "plan.toml", &text);
+    let arguments = ["run", "plan.toml", "--lab", "pair", "--ledger", "gone.ledger", "--out", "report"];
+    let mut child =
+        linerate(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("1/3 done"))));
+    std::thread::spawn(move || lines.for_each(drop));
+    // The second trial loads the link for 2 s; it began when the first was done.
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    let namespace = format!("lr-{}-a", child.id());
+    assert!(Command::new("ip").args(["-n", &namespace, "link", "delete", "b0"]).status().expect("ip runs").success());
+    let ended = wait(child);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let campaign = load(&folder.path().join("gone.ledger"));
+    let outcomes: Vec<_> = campaign.trials.iter().map(|trial| trial.outcome).collect();
+    println!("{outcomes:?}");
+    assert_eq!(outcomes.iter().flatten().count(), 3, "every trial was tried: {outcomes:?}");
+    let hurt: Vec<_> = campaign.trials.iter().filter(|trial| !trial.incidents.is_empty()).collect();
+    assert_eq!(hurt.len(), 2, "the trial under way and the one after it are marked");
+    for incident in hurt.iter().flat_map(|trial| &trial.incidents) {
+        println!("{incident:?}");
+    }
+    assert!(hurt[0].incidents.iter().any(|incident| incident.message == "interface b0 disappeared during the trial"));
+    assert_eq!(hurt[1].outcome, Some(TrialOutcome::Failed));
+    assert!(campaign.ended.is_some());
+}
+
+#[test]
+fn an_address_family_the_host_lacks_fails_the_trial_and_says_so() {
+    if !privileged("an_address_family_the_host_lacks_fails_the_trial_and_says_so") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pair = Pair::build("four");
+    let off = ["netns", "exec", &pair.names[0], "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"];
+    assert!(Command::new("ip").args(off).status().expect("ip runs").success());
+    let testbed = "[[host]]\nname = \"here\"\nreach = \"local\"\n\
+                   [[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"::1\"\n\
+                   [[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress = \"::1\"\n";
+    file(folder.path(), "testbed.toml", testbed);
+    file(folder.path(), "plan.toml", &plan("tcp_stream", 0.5, ""));
+    let arguments = ["run", "plan.toml", "--testbed", "testbed.toml", "--ledger", "four.ledger", "--out", "report"];
+    let output = pair.linerate(0, folder.path(), "keys", &arguments).output().expect("starts");
+    let ended = common::Ended::from(output).expect(1);
+    assert!(ended.stderr.contains("::1") && ended.stderr.contains("1/1 FAILED"), "{}", ended.stderr);
+    let campaign = load(&folder.path().join("four.ledger"));
+    assert_eq!(campaign.trials[0].outcome, Some(TrialOutcome::Failed));
+    println!("{:?}", campaign.trials[0].incidents);
+    assert!(!campaign.trials[0].incidents.is_empty());
+}
+
+#[test]
+fn a_file_that_is_no_ledger_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "text.ledger", "no ledger");
+    for name in ["text.ledger", "absent.ledger"] {
+        let ended = run(folder.path(), &["report", name]).expect(4);
+        assert!(ended.stderr.contains(name), "{}", ended.stderr);
+        assert!(!Path::new("absent.ledger").exists());
+    }
+}

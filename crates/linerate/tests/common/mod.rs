@@ -1,0 +1,255 @@
+//! Running the program as a person does, and reading what it left behind.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use linerate_analysis::{JobStudy, Study, study};
+use linerate_model::Campaign;
+use linerate_store::{Ledger, Which};
+use serde_json::Value;
+
+/// The longest anything here may take before the test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Tests of one file measure one after the other: they share the CPUs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed has left nothing in there.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether namespaces may be made; says so if the test is skipped.
+pub(crate) fn privileged(test: &str) -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    if !root {
+        println!("skipped: {test}: needs root to make network namespaces");
+    }
+    root
+}
+
+/// The program with `arguments`, its keys in a folder of the test's own.
+pub(crate) fn linerate(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(arguments).current_dir(folder).env("LINERATE_KEYS", folder.join("keys")).env("NO_COLOR", "1");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("linerate prints UTF-8");
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl Ended {
+    /// Asserts the exit code.
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts that standard output is one JSON document and nothing else.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
+    linerate(folder, arguments).output().expect("linerate starts").into()
+}
+
+/// Starts the program with its output kept.
+pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Child {
+    linerate(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts")
+}
+
+/// Writes `text` to `name` in `folder` and returns its path.
+pub(crate) fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes())).expect("the folder is writable");
+    path
+}
+
+/// A plan of one point and one repeat: half a second of warm-up, then `seconds` of `workload` from `a` to `b`.
+pub(crate) fn plan(workload: &str, seconds: f64, params: &str) -> String {
+    format!(
+        "[campaign]\nname = \"known\"\nrepeats = 1\n[[sweep]]\nname = \"known\"\nduration = \"{} ms\"\nwarmup = \"500 ms\"\n\
+         drain = \"300 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\n\
+         params = {{ {params} }}\n",
+        seconds * 1e3
+    )
+}
+
+/// The newest campaign of the ledger at `path`, which must open.
+pub(crate) fn load(path: &Path) -> Campaign {
+    let ledger = Ledger::open_read_only(path).expect("the ledger opens");
+    ledger.load(Which::Latest).expect("it holds a campaign")
+}
+
+/// A campaign that was run, and its study.
+pub(crate) struct Measured {
+    pub(crate) campaign: Campaign,
+    pub(crate) study: Study,
+    pub(crate) json: Value,
+}
+
+impl Measured {
+    /// The only job of the only point.
+    pub(crate) fn job(&self) -> &JobStudy {
+        &self.study.points[0].jobs[0]
+    }
+
+    /// A metric as a program reads it, in its base unit; `null` is not a number.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let metric = &self.json["points"][0]["jobs"][0]["metrics"][name];
+        let found = metric["estimate"].as_f64();
+        found.unwrap_or_else(|| panic!("{name} has no figure: {metric}; {}", self.json["points"][0]["why"]))
+    }
+
+    /// The value of the ceiling that bounds a metric.
+    pub(crate) fn ceiling(&self, name: &str) -> f64 {
+        let point = &self.json["points"][0];
+        let index = point["jobs"][0]["metrics"][name]["ceiling"].as_u64().expect("it has a ceiling");
+        point["ceilings"][index as usize]["value"].as_f64().expect("a ceiling has a value")
+    }
+}
+
+/// Runs `text` on the place that `place` names (`--lab`, `pair-100m`) and reads the ledger back.
+pub(crate) fn measure(text: &str, place: &[&str]) -> Measured {
+    let folder = tempfile::tempdir().expect("a folder");
+    measure_in(folder.path(), text, place)
+}
+
+pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Measured {
+    file(folder, "plan.toml", text);
+    let mut arguments = vec!["run", "plan.toml", "--ledger", "known.ledger", "--json", "--out", "report"];
+    arguments.extend(place);
+    let ended = run(folder, &arguments).expect(0);
+    let campaign = load(&folder.join("known.ledger"));
+    let study = study(&campaign);
+    Measured { json: ended.json(), study, campaign }
+}
+
+/// Waits until `done` yields something.
+pub(crate) fn eventually<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = done() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits for `child` to end by itself.
+pub(crate) fn wait(mut child: Child) -> Ended {
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("it is our child").is_none() {
+        if Instant::now() > deadline {
+            child.kill().expect("it is our child");
+            let output = child.wait_with_output().expect("it is our child");
+            panic!("it did not end by itself: {:?}", Ended::from(output));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().expect("it is our child").into()
+}
+
+/// Sends a signal by name.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs");
+    assert!(sent.success(), "{name} to {pid}");
+}
+
+/// Processes that run inside namespace `name`; none if it is gone.
+pub(crate) fn processes_in(name: &str) -> Vec<u32> {
+    let output = Command::new("ip").args(["netns", "pids", name]).output().expect("ip runs");
+    String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+/// Names of the namespaces that begin with `prefix`.
+pub(crate) fn namespaces(prefix: &str) -> Vec<String> {
+    let output = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|n| n.starts_with(prefix))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Two namespaces joined by a veth pair, `lr-PIDxNAME-a` and `-b`; they go when this goes.
+pub(crate) struct Pair {
+    pub(crate) names: [String; 2],
+    pub(crate) addresses: [IpAddr; 2],
+}
+
+impl Pair {
+    /// Builds it. `instance` tells the pairs of one test file apart.
+    pub(crate) fn build(instance: &str) -> Self {
+        let prefix = format!("lr-{}x{instance}", std::process::id());
+        let names = [format!("{prefix}-a"), format!("{prefix}-b")];
+        let pair = Self { names, addresses: ["198.18.9.1".parse(), "198.18.9.2".parse()].map(|a| a.expect("literal")) };
+        let [a, b] = &pair.names;
+        for command in [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("link add v0 netns {a} type veth peer name v0 netns {b}"),
+            format!("-n {a} address add 198.18.9.1/24 dev v0"),
+            format!("-n {b} address add 198.18.9.2/24 dev v0"),
+            format!("-n {a} link set lo up"),
+            format!("-n {b} link set lo up"),
+            format!("-n {a} link set v0 up"),
+            format!("-n {b} link set v0 up"),
+        ] {
+            let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
+            assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        pair
+    }
+
+    /// The program inside namespace `end`, with the keys in `keys`.
+    pub(crate) fn linerate(&self, end: usize, folder: &Path, keys: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_linerate")]).args(arguments);
+        command.current_dir(folder).env("LINERATE_KEYS", folder.join(keys)).env("NO_COLOR", "1");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // If it was never made, there is nothing to remove.
+            let _gone = Command::new("ip").args(["netns", "delete", name]).output();
+        }
+    }
+}
+
+/// A child that is killed when the test leaves it.
+pub(crate) struct Guard(pub(crate) Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _dead = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}

@@ -1,0 +1,228 @@
+//! Known answers: every workload on a path whose figure follows from arithmetic, end to end through the program.
+//!
+//! Bounds are those of the path, not of this machine: a shaper that passes its rate, a wire that holds every frame for its
+//! time, a wire that drops exactly every hundredth datagram. What a busy machine may do to a figure (make a round trip
+//! longer, never shorter) is on the side that is left open.
+
+mod common;
+
+use common::{Measured, alone, file, measure, measure_in, plan, privileged};
+use linerate_model::{Counter, LossLedger, Validity};
+
+/// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
+const LINK: f64 = 100e6;
+/// An Ethernet frame without FCS of 1500 bytes MTU, and what TCP with timestamps (RFC 7323) and UDP carry in it.
+const FRAME: f64 = 1514.0;
+const TCP_PAYLOAD: f64 = 1448.0;
+const UDP_PAYLOAD: f64 = 1472.0;
+/// What a receiver may have got before a span and read in it: one bucket of the shaper and one call of 128 KiB.
+const BACKLOG_BITS: f64 = (65_536.0 + 131_072.0) * 8.0;
+
+fn ledger_of(measured: &Measured) -> LossLedger {
+    let [loss] = &measured.job().loss[..] else { panic!("one direction: {:?}", measured.job().loss) };
+    assert!(loss.balances(), "{loss:?}");
+    loss.ledger
+}
+
+#[test]
+fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
+    if !privileged("a_shaped_link_carries_its_tcp_ceiling_and_never_more") {
+        return;
+    }
+    let _turn = alone();
+    let seconds = 4.0;
+    let text = plan("tcp_stream", seconds, "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2");
+    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let (goodput, ceiling) = (measured.metric("goodput"), LINK * TCP_PAYLOAD / FRAME);
+    println!("tcp_stream: {goodput:.0} bit/s of {ceiling:.0}, share {:.4}", goodput / ceiling);
+    assert!((measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
+    assert!(goodput >= 0.98 * ceiling, "{goodput}");
+    assert!(goodput <= ceiling + BACKLOG_BITS / seconds, "{goodput}");
+    assert_ne!(measured.study.points[0].validity, Validity::Impossible);
+    let hosts: Vec<_> = measured.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
+    assert_eq!(hosts, ["a", "b"], "an agent in each namespace joined on its standard streams");
+    assert_eq!(measured.json["campaign"]["emulated"], true);
+}
+
+#[test]
+fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
+    if !privileged("datagrams_paced_below_the_link_all_arrive_at_their_rate") {
+        return;
+    }
+    let _turn = alone();
+    let text = plan("udp_stream", 3.0, "rate = \"50 Mbit/s\", datagram_size = \"1472 B\", gso = 1, batch = 1");
+    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let goodput = measured.metric("goodput");
+    let ledger = ledger_of(&measured);
+    println!("udp_stream at 50 Mbit/s: {goodput:.0} bit/s, {ledger:?}");
+    assert!((goodput / 50e6 - 1.0).abs() < 0.01, "{goodput}");
+    assert_eq!((ledger.lost(), ledger.late, ledger.duplicates), (0, 0, 0));
+}
+
+#[test]
+fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances() {
+    if !privileged("datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances") {
+        return;
+    }
+    let _turn = alone();
+    let seconds = 3.0;
+    let text = plan("udp_stream", seconds, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1");
+    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let (goodput, ceiling) = (measured.metric("goodput"), LINK * UDP_PAYLOAD / FRAME);
+    let ledger = ledger_of(&measured);
+    let [loss] = &measured.job().loss[..] else { panic!("one direction") };
+    println!("udp_stream at 200 Mbit/s: {goodput:.0} bit/s of {ceiling:.0}, {ledger:?}, located {:?}", loss.located);
+    assert!(goodput >= 0.98 * ceiling && goodput <= ceiling + BACKLOG_BITS / seconds, "{goodput} of {ceiling}");
+    assert!(ledger.lost() > 0);
+    let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
+    assert_eq!(located + loss.unexplained, ledger.lost(), "{loss:?}");
+    assert_eq!((&loss.located[..], loss.unexplained), (&[("sender qdisc".to_owned(), ledger.lost())][..], 0));
+}
+
+#[test]
+fn a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that() {
+    if !privileged("a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that") {
+        return;
+    }
+    let _turn = alone();
+    let text = plan("udp_stream", 2.0, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
+    let measured = measure(&text, &["--lab", "lossy"]);
+    let ledger = ledger_of(&measured);
+    println!("udp_stream, one in 100 dropped: {ledger:?}");
+    assert!(ledger.sent >= 4_000, "{ledger:?}");
+    assert_eq!(ledger.lost(), ledger.sent / 100);
+    assert_eq!((ledger.late, ledger.duplicates, ledger.lost_all), (0, 0, 0));
+    assert_eq!(ledger.unique, ledger.sent - ledger.sent / 100);
+    let ratio = measured.metric("loss_ratio");
+    assert!((ratio - 0.01).abs() < 0.0005, "{ratio}");
+}
+
+#[test]
+fn a_wire_that_doubles_one_in_fifty_is_found_to_do_exactly_that() {
+    if !privileged("a_wire_that_doubles_one_in_fifty_is_found_to_do_exactly_that") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab =
+        "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
+    file(folder.path(), "double.toml", lab);
+    let text = plan("udp_stream", 1.5, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
+    let measured = measure_in(folder.path(), &text, &["--lab", "double.toml"]);
+    let ledger = ledger_of(&measured);
+    println!("udp_stream, one in 50 doubled: {ledger:?}");
+    assert_eq!((ledger.duplicates, ledger.unique, ledger.lost()), (ledger.sent / 50, ledger.sent, 0));
+}
+
+/// The delay of lab `sun-link`, seconds each way.
+const DELAY: f64 = 0.004;
+
+/// Requests over 8 ms there and back: the median is that and what the hosts add; the rate is what depth and time leave.
+fn round_trips(workload: &str, params: &str) {
+    let measured = measure(&plan(workload, 3.0, &format!("depth = 4, {params}")), &["--lab", "sun-link"]);
+    let (median, rate) = (measured.metric("response_time_p50"), measured.metric("transaction_rate"));
+    println!("{workload} over 8 ms: median {:.3} ms, {rate:.1} transactions/s at depth 4", median * 1e3);
+    // Histograms keep two significant digits and more: a bucket may begin 1 % below its values.
+    assert!(median >= 2.0 * DELAY * 0.99, "{median}");
+    assert!(median <= 2.0 * DELAY + 0.001, "{median}");
+    let ceiling = 4.0 / (2.0 * DELAY);
+    assert!(rate <= ceiling * 1.01, "{rate}");
+    assert!(rate >= 0.8 * 4.0 / median, "{rate} at {median}");
+}
+
+#[test]
+fn requests_over_tcp_take_the_round_trip() {
+    if privileged("requests_over_tcp_take_the_round_trip") {
+        let _turn = alone();
+        round_trips("tcp_rr", "no_delay = true");
+    }
+}
+
+#[test]
+fn requests_in_datagrams_take_the_round_trip() {
+    if privileged("requests_in_datagrams_take_the_round_trip") {
+        let _turn = alone();
+        round_trips("udp_rr", "request_size = \"64 B\", response_size = \"64 B\"");
+    }
+}
+
+#[test]
+fn a_connection_takes_two_round_trips_at_least() {
+    if !privileged("a_connection_takes_two_round_trips_at_least") {
+        return;
+    }
+    let _turn = alone();
+    let measured = measure(&plan("tcp_crr", 3.0, ""), &["--lab", "sun-link"]);
+    let (median, rate) = (measured.metric("response_time_p50"), measured.metric("connection_rate"));
+    println!("tcp_crr over 8 ms: median {:.3} ms, {rate:.1} connections/s", median * 1e3);
+    assert!(median >= 4.0 * DELAY * 0.99, "{median}");
+    assert!(rate > 0.0 && rate <= 1.01 / (4.0 * DELAY), "{rate}");
+}
+
+#[test]
+fn a_lost_request_is_a_loss_and_takes_for_ever() {
+    if !privileged("a_lost_request_is_a_loss_and_takes_for_ever") {
+        return;
+    }
+    let _turn = alone();
+    let params =
+        "request_size = \"64 B\", response_size = \"128 B\", timeout = \"200 ms\", rate = \"4 kpps\", depth = 1024";
+    let measured = measure(&plan("udp_rr", 3.0, params), &["--lab", "lossy"]);
+    let active = &measured.campaign.trials[0].jobs[0].0;
+    let total = |counter: Counter| active.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
+    let sent = total(Counter::DatagramsSent);
+    let (lost, late) = (total(Counter::TransactionsLost), total(Counter::Late));
+    // Every hundredth request does not arrive; of the answers to the others every hundredth does not.
+    let expected = sent / 100 + (sent - sent / 100) / 100;
+    println!("udp_rr, one in 100 dropped each way: {sent} requests, {lost} lost, {late} late, {expected} dropped");
+    assert!(sent >= 10_000, "enough for a figure at 99.9 %: {sent}");
+    // A late answer was given up for lost before it came; nothing else may add to what the wire dropped.
+    assert_eq!(lost, expected + late);
+    let metrics = &measured.json["points"][0]["jobs"][0]["metrics"];
+    assert!(metrics["response_time_p50"]["estimate"].is_number());
+    assert!(metrics["response_time_p999"]["estimate"].is_null(), "one in a thousand waits for ever: {metrics}");
+    let ever = measured.job().metrics.iter().find(|metric| metric.name == "response_time_p999").expect("it is known");
+    assert_eq!(ever.values, [Some(f64::INFINITY)]);
+}
+
+#[test]
+fn a_worker_that_does_nothing_moves_nothing_and_costs_next_to_nothing() {
+    let _turn = alone();
+    let measured = measure(&plan("null", 1.0, ""), &[]);
+    let metrics = measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();
+    let cost = measured.study.overhead.null_step_ns.expect("the null workload tells it");
+    println!("null: {cost:.1} ns a step");
+    assert!(!metrics.contains_key("goodput"), "{metrics:?}");
+    // Not a figure of the hot path, which is measured in release: it tells a step from a system call.
+    assert!(cost < 1_000.0, "{cost}");
+}
+
+#[test]
+fn a_testbed_of_ipv6_addresses_is_measured_over_ipv6() {
+    if !privileged("a_testbed_of_ipv6_addresses_is_measured_over_ipv6") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pair = common::Pair::build("six");
+    for (end, address) in [(0, "2001:2::1/64"), (1, "2001:2::2/64")] {
+        let added = ["-n", &pair.names[end], "address", "add", address, "dev", "v0", "nodad"];
+        assert!(std::process::Command::new("ip").args(added).status().expect("ip runs").success());
+    }
+    // Both endpoints are an address of the same namespace, so that no second agent is needed.
+    file(
+        folder.path(),
+        "six.toml",
+        "[[host]]\nname = \"here\"\nreach = \"local\"\n\
+         [[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"2001:2::1\"\n\
+         [[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress = \"2001:2::1\"\n",
+    );
+    file(folder.path(), "plan.toml", &plan("tcp_stream", 1.0, "streams = 2"));
+    let arguments = ["run", "plan.toml", "--testbed", "six.toml", "--ledger", "six.ledger", "--json"];
+    let ended: common::Ended =
+        pair.linerate(0, folder.path(), "keys", &arguments).output().expect("linerate starts").into();
+    let json = ended.expect(0).json();
+    let goodput = json["points"][0]["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64().expect("a figure");
+    println!("tcp_stream over IPv6 loopback: {goodput:.0} bit/s");
+    assert!(goodput > 0.0);
+}

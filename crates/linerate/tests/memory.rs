@@ -1,0 +1,71 @@
+//! Memory: an agent at rest is small, and neither agent nor conductor grows with the number of trials.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use common::{Guard, alone, file, linerate, wait};
+
+/// Trials of the soak, and those after which nothing new is allocated any more.
+const TRIALS: usize = 100;
+const SETTLED: usize = 20;
+
+/// An agent at rest in the dev profile; the release profile's goal is 10 MiB.
+const REST_KIB: u64 = 20 * 1024;
+/// What 80 more trials may add.
+const GROWTH_KIB: u64 = 2 * 1024;
+
+fn resident_kib(pid: u32) -> u64 {
+    memory_kib(pid, "VmRSS:")
+}
+
+fn memory_kib(pid: u32, what: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with(what)).expect("the kernel tells");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+}
+
+#[test]
+fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = linerate(folder.path(), &["agent", "--listen", "127.0.0.1:0"]);
+    let mut agent = Guard(agent.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
+    let mut lines = BufReader::new(agent.0.stderr.take().expect("piped")).lines();
+    let line = lines.next().expect("a line").expect("text");
+    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()).expect("it says where");
+    std::thread::spawn(move || lines.for_each(drop));
+    let at_rest = resident_kib(agent.0.id());
+    println!(
+        "agent at rest: {at_rest} KiB resident, {} KiB of it not the program's file",
+        memory_kib(agent.0.id(), "RssAnon:")
+    );
+    assert!(at_rest < REST_KIB, "{at_rest} KiB");
+
+    file(
+        folder.path(),
+        "soak.toml",
+        &format!(
+            "[campaign]\nname = \"soak\"\nrepeats = {TRIALS}\n[[sweep]]\nname = \"soak\"\nduration = \"50 ms\"\ninterval = \"50 ms\"\n\
+             warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n"
+        ),
+    );
+    let arguments = ["run", "soak.toml", "--to", address, "--ledger", "soak.ledger", "--out", "report"];
+    let mut conductor = linerate(folder.path(), &arguments);
+    let mut conductor = conductor.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(conductor.stderr.take().expect("piped")).lines();
+    let mut after = |n: usize| {
+        let wanted = format!("{n}/{TRIALS} done");
+        assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with(&wanted))), "{wanted}");
+        [resident_kib(conductor.id()), resident_kib(agent.0.id())]
+    };
+    let settled = after(SETTLED);
+    let late = after(TRIALS - 1);
+    println!("conductor and agent after {SETTLED} trials: {settled:?} KiB, after {}: {late:?} KiB", TRIALS - 1);
+    std::thread::spawn(move || lines.for_each(drop));
+    assert_eq!(wait(conductor).code, Some(0));
+    for (settled, late) in settled.into_iter().zip(late) {
+        assert!(late <= settled + GROWTH_KIB, "{settled} KiB grew to {late} KiB");
+    }
+}

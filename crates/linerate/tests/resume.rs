@@ -1,0 +1,147 @@
+//! Campaigns that are killed, interrupted or run out of disk: what was measured is kept, and the rest is done later.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{Ended, alone, eventually, file, linerate, load, namespaces, privileged, processes_in, run, signal, wait};
+use linerate_model::{Campaign, TrialId, TrialOutcome};
+use linerate_store::Ledger;
+
+/// Five trials of half a second.
+const PLAN: &str = "[campaign]\nname = \"five\"\nrepeats = 5\n[[sweep]]\nname = \"five\"\nduration = \"400 ms\"\n\
+     warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
+     to = \"b\"\nparams = { congestion = \"cubic\", pacing_rate = \"100 Mbit/s\" }\n";
+
+const RUN: [&str; 8] = ["run", "plan.toml", "--lab", "pair", "--ledger", "five.ledger", "--out", "report"];
+
+/// Starts the campaign in a process group of its own, as a shell does, and waits until its second trial has ended.
+fn second_trial_done(folder: &Path) -> Child {
+    file(folder, "plan.toml", PLAN);
+    let mut command = linerate(folder, &RUN);
+    let mut child =
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("2/5 done"))));
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+/// When each completed trial of the campaign began.
+fn completed(campaign: &Campaign) -> BTreeMap<TrialId, u64> {
+    let completed = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
+    completed.map(|trial| (trial.spec.id, trial.started.expect("it ran").0)).collect()
+}
+
+/// Resumes the campaign: the missing trials are run, and only they; the report covers all.
+fn resume(folder: &Path) {
+    let ledger = folder.join("five.ledger");
+    let before = completed(&load(&ledger));
+    assert!((2..5).contains(&before.len()), "{before:?}");
+    let mut arguments = RUN.to_vec();
+    arguments.extend(["--resume", "--json"]);
+    let ended = run(folder, &arguments).expect(0);
+    let missing = 5 - before.len();
+    let done = ended.stderr.lines().filter(|line| line.contains("/") && line.contains(" done ")).count();
+    assert_eq!(done, missing, "{}", ended.stderr);
+    let campaign = load(&ledger);
+    let after = completed(&campaign);
+    assert_eq!(after.len(), 5);
+    assert!(before.iter().all(|(trial, started)| after[trial] == *started), "{before:?} {after:?}");
+    assert!(campaign.ended.is_some());
+    assert_eq!(Ledger::open_read_only(&ledger).and_then(|l| l.campaigns()).expect("it opens").len(), 1);
+    let json = run(folder, &["report", "five.ledger", "--json", "--out", "report"]).expect(0).json();
+    let values = json["points"][0]["jobs"][0]["metrics"]["goodput"]["values"].as_array().expect("a list").clone();
+    assert_eq!(values.iter().filter(|value| value.is_number()).count(), 5, "{values:?}");
+}
+
+#[test]
+fn a_killed_campaign_is_reaped_and_resumed() {
+    if !privileged("a_killed_campaign_is_reaped_and_resumed") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = second_trial_done(folder.path());
+    let prefix = format!("lr-{}-", child.id());
+    let agents: Vec<u32> = namespaces(&prefix).iter().flat_map(|name| processes_in(name)).collect();
+    assert_eq!(agents.len(), 2, "one agent in each namespace");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("our child");
+    eventually("the agents to notice that nobody conducts them", || {
+        agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()).then_some(())
+    });
+    run(folder.path(), &["lab", "reap"]).expect(0);
+    assert_eq!(namespaces(&prefix), [""; 0]);
+    resume(folder.path());
+}
+
+#[test]
+fn an_interrupted_campaign_keeps_what_it_measured_and_is_resumed() {
+    if !privileged("an_interrupted_campaign_keeps_what_it_measured_and_is_resumed") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = second_trial_done(folder.path());
+    let prefix = format!("lr-{}-", child.id());
+    // A terminal's Ctrl-C goes to every process of the group.
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
+    let ended = wait(child);
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stdout.contains("ledger five.ledger"), "{ended:?}");
+    assert_eq!(namespaces(&prefix), [""; 0], "the lab is gone");
+    resume(folder.path());
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once_and_the_ledger_opens() {
+    if !privileged("a_second_interrupt_ends_at_once_and_the_ledger_opens") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = second_trial_done(folder.path());
+    let id = child.id();
+    signal(id, "INT");
+    signal(id, "INT");
+    // It ends by the signal or, if it was quicker, by itself.
+    assert!(matches!(wait(child).code, None | Some(130)));
+    assert!(completed(&load(&folder.path().join("five.ledger"))).len() >= 2);
+    run(folder.path(), &["lab", "reap"]).expect(0);
+    assert_eq!(namespaces(&format!("lr-{id}-")), [""; 0]);
+}
+
+#[test]
+fn a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens() {
+    if !privileged("a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration = \"300 ms\"\n\
+                warmup = \"100 ms\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n";
+    file(folder.path(), "plan.toml", plan);
+    std::fs::create_dir(folder.path().join("small")).expect("made");
+    // The mount lives in a namespace of this command: it goes with it.
+    let script = "mount -t tmpfs -o size=500k tmpfs small && \"$0\" run plan.toml --ledger small/full.ledger --out report; \
+                  code=$?; cp small/* . ; exit $code";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_linerate")])
+        .current_dir(folder.path())
+        .output()
+        .expect("unshare runs");
+    let ended = Ended::from(output).expect(4);
+    let last = ended.stderr.lines().last().unwrap_or_default();
+    println!("{last}");
+    assert!(last.contains("small/full.ledger") && last.contains("full"), "{}", ended.stderr);
+    assert!(last.contains("--resume"), "what to do then: {last}");
+    let campaign = load(&folder.path().join("full.ledger"));
+    assert_eq!(campaign.trials.len(), 200);
+    assert!(!completed(&campaign).is_empty() && campaign.ended.is_none());
+}

@@ -1,0 +1,164 @@
+//! Two hosts: an agent in one namespace, the conductor in another, paired as two people would pair them.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::Child;
+
+use common::{Ended, Guard, Pair, alone, file, load, privileged, signal, wait};
+use linerate_model::{IncidentKind, TrialOutcome};
+
+/// The agent's end of the pair.
+const AGENT: &str = "198.18.9.2";
+
+/// Plan of `repeats` trials of a stream, `milliseconds` each.
+fn stream(repeats: u32, milliseconds: u32) -> String {
+    format!(
+        "[campaign]\nname = \"two\"\nrepeats = {repeats}\n[[sweep]]\nname = \"two\"\nduration = \"{milliseconds} ms\"\n\
+         warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
+         to = \"b\"\nparams = {{ congestion = \"cubic\", pacing_rate = \"100 Mbit/s\" }}\n"
+    )
+}
+
+/// Exchanges keys: `offer` on the agent's host, `accept` on the other.
+fn exchange_keys(pair: &Pair, folder: &Path) {
+    let mut offer = pair.linerate(1, folder, "b", &["pair", "offer", "--listen", AGENT]).spawn().expect("starts");
+    let mut output = BufReader::new(offer.stdout.take().expect("piped"));
+    let mut token = String::new();
+    output.read_line(&mut token).expect("the token is printed first");
+    let accept = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
+    let accepted = Ended::from(accept).expect(0);
+    assert!(accepted.stdout.starts_with("paired with "), "{accepted:?}");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("text");
+    assert!(rest.starts_with("paired with "), "{rest}");
+    assert!(offer.wait().expect("our child").success());
+    let again = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
+    let again = Ended::from(again).expect(4);
+    assert!(again.stderr.contains("is `linerate pair offer` waiting there?"), "a token is for one use: {again:?}");
+}
+
+/// Starts the agent and waits until it listens.
+fn agent(pair: &Pair, folder: &Path) -> Guard {
+    let mut child = pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).spawn().expect("starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let listening = lines.next().expect("a line").expect("text");
+    assert!(listening.starts_with("listening on 198.18.9.2:"), "{listening}");
+    // What it says later must not block it.
+    std::thread::spawn(move || lines.for_each(drop));
+    Guard(child)
+}
+
+/// Starts a campaign and waits until the `after`-th trial has ended, or with 0 until it has begun to run.
+fn campaign(pair: &Pair, folder: &Path, arguments: &[&str], after: usize) -> Child {
+    let mut child = pair.linerate(0, folder, "a", arguments).spawn().expect("starts");
+    if after > 0 {
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let wanted = format!("{after}/");
+        assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with(&wanted))));
+        std::thread::spawn(move || lines.for_each(drop));
+    }
+    child
+}
+
+#[test]
+fn two_paired_hosts_measure_and_strangers_are_refused() {
+    if !privileged("two_paired_hosts_measure_and_strangers_are_refused") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("two"));
+
+    let unpaired = pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).output().expect("starts");
+    let unpaired = Ended::from(unpaired).expect(4);
+    let port = linerate_control::DEFAULT_PORT;
+    assert_eq!(
+        unpaired.stderr,
+        format!(
+            "linerate: listen on {AGENT}:{port}: no key is known, and without one an agent listens on loopback only \
+             (pair first: linerate pair offer)\n"
+        )
+    );
+
+    exchange_keys(&pair, folder);
+    let agent = agent(&pair, folder);
+    let preset = [
+        "run",
+        "tcp_stream",
+        "--to",
+        AGENT,
+        "--set",
+        "campaign.repeats=1",
+        "--set",
+        "duration=\"200 ms\"",
+        "--set",
+        "warmup=\"100 ms\"",
+        "--set",
+        "rest=\"0 s\"",
+        "--ledger",
+        "two.ledger",
+        "--json",
+        "--out",
+        "report",
+    ];
+    let json = Ended::from(pair.linerate(0, folder, "a", &preset).output().expect("starts")).expect(0).json();
+    assert_eq!((&json["campaign"]["testbed"], &json["campaign"]["emulated"]), (&"hosts".into(), &false.into()));
+    for point in json["points"].as_array().expect("a list") {
+        let goodput = point["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64().expect("a figure");
+        println!("tcp_stream to {AGENT}, {}: {:.0} Mbit/s", point["parameters"], goodput / 1e6);
+        assert!(goodput > 0.0);
+    }
+    let hosts: Vec<String> = load(&folder.join("two.ledger")).hosts.into_iter().map(|host| host.host).collect();
+    assert_eq!(hosts, ["here", AGENT]);
+
+    let stranger = pair.linerate(0, folder, "stranger", &preset[..4]).output().expect("starts");
+    let stranger = Ended::from(stranger).expect(4);
+    assert!(stranger.stderr.contains("authenticate with") && stranger.stderr.contains("linerate pair"), "{stranger:?}");
+
+    file(folder, "long.toml", &stream(1, 4_000));
+    let long = ["run", "long.toml", "--to", AGENT, "--ledger", "long.ledger", "--out", "report", "-v"];
+    let mut first = campaign(&pair, folder, &long, 0);
+    let mut lines = BufReader::new(first.stderr.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("198.18.9.2 joined"))));
+    std::thread::spawn(move || lines.for_each(drop));
+    let second = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts")).expect(4);
+    assert!(second.stderr.contains("it is busy with a campaign of"), "{second:?}");
+    assert_eq!(wait(first).code, Some(0), "the first campaign is not disturbed");
+    drop(agent);
+
+    let gone = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts")).expect(4);
+    assert!(
+        gone.stderr.contains("connect to agent on 198.18.9.2") && gone.stderr.contains("linerate agent"),
+        "{gone:?}"
+    );
+}
+
+#[test]
+fn an_agent_killed_in_a_trial_costs_that_trial_only() {
+    if !privileged("an_agent_killed_in_a_trial_costs_that_trial_only") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("kill"));
+    exchange_keys(&pair, folder);
+    let victim = agent(&pair, folder);
+    file(folder, "plan.toml", &stream(3, 1_500));
+    let arguments = ["run", "plan.toml", "--to", AGENT, "--ledger", "kill.ledger", "--out", "report"];
+    let running = campaign(&pair, folder, &arguments, 1);
+    // The second trial is under way for at least its 1.6 s of load.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    signal(victim.0.id(), "KILL");
+    drop(victim);
+    let _second_life = agent(&pair, folder);
+    let ended = wait(running);
+    assert_eq!(ended.code, Some(1), "one trial was missed: {ended:?}");
+    let campaign = load(&folder.join("kill.ledger"));
+    let outcomes: Vec<_> = campaign.trials.iter().filter_map(|trial| trial.outcome).collect();
+    let failed = outcomes.iter().filter(|outcome| **outcome == TrialOutcome::Failed).count();
+    assert_eq!((outcomes.len(), failed), (3, 1), "{outcomes:?}");
+    let hurt = campaign.trials.iter().find(|trial| trial.outcome == Some(TrialOutcome::Failed)).expect("one");
+    assert!(hurt.incidents.iter().any(|incident| incident.kind == IncidentKind::AgentLost), "{:?}", hurt.incidents);
+}
