@@ -7,7 +7,7 @@ use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, metric};
 
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
-use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell, headline};
+use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
 use crate::number::Scale;
 
 /// More lines than this are not told apart: the chart is split.
@@ -43,7 +43,7 @@ struct Curve<'a> {
 /// Charts of `metric_name` over axis `main` of `grid`: one, or several if there are too many lines for one.
 #[must_use]
 pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &str) -> Vec<Block> {
-    let Some(direction) = grid.direction(metric_name) else { return Vec::new() };
+    let Some(direction) = grid.direction(metric_name).filter(|_| grid.tells(metric_name)) else { return Vec::new() };
     let others: Vec<usize> = (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
     let lines = lines(grid, main, &others);
     let facet = others.first().filter(|_| lines.len() > MOST_LINES);
@@ -98,7 +98,7 @@ fn chart(
 ) -> Option<Chart> {
     let known = metric(metric_name)?;
     let axis = &grid.axes[main];
-    let figure = |point: &&PointStudy| headline(point).and_then(|job| job.metric(metric_name, direction)).cloned();
+    let figure = |point: &&PointStudy| grid.figure(point, metric_name).cloned();
     let studies: Vec<Vec<Option<(&PointStudy, MetricStudy)>>> = lines
         .iter()
         .map(|line| {
@@ -117,10 +117,14 @@ fn chart(
     let title = metric_title(metric_name);
     let mut columns = vec![axis.column()];
     let mut marks = Vec::new();
-    for line in lines {
+    let way = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| {
+        line.iter().flatten().find(|(_, m)| m.estimate.is_some()).map_or(direction, |(_, m)| m.direction)
+    };
+    let one_way = studies.iter().all(|line| way(line) == direction);
+    for (line, figures) in lines.iter().zip(&studies) {
         let name = if line.name.is_empty() { title.to_lowercase() } else { line.name.clone() };
         marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
-        columns.push(Column::estimate(name, scale, known.layer, direction));
+        columns.push(Column::estimate(name, scale, known.layer, way(figures)));
     }
     let bounds = bounds(&studies);
     let in_sight = |bound: &Bound| bound.values.iter().flatten().all(|value| *value <= most * CEILING_IN_SIGHT);
@@ -164,7 +168,7 @@ fn chart(
     Some(Chart {
         title: caption,
         summary: format!(
-            "{title}{layer}, direction {direction}, over {} from {} to {}{several}. It lies between {} and {} {}.",
+            "{title}{layer} over {} from {} to {}{several}. It lies between {} and {} {}.",
             axis.name,
             axis.values.first().map_or("", |v| v.label.as_str()),
             axis.values.last().map_or("", |v| v.label.as_str()),
@@ -172,10 +176,15 @@ fn chart(
             scale.plain(most),
             scale.symbol
         ),
-        plot: if axis.dimension == Dimension::Category { Plot::GroupedBars } else { Plot::Lines },
+        plot: if axis.is_categorical() { Plot::GroupedBars } else { Plot::Lines },
         x_scale: x_scale(axis),
         y_scale: if most / least > spread { AxisScale::Log10 } else { AxisScale::Linear },
-        y_name: format!("{}{layer}, {direction}", title.to_lowercase().replace("cpu", "CPU").replace("rtt", "RTT")),
+        y_name: format!(
+            "{}{layer}{}",
+            title.to_lowercase().replace("cpu", "CPU").replace("rtt", "RTT"),
+            // Of costs and latencies there is only one, and where lines differ each says its own.
+            if one_way && known.higher_is_better == Some(true) { format!(", {direction}") } else { String::new() }
+        ),
         marks,
         measured_from: None,
         table,
@@ -187,7 +196,7 @@ fn x_scale(axis: &GridAxis) -> AxisScale {
     let positive = || axis.values.iter().map(|v| v.value);
     let (least, most) = positive().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     match axis.dimension {
-        Dimension::Category => AxisScale::Category,
+        Dimension::Category | Dimension::Pairs => AxisScale::Category,
         Dimension::Size if least > 0.0 && most / least > 2.0 => AxisScale::Log2,
         _ if least > 0.0 && most / least >= LOG_SPREAD => AxisScale::Log2,
         _ => AxisScale::Linear,
@@ -266,7 +275,7 @@ pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &st
     let others: Vec<usize> =
         (0..grid.axes.len()).filter(|&i| i != rows && i != across && grid.axes[i].values.len() > 1).collect();
     let setting = |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
-    let value = |point: &PointStudy| Some(headline(point)?.metric(metric_name, direction)?.estimate?.value);
+    let value = |point: &PointStudy| Some(grid.figure(point, metric_name)?.estimate?.value);
     let best = grid
         .points
         .iter()
@@ -296,9 +305,10 @@ pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &st
         for (x, _) in column_axis.values.iter().enumerate() {
             let point =
                 slice.iter().find(|point| row_axis.place(point) == Some(y) && column_axis.place(point) == Some(x));
-            cells.push(point.map_or(Cell::Missing("–".into()), |point| {
-                estimate_cell(point, headline(point).and_then(|job| job.metric(metric_name, direction)))
-            }));
+            cells
+                .push(point.map_or(Cell::Missing("–".into()), |point| {
+                    estimate_cell(point, grid.figure(point, metric_name))
+                }));
         }
         table.rows.push(Row::plain(cells));
     }

@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, Verdict};
 
-use crate::number::Scale;
+use crate::number::{Scale, round_half_up};
 
 /// The word figures of an emulated path are marked with.
 pub const EMULATED: &str = "emulated";
@@ -110,6 +110,8 @@ pub struct KeyFigure {
     pub estimate: Estimate,
     /// Share of the lowest ceiling, and that ceiling's name.
     pub ceiling: Option<(f64, String)>,
+    /// What else belongs to it at the same point, such as the tail beside the median.
+    pub beside: Option<String>,
     /// Sweep and parameters where it was measured.
     pub at: String,
     /// Its standing.
@@ -375,12 +377,13 @@ impl Cell {
         }
     }
 
-    /// Its display form in `scale`, interval included.
+    /// Its display form in `scale`, interval included; numbers without one to `decimals` digits behind the point.
     #[must_use]
-    pub fn shown(&self, scale: &Scale) -> String {
+    pub fn shown(&self, scale: &Scale, decimals: usize) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Number(value) => scale.plain(*value),
+            Self::Number(value) if !value.is_finite() => scale.plain(*value),
+            Self::Number(value) => round_half_up(value / scale.factor, decimals),
             Self::Coordinate { label, .. } => label.clone(),
             Self::Estimate(estimate) => match scale.estimate(estimate) {
                 (value, Some((low, high))) => format!("{value} [{low}, {high}]"),
@@ -404,5 +407,29 @@ impl Table {
             folded: false,
             mark: None,
         }
+    }
+
+    /// Digits behind the point of each column's numbers, so that a column is read in one precision.
+    #[must_use]
+    pub fn decimals(&self) -> Vec<usize> {
+        let of_column = |(index, column): (usize, &Column)| {
+            let numbers = self.rows.iter().filter_map(move |row| match row.cells.get(index) {
+                Some(Cell::Number(value)) => Some(*value),
+                _ => None,
+            });
+            column.scale.decimals_of_all(numbers)
+        };
+        self.columns.iter().enumerate().map(of_column).collect()
+    }
+
+    /// The cells of all rows as shown.
+    #[must_use]
+    pub fn shown(&self) -> Vec<Vec<String>> {
+        let decimals = self.decimals();
+        let row = |row: &Row| -> Vec<String> {
+            let cells = row.cells.iter().zip(&self.columns).zip(&decimals);
+            cells.map(|((cell, column), decimals)| cell.shown(&column.scale, *decimals)).collect()
+        };
+        self.rows.iter().map(row).collect()
     }
 }

@@ -11,6 +11,9 @@ use serde_json::Value;
 use crate::document::{Cell, Column};
 use crate::number::Scale;
 
+/// From this many consecutive endpoints on, only the first and the last are named.
+const LONG_RUN: usize = 4;
+
 /// What the values of an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
@@ -20,6 +23,8 @@ pub enum Dimension {
     Count,
     /// A rate, a time or a share: a number with another unit.
     Quantity(&'static str),
+    /// Sets of endpoint pairs: each a place of its own, because two sets may be equally large.
+    Pairs,
     /// Words.
     Category,
 }
@@ -109,6 +114,11 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
         })
         .collect();
     values.sort_by(|a, b| a.value.total_cmp(&b.value));
+    if alike == Some(Dimension::Pairs) {
+        for (place, value) in values.iter_mut().enumerate() {
+            value.value = place as f64;
+        }
+    }
     GridAxis { path: path.to_owned(), name, dimension: alike.unwrap_or(Dimension::Category), values }
 }
 
@@ -128,8 +138,10 @@ fn quantity(name: &str, raw: &Value) -> Option<(Dimension, String, f64)> {
             }
             Some((Dimension::Count, number.to_string(), value))
         }
-        // `pairs`: endpoint sets, told apart by how many there are.
-        Value::Array(items) => Some((Dimension::Count, items.len().to_string(), items.len() as f64)),
+        Value::Array(_) => {
+            let pairs = pairs_of(raw)?;
+            Some((Dimension::Pairs, pairs_label(&pairs), pairs.len() as f64))
+        }
         Value::String(text) => {
             if let Ok(bytes) = text.parse::<Bytes>() {
                 return Some((Dimension::Size, bytes.to_string(), bytes.0 as f64));
@@ -148,6 +160,47 @@ fn quantity(name: &str, raw: &Value) -> Option<(Dimension, String, f64)> {
         }
         Value::Null | Value::Bool(_) | Value::Object(_) => None,
     }
+}
+
+/// The pairs of endpoints of a value such as `["a1 b1", "a2 b2"]`.
+fn pairs_of(value: &Value) -> Option<Vec<(&str, &str)>> {
+    let items = value.as_array().filter(|items| !items.is_empty())?;
+    items.iter().map(pair_of).collect()
+}
+
+fn pair_of(item: &Value) -> Option<(&str, &str)> {
+    let mut names = item.as_str()?.split_whitespace();
+    Some((names.next()?, names.next()?)).filter(|_| names.next().is_none())
+}
+
+/// `a1+a2` for the pairs `a1 b1` and `a2 b2`; the other ends are named too where they are not numbered alike, and four or
+/// more in a row are told as `a1 to a4`.
+fn pairs_label(pairs: &[(&str, &str)]) -> String {
+    let number = |name: &str| -> Option<(usize, u64)> {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        Some((name.len() - digits, name[name.len() - digits..].parse().ok()?))
+    };
+    let tail = |name: &str| number(name).map(|(_, n)| n);
+    let alike = pairs.iter().all(|(from, to)| tail(from).is_some() && tail(from) == tail(to));
+    if !alike {
+        return pairs.iter().map(|(from, to)| format!("{from}-{to}")).collect::<Vec<_>>().join("+");
+    }
+    let follows = |a: &str, b: &str| match (number(a), number(b)) {
+        (Some((at_a, n_a)), Some((at_b, n_b))) => a[..at_a] == b[..at_b] && n_a + 1 == n_b,
+        _ => false,
+    };
+    let mut runs: Vec<Vec<&str>> = Vec::new();
+    for (from, _) in pairs {
+        match runs.last_mut().filter(|run| run.last().is_some_and(|last| follows(last, from))) {
+            Some(run) => run.push(from),
+            None => runs.push(vec![from]),
+        }
+    }
+    let told = runs.iter().map(|run| match run.as_slice() {
+        [first, .., last] if run.len() >= LONG_RUN => format!("{first} to {last}"),
+        names => names.join("+"),
+    });
+    told.collect::<Vec<_>>().join("+")
 }
 
 /// A value as words: text without quotes.
@@ -177,7 +230,13 @@ impl GridAxis {
     /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints.
     #[must_use]
     pub fn is_parallel(&self) -> bool {
-        self.dimension == Dimension::Count
+        matches!(self.dimension, Dimension::Count | Dimension::Pairs)
+    }
+
+    /// Whether its values are places without a distance between them.
+    #[must_use]
+    pub fn is_categorical(&self) -> bool {
+        matches!(self.dimension, Dimension::Category | Dimension::Pairs)
     }
 
     /// The column of its values.
@@ -188,7 +247,7 @@ impl GridAxis {
             Dimension::Size => Scale { base: "B", ..Scale::COUNT },
             Dimension::Quantity(base) => Scale { base, ..Scale::COUNT },
             Dimension::Count => Scale::COUNT,
-            Dimension::Category => return Column::text(&self.name),
+            Dimension::Category | Dimension::Pairs => return Column::text(&self.name),
         };
         Column::number(&self.name, scale)
     }
@@ -197,10 +256,10 @@ impl GridAxis {
     #[must_use]
     pub fn cell(&self, place: usize) -> Cell {
         let value = &self.values[place];
-        match self.dimension {
-            Dimension::Category => Cell::Text(value.label.clone()),
-            _ => Cell::Coordinate { value: value.value, label: value.label.clone() },
+        if self.is_categorical() {
+            return Cell::Text(value.label.clone());
         }
+        Cell::Coordinate { value: value.value, label: value.label.clone() }
     }
 }
 
@@ -211,7 +270,7 @@ impl<'a> Grid<'a> {
         let varied = || self.axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
         let rank = |axis: &GridAxis| match axis.dimension {
             _ if axis.is_message() => 0,
-            Dimension::Count => 1,
+            Dimension::Count | Dimension::Pairs => 1,
             Dimension::Quantity(_) => 2,
             Dimension::Size => 3,
             Dimension::Category => 4,
@@ -220,7 +279,7 @@ impl<'a> Grid<'a> {
         varied().min_by_key(|(_, axis)| (rank(axis), usize::MAX - axis.values.len())).map(|(index, _)| index)
     }
 
-    /// Where `point` lies, for people: `socket buffer 64 KiB, message size 1 MiB`, or the sweep's only point.
+    /// Where `point` lies, for people: `socket buffer 64 KiB, message size 1 MiB`; the sweep's name if it has one point.
     #[must_use]
     pub fn place_of(&self, point: &PointStudy) -> String {
         let axes = self
@@ -228,7 +287,21 @@ impl<'a> Grid<'a> {
             .iter()
             .filter_map(|axis| axis.place(point).map(|place| format!("{} {}", axis.name, axis.values[place].label)));
         let told = axes.collect::<Vec<_>>().join(", ");
-        if told.is_empty() { "its only point".into() } else { told }
+        if told.is_empty() { self.sweep.to_owned() } else { told }
+    }
+
+    /// The same with the sweep's name in front: `messages: message size 1 MiB`.
+    #[must_use]
+    pub fn full_place_of(&self, point: &PointStudy) -> String {
+        let place = self.place_of(point);
+        if place == self.sweep { place } else { format!("{}: {place}", self.sweep) }
+    }
+
+    /// Whether `metric` means something here: a stream is told by what it carries, requests and connections by how many.
+    #[must_use]
+    pub fn tells(&self, metric: &str) -> bool {
+        let streams = self.points.iter().filter_map(|point| headline(point)).any(is_stream);
+        streams || !STREAM_ONLY.contains(&metric)
     }
 
     /// The direction in which `metric` is told: the sum where both directions carry data, else the one that does.
@@ -249,6 +322,16 @@ impl<'a> Grid<'a> {
         }
     }
 
+    /// The figure of `metric` at `point`: in the direction the sweep tells, else in the one the point has. A sweep may send
+    /// one way at one point and both ways at the next.
+    #[must_use]
+    pub fn figure<'p>(&self, point: &'p PointStudy, metric: &str) -> Option<&'p MetricStudy> {
+        let job = headline(point)?;
+        let told = [self.direction(metric)?, Direction::Tx, Direction::Rx];
+        let with_figure = |direction| job.metric(metric, direction).filter(|found| found.estimate.is_some());
+        told.into_iter().find_map(with_figure).or_else(|| told.into_iter().find_map(|way| job.metric(metric, way)))
+    }
+
     /// Columns of all axes, for a table of points.
     #[must_use]
     pub fn axis_columns(&self) -> Vec<Column> {
@@ -262,6 +345,34 @@ impl<'a> Grid<'a> {
         self.axes.iter().map(cell).collect()
     }
 }
+
+/// Metrics that speak of a stream only: in requests and connections the payload is incidental.
+const STREAM_ONLY: [&str; 5] =
+    ["goodput", "packet_rate", "throughput_l2", "cpu_seconds_per_gigabyte", "cpu_ns_per_packet"];
+
+/// Whether a job moves data for its own sake: it counts neither transactions nor connections.
+#[must_use]
+pub fn is_stream(job: &JobStudy) -> bool {
+    !job.metrics.iter().any(|metric| matches!(metric.name.as_str(), "transaction_rate" | "connection_rate"))
+}
+
+/// The jobs of a point whose figures are told: the sum of all where they are of one workload, else each by itself.
+#[must_use]
+pub fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
+    let single: Vec<&JobStudy> = point.jobs.iter().filter(|job| !job.background && job.workload != ALL).collect();
+    let alike = single.windows(2).all(|pair| pair[0].workload == pair[1].workload);
+    if alike { headline(point).into_iter().collect() } else { single }
+}
+
+/// The workload of `job` at `point`: of the jobs it adds up, where it is their sum.
+#[must_use]
+pub fn workload<'a>(point: &'a PointStudy, job: &'a JobStudy) -> &'a str {
+    let measured = || point.jobs.iter().find(|one| !one.background);
+    if job.workload == ALL { measured().map_or(ALL, |one| one.workload.as_str()) } else { &job.workload }
+}
+
+/// Name of the job that adds up all measured ones of a point.
+const ALL: &str = "all";
 
 /// The job that carries a point's figures: the sum of all where several are measured, never a background job.
 #[must_use]
@@ -283,5 +394,38 @@ pub fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
         Some(MetricStudy { estimate: Some(_), .. }) => Cell::Missing("∞ (lost)".into()),
         Some(_) if point.validity >= linerate_model::Validity::Invalid => Cell::Missing(point.validity.word().into()),
         Some(_) | None => Cell::Missing("–".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sets_of_pairs_are_named_by_their_endpoints() {
+        let label = |value: Value| pairs_label(&pairs_of(&value).expect("pairs"));
+        assert_eq!(label(json!(["a1 b1"])), "a1");
+        assert_eq!(label(json!(["a1 b1", "a2 b2"])), "a1+a2");
+        assert_eq!(label(json!(["a1 b1", "a2 b2", "a4 b4"])), "a1+a2+a4");
+        assert_eq!(label(json!(["a1 b1", "a2 b2", "a3 b3", "a4 b4", "a6 b6"])), "a1 to a4+a6");
+        assert_eq!(label(json!(["a b"])), "a-b");
+        assert_eq!(label(json!(["a1 b2", "a2 b1"])), "a1-b2+a2-b1");
+        assert_eq!(pairs_of(&json!(["a1"])), None);
+    }
+
+    #[test]
+    fn equally_large_sets_of_pairs_do_not_collide() {
+        let point = |pairs: Value| {
+            let mut point = PointStudy::default();
+            point.parameters.insert("pairs".into(), pairs);
+            point
+        };
+        let points = [point(json!(["a1 b1", "a2 b2"])), point(json!(["a1 b1"])), point(json!(["a4 b4"]))];
+        let axis = axis("pairs", &points.iter().collect::<Vec<_>>());
+        assert_eq!(axis.dimension, Dimension::Pairs);
+        let told: Vec<(&str, f64)> = axis.values.iter().map(|value| (value.label.as_str(), value.value)).collect();
+        assert_eq!(told, [("a1", 0.0), ("a4", 1.0), ("a1+a2", 2.0)]);
+        assert_eq!(axis.place(&points[0]), Some(2));
     }
 }

@@ -29,8 +29,12 @@ const HERTZ: &[(&str, f64)] = &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz",
 const LARGEST_PLAIN_NANOSECONDS: f64 = 20_000.0;
 /// Significant digits of a number that has no interval.
 const DIGITS_WITHOUT_INTERVAL: i32 = 4;
+/// Significant digits a value keeps however wide its interval is.
+const LEAST_DIGITS: i32 = 2;
 /// Digits behind the point are never more than this.
 const MOST_DECIMALS: i32 = 6;
+/// An end of an interval further below its value than this is shown to its own digits.
+const FAR_BELOW: f64 = 10.0;
 
 impl Scale {
     /// Plain numbers without a unit.
@@ -85,19 +89,47 @@ impl Scale {
         round_half_up(scaled, decimals(scaled.abs(), DIGITS_WITHOUT_INTERVAL))
     }
 
-    /// The display form of `estimate`: its value, and its interval if it has one, to the same digit.
+    /// Digits behind the point for a column of `values` without intervals: four for the largest, at least two for the
+    /// smallest, and none that are zero throughout.
+    #[must_use]
+    pub fn decimals_of_all(&self, values: impl Iterator<Item = f64>) -> usize {
+        let sizes: Vec<f64> = values.map(|value| (value / self.factor).abs()).filter(|v| v.is_finite()).collect();
+        let positive = || sizes.iter().copied().filter(|size| *size > 0.0);
+        let most = positive().fold(0.0, f64::max);
+        let least = positive().fold(f64::INFINITY, f64::min);
+        let places = decimals(most, DIGITS_WITHOUT_INTERVAL).max(decimals(least, LEAST_DIGITS));
+        let needed = |value: f64| {
+            let text = round_half_up(value, places);
+            text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len())
+        };
+        sizes.into_iter().map(needed).max().unwrap_or(0)
+    }
+
+    /// The display form of `estimate`: its value, and its interval if it has one, to the same digit. An interval so wide
+    /// that its ends differ in size is told end by end, so that 0.05 to 37 reads neither `0` nor `37.00`.
     #[must_use]
     pub fn estimate(&self, estimate: &Estimate) -> (String, Option<(String, String)>) {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
             return (self.plain(estimate.value), None);
         };
         let places = self.decimals_of(estimate);
-        let show = |value: f64| round_half_up(value / self.factor, places);
-        (show(estimate.value), Some((show(low), show(high))))
+        let value = (estimate.value / self.factor).abs();
+        let end = |end: f64| {
+            let end = end / self.factor;
+            let own = decimals(end.abs(), LEAST_DIGITS);
+            let wide = (end - value).abs() >= value / 2.0;
+            let places = match end.abs() {
+                size if size > 0.0 && size < value / FAR_BELOW => own,
+                size if wide && size > value => own.min(places),
+                _ => places,
+            };
+            round_half_up(end, places)
+        };
+        (round_half_up(estimate.value / self.factor, places), Some((end(low), end(high))))
     }
 
     /// Digits behind the point that the interval of `estimate` supports: the half width keeps two digits if it begins
-    /// with 1 or 2, else one.
+    /// with 1 or 2, else one; the value itself never fewer than two.
     #[must_use]
     pub fn decimals_of(&self, estimate: &Estimate) -> usize {
         let value = (estimate.value / self.factor).abs();
@@ -111,7 +143,7 @@ impl Scale {
         let first = half.log10().floor();
         let digits = if half / 10_f64.powf(first) < 3.0 { 2 } else { 1 };
         // An interval far narrower than the value would print digits nobody reads.
-        decimals(half, digits).min(decimals(value, 6))
+        decimals(half, digits).max(decimals(value, LEAST_DIGITS)).min(decimals(value, 6))
     }
 }
 
@@ -197,6 +229,31 @@ mod tests {
         );
         assert_eq!(shown(estimate(936.123, 900.0, 950.0)), ("936".into(), Some(("900".into(), "950".into()))));
         assert_eq!(shown(estimate(936.123, 936.111, 936.135)).0, "936.123");
+    }
+
+    #[test]
+    fn a_wide_interval_leaves_its_value_readable() {
+        let estimate = |value: f64, low: f64, high: f64| {
+            let estimate = Estimate { value, low: Some(low), high: Some(high), confidence: Some(0.75), n: 3 };
+            let (value, ends) = Scale::COUNT.estimate(&estimate);
+            let (low, high) = ends.expect("an interval");
+            format!("{value} [{low}, {high}]")
+        };
+        assert_eq!(estimate(1.943, 0.0457, 2.004), "1.9 [0.046, 2.0]");
+        assert_eq!(estimate(0.993, 0.986, 37.01), "0.99 [0.99, 37]");
+        assert_eq!(estimate(1414.0, 862.0, 243_384.0), "1414 [862, 243384]");
+        assert_eq!(estimate(23.2, 1.04, 23.4), "23 [1.0, 23]");
+        assert_eq!(estimate(0.5, 0.0, 3.0), "0.50 [0.00, 3.0]");
+    }
+
+    #[test]
+    fn a_column_of_numbers_has_one_precision() {
+        let shown = |values: &[f64]| Scale::COUNT.decimals_of_all(values.iter().copied());
+        assert_eq!(shown(&[19.0, 346.25, 4724.5]), 0);
+        assert_eq!(shown(&[0.1, 0.2, 1.0]), 1);
+        assert_eq!(shown(&[1.0, 2.0]), 0);
+        assert_eq!(shown(&[0.012_345, 12.5]), 3);
+        assert_eq!(shown(&[]), 0);
     }
 
     #[test]

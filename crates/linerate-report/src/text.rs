@@ -14,10 +14,7 @@ const GAP: &str = "  ";
 pub fn table(table: &Table) -> String {
     let heads: Vec<String> = table.columns.iter().map(|column| column.head.clone()).collect();
     let units: Vec<String> = table.columns.iter().map(super::document::Column::qualifiers).collect();
-    let cells = |row: &crate::document::Row| -> Vec<String> {
-        row.cells.iter().zip(&table.columns).map(|(cell, column)| cell.shown(&column.scale)).collect()
-    };
-    let body: Vec<(Vec<String>, Tone)> = table.rows.iter().map(|row| (cells(row), row.tone)).collect();
+    let body: Vec<(Vec<String>, Tone)> = table.shown().into_iter().zip(table.rows.iter().map(|row| row.tone)).collect();
     let width = |index: usize| {
         let body = body.iter().map(|(cells, _)| &cells[index]);
         body.chain([&heads[index], &units[index]]).map(|text| text.chars().count()).max().unwrap_or(0)
@@ -88,9 +85,9 @@ fn figure_line(figure: &KeyFigure) -> String {
         figure.ceiling.as_ref().map_or(String::new(), |(share, _)| format!(", {} % of ceiling", percent(*share)));
     let standing =
         if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
-    let runs = figure.estimate.n;
+    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {told}"));
     format!(
-        "{value}{interval} {}{layer} {}, n {runs}{share}{standing} ({})",
-        figure.scale.symbol, figure.direction, figure.at
+        "{value}{interval} {}{layer} {}{beside}, n {}{share}{standing} ({})",
+        figure.scale.symbol, figure.direction, figure.estimate.n, figure.at
     )
 }

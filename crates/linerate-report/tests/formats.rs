@@ -132,7 +132,53 @@ fn one_direction_and_the_sum_of_both_are_told_apart() {
     });
     let told: Vec<(&str, Direction)> =
         figures.expect("key figures").iter().take(2).map(|figure| (figure.label.as_str(), figure.direction)).collect();
-    assert_eq!(told, [("Highest goodput", Direction::Tx), ("Highest goodput, both directions", Direction::Sum)]);
+    assert_eq!(
+        told,
+        [("Highest TCP goodput", Direction::Tx), ("Highest TCP goodput, both directions", Direction::Sum)]
+    );
+}
+
+#[test]
+fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
+    let (campaign, mut study) = fixture::fixture();
+    let point = study.points.iter_mut().find(|point| point.jobs[0].workload == "tcp_rr").expect("requests");
+    let rate = point.jobs[0].metrics[0].clone();
+    // Far above any stream's, as if payload counted.
+    for name in ["goodput", "packet_rate"] {
+        let mut incidental = rate.clone();
+        incidental.name = name.into();
+        incidental.estimate.as_mut().expect("an estimate").value = 1e15;
+        point.jobs[0].metrics.push(incidental);
+    }
+    let summary = text::summary(&compose(&campaign, &study));
+    let figures: Vec<&str> = summary.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(figures.iter().any(|line| line.starts_with("  Highest tcp_rr rate ")), "{summary}");
+    assert!(!figures.iter().any(|line| line.contains("tcp_rr goodput") || line.contains("tcp_rr packet")), "{summary}");
+    assert!(figures.iter().any(|line| line.starts_with("  Highest UDP goodput ")), "{summary}");
+}
+
+#[test]
+fn an_expected_value_is_not_drawn_as_a_ceiling() {
+    let document = document();
+    let expected = document.tables().find(|table| table.id == "limits-expected").expect("the table");
+    assert_eq!(expected.rows[0].cells[0], Cell::text("peer window over round-trip time"));
+    let ceilings = document.tables().find(|table| table.id == "limits-ceilings").expect("the table");
+    assert!(ceilings.rows.iter().all(|row| row.cells[0] == Cell::text("ethernet 1 Gbit/s, MTU 1500")));
+    let page = one(Format::Html);
+    let charts =
+        page.split("<script type=\"application/json\"").skip(1).filter_map(|part| part.split("</script>").next());
+    assert!(charts.into_iter().all(|chart| !chart.contains("expected")));
+}
+
+#[test]
+fn losses_stand_where_they_were_found() {
+    let document = document();
+    let ledger = document.tables().find(|table| table.id == "loss-3").expect("the ledger");
+    let column = |head: &str| ledger.columns.iter().position(|column| column.head == head).expect("the column");
+    let count = |head: &str| ledger.rows.last().and_then(|row| row.cells[column(head)].value()).expect("a number");
+    assert!(count("lost") > 0.0);
+    assert_eq!(count("at receiver socket") + count("unexplained"), count("lost"));
+    assert!(ledger.columns.iter().all(|column| column.head != "duplicates"), "nothing was received twice");
 }
 
 #[test]

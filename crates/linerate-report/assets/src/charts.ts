@@ -40,6 +40,8 @@ const DARK: Theme = {
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle", "emptyDiamond"];
 /** Legend symbol of a ceiling. */
 const DASHES = "path://M0 4h6v2h-6zM9 4h6v2h-6z";
+/** Intervals that reach further above the largest figure than this are cut off. */
+const FAR = 2;
 const FONT = getComputedStyle(document.documentElement).fontFamily;
 
 const log = (scale: Scale) => scale === "log2" || scale === "log10" || scale === "percentile";
@@ -48,6 +50,10 @@ const log = (scale: Scale) => scale === "log2" || scale === "log10" || scale ===
 function thin(values: number[], most: number): number[] {
   const step = Math.ceil(values.length / Math.max(1, most));
   return values.filter((_, i) => (values.length - 1 - i) % step === 0);
+}
+
+function tilted(spec: Spec, width: number): boolean {
+  return Math.max(...spec.labels.map((l) => 7 * l.label.length + 12)) * spec.labels.length > width - 60;
 }
 
 function xAxis(spec: Spec, theme: Theme, width: number): object {
@@ -59,7 +65,13 @@ function xAxis(spec: Spec, theme: Theme, width: number): object {
   };
   const text = { color: theme.muted, fontFamily: FONT, hideOverlap: true };
   if (spec.x.scale === "category") {
-    return { ...common, type: "category", data: spec.labels.map((l) => l.label), axisTick: { alignWithLabel: true }, axisLabel: text };
+    const labels = spec.labels.map((l) => l.label);
+    // Every bar keeps its name: slanted if there is no room for all of them side by side.
+    const tight = tilted(spec, width);
+    return {
+      ...common, nameGap: tight ? 62 : 30, type: "category", data: labels, axisTick: { alignWithLabel: true },
+      axisLabel: { ...text, hideOverlap: false, interval: 0, rotate: tight ? 35 : 0 },
+    };
   }
   if (spec.labels.length === 0) return { ...common, type: "value", axisLabel: text, max: "dataMax" };
   const xs = thin(spec.labels.filter((l) => l.major).map((l) => l.x), width / 64);
@@ -106,11 +118,14 @@ function band(spec: Spec, mark: MarkSpec, color: string): object | null {
     else runs.push([]);
   }
   const points = runs.flat();
+  const most = Math.max(...spec.marks.flatMap((m) => m.points.map((p) => p.y ?? 0)));
   if (points.length === 0) return null;
   return {
     type: "custom", name: mark.name, silent: true, clip: true, z: 1, tooltip: { show: false }, itemStyle: { color },
-    data: [[points[0].x, points[0].y]],
-    renderItem: (_: unknown, api: any) => {
+    // The first item draws all; the others make room for the intervals on the axis, but for those that would dwarf the data.
+    data: [[points[0].x, points[0].y], ...points.flatMap((p) => [[p.x, p.low], [p.x, Math.min(p.high!, FAR * most)]])],
+    renderItem: (item: { dataIndex: number }, api: any) => {
+      if (item.dataIndex > 0) return undefined;
       const at = (x: number, y: number) => api.coord([x, y]);
       const bands = runs.filter((run) => run.length > 1).map((run) => {
         const outline = [...run.map((p) => at(p.x, p.high!)), ...run.slice().reverse().map((p) => at(p.x, p.low!))];
@@ -135,7 +150,10 @@ function series(spec: Spec, theme: Theme): object[] {
     const color = ceiling ? (mark.partner === null ? theme.muted : colorOf[mark.partner]) : theme.lines[nth % theme.lines.length];
     colorOf[i] = color;
     const data = mark.points.map((p) => ({ value: category ? drawable(spec, p.y) : [p.x, drawable(spec, p.y)], shown: p.shown }));
-    if (spec.plot === "stacked" || spec.plot === "grouped") {
+    if (ceiling && spec.plot === "grouped") {
+      // A bar's ceiling is a line above it, not another bar.
+      out.push({ type: "line", name: mark.name, data, symbol: "rect", symbolSize: [40, 2.5], lineStyle: { opacity: 0 }, itemStyle: { color: theme.ink }, z: 4 });
+    } else if (spec.plot === "stacked" || spec.plot === "grouped") {
       out.push({
         type: "bar", name: mark.name, data, stack: spec.plot === "stacked" ? "all" : undefined, itemStyle: { color }, barMaxWidth: 44,
         emphasis: { focus: "series" },
@@ -187,7 +205,7 @@ function option(spec: Spec, theme: Theme, width: number, tools: boolean): object
   const narrow = width < 520;
   const rows = Math.ceil(spec.marks.reduce((sum, m) => sum + 44 + 7 * m.name.length, 0) / Math.max(200, width - (narrow ? 10 : 90)));
   const legend = spec.marks.length > 1;
-  const top = legend ? 30 + 22 * rows : 34;
+  const top = legend ? 22 + 22 * rows : narrow ? 12 : 28;
   return {
     animation: false, backgroundColor: "transparent", textStyle: { fontFamily: FONT },
     aria: { enabled: true, label: { description: spec.summary } },
@@ -255,7 +273,7 @@ function start(): void {
   // On paper charts take the page's width and light colours, and every table beside a chart is open.
   let opened: HTMLDetailsElement[] = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
+    opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open]):not([data-long])")];
     opened.forEach((details) => (details.open = true));
     drawn.forEach((one) => draw(one, PAPER));
   });

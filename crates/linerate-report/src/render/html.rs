@@ -20,6 +20,11 @@ const SCRIPT: &str = include_str!("../../assets/dist/charts.js");
 const GROUPED_FROM: usize = 5;
 /// Figures spread wider than this are tinted by their logarithm.
 const LOG_TINT_SPREAD: f64 = 50.0;
+/// A chart with more lines or places than this needs the whole width.
+const MOST_MARKS_IN_HALF: usize = 4;
+const MOST_PLACES_IN_HALF: usize = 12;
+/// A table longer than this is not unfolded for paper.
+const LONGEST_ON_PAPER: usize = 60;
 /// Tints above this need light letters.
 const DARK_TINT: f64 = 0.66;
 
@@ -34,7 +39,11 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         .map(|section| SectionView {
             id: section.id,
             title: section.title,
-            blocks: section.blocks.iter().map(|block| block_view(block, document.mark())).collect(),
+            blocks: beside_one_another(&section.blocks)
+                .into_iter()
+                .zip(&section.blocks)
+                .map(|(half, block)| block_view(block, half, document.mark()))
+                .collect(),
         })
         .collect();
     let charts = document.sections.iter().flat_map(|section| &section.blocks);
@@ -62,13 +71,37 @@ struct SectionView {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum BlockView {
-    Paragraph { text: String },
-    List { items: Vec<String> },
-    Figures { figures: Vec<FigureView> },
-    Table { table: TableView },
-    Chart { title: String, summary: String, spec: Option<String>, mark: Option<&'static str>, table: TableView },
-    Claim { verdict: String, subject: String, claim: String, parts: Vec<(&'static str, Vec<String>)>, rule: String },
-    Listing { caption: String, text: String },
+    Paragraph {
+        text: String,
+    },
+    List {
+        items: Vec<String>,
+    },
+    Figures {
+        figures: Vec<FigureView>,
+    },
+    Table {
+        table: TableView,
+    },
+    Chart {
+        title: String,
+        summary: String,
+        spec: Option<String>,
+        half: bool,
+        mark: Option<&'static str>,
+        table: TableView,
+    },
+    Claim {
+        verdict: String,
+        subject: String,
+        claim: String,
+        parts: Vec<(&'static str, Vec<String>)>,
+        rule: String,
+    },
+    Listing {
+        caption: String,
+        text: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -85,6 +118,7 @@ struct FigureView {
     /// Length of the share's bar, per cent.
     bar: Option<f64>,
     ceiling: Option<String>,
+    beside: Option<String>,
     at: String,
     standing: Option<&'static str>,
     mark: Option<&'static str>,
@@ -96,6 +130,8 @@ struct TableView {
     caption: String,
     note: Option<String>,
     folded: bool,
+    /// Whether it stays folded on paper as well.
+    long: bool,
     heat: bool,
     mark: Option<&'static str>,
     heads: Vec<HeadView>,
@@ -126,7 +162,26 @@ struct CellView {
     dark: bool,
 }
 
-fn block_view(block: &Block, mark: Option<&'static str>) -> BlockView {
+/// Which blocks take half the width: small charts that follow one another, by twos.
+fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
+    let small = |block: &Block| match block {
+        Block::Chart(chart) => {
+            let few = chart.marks.len() <= MOST_MARKS_IN_HALF && chart.table.rows.len() <= MOST_PLACES_IN_HALF;
+            chart.plot == Plot::Series || few && !matches!(chart.plot, Plot::Heat | Plot::Percentiles)
+        }
+        _ => false,
+    };
+    let mut half = vec![false; blocks.len()];
+    let mut at = 0;
+    while at + 1 < blocks.len() {
+        let pair = small(&blocks[at]) && small(&blocks[at + 1]);
+        half[at..at + 2].fill(pair);
+        at += if pair { 2 } else { 1 };
+    }
+    half
+}
+
+fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockView {
     match block {
         Block::Paragraph(text) => BlockView::Paragraph { text: text.clone() },
         Block::List(items) => BlockView::List { items: items.clone() },
@@ -138,6 +193,7 @@ fn block_view(block: &Block, mark: Option<&'static str>) -> BlockView {
             title: chart.title.clone(),
             summary: chart.summary.clone(),
             spec: (chart.plot != Plot::Heat).then(|| script_safe(&spec(chart))),
+            half,
             mark,
             table: table_view(&chart.table, chart.plot == Plot::Heat),
         },
@@ -167,6 +223,7 @@ fn figure_view(figure: &KeyFigure, mark: Option<&'static str>) -> FigureView {
         share: share.map(percent),
         bar: share.map(|share| (share * 100.0).clamp(0.0, 100.0)),
         ceiling: figure.ceiling.as_ref().map(|(_, name)| name.clone()),
+        beside: figure.beside.clone(),
         at: figure.at.clone(),
         standing: (figure.validity != linerate_model::Validity::Valid).then_some(figure.validity.word()),
         mark,
@@ -180,6 +237,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
         number: column.kind != ColumnKind::Text,
     });
     let tint = if heat { tint(table) } else { None };
+    let decimals = table.decimals();
     let rows = table.rows.iter().map(|row| RowView {
         tone: match row.tone {
             Tone::Plain => "",
@@ -190,14 +248,15 @@ fn table_view(table: &Table, heat: bool) -> TableView {
             .cells
             .iter()
             .zip(&table.columns)
-            .map(|(cell, column)| {
+            .zip(&decimals)
+            .map(|((cell, column), decimals)| {
                 let share = tint.as_ref().and_then(|tint| tint(cell));
                 let (text, interval) = match cell {
                     Cell::Estimate(estimate) => match column.scale.estimate(estimate) {
                         (value, Some((low, high))) => (value, Some(format!("{} – {}", grouped(&low), grouped(&high)))),
                         (value, None) => (value, None),
                     },
-                    other => (other.shown(&column.scale), None),
+                    other => (other.shown(&column.scale, *decimals), None),
                 };
                 let number = column.kind != ColumnKind::Text;
                 CellView {
@@ -216,6 +275,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
         caption: table.caption.clone(),
         note: table.note.clone(),
         folded: table.folded && !heat,
+        long: table.rows.len() > LONGEST_ON_PAPER,
         heat,
         mark: table.mark,
         heads: heads.collect(),
@@ -262,6 +322,7 @@ fn script_safe(value: &Value) -> String {
 /// The chart as data, in the unit of its axis, for `assets/src/charts.ts`.
 fn spec(chart: &Chart) -> Value {
     let table = &chart.table;
+    let decimals = table.decimals();
     let x_column = &table.columns[0];
     let category = chart.x_scale == AxisScale::Category;
     let x_of = |index: usize, cell: &Cell| -> f64 {
@@ -284,7 +345,7 @@ fn spec(chart: &Chart) -> Value {
         .filter(|_| labelled)
         .map(|(index, row)| {
             let cell = &row.cells[0];
-            json!({ "x": x_of(index, cell), "label": cell.shown(&x_column.scale), "major": major(cell) })
+            json!({ "x": x_of(index, cell), "label": cell.shown(&x_column.scale, decimals[0]), "major": major(cell) })
         })
         .collect();
     let marks: Vec<Value> = chart.marks.iter().map(|mark| {
@@ -295,7 +356,7 @@ fn spec(chart: &Chart) -> Value {
             let mut point = json!({
                 "x": x_of(index, &row.cells[0]),
                 "y": cell.value().filter(|value| value.is_finite()).map(|value| value / factor),
-                "shown": format!("{} {}", cell.shown(&column.scale), column.scale.symbol).trim_end(),
+                "shown": format!("{} {}", cell.shown(&column.scale, decimals[mark.column]), column.scale.symbol).trim_end(),
             });
             if let Cell::Estimate(estimate) = cell {
                 point["low"] = json!(estimate.low.map(|low| low / factor));

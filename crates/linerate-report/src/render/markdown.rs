@@ -55,9 +55,10 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
     let standing =
         if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
     let mark = mark.map_or(String::new(), |mark| format!(", {mark}"));
+    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {told}"));
     format!(
-        "{}: **{value} {}** ({interval}; {} runs{layer}, {}{share}{mark}{standing}), {}",
-        figure.label,
+        "{}: **{value} {}** ({interval}; n {}{layer}, {}{share}{mark}{standing}){beside}; {}",
+        escaped(&figure.label),
         figure.scale.symbol,
         figure.estimate.n,
         figure.direction,
@@ -77,9 +78,8 @@ fn table_text(table: &Table) -> String {
     for cells in [heads.collect::<Vec<_>>(), rules.collect()] {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
-    for row in &table.rows {
-        let cells = row.cells.iter().zip(&table.columns).map(|(cell, column)| escaped(&cell.shown(&column.scale)));
-        let mut cells: Vec<String> = cells.collect();
+    for (row, shown) in table.rows.iter().zip(table.shown()) {
+        let mut cells: Vec<String> = shown.iter().map(|cell| escaped(cell)).collect();
         if row.tone != Tone::Plain
             && let Some(first) = cells.first_mut()
         {

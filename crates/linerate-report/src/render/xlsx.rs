@@ -123,7 +123,8 @@ fn figure_note(figure: &KeyFigure, mark: Option<&str>) -> String {
     let parts =
         [Some(interval), Some(format!("n {}", figure.estimate.n)), layer, Some(figure.direction.to_string()), share];
     let told: Vec<String> = parts.into_iter().flatten().chain(mark.map(str::to_owned)).collect();
-    format!("{}; {}", told.join(", "), figure.at)
+    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!("; {told}"));
+    format!("{}{beside}; {}", told.join(", "), figure.at)
 }
 
 fn number_format(decimals: usize) -> Format {
@@ -154,6 +155,7 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
     }
     let head =
         Format::new().set_bold().set_text_wrap().set_border_bottom(FormatBorder::Thin).set_align(FormatAlign::Bottom);
+    let shown = table.shown();
     for (index, column) in table.columns.iter().enumerate() {
         let at = place(table, index);
         // Coordinates stand in base units, so that a chart can lay them out.
@@ -167,8 +169,7 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
             sheet.write_string_with_format(HEAD_ROW, at + 1, "low", &head)?;
             sheet.write_string_with_format(HEAD_ROW, at + 2, "high", &head)?;
         }
-        let cells = table.rows.iter().map(|row| row.cells[index].shown(&column.scale).chars().count());
-        let longest = cells.max().unwrap_or(0);
+        let longest = shown.iter().map(|cells| cells[index].chars().count()).max().unwrap_or(0);
         let widest = if column.kind == ColumnKind::Text {
             longest.clamp(8, 60)
         } else {
@@ -176,10 +177,12 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
         };
         sheet.set_column_width(at, widest as f64 + 1.0)?;
     }
+    let decimals = table.decimals();
     for (index, row) in table.rows.iter().enumerate() {
         let at = HEAD_ROW + 1 + u32::try_from(index).unwrap_or(u32::MAX);
         for (column_index, cell) in row.cells.iter().enumerate() {
-            write_cell(sheet, at, place(table, column_index), cell, &table.columns[column_index], row.tone)?;
+            let format = number_format(decimals[column_index]);
+            write_cell(sheet, at, place(table, column_index), cell, &table.columns[column_index], row.tone, &format)?;
         }
     }
     let first_words = u16::from(table.columns.len() > 2);
@@ -195,6 +198,7 @@ fn write_cell(
     cell: &Cell,
     column: &Column,
     tone: Tone,
+    plain: &Format,
 ) -> Result<(), XlsxError> {
     let tinted = |format: Format| match tone {
         Tone::Plain => format,
@@ -214,8 +218,7 @@ fn write_cell(
             sheet.write_number_with_format(row, at, *value, &tinted(Format::new()))?;
         }
         Cell::Number(value) => {
-            let decimals = scale.plain(*value).split_once('.').map_or(0, |(_, fraction)| fraction.len());
-            sheet.write_number_with_format(row, at, value / scale.factor, &tinted(number_format(decimals)))?;
+            sheet.write_number_with_format(row, at, value / scale.factor, &tinted(plain.clone()))?;
         }
         Cell::Estimate(estimate) => {
             let format = tinted(number_format(scale.decimals_of(estimate)));

@@ -4,13 +4,13 @@
 //! CPU time is of both ends. A counter the machine does not have is named as unavailable, with the reason the sampler
 //! gave; it is never shown as zero.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_analysis::PointStudy;
 use linerate_model::metric;
 
 use super::{Section, Subject};
-use crate::curves::{capitalised, curves, metric_title};
+use crate::curves::{curves, metric_title};
 use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Grid, estimate_cell, headline};
 use crate::number::Scale;
@@ -64,7 +64,7 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
         .iter()
         .chain(SPLIT.iter().map(|(name, _)| name))
         .copied()
-        .filter(|n| grid.direction(n).is_some())
+        .filter(|n| grid.tells(n) && grid.direction(n).is_some())
         .collect();
     if names.is_empty() {
         return Vec::new();
@@ -143,14 +143,15 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         columns.push(Column { direction: None, ..Column::estimate(*told, scale, None, *direction) });
     }
     let mut table = Table::new(format!("cost-{}-split", grid.number), caption.clone(), columns);
-    for point in grid.points.iter().filter(|point| setting(point) == chosen) {
+    let mut along: Vec<_> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
+    along.sort_by_key(|point| axis.place(point));
+    for point in along {
         let Some(place) = axis.place(point) else { continue };
         let job = headline(point);
         let mut cells = vec![axis.cell(place)];
         cells.extend(parts.iter().map(|(name, _, d)| estimate_cell(point, job.and_then(|j| j.metric(name, *d)))));
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.rows.sort_by(|a, b| a.cells[0].value().unwrap_or(0.0).total_cmp(&b.cells[0].value().unwrap_or(0.0)));
     table.note = Some("CPU seconds per second, both ends added.".into());
     table.folded = true;
     Some(Chart {
@@ -174,11 +175,13 @@ fn unavailable(subject: &Subject<'_>) -> Option<Block> {
         .map(|name| metric_title(name).to_lowercase())
         .collect();
     let blocks = subject.campaign.trials.iter().flat_map(|trial| &trial.samples);
-    let reasons: BTreeSet<String> = blocks
-        .flat_map(|(host, block)| {
-            block.unavailable.iter().map(move |(sampler, why)| format!("{sampler} on {host}: {why}"))
-        })
-        .collect();
+    // What several hosts lack for the same reason is told once.
+    let mut reasons: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for (host, block) in blocks {
+        for (sampler, why) in &block.unavailable {
+            reasons.entry((sampler, why)).or_default().insert(host);
+        }
+    }
     if absent.is_empty() && reasons.is_empty() {
         return None;
     }
@@ -186,6 +189,9 @@ fn unavailable(subject: &Subject<'_>) -> Option<Block> {
     if !absent.is_empty() {
         items.push(format!("Unavailable here: {}.", absent.join(", ")));
     }
-    items.extend(reasons.into_iter().map(|reason| format!("Could not be observed: {}.", capitalised(&reason))));
+    items.extend(reasons.into_iter().map(|((sampler, why), hosts)| {
+        let hosts: Vec<&str> = hosts.into_iter().collect();
+        format!("Could not be observed on {}: {} ({why}).", hosts.join(" and "), sampler.replace('_', " "))
+    }));
     Some(Block::List(items))
 }

@@ -1,6 +1,10 @@
-//! What was measured on: the facts of every host side by side (the config record of methodology 1.6), differences first.
+//! What was measured on (the config record of methodology 1.6): the facts one asks for first, what differs between the hosts,
+//! and all facts on request.
 //!
-//! Facts are as the agents read them, once a campaign. A fact that could not be read says why.
+//! Facts are as the agents read them, once a campaign. A fact that could not be read says why. Interfaces the campaign used
+//! are compared with one another whatever they are called; others are not compared.
+
+mod hosts;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +15,9 @@ use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::grid::words;
 use crate::number::Scale;
+
+/// Tables longer than this are shown on request.
+const LONG: usize = 24;
 
 /// See the file.
 pub(super) struct Environment;
@@ -35,8 +42,12 @@ impl Section for Environment {
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let hosts = &subject.campaign.hosts;
         let mut blocks = Vec::new();
-        if hosts.iter().any(|host| !host.facts.is_null()) {
-            blocks.push(Block::Table(facts(hosts)));
+        let told = hosts.iter().any(|host| !host.facts.is_null());
+        blocks.extend(hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))));
+        if told {
+            blocks.push(Block::Table(hosts::table(subject.campaign)));
+            let used: Vec<_> = hosts.iter().map(|host| hosts::used(subject.campaign, host)).collect();
+            blocks.extend(differences(hosts, &used).map(Block::Table));
         }
         if !subject.campaign.header.capacities.is_empty() {
             blocks.push(Block::Table(capacities(subject)));
@@ -44,8 +55,20 @@ impl Section for Environment {
         if !hosts.is_empty() {
             blocks.push(Block::Table(clocks(hosts)));
         }
+        if told {
+            blocks.push(Block::Table(facts(hosts)));
+        }
         blocks
     }
+}
+
+fn one_machine(names: &[&str]) -> String {
+    let (last, first) = names.split_last().expect("a machine of several hosts has a last one");
+    format!(
+        "{} and {last} are one machine (one boot id): they share its CPUs and its memory, and what one of them does slows the \
+         other down.",
+        first.join(", ")
+    )
 }
 
 /// A fact: its text, or why it could not be read.
@@ -73,44 +96,69 @@ fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Fact>) {
     }
 }
 
-fn facts(hosts: &[HostRecord]) -> Table {
-    let flat: Vec<BTreeMap<String, Fact>> = hosts
-        .iter()
-        .map(|host| {
-            let mut facts = BTreeMap::new();
-            flatten("", &host.facts, &mut facts);
-            facts
-        })
-        .collect();
+fn flat(host: &HostRecord) -> BTreeMap<String, Fact> {
+    let mut facts = BTreeMap::new();
+    flatten("", &host.facts, &mut facts);
+    facts
+}
+
+fn cell(fact: Option<&Fact>) -> Cell {
+    match fact {
+        Some(Ok(text)) => Cell::text(text),
+        Some(Err(why)) => Cell::Missing(format!("unavailable: {why}")),
+        None => Cell::Missing("–".into()),
+    }
+}
+
+/// A row for each fact any of `flat` has.
+fn side_by_side(flat: &[BTreeMap<String, Fact>]) -> Vec<Row> {
     let mut paths: Vec<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
     paths.sort();
     paths.dedup();
-    let columns =
-        std::iter::once(Column::text("fact")).chain(hosts.iter().map(|host| Column::text(&host.host))).collect();
-    let mut table = Table::new("environment-facts", "Facts by host", columns);
-    for path in paths {
-        let cell = |facts: &BTreeMap<String, Fact>| match facts.get(path) {
-            Some(Ok(text)) => Cell::text(text),
-            Some(Err(why)) => Cell::Missing(format!("unavailable: {why}")),
-            None => Cell::Missing("–".into()),
-        };
-        let told: Vec<Cell> = flat.iter().map(cell).collect();
+    let row = |path: &String| {
+        let told: Vec<Cell> = flat.iter().map(|facts| cell(facts.get(path))).collect();
         let differs = told.windows(2).any(|pair| pair[0] != pair[1]);
-        let mut cells = vec![Cell::text(path)];
-        cells.extend(told);
-        table.rows.push(Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } });
-    }
-    // What differs is what a reader looks for.
-    table.rows.sort_by_key(|row| row.tone == Tone::Plain);
-    let differing = table.rows.iter().filter(|row| row.tone == Tone::Marked).count();
-    table.note = Some(match (hosts.len(), differing) {
-        (1, _) => "One host.".into(),
-        (_, 0) => "The hosts do not differ in any fact.".into(),
-        (_, n) => {
-            format!("{n} of {} facts differ between the hosts; they stand first and are marked.", table.rows.len())
-        }
-    });
-    table.folded = table.rows.len() > 24;
+        let cells = std::iter::once(Cell::text(path)).chain(told).collect();
+        Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } }
+    };
+    paths.into_iter().map(row).collect()
+}
+
+fn columns(hosts: &[HostRecord]) -> Vec<Column> {
+    std::iter::once(Column::text("fact")).chain(hosts.iter().map(|host| Column::text(&host.host))).collect()
+}
+
+/// What differs between the hosts; the interfaces the campaign used are compared by their place, the others not at all.
+fn differences(hosts: &[HostRecord], used: &[Vec<String>]) -> Option<Table> {
+    let compared = |(host, used): (&HostRecord, &Vec<String>)| -> BTreeMap<String, Fact> {
+        let name = |path: String| -> Option<String> {
+            let Some(rest) = path.strip_prefix("interfaces.") else { return Some(path) };
+            let (name, fact) = rest.split_once('.')?;
+            let place = used.iter().position(|one| one == name)?;
+            let number = if used.len() > 1 { format!(" {}", place + 1) } else { String::new() };
+            Some(format!("interface{number}.{fact}"))
+        };
+        // What names one interface among others differs by nature.
+        let own = |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
+        let facts = flat(host).into_iter().filter_map(|(path, fact)| Some((name(path)?, fact)));
+        facts.filter(|(path, _)| !own(path)).collect()
+    };
+    let facts: Vec<BTreeMap<String, Fact>> = hosts.iter().zip(used).map(compared).collect();
+    let rows: Vec<Row> = side_by_side(&facts).into_iter().filter(|row| row.tone == Tone::Marked).collect();
+    let mut table = Table::new("environment-differences", "What differs between the hosts", columns(hosts));
+    table.folded = rows.len() > LONG;
+    table.rows = rows;
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Everything, as it was read.
+fn facts(hosts: &[HostRecord]) -> Table {
+    let flat: Vec<BTreeMap<String, Fact>> = hosts.iter().map(flat).collect();
+    let mut table = Table::new("environment-facts", "All facts", columns(hosts));
+    table.rows = side_by_side(&flat);
+    // What differs was told before; the marks would only repeat it.
+    table.rows.iter_mut().for_each(|row| row.tone = Tone::Plain);
+    table.folded = true;
     table
 }
 
@@ -171,14 +219,21 @@ mod tests {
     }
 
     #[test]
-    fn facts_that_differ_stand_first_and_are_marked() {
-        let a = host("a", json!({ "cpu": { "model": "X", "count": 8 }, "kernel": "6.18" }));
-        let b = host("b", json!({ "cpu": { "model": "X", "count": 4 }, "kernel": "6.18" }));
-        let table = facts(&[a, b]);
-        let names: Vec<String> = table.rows.iter().map(|row| row.cells[0].shown(&Scale::COUNT)).collect();
-        assert_eq!(names, ["cpu.count", "cpu.model", "kernel"]);
-        assert_eq!(table.rows[0].tone, Tone::Marked);
-        assert_eq!(table.rows[1].tone, Tone::Plain);
+    fn what_differs_stands_apart_and_interfaces_are_compared_by_place() {
+        let facts = |cpus: u32, name: &str, driver: &str| {
+            json!({
+                "cpu": { "model": "X", "count": cpus },
+                "interfaces": { name: { "driver": driver, "mtu": 1500, "index": 2 }, "lo": { "mtu": 65_536 } },
+            })
+        };
+        let mut hosts = [host("a", facts(8, "eth0", "ice")), host("b", facts(4, "eth1", "igb"))];
+        let mut used = [vec!["eth0".to_owned()], vec!["eth1".to_owned()]];
+        let table = differences(&hosts, &used).expect("they differ");
+        let names: Vec<String> = table.rows.iter().map(|row| row.cells[0].shown(&Scale::COUNT, 0)).collect();
+        assert_eq!(names, ["cpu.count", "interface.driver"]);
+        hosts[1].facts = hosts[0].facts.clone();
+        used[1] = used[0].clone();
+        assert_eq!(differences(&hosts, &used), None);
     }
 
     #[test]

@@ -41,5 +41,5 @@ fn matrix(grid: &Grid<'_>) -> Option<Block> {
     let across = (0..grid.axes.len())
         .filter(|&axis| axis != main && grid.axes[axis].values.len() > 1)
         .max_by_key(|&axis| grid.axes[axis].values.len())?;
-    METRICS.iter().find_map(|name| heat(grid, main, across, name)).map(Block::Chart)
+    METRICS.iter().filter(|name| grid.tells(name)).find_map(|name| heat(grid, main, across, name)).map(Block::Chart)
 }

@@ -4,7 +4,7 @@
 //! omission). A lost request is infinitely slow. A percentile with fewer than ten operations beyond it is withheld.
 
 use linerate_analysis::PointStudy;
-use linerate_model::{Direction, Distribution, Layer, Unit};
+use linerate_model::{Distribution, Layer, Unit};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
@@ -40,19 +40,30 @@ impl Section for Latency {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().flat_map(of_sweep).collect()
+        // Sweeps of a single point are compared with one another, others within themselves.
+        let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) = subject.grids.iter().partition(|g| g.points.len() == 1);
+        let mut blocks = of_points("latency-single", &single);
+        for grid in swept {
+            blocks.extend(of_points(&format!("latency-{}", grid.number), &[grid]));
+        }
+        blocks
     }
 }
 
-fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
-    let measured = |point: &&&PointStudy| distribution(point).is_some();
-    let points: Vec<&PointStudy> = grid.points.iter().filter(measured).copied().collect();
-    if points.is_empty() {
-        return Vec::new();
-    }
+/// A point of a sweep that has response times.
+type Timed<'a> = (&'a Grid<'a>, &'a PointStudy);
+
+fn of_points(id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
+    let points: Vec<Timed<'_>> = grids
+        .iter()
+        .flat_map(|grid| grid.points.iter().map(|point| (*grid, *point)))
+        .filter(|(_, point)| distribution(point).is_some())
+        .collect();
+    let Some((first, _)) = points.first() else { return Vec::new() };
+    let of = if grids.len() == 1 { format!(": {}", first.sweep) } else { String::new() };
     let mut blocks = Vec::new();
-    blocks.extend(curves(grid, &points).map(Block::Chart));
-    blocks.push(Block::Table(percentiles(grid, &points)));
+    blocks.extend(curves(id, &of, &points).map(Block::Chart));
+    blocks.push(Block::Table(percentiles(id, &of, &points)));
     blocks
 }
 
@@ -75,23 +86,28 @@ fn cell(percentile: Option<Option<u64>>) -> Cell {
 }
 
 /// One unit for all: that of the smallest median.
-fn scale(points: &[&PointStudy]) -> Scale {
-    let medians = points.iter().filter_map(|point| distribution(point)?.percentile(0.5).flatten().map(seconds));
+fn scale(points: &[Timed<'_>]) -> Scale {
+    let medians = points.iter().filter_map(|(_, point)| distribution(point)?.percentile(0.5).flatten().map(seconds));
     Scale::fit("response_time", Unit::Second, medians)
 }
 
-fn percentiles(grid: &Grid<'_>, points: &[&PointStudy]) -> Table {
+fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
     let scale = scale(points);
-    let mut columns = grid.axis_columns();
+    // One sweep has its axes as columns; several have their places.
+    let grid = points
+        .first()
+        .map(|(grid, _)| *grid)
+        .filter(|grid| points.len() > 1 && points.iter().all(|(g, _)| g.number == grid.number));
+    let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
     columns.push(Column::number("operations", Scale::COUNT));
     columns.push(Column::number("lost", Scale::COUNT));
     let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
     columns.extend(TABLE.iter().map(|(_, head)| time(head)));
     columns.push(time("max"));
-    let mut table = Table::new(format!("latency-{}", grid.number), format!("Response time: {}", grid.sweep), columns);
-    for point in points {
+    let mut table = Table::new(id, format!("Response time{of}"), columns);
+    for (own, point) in points {
         let Some(times) = distribution(point) else { continue };
-        let mut cells = grid.axis_cells(point);
+        let mut cells = grid.map_or_else(|| vec![Cell::Text(own.full_place_of(point))], |grid| grid.axis_cells(point));
         cells.push(Cell::Number(times.count() as f64));
         cells.push(Cell::Number(times.lost as f64));
         cells.extend(TABLE.iter().map(|(quantile, _)| cell(times.percentile(*quantile))));
@@ -106,25 +122,26 @@ fn percentiles(grid: &Grid<'_>, points: &[&PointStudy]) -> Table {
     table
 }
 
-fn curves(grid: &Grid<'_>, points: &[&PointStudy]) -> Option<Chart> {
+fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     let step = points.len().div_ceil(MOST_CURVES);
-    let shown: Vec<&PointStudy> = points.iter().step_by(step).copied().collect();
+    let shown: Vec<Timed<'_>> = points.iter().step_by(step).copied().collect();
     let scale = scale(&shown);
     let mut columns = vec![Column::number("percentile", Scale { base: "%", symbol: "%", factor: 1.0 })];
     let mut marks = Vec::new();
-    for point in &shown {
+    for (grid, point) in &shown {
         let name = grid.place_of(point);
         marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
-        let column = Column::number(name, scale);
-        columns.push(Column { layer: Some(Layer::L4), direction: Some(Direction::Sum), ..column });
+        columns.push(Column { layer: Some(Layer::L4), ..Column::number(name, scale) });
     }
-    let caption = format!("Response time from the median to the tail: {}", grid.sweep);
-    let mut table = Table::new(format!("latency-{}-curves", grid.number), caption.clone(), columns);
+    let caption = format!("Response time by percentile{of}");
+    let mut table = Table::new(format!("{id}-curves"), caption.clone(), columns);
     let mut values: Vec<f64> = Vec::new();
     for percent in LADDER {
         let mut cells = vec![Cell::Coordinate { value: percent, label: percent.to_string() }];
         cells.extend(
-            shown.iter().map(|point| cell(distribution(point).and_then(|times| times.percentile(percent / 100.0)))),
+            shown
+                .iter()
+                .map(|(_, point)| cell(distribution(point).and_then(|times| times.percentile(percent / 100.0)))),
         );
         values.extend(cells[1..].iter().filter_map(Cell::value));
         if cells[1..].iter().any(|cell| *cell != Cell::Missing("too few".into())) {

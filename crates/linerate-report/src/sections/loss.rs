@@ -1,17 +1,36 @@
-//! Where datagrams went: `sent = unique + late + lost (gap + tail + all)`, duplicates and reordering apart.
+//! Where datagrams went: `sent = unique + late + lost (gap + tail + all)`, duplicates and reordering apart, and where the lost
+//! ones were found.
 //!
-//! Totals of the flows over whole trials, warm-up and drain included, so that every datagram is in the account. A *gap* is a
-//! datagram missing below the highest sequence number seen, the *tail* is missing above it, *all* is a flow of which
-//! nothing came. What the receiving socket dropped is known to the kernel; the rest is named unexplained: it may have been
-//! lost in a queue, a device or on the way, and counters of those are in the samples, not here.
+//! The ledger is the study's: totals of whole trials, warm-up and drain included, so that every datagram is in the account. A
+//! *gap* is a datagram missing below the highest sequence number seen, the *tail* is missing above it, *all* is a flow of which
+//! nothing came. Losses are located as far as counters of queues, devices and sockets allow; the rest is *unexplained*, and
+//! places whose counters could not be read are named.
 
-use linerate_analysis::PointStudy;
-use linerate_model::{Campaign, Counter, FlowReport, Side, TrialRecord};
+use linerate_analysis::{JobStudy, LossStudy, PointStudy};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::grid::Grid;
 use crate::number::Scale;
+
+/// Losses that no counter accounts for.
+const UNEXPLAINED: &str = "unexplained";
+
+/// A count of the ledger by name.
+type Count = (&'static str, fn(&LossStudy) -> u64);
+
+/// Everything the ledger counts.
+const COUNTS: [Count; 9] = [
+    ("sent", |loss| loss.ledger.sent),
+    ("unique", |loss| loss.ledger.unique),
+    ("late", |loss| loss.ledger.late),
+    ("lost", |loss| loss.ledger.lost()),
+    ("gap", |loss| loss.ledger.lost_gap),
+    ("tail", |loss| loss.ledger.lost_tail),
+    ("all", |loss| loss.ledger.lost_all),
+    ("duplicates", |loss| loss.ledger.duplicates),
+    ("reordered", |loss| loss.ledger.reordered),
+];
 
 /// See the file.
 pub(super) struct Loss;
@@ -26,7 +45,7 @@ impl Section for Loss {
     }
 
     fn summary(&self) -> &'static str {
-        "the loss ledger of datagram workloads: sent, received, late, lost by gap, tail and black hole"
+        "the loss ledger of datagram workloads: sent, received, late, lost, and where the lost ones were found"
     }
 
     fn order(&self) -> u32 {
@@ -34,168 +53,162 @@ impl Section for Loss {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().filter_map(|grid| ledger(subject.campaign, grid)).map(Block::Table).collect()
+        subject.grids.iter().flat_map(of_sweep).collect()
     }
 }
 
-/// The account of one direction between two ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Account {
-    sent: u64,
-    unique: u64,
-    late: u64,
-    gap: u64,
-    tail: u64,
-    all: u64,
-    duplicates: u64,
-    reordered: u64,
-    at_socket: u64,
+/// One account: a job's at a point, in one direction.
+struct Account<'a> {
+    point: &'a PointStudy,
+    job: &'a JobStudy,
+    loss: &'a LossStudy,
 }
 
-impl Account {
-    /// One flow from its two ends. Where a receiver was not heard of, everything sent counts as lost.
-    fn of(sender: &FlowReport, receiver: Option<&FlowReport>) -> Self {
-        let sent = sender.counters[Counter::DatagramsSent];
-        let Some(receiver) = receiver else { return Self { sent, all: sent, ..Self::default() } };
-        let got = |counter| receiver.counters[counter];
-        let (unique, late) = (got(Counter::DatagramsReceived), got(Counter::Late));
-        let lost = sent.saturating_sub(unique + late);
-        let arrived = unique + late > 0;
-        let tail = if arrived { sent.saturating_sub(receiver.next_sequence).min(lost) } else { 0 };
-        Self {
-            sent,
-            unique,
-            late,
-            gap: if arrived { lost - tail } else { 0 },
-            tail,
-            all: if arrived { 0 } else { lost },
-            duplicates: got(Counter::Duplicates),
-            reordered: got(Counter::Reordered),
-            at_socket: got(Counter::SocketDrops),
+fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
+    let of_point = |point: &&'_ PointStudy| -> Vec<(usize, usize)> {
+        let jobs = point.jobs.iter().enumerate().filter(|(_, job)| !job.background);
+        jobs.flat_map(|(at, job)| (0..job.loss.len()).map(move |loss| (at, loss))).collect()
+    };
+    let accounts: Vec<Account<'_>> = grid
+        .points
+        .iter()
+        .flat_map(|point| {
+            of_point(point).into_iter().map(|(job, loss)| {
+                let job = &point.jobs[job];
+                Account { point, job, loss: &job.loss[loss] }
+            })
+        })
+        .collect();
+    if accounts.is_empty() {
+        return Vec::new();
+    }
+    let places = places(&accounts);
+    let mut blocks = Vec::new();
+    blocks.extend(chart(grid, &accounts, &places).map(Block::Chart));
+    blocks.push(Block::Table(ledger(grid, &accounts, &places)));
+    blocks
+}
+
+/// Places where losses were found, in the order of the path; unexplained ones last.
+fn places(accounts: &[Account<'_>]) -> Vec<String> {
+    let mut places: Vec<String> = Vec::new();
+    for (place, _) in accounts.iter().flat_map(|account| &account.loss.located) {
+        if !places.contains(place) {
+            places.push(place.clone());
         }
     }
-
-    fn add(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.unique += other.unique;
-        self.late += other.late;
-        self.gap += other.gap;
-        self.tail += other.tail;
-        self.all += other.all;
-        self.duplicates += other.duplicates;
-        self.reordered += other.reordered;
-        self.at_socket += other.at_socket;
+    if accounts.iter().any(|account| account.loss.unexplained > 0) {
+        places.push(UNEXPLAINED.into());
     }
-
-    fn lost(&self) -> u64 {
-        self.gap + self.tail + self.all
-    }
+    places
 }
 
-/// The account of what `side` sent in `trial`, background jobs left out.
-fn account(trial: &TrialRecord, side: Side) -> Account {
-    let mut sum = Account::default();
-    for (index, _) in trial.spec.jobs.iter().enumerate().filter(|(_, job)| job.background.is_none()) {
-        let other = if side == Side::Active { Side::Passive } else { Side::Active };
-        let (Some(sender), Some(receiver)) = (trial.job(index, side), trial.job(index, other)) else { continue };
-        for flow in sender.flows.iter().filter(|flow| flow.counters[Counter::DatagramsSent] > 0) {
-            sum.add(Account::of(flow, receiver.flows.iter().find(|peer| peer.flow == flow.flow)));
-        }
+/// Of the datagrams `account` lost, those found at `place`.
+fn lost_at(account: &Account<'_>, place: &str) -> u64 {
+    if place == UNEXPLAINED {
+        return account.loss.unexplained;
     }
-    sum
+    account.loss.located.iter().filter(|(known, _)| known == place).map(|(_, n)| n).sum()
 }
 
-fn ledger(campaign: &Campaign, grid: &Grid<'_>) -> Option<Table> {
+/// What tells accounts of one sweep apart: point, pair of endpoints, direction.
+fn name_of(grid: &Grid<'_>, accounts: &[Account<'_>], account: &Account<'_>) -> String {
+    let mut name = grid.place_of(account.point);
+    if accounts.iter().any(|other| (&other.job.from, &other.job.to) != (&account.job.from, &account.job.to)) {
+        name += &format!(", {} to {}", account.job.from, account.job.to);
+    }
+    if accounts.iter().any(|other| other.loss.direction != account.loss.direction) {
+        name += &format!(", {}", account.loss.direction);
+    }
+    name
+}
+
+/// Shares of what was sent, by place, where anything was lost.
+fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Option<Chart> {
+    if places.is_empty() {
+        return None;
+    }
+    let caption = format!("Datagrams lost, by place: {}", grid.sweep);
+    let mut columns = vec![Column::text("point")];
+    let mut marks = Vec::new();
+    for place in places {
+        marks.push(Mark { column: columns.len(), name: place.clone(), role: Role::Bar });
+        columns.push(Column::number(place, Scale::PERCENT));
+    }
+    let mut table = Table::new(format!("loss-{}-places", grid.number), caption.clone(), columns);
+    for account in accounts {
+        let sent = account.loss.ledger.sent.max(1) as f64;
+        let mut cells = vec![Cell::Text(name_of(grid, accounts, account))];
+        cells.extend(places.iter().map(|place| Cell::Number(lost_at(account, place) as f64 / sent)));
+        table.rows.push(Row::plain(cells));
+    }
+    table.note = Some("Of the datagrams sent, all trials of a point added.".into());
+    table.folded = true;
+    Some(Chart {
+        title: caption,
+        summary: format!("Share of the datagrams sent that were lost, stacked by place: {}.", places.join(", ")),
+        plot: Plot::StackedBars,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: "lost, of the datagrams sent".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Table {
+    let several = accounts.iter().any(|a| (&a.job.from, &a.job.to) != (&accounts[0].job.from, &accounts[0].job.to));
+    let has = |count: fn(&LossStudy) -> u64| accounts.iter().any(|account| count(account.loss) > 0);
+    let says = |words: fn(&LossStudy) -> &Vec<String>| accounts.iter().any(|account| !words(account.loss).is_empty());
+    let (unobserved, imbalance) = (says(|loss| &loss.unobserved), says(|loss| &loss.imbalance));
     let mut columns = grid.axis_columns();
+    if several {
+        columns.push(Column::text("between"));
+    }
     columns.push(Column::text("direction"));
-    let counts = [
-        "sent",
-        "unique",
-        "late",
-        "lost",
-        "gap",
-        "tail",
-        "all",
-        "dropped at socket",
-        "unexplained",
-        "duplicates",
-        "reordered",
-    ];
-    columns.extend(counts.iter().map(|head| Column::number(*head, Scale::COUNT)));
+    // Columns that are zero throughout say nothing, but for what was sent, received and lost.
+    let told = |(name, count): &&Count| ["sent", "unique", "lost"].contains(name) || has(*count);
+    let counts: Vec<Count> = COUNTS.iter().filter(told).copied().collect();
+    let (account_of, kinds): (Vec<Count>, Vec<Count>) =
+        counts.into_iter().partition(|(name, _)| ["sent", "unique", "late", "lost"].contains(name));
+    let number = |head: &str| Column::number(head, Scale::COUNT);
+    columns.extend(account_of.iter().map(|(head, _)| number(head)));
     columns.push(Column::number("loss", Scale::PERCENT));
+    columns.extend(places.iter().map(|place| match place.as_str() {
+        UNEXPLAINED => number(place),
+        place => number(&format!("at {place}")),
+    }));
+    columns.extend(kinds.iter().map(|(head, _)| number(head)));
+    columns.extend(unobserved.then(|| Column::text("not observed")));
+    columns.extend(imbalance.then(|| Column::text("does not balance")));
     let mut table = Table::new(format!("loss-{}", grid.number), format!("Loss ledger: {}", grid.sweep), columns);
-    for point in &grid.points {
-        for (side, direction) in [(Side::Active, "tx"), (Side::Passive, "rx")] {
-            let mut sum = Account::default();
-            for trial in of_point(campaign, point) {
-                sum.add(account(trial, side));
-            }
-            if sum.sent > 0 {
-                table.rows.push(row(grid, point, direction, &sum));
-            }
+    for account in accounts {
+        let loss = account.loss;
+        let count = |n: u64| Cell::Number(n as f64);
+        let mut cells = grid.axis_cells(account.point);
+        if several {
+            cells.push(Cell::Text(format!("{} to {}", account.job.from, account.job.to)));
         }
+        cells.push(Cell::Text(loss.direction.to_string()));
+        cells.extend(account_of.iter().map(|(_, of)| count(of(loss))));
+        cells.push(Cell::Number(loss.ledger.lost() as f64 / loss.ledger.sent.max(1) as f64));
+        cells.extend(places.iter().map(|place| count(lost_at(account, place))));
+        cells.extend(kinds.iter().map(|(_, of)| count(of(loss))));
+        cells.extend(unobserved.then(|| Cell::Text(loss.unobserved.join(", "))));
+        cells.extend(imbalance.then(|| Cell::Text(loss.imbalance.join("; "))));
+        let tone = match loss.ledger.lost() {
+            _ if !loss.balances() => Tone::Refused,
+            0 => Tone::Plain,
+            _ => Tone::Marked,
+        };
+        table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "Datagrams over whole trials, warm-up and drain included: sent = unique + late + lost, and lost = gap (below the highest \
-         number seen) + tail (above it) + all (nothing of the flow came). Drops at the receiving socket are the kernel's count; \
-         what remains of the loss is unexplained by the two ends."
+        "Datagrams of whole trials, warm-up and drain included: sent = unique + late + lost. A gap is below the highest number \
+         seen, the tail above it, all is a flow of which nothing came. Lost ones are located by the counters of queues, devices \
+         and sockets; unexplained is what none of these accounts for. Columns that are zero throughout are left out."
             .into(),
     );
-    (!table.rows.is_empty()).then_some(table)
-}
-
-fn of_point<'a>(campaign: &'a Campaign, point: &'a PointStudy) -> impl Iterator<Item = &'a TrialRecord> {
-    campaign.trials.iter().filter(|trial| point.trials.iter().any(|judged| judged.id == trial.spec.id))
-}
-
-fn row(grid: &Grid<'_>, point: &PointStudy, direction: &str, sum: &Account) -> Row {
-    let lost = sum.lost();
-    let unexplained = lost.saturating_sub(sum.at_socket);
-    let counts = [
-        sum.sent,
-        sum.unique,
-        sum.late,
-        lost,
-        sum.gap,
-        sum.tail,
-        sum.all,
-        sum.at_socket,
-        unexplained,
-        sum.duplicates,
-        sum.reordered,
-    ];
-    let mut cells = grid.axis_cells(point);
-    cells.push(Cell::text(direction));
-    cells.extend(counts.iter().map(|count| Cell::Number(*count as f64)));
-    cells.push(Cell::Number(lost as f64 / sum.sent as f64));
-    Row { cells, tone: if lost > 0 { Tone::Marked } else { Tone::Plain } }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn flow(next_sequence: u64, counts: &[(Counter, u64)]) -> FlowReport {
-        let mut flow = FlowReport { next_sequence, ..FlowReport::default() };
-        for (counter, value) in counts {
-            flow.counters[*counter] = *value;
-        }
-        flow
-    }
-
-    #[test]
-    fn an_account_balances_and_tells_gap_from_tail() {
-        let sender = flow(100, &[(Counter::DatagramsSent, 100)]);
-        let receiver = flow(95, &[(Counter::DatagramsReceived, 90), (Counter::Late, 2), (Counter::Duplicates, 3)]);
-        let account = Account::of(&sender, Some(&receiver));
-        assert_eq!((account.gap, account.tail, account.all, account.lost()), (3, 5, 0, 8));
-        assert_eq!(account.sent, account.unique + account.late + account.lost());
-    }
-
-    #[test]
-    fn a_black_hole_is_a_loss_of_all() {
-        let sender = flow(100, &[(Counter::DatagramsSent, 100)]);
-        assert_eq!(Account::of(&sender, None).all, 100);
-        assert_eq!(Account::of(&sender, Some(&flow(0, &[]))).all, 100);
-    }
+    table
 }

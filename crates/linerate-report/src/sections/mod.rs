@@ -6,6 +6,7 @@ mod environment;
 mod findings;
 mod heat;
 mod latency;
+mod limits;
 mod loss;
 mod overhead;
 mod points;
@@ -59,6 +60,7 @@ pub static SECTIONS: &[&dyn Section] = &[
     &findings::Findings,
     &heat::Heat,
     &latency::Latency,
+    &limits::Limits,
     &loss::Loss,
     &overhead::Overhead,
     &points::Points,

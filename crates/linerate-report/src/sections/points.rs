@@ -57,7 +57,7 @@ impl Section for Points {
 
 fn table(grid: &Grid<'_>) -> Table {
     let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
-    for name in SHOWN {
+    for name in SHOWN.into_iter().filter(|name| grid.tells(name)) {
         let Some(known) = METRICS.iter().find(|metric| metric.name == name) else { continue };
         let told = DIRECTIONS.into_iter().filter(|direction| {
             let jobs = grid.points.iter().filter_map(|point| headline(point));

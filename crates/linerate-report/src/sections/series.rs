@@ -1,6 +1,7 @@
-//! Second by second: the best point of each sweep, and points that are in doubt, with their retransmits.
+//! Over time: the best point of each sweep, and one that is in doubt, with retransmits or losses as bars.
 //!
-//! One trial of each is drawn: the first valid one, or the first that was judged not to be. The warm-up is shaded.
+//! One trial of each is drawn: the first valid one, or the first that was judged not to be. Readings are as fine as the
+//! trial's intervals (100 ms unless the plan says otherwise); the warm-up, which no figure contains, is shaded.
 
 use linerate_analysis::{PointStudy, TrialStudy};
 use linerate_model::{Unit, Validity, metric};
@@ -12,11 +13,11 @@ use crate::grid::{Grid, headline};
 use crate::number::Scale;
 
 /// What is drawn as lines: the first of these with a reading.
-const RATES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "packet_rate"];
+const RATES: [&str; 3] = ["transaction_rate", "connection_rate", "goodput"];
 /// What is drawn as bars: the first of these with a reading.
-const COUNTS: [&str; 3] = ["retransmits", "lost", "reordered"];
+const COUNTS: [&str; 2] = ["retransmits", "loss_ratio"];
 /// Series that stand in the table only.
-const BESIDE: [&str; 3] = ["rtt", "congestion_window", "packet_rate"];
+const BESIDE: [&str; 3] = ["rtt", "datagrams_sent", "datagrams_received"];
 /// Doubtful points drawn in each sweep beside the best.
 const DOUBTFUL: usize = 1;
 
@@ -29,7 +30,7 @@ impl Section for Series {
     }
 
     fn title(&self) -> &'static str {
-        "Second by second"
+        "Over time"
     }
 
     fn summary(&self) -> &'static str {
@@ -76,35 +77,45 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         named.filter(|(_, values)| values.iter().flatten().any(|value| *value > 0.0)).collect()
     };
     let (rate, lines) = RATES.iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
-    let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name)).next();
+    // Bars of nothing but zeros would say less than the table does.
+    let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name));
+    let counts = counts.into_iter().find(|(_, values)| values.iter().flatten().any(|value| *value > 0.0));
     let known = metric(rate)?;
     let scale = Scale::fit(rate, known.unit, lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()));
+    let one_way = lines.len() == 1;
     let mut columns = vec![Column::number("time", Scale::SECONDS)];
     let mut marks = Vec::new();
     let mut data: Vec<&Vec<Option<f64>>> = Vec::new();
     for (name, values) in &lines {
         let (_, direction) = split(name);
-        let head =
-            if direction.is_empty() { metric_title(rate) } else { format!("{} {direction}", metric_title(rate)) };
+        let head = if direction.is_empty() || one_way {
+            metric_title(rate)
+        } else {
+            format!("{} {direction}", metric_title(rate))
+        };
         marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Line });
         columns.push(Column { layer: known.layer, ..Column::number(head, scale) });
         data.push(values);
     }
     if let Some((name, values)) = counts {
-        marks.push(Mark { column: columns.len(), name: name.replace('_', " "), role: Role::Second });
-        columns.push(Column::number(metric_title(name), Scale::COUNT));
+        let (head, scale) = match metric(name) {
+            Some(known) if known.unit == Unit::Ratio => ("datagrams lost", Scale::PERCENT),
+            _ => ("retransmitted segments", Scale::COUNT),
+        };
+        marks.push(Mark { column: columns.len(), name: head.into(), role: Role::Second });
+        columns.push(Column::number(head, scale));
         data.push(values);
     }
     for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
-        let unit = metric(split(name).0).map_or(Unit::Count, |metric| metric.unit);
+        let unit = metric(split(name).0).map_or(Unit::PerSecond, |metric| metric.unit);
         columns.push(Column::number(metric_title(name), Scale::fit(name, unit, values.iter().flatten().copied())));
         data.push(values);
     }
     let standing = match point.validity {
         Validity::Valid => "best point".to_owned(),
-        other => format!("{} point", other.word()),
+        other => other.word().to_owned(),
     };
-    let caption = format!("{}, {standing} ({}), trial {}", grid.sweep, grid.place_of(point), trial.id.0);
+    let caption = format!("{}, {standing}, trial {}", grid.full_place_of(point), trial.id.0);
     let id = format!("series-{}-{}", grid.number, trial.id.0);
     let mut table = Table::new(id, caption.clone(), columns);
     for (index, second) in trial.seconds.iter().enumerate() {
@@ -116,7 +127,9 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         cells.extend(data.iter().map(cell));
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some("Each reading ends its interval; seconds since the start barrier.".into());
+    table.note = Some(
+        "Each reading ends its interval; seconds since the start barrier. Counts stand where they were read.".into(),
+    );
     table.folded = true;
     Some(Chart {
         title: caption,

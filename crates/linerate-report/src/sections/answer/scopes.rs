@@ -1,0 +1,269 @@
+//! Maxima by scope, as in the Sun paper's Table 2: a single connection, a single CPU, a single NIC (one pair of endpoints
+//! where others work too), what several share (a bus), all. Requests are told with their latency at the same point.
+//!
+//! A scope the campaign did not measure is absent; scopes that are met by the same point share a row. A table that would
+//! only repeat the key figures is left out.
+
+use linerate_analysis::{JobStudy, PointStudy};
+use linerate_model::{Campaign, Capacity, Direction, Validity, metric};
+
+use super::{Best, REQUEST_RATES, STREAM_RATES, TAIL, Ways, best, workload_label, workloads};
+use crate::curves::{capitalised, metric_title};
+use crate::document::{Cell, Column, Row, Table};
+use crate::grid::{ceiling, estimate_cell, workload};
+use crate::number::Scale;
+use crate::sections::Subject;
+
+/// Parameters that say how many connections a job opens.
+const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
+/// Response times told beside a rate.
+const TIMES: [(&str, &str); 3] =
+    [("response_time_p50", "median"), ("response_time_p99", "p99"), ("response_time_p999", "p99.9")];
+
+/// A table for each rate of streams, and one for requests.
+pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
+    let streams = STREAM_RATES.iter().filter_map(|name| maxima(subject, name));
+    streams.chain(REQUEST_RATES.iter().filter_map(|name| requests(subject, name))).collect()
+}
+
+fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
+    let rows: Vec<Best<'_>> = workloads(subject).iter().flat_map(|of| scopes(subject, name, of)).collect();
+    // One row for each workload would repeat the key figures.
+    if rows.len() <= workloads(subject).len() {
+        return None;
+    }
+    let known = metric(name)?;
+    let values = rows.iter().filter_map(|best| best.metric.estimate.map(|estimate| estimate.value));
+    let scale = Scale::fit(name, rows.first()?.metric.unit, values);
+    let bounded = rows.iter().any(|best| ceiling(best.point, best.metric).is_some());
+    let mut columns = vec![
+        Column::text("workload"),
+        Column::text("scope"),
+        Column { direction: None, ..Column::estimate("maximum", scale, known.layer, Direction::Sum) },
+        Column::text("direction"),
+        Column::number("n", Scale::COUNT),
+        Column::number("confidence", Scale::PERCENT),
+    ];
+    if bounded {
+        columns.extend([
+            Column::number("of ceiling", Scale::PERCENT),
+            Column { layer: known.layer, ..Column::number("ceiling", scale) },
+            Column::text("set by"),
+        ]);
+    }
+    columns.push(Column::text("where"));
+    let mut table = Table::new(
+        format!("answer-{}", name.replace('_', "-")),
+        format!("{}: maxima by scope", metric_title(name)),
+        columns,
+    );
+    table.rows = rows.iter().map(|best| row(best, bounded)).collect();
+    let bounds = if bounded {
+        "The share is of the lowest ceiling known."
+    } else {
+        "No ceiling is known for this path: nothing says what its parts can carry."
+    };
+    table.note = Some(format!("{}. tx: the job's first endpoint sends. {bounds}", capitalised(known.meaning)));
+    Some(table)
+}
+
+fn row(best: &Best<'_>, bounded: bool) -> Row {
+    let metric = best.metric;
+    let estimate = metric.estimate.expect("only metrics with an estimate become the best");
+    let bound = ceiling(best.point, metric);
+    let direction = match metric.direction {
+        Direction::Sum => "sum of both".to_owned(),
+        one => format!("{one}, {}", ends(best.point)),
+    };
+    let none = || Cell::Missing("–".into());
+    let mut cells = vec![
+        Cell::Text(best.workload()),
+        Cell::text(&best.scope),
+        Cell::Estimate(estimate),
+        Cell::text(direction),
+        Cell::Number(f64::from(estimate.n)),
+        estimate.confidence.map_or_else(none, Cell::Number),
+    ];
+    if bounded {
+        cells.extend([
+            metric.share.map_or(Cell::Missing("not known".into()), Cell::Number),
+            bound.map_or_else(none, |bound| Cell::Number(bound.value)),
+            bound.map_or_else(none, |bound| Cell::text(&bound.name)),
+        ]);
+    }
+    cells.push(Cell::Text(place(best)));
+    Row::judged(cells, best.point.validity)
+}
+
+fn place(best: &Best<'_>) -> String {
+    match best.point.validity {
+        Validity::Valid => best.place(),
+        other => format!("{} ({})", best.place(), other.word()),
+    }
+}
+
+/// The best figures of `name` of the workload `of`, scope by scope; scopes the campaign did not measure are absent.
+fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
+    let mut rows: Vec<Best<'a>> = Vec::new();
+    let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
+    for ways in [Ways::One, Ways::Both] {
+        let mut tell = |scope: &str, admits: &dyn Fn(&PointStudy, &JobStudy) -> bool| {
+            let admitted = |point: &PointStudy, job: &JobStudy| workload(point, job) == of && admits(point, job);
+            let Some(found) = best(subject, name, ways, scope, admitted) else { return };
+            let same = |row: &&mut Best<'_>| std::ptr::eq(row.metric, found.metric);
+            match rows.iter_mut().find(same) {
+                Some(row) => row.scope = format!("{}, {scope}", row.scope),
+                None => rows.push(found),
+            }
+        };
+        tell("single connection", &|point, job| {
+            pairs_at(point).len() == 1 && said(point, job, &CONNECTIONS) == Some(1.0)
+        });
+        tell("single CPU", &|point, job| said(point, job, &["cpus"]) == Some(1.0));
+        if several {
+            tell("single NIC", &|point, _| pairs_at(point).len() == 1);
+        }
+        for capacity in shared_capacities(subject.campaign) {
+            let within = |(from, to): &(&str, &str)| {
+                capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
+            };
+            tell(&capacity_scope(&capacity.name), &|point, _| pairs_at(point).iter().all(within));
+        }
+        tell("all", &|_, _| true);
+    }
+    rows
+}
+
+/// `33 MHz bus 0, a to b` is `33 MHz bus 0`: the direction has a column of its own.
+fn capacity_scope(name: &str) -> String {
+    name.split(',').next().unwrap_or(name).trim().to_owned()
+}
+
+/// Requests or connections: for each workload its highest rate, and its lowest tail if that is at another point.
+fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
+    let mut rows: Vec<Best<'_>> = Vec::new();
+    for of in workloads(subject) {
+        let admits = |point: &PointStudy, job: &JobStudy| {
+            workload(point, job) == of && job.metric(name, Direction::Sum).is_some_and(|m| m.estimate.is_some())
+        };
+        let Some(fastest) = best(subject, name, Ways::Both, "highest rate", admits) else { continue };
+        let calmest = best(subject, TAIL, Ways::Both, "lowest p99", admits);
+        let apart = calmest.filter(|calmest| !std::ptr::eq(calmest.point, fastest.point));
+        rows.push(fastest);
+        rows.extend(apart);
+    }
+    if rows.len() <= workloads(subject).len() {
+        return None;
+    }
+    let known = metric(name)?;
+    let rate = |best: &Best<'_>| best.job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
+    let scale = Scale::fit(name, known.unit, rows.iter().filter_map(rate));
+    let time = |best: &Best<'_>, time: &str| best.job.metric(time, Direction::Sum)?.estimate.map(|e| e.value);
+    let seconds = rows.iter().flat_map(|best| TIMES.iter().filter_map(|(name, _)| time(best, name)));
+    let unit = metric(TAIL)?.unit;
+    let times = Scale::fit(TAIL, unit, seconds);
+    let mut columns = vec![
+        Column::text("workload"),
+        Column::text("at its"),
+        Column { direction: None, ..Column::estimate(metric_title(name).to_lowercase(), scale, None, Direction::Sum) },
+    ];
+    let told: Vec<_> = TIMES.iter().filter(|(name, _)| rows.iter().any(|best| time(best, name).is_some())).collect();
+    columns.extend(
+        told.iter().map(|(_, head)| Column { direction: None, ..Column::estimate(*head, times, None, Direction::Sum) }),
+    );
+    columns.extend([
+        Column::number("n", Scale::COUNT),
+        Column::number("confidence", Scale::PERCENT),
+        Column::text("where"),
+    ]);
+    let mut table = Table::new(
+        format!("answer-{}", name.replace('_', "-")),
+        format!("{} and response time", metric_title(name)),
+        columns,
+    );
+    for best in &rows {
+        let cell = |name: &str| estimate_cell(best.point, best.job.metric(name, Direction::Sum));
+        let estimate = best.job.metric(name, Direction::Sum).and_then(|metric| metric.estimate);
+        let mut cells =
+            vec![Cell::text(workload_label(workload(best.point, best.job))), Cell::text(&best.scope), cell(name)];
+        cells.extend(told.iter().map(|(name, _)| cell(name)));
+        cells.push(Cell::Number(estimate.map_or(0.0, |estimate| f64::from(estimate.n))));
+        let level = estimate.and_then(|estimate| estimate.confidence);
+        cells.push(level.map_or(Cell::Missing("–".into()), Cell::Number));
+        cells.push(Cell::Text(place(best)));
+        table.rows.push(Row::judged(cells, best.point.validity));
+    }
+    table.note = Some(format!(
+        "{}. A response time runs from the intended start of a request to the end of its response; percentiles are taken per \
+         trial, their median over trials is shown.",
+        capitalised(known.meaning)
+    ));
+    Some(table)
+}
+
+/// The number that axis or parameter says, if it does.
+fn said(point: &PointStudy, job: &JobStudy, names: &[&str]) -> Option<f64> {
+    let on_axis =
+        point.parameters.iter().find(|(path, _)| names.iter().any(|name| path.rsplit('.').next() == Some(name)));
+    let value = on_axis.map(|(_, value)| value).or_else(|| names.iter().find_map(|name| job.params.get(name)))?;
+    value.as_f64().or_else(|| value.as_array().map(|items| items.len() as f64))
+}
+
+/// Directed pairs of endpoints at work at a point.
+fn pairs_at(point: &PointStudy) -> Vec<(&str, &str)> {
+    let jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all");
+    let mut pairs: Vec<(&str, &str)> = jobs.map(|job| (job.from.as_str(), job.to.as_str())).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// Capacities that several pairs share, such as a bus under several NICs; one of each direction's two, smallest first.
+fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
+    let ends = |capacity: &Capacity| {
+        let mut ends: Vec<String> = capacity.pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    };
+    let mut shared: Vec<(Vec<String>, &Capacity)> = Vec::new();
+    for capacity in &campaign.header.capacities {
+        let ends = ends(capacity);
+        let told = shared
+            .iter()
+            .any(|(known, other)| *known == ends && capacity_scope(&other.name) == capacity_scope(&capacity.name));
+        if ends.len() > 2 && !told {
+            shared.push((ends, capacity));
+        }
+    }
+    shared.sort_by_key(|(ends, _)| ends.len());
+    shared.into_iter().map(|(_, capacity)| capacity).collect()
+}
+
+fn ends(point: &PointStudy) -> String {
+    let told: Vec<String> = pairs_at(point).iter().map(|(from, to)| format!("{from} to {to}")).collect();
+    match told.len() {
+        0 | 1 => told.concat(),
+        n => format!("{n} pairs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_read_from_the_axis_before_the_parameters() {
+        let mut point = PointStudy::default();
+        let mut job = JobStudy::default();
+        job.params.set("streams", 4);
+        assert_eq!(said(&point, &job, &CONNECTIONS), Some(4.0));
+        point.parameters.insert("params.streams".into(), 1.into());
+        assert_eq!(said(&point, &job, &CONNECTIONS), Some(1.0));
+    }
+
+    #[test]
+    fn a_capacity_gives_its_name_to_a_scope_without_its_direction() {
+        assert_eq!(capacity_scope("33 MHz bus 0, a to b"), "33 MHz bus 0");
+    }
+}
