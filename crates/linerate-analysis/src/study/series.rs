@@ -75,8 +75,9 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let mut retransmits = vec![0.0; grid.n_bins];
     let (mut rtt_sum, mut n_seen) = (vec![0.0; grid.n_bins], vec![0_u32; grid.n_bins]);
     for sender in &senders {
-        for (start, end, change) in sender.steps(|state| u64::from(state.retransmits)) {
-            grid.spread(start, end, change, &mut retransmits);
+        // A count stands where it was read: spread over bins it would be fractions of segments.
+        for (_, end, change) in sender.steps(|state| u64::from(state.retransmits)) {
+            retransmits[grid.bin_ending_at(end)] += change;
         }
         for (at, rtt) in sender.round_trips() {
             let bin = grid.bin_ending_at(at);
