@@ -607,6 +607,8 @@ fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
     assert_eq!(only(&open(1000, 995, 5, 995)).validity, Validity::Valid);
     assert_eq!(only(&open(1000, 1000, 50, 1000)).validity, Validity::Suspect);
     assert_eq!(only(&open(1000, 1000, 500, 0)).validity, Validity::Valid, "batches of datagrams");
+    assert_eq!(only(&open(50, 49, 0, 49)).validity, Validity::Valid, "four of two hundred, two of them at the edges");
+    assert_eq!(only(&open(10, 9, 0, 9)).validity, Validity::Suspect, "four of forty");
 }
 
 #[test]

@@ -22,6 +22,8 @@ const MOST_STEAL: f64 = 0.005;
 /// Share of an open load's operations that may be missing or late. Batches of datagrams are late by design, so that only
 /// requests are held to it.
 const MOST_UNPACED: f64 = 0.01;
+/// Operations that may be missing or late besides: one under way at each edge of the span.
+const AT_EDGES: f64 = 2.0;
 
 /// A standing and the reasons for it; the worst reason decides.
 #[derive(Clone, Debug, Default)]
@@ -126,11 +128,11 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<String> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let (intended, started, late) = (both(Counter::Intended), both(Counter::Started), both(Counter::LateStarts));
     let mut doubts = Vec::new();
-    if started < (1.0 - MOST_UNPACED) * intended {
+    if started + AT_EDGES < (1.0 - MOST_UNPACED) * intended {
         let share = 100.0 * started / intended;
         doubts.push(format!("{share:.1} % of the intended load was offered: sender or path could not take more"));
     }
-    if both(Counter::Transactions) > 0.0 && late > MOST_UNPACED * started {
+    if both(Counter::Transactions) > 0.0 && late > MOST_UNPACED * started + AT_EDGES {
         let share = 100.0 * late / started.max(1.0);
         doubts.push(format!("{share:.1} % of the requests started more than a gap late: use response times"));
     }
