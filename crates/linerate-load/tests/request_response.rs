@@ -55,6 +55,21 @@ fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
     }
 }
 
+#[test]
+fn connections_carry_the_congestion_control_asked_for_and_tell_their_state() {
+    let table = json!({ "congestion": "reno", "streams": 2 });
+    let [active, passive] = run(open("tcp_rr", V4, &table, |offer| offer), 300);
+    for report in [&active, &passive] {
+        for flow in &report.flows {
+            assert_eq!(flow.socket["congestion"].granted, Some(json!("reno")));
+            assert!(flow.tcp.expect("an open connection").bytes_received > 0);
+        }
+        assert!(report.intervals.iter().any(|interval| interval.flows.len() == 2));
+    }
+    let [active, _] = run(open("tcp_crr", V4, &json!({ "congestion": "reno" }), |offer| offer), 100);
+    assert_eq!(active.flows[0].modes["congestion"], "reno");
+}
+
 /// Forwards requests to `to` and what comes back to whoever asked. Of every ten requests the first is dropped, and the
 /// second delayed beyond the timeout.
 fn unreliable(to: SocketAddr) -> SocketAddr {

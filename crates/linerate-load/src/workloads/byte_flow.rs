@@ -7,13 +7,14 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use linerate_model::{Bytes, Counter, Counters, FlowReport, SocketValue};
+use linerate_model::{Bytes, Counter, Counters, FlowReport, SocketValue, TcpState};
 use linerate_sys::SysError;
 use socket2::{SockRef, Socket};
 
 use super::quantities::Waiting;
 use super::rendezvous::would_wait;
 use super::socket_options::{self, Wanted};
+use super::tcp_state;
 use crate::{LoadError, Tally};
 
 /// Bytes moved by one call at most.
@@ -45,10 +46,7 @@ impl FlowOptions {
         socket
             .set_tcp_nodelay(self.no_delay)
             .map_err(|cause| SysError::new("set TCP_NODELAY on", "a socket", cause))?;
-        socket.set_tcp_congestion(self.congestion.as_bytes()).map_err(|cause| LoadError::Unsupported {
-            what: format!("congestion control `{}`", self.congestion),
-            why: format!("{cause} (see net.ipv4.tcp_available_congestion_control and tcp_allowed_congestion_control)"),
-        })
+        socket_options::set_congestion(socket, &self.congestion)
     }
 
     fn granted(&self, stream: &TcpStream) -> BTreeMap<String, SocketValue> {
@@ -156,9 +154,15 @@ impl ByteFlow {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
+    /// The kernel's view; absent if the connection is beyond asking.
+    pub(crate) fn tcp(&self) -> Option<TcpState> {
+        tcp_state::of(&self.stream)
+    }
+
     /// What is known at the end.
     pub(crate) fn report(mut self, worker: u32, modes: &BTreeMap<String, String>) -> FlowReport {
         socket_options::at_end(&mut self.options, &self.stream);
+        let tcp = self.tcp();
         FlowReport {
             flow: self.number,
             worker,
@@ -168,7 +172,7 @@ impl ByteFlow {
             next_sequence: 0,
             socket: self.options,
             modes: modes.clone(),
-            tcp: None,
+            tcp,
         }
     }
 }

@@ -12,6 +12,7 @@ mod sequence;
 mod socket_options;
 mod tcp_crr;
 mod tcp_rr;
+mod tcp_state;
 mod tcp_stream;
 mod udp_rr;
 mod udp_stream;

@@ -1,13 +1,18 @@
 //! Socket options a workload asks for, as requested, as granted and as found at the end.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::AsFd;
 
 use linerate_model::{Bytes, Endpoint, SocketValue};
 use linerate_sys::socket::{self, Buffer};
 use serde_json::Value;
+use socket2::Socket;
 
 use crate::LoadError;
+
+/// What an unprivileged process may choose from.
+const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// Options that both UDP and TCP workloads know.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +64,22 @@ pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl A
     }
 }
 
+/// Asks for a congestion control by name.
+pub(crate) fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|cause| {
+        let allowed = std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
+        let remedy = if cause.kind() == io::ErrorKind::NotFound {
+            format!("this kernel has none of that name: load its module (modprobe tcp_{name}) or ask for another")
+        } else {
+            format!("add it to {ALLOWED_CONGESTION}, or run with CAP_NET_ADMIN")
+        };
+        LoadError::Unsupported {
+            what: format!("congestion control `{name}`"),
+            why: format!("{cause}; allowed here: {}; {remedy}", allowed.trim()),
+        }
+    })
+}
+
 fn buffer(socket: &impl AsFd, buffer: Buffer) -> Option<Value> {
     socket::buffer(socket, buffer).ok().map(Value::from)
 }
@@ -75,6 +96,6 @@ pub(crate) fn device<'a>(named: &'a Option<String>, local: &'a Endpoint) -> Resu
 }
 
 /// An address as flow reports carry it; empty if the socket has none any more.
-pub(crate) fn name_of(address: std::io::Result<std::net::SocketAddr>) -> String {
+pub(crate) fn name_of(address: io::Result<std::net::SocketAddr>) -> String {
     address.map(|address| address.to_string()).unwrap_or_default()
 }

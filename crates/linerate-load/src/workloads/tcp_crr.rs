@@ -12,11 +12,12 @@ use std::time::Duration;
 use linerate_model::{Bytes, Nanos, ParamError, Params};
 use linerate_sys::SysError;
 use serde::Deserialize;
+use socket2::Socket;
 
 use super::companion::Companion;
 use super::quantities::{Rate, Waiting, check_common, within, wrong};
 use super::rendezvous::{self, Hello};
-use super::socket_options::device;
+use super::socket_options::{device, set_congestion};
 use crate::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
 
 mod client;
@@ -51,6 +52,7 @@ struct TcpCrrParams {
     poisson: bool,
     wait: Waiting,
     timeout: Nanos,
+    congestion: String,
     device: Option<String>,
 }
 
@@ -66,6 +68,8 @@ impl Default for TcpCrrParams {
             wait: Waiting::Block,
             // Longer than one repetition of a lost SYN (RFC 6298: one second).
             timeout: Nanos::from_secs(3),
+            // Explicit, as in every workload over TCP: hosts' defaults differ.
+            congestion: "cubic".to_owned(),
             device: None,
         }
     }
@@ -100,6 +104,7 @@ const PARAMETERS: &[ParamDoc] = &[
         default: "\"3 s\"",
         meaning: "a connection that takes longer has failed (1 ms to 1 h)",
     },
+    ParamDoc { name: "congestion", default: "\"cubic\"", meaning: "congestion control at both ends" },
     ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
 ];
 
@@ -129,7 +134,10 @@ impl Workload for TcpCrr {
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let params = params_of(setup.params)?;
         let device = device(&params.device, setup.local)?;
-        let listener = rendezvous::listen(rendezvous::local_ip(setup.local), device, |_| Ok(()))?;
+        let listener = rendezvous::listen(rendezvous::local_ip(setup.local), device, |socket| {
+            // Accepted connections inherit it.
+            set_congestion(socket, &params.congestion)
+        })?;
         let address = rendezvous::local_address(&socket2::SockRef::from(&listener))?;
         Ok(Box::new(TcpCrrListener { params, listener, address, secret: setup.secret }))
     }
@@ -141,7 +149,8 @@ impl Workload for TcpCrr {
         let mut streams = Vec::new();
         for index in 0..params.workers {
             let hello = Hello { secret: setup.secret, workload: WORKLOAD, index, count: params.workers };
-            streams.push(rendezvous::connect(address, setup.local, interface, hello, setup.patience, |_| Ok(()))?);
+            let prepare = |socket: &Socket| set_congestion(socket, &params.congestion);
+            streams.push(rendezvous::connect(address, setup.local, interface, hello, setup.patience, prepare)?);
         }
         rendezvous::take_every_go_ahead(&streams, setup.patience)?;
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();

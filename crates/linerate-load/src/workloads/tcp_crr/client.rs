@@ -49,6 +49,7 @@ struct TcpCrrClient {
     remote: SockAddr,
     source: Option<SockAddr>,
     device: Option<String>,
+    congestion: String,
     close: Close,
     wait: Waiting,
     /// Secret and request.
@@ -83,6 +84,7 @@ pub(super) fn worker(
         remote: address.into(),
         source: setup.local.address.filter(same_family).map(|ip| SocketAddr::new(ip, 0).into()),
         device: device(&params.device, setup.local)?.map(str::to_owned),
+        congestion: params.congestion.clone(),
         close: params.close,
         wait: params.wait,
         message: message.into_boxed_slice(),
@@ -122,6 +124,7 @@ impl TcpCrrClient {
             }
         }
         socket.set_tcp_nodelay(true)?;
+        socket.set_tcp_congestion(self.congestion.as_bytes())?;
         if self.close == Close::Reset {
             socket.set_linger(Some(Duration::ZERO))?;
         }
@@ -284,6 +287,7 @@ impl Worker for TcpCrrClient {
         }
         let close = format!("{:?}", self.close).to_lowercase();
         let mut modes = BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), self.wait.name().to_owned())]);
+        modes.insert("congestion".to_owned(), self.congestion.clone());
         if self.without_port > 0 {
             let why = format!(
                 "no local port for {} connections: TIME_WAIT holds them (let the server close, or reset)",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 
-use linerate_model::{Counter, FlowReport, Load, Nanos};
+use linerate_model::{Counter, FlowReport, FlowTcp, Load, Nanos};
 use linerate_sys::clock;
 
 use super::TcpRrParams;
@@ -206,8 +206,13 @@ impl Worker for TcpRrClient {
         Progress::Idle
     }
 
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        let state = |flow: &Flow| Some(FlowTcp { flow: flow.bytes.number, tcp: flow.bytes.tcp()? });
+        flows.extend(self.flows.iter().filter_map(state));
+    }
+
     fn n_flows(&self) -> usize {
-        0
+        self.flows.len()
     }
 
     fn stop_sending(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, FlowReport};
+use linerate_model::{Counter, FlowReport, FlowTcp};
 
 use super::TcpRrParams;
 use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
@@ -94,8 +94,13 @@ impl Worker for TcpRrServer {
         Progress::Idle
     }
 
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        let state = |flow: &Flow| Some(FlowTcp { flow: flow.bytes.number, tcp: flow.bytes.tcp()? });
+        flows.extend(self.flows.iter().filter_map(state));
+    }
+
     fn n_flows(&self) -> usize {
-        0
+        self.flows.len()
     }
 
     fn stop_sending(&mut self) {}

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use linerate_model::{Counter, FlowReport, SocketValue, TcpState};
 use linerate_sys::memory::Region;
-use linerate_sys::tcp;
 use socket2::{SockAddr, Socket};
 
 use super::options;
@@ -13,6 +12,7 @@ use super::params::{Role, StreamParams};
 use super::receiver::Receiver;
 use super::sender::{Counts, Sender};
 use crate::workloads::rendezvous::would_wait;
+use crate::workloads::tcp_state;
 use crate::{LoadError, Tally};
 
 /// Calls that send in one turn end when they have taken this much: a turn is then long against a clock reading, and
@@ -203,7 +203,7 @@ impl Flow {
 
     /// The kernel's view; absent if the connection is beyond asking.
     pub(super) fn tcp(&self) -> Option<TcpState> {
-        tcp::info(&self.socket).ok().map(state)
+        tcp_state::of(&self.socket)
     }
 
     /// What is known at the end, as worker `worker`.
@@ -239,39 +239,5 @@ impl Flow {
             socket: self.values,
             modes: self.modes,
         }
-    }
-}
-
-/// The hands' view in the words' type.
-fn state(info: tcp::TcpInfo) -> TcpState {
-    TcpState {
-        known_bytes: info.known_bytes,
-        bytes_acked: info.bytes_acked,
-        bytes_received: info.bytes_received,
-        bytes_sent: info.bytes_sent,
-        bytes_retransmitted: info.bytes_retransmitted,
-        segments_out: info.segments_out,
-        segments_in: info.segments_in,
-        retransmits: info.retransmits,
-        rtt_us: info.rtt_us,
-        rttvar_us: info.rttvar_us,
-        min_rtt_us: info.min_rtt_us,
-        congestion_window: info.congestion_window,
-        send_mss: info.send_mss,
-        path_mtu: info.path_mtu,
-        send_window: info.send_window,
-        receive_window: info.receive_window,
-        receive_space: info.receive_space,
-        delivery_rate: info.delivery_rate,
-        delivery_rate_app_limited: info.delivery_rate_app_limited,
-        pacing_rate: info.pacing_rate,
-        busy_us: info.busy_us,
-        receive_window_limited_us: info.receive_window_limited_us,
-        send_buffer_limited_us: info.send_buffer_limited_us,
-        not_sent: info.not_sent,
-        delivered_ce: info.delivered_ce,
-        reorder_seen: info.reorder_seen,
-        out_of_order: info.out_of_order,
-        timeouts: info.timeouts,
     }
 }

@@ -1,7 +1,6 @@
 //! Socket options of a stream's connections: requested, granted, at the end.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use linerate_model::{Endpoint, SocketValue};
 use linerate_sys::{SysError, socket, tcp};
@@ -10,10 +9,8 @@ use socket2::{SockRef, Socket};
 
 use super::params::StreamParams;
 use crate::LoadError;
-use crate::workloads::socket_options::{self, Wanted};
+use crate::workloads::socket_options::{self, Wanted, set_congestion};
 
-/// What an unprivileged process may choose from.
-const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// The interface to bind to at this end.
@@ -93,21 +90,6 @@ pub(super) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &Socket
             values.entry(name.to_owned()).or_default().at_end = value;
         }
     }
-}
-
-fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
-    socket.set_tcp_congestion(name.as_bytes()).map_err(|cause| {
-        let allowed = std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
-        let remedy = if cause.kind() == io::ErrorKind::NotFound {
-            format!("this kernel has none of that name: load its module (modprobe tcp_{name}) or ask for another")
-        } else {
-            format!("add it to {ALLOWED_CONGESTION}, or run with CAP_NET_ADMIN")
-        };
-        LoadError::Unsupported {
-            what: format!("congestion control `{name}`"),
-            why: format!("{cause}; allowed here: {}; {remedy}", allowed.trim()),
-        }
-    })
 }
 
 fn congestion(socket: &Socket) -> Option<Value> {

@@ -42,9 +42,11 @@ impl Receiver {
     pub(super) fn mode(&self, wait: &str) -> String {
         let kept = match (self.discard, self.coalesced) {
             (false, false) => "copy",
-            (false, true) => "copy, gro",
+            (false, true) => "copy, gro (drops at the socket are coalesced messages)",
             (true, false) => "discard (header only)",
-            (true, true) => "discard (first header of a message; its other segments are counted by length), gro",
+            (true, true) => {
+                "discard (first header of a message; its other segments are counted by length), gro (drops at the socket are coalesced messages)"
+            }
         };
         format!("{kept}, {wait}")
     }
