@@ -281,6 +281,7 @@ pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &st
         .iter()
         .filter(|p| value(p).is_some())
         .max_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)))?;
+    let direction = grid.figure(best, metric_name).map_or(direction, |metric| metric.direction);
     let chosen = setting(best);
     let slice: Vec<&&PointStudy> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
     let scale = Scale::fit(metric_name, known.unit, slice.iter().filter_map(|point| value(point)));

@@ -345,6 +345,11 @@ fn xlsx_holds_numbers_as_numbers_and_native_charts() {
     let cell = sheet.split("<c r=\"H14\"").nth(1).and_then(|cell| cell.split("</c>").next()).expect("the cell");
     assert!(!cell.contains("t=\"s\"") && cell.ends_with("<v>937.6</v>"), "{cell}");
     assert!(sheet.contains("state=\"frozen\""));
+    let properties = text("docProps/core.xml");
+    assert!(
+        properties.contains(">2026-11-21T00:05:00Z<"),
+        "the campaign's time, which spreadsheets read: {properties}"
+    );
     assert!(files.iter().filter(|(name, _)| name.starts_with("xl/charts/chart")).count() > 5);
     let again = render(&document(), Format::Xlsx).expect("renders").remove(0);
     assert_eq!(again.bytes, bytes, "the same document gives the same file");

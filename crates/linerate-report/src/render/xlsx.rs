@@ -21,17 +21,16 @@ use crate::number::percent;
 const SHEET_NAME_LENGTH: usize = 31;
 /// Rows above the first row of data: caption, note, empty, heading.
 const HEAD_ROW: u32 = 3;
-/// Seconds in a day, and the days from 1900 to 1970 as Excel counts them.
-const DAY_SECONDS: f64 = 86_400.0;
-const EXCEL_DAYS_TO_1970: f64 = 25_569.0;
+/// The workbook's time of creation is told to the second.
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 /// Light tint of rows that stand out.
 const MARKED: Color = Color::RGB(0xFF_F4_D6);
 const REFUSED: Color = Color::RGB(0xFB_E0_DC);
 
 pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let mut workbook = Workbook::new();
-    let created =
-        ExcelDateTime::from_serial_datetime(EXCEL_DAYS_TO_1970 + document.started.as_secs_f64() / DAY_SECONDS)?;
+    let seconds = i64::try_from(document.started.0 / NANOSECONDS_PER_SECOND).unwrap_or(0);
+    let created = ExcelDateTime::from_timestamp(seconds)?;
     // The time of the campaign, not of the rendering: the same document gives the same file.
     let properties = DocProperties::new().set_title(&document.title).set_creation_datetime(&created);
     workbook.set_properties(&properties);

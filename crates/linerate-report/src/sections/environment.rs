@@ -131,16 +131,18 @@ fn columns(hosts: &[HostRecord]) -> Vec<Column> {
 /// What differs between the hosts; the interfaces the campaign used are compared by their place, the others not at all.
 fn differences(hosts: &[HostRecord], used: &[Vec<String>]) -> Option<Table> {
     let compared = |(host, used): (&HostRecord, &Vec<String>)| -> BTreeMap<String, Fact> {
-        let name = |path: String| -> Option<String> {
-            let Some(rest) = path.strip_prefix("interfaces.") else { return Some(path) };
-            let (name, fact) = rest.split_once('.')?;
+        let place_of = |path: String, fact: Fact| -> Option<(String, Fact)> {
+            let Some(rest) = path.strip_prefix("interfaces.") else { return Some((path, fact)) };
+            let (name, field) = rest.split_once('.')?;
             let place = used.iter().position(|one| one == name)?;
             let number = if used.len() > 1 { format!(" {}", place + 1) } else { String::new() };
-            Some(format!("interface{number}.{fact}"))
+            // A reason that names the interface is the same reason on the other host.
+            let fact = fact.map_err(|why| why.replace(name, "it"));
+            Some((format!("interface{number}.{field}"), fact))
         };
         // What names one interface among others differs by nature.
         let own = |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
-        let facts = flat(host).into_iter().filter_map(|(path, fact)| Some((name(path)?, fact)));
+        let facts = flat(host).into_iter().filter_map(|(path, fact)| place_of(path, fact));
         facts.filter(|(path, _)| !own(path)).collect()
     };
     let facts: Vec<BTreeMap<String, Fact>> = hosts.iter().zip(used).map(compared).collect();
