@@ -8,6 +8,9 @@ use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Table, Tone
 use crate::number::percent;
 use crate::words::testbed_label;
 
+/// Tables longer than this are folded where the reader's program can.
+const LONGEST_OPEN: usize = 60;
+
 pub(super) fn render(document: &Document) -> String {
     let mut out = format!(
         "# {}\n\n{}. Path: {}.\n",
@@ -68,7 +71,8 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
 
 fn table_text(table: &Table) -> String {
     let marked = table.mark.map_or(String::new(), |mark| format!(" ({mark})"));
-    let mut out = format!("**{}**{marked}\n\n", escaped(&table.caption));
+    let opening = format!("**{}**{marked}\n\n", escaped(&table.caption));
+    let mut out = opening.clone();
     let heads = table.columns.iter().map(|column| match column.qualifiers() {
         qualifiers if qualifiers.is_empty() => escaped(&column.head),
         qualifiers => format!("{} ({qualifiers})", escaped(&column.head)),
@@ -78,6 +82,11 @@ fn table_text(table: &Table) -> String {
     for cells in [heads.collect::<Vec<_>>(), rules.collect()] {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
+    let long = table.rows.len() > LONGEST_OPEN;
+    if long {
+        // GitHub folds it; elsewhere the table stands as it is.
+        out = format!("{opening}<details><summary>{} rows</summary>\n\n{}", table.rows.len(), &out[opening.len()..]);
+    }
     for (row, shown) in table.rows.iter().zip(table.shown()) {
         let mut cells: Vec<String> = shown.iter().map(|cell| escaped(cell)).collect();
         if row.tone != Tone::Plain
@@ -86,6 +95,9 @@ fn table_text(table: &Table) -> String {
             *first = format!("**{first}**");
         }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    if long {
+        out += "\n</details>\n";
     }
     if let Some(note) = &table.note {
         let _ = writeln!(out, "\n{}", escaped(note));

@@ -10,10 +10,11 @@ use super::{Section, Subject};
 use crate::curves::metric_title;
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
-use crate::words::count;
 
 /// What the name of a value that bounds nothing begins with.
 const EXPECTED: &str = "expected: ";
+/// What ends the capacity's part of a ceiling's name.
+const MTU: &str = ", mtu ";
 /// Tables longer than this are shown on request.
 const LONG: usize = 8;
 
@@ -49,7 +50,7 @@ struct Told<'a> {
     bound: &'a Ceiling,
     least: f64,
     most: f64,
-    n_points: usize,
+    n_values: usize,
 }
 
 fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool) -> Vec<Told<'a>> {
@@ -59,18 +60,32 @@ fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool)
             Some(one) => {
                 one.least = one.least.min(bound.value);
                 one.most = one.most.max(bound.value);
-                one.n_points += 1;
+                one.n_values += 1;
             }
-            None => told.push(Told { bound, least: bound.value, most: bound.value, n_points: 1 }),
+            None => told.push(Told { bound, least: bound.value, most: bound.value, n_values: 1 }),
         }
     }
     told
 }
 
+/// The capacity a ceiling comes from: its name without the pair of endpoints whose flow it bounds.
+fn capacity(name: &str) -> &str {
+    let Some(mtu) = name.find(MTU) else { return name };
+    let rest = &name[mtu + MTU.len()..];
+    rest.find(',').map_or(name, |end| &name[..mtu + MTU.len() + end])
+}
+
+/// What an expected value comes from, without the pair of endpoints it is of.
+fn expectation(name: &str) -> &str {
+    let told = name.trim_start_matches(EXPECTED);
+    told.split(", ").next().unwrap_or(told)
+}
+
 fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let of_rate = |bound: &&&Ceiling| bound.metric == "goodput";
     let same = |a: &Ceiling, b: &Ceiling| {
-        (&a.name, &a.metric, a.direction, &a.derivation) == (&b.name, &b.metric, b.direction, &b.derivation)
+        (capacity(&a.name), &a.metric, a.direction, &a.derivation)
+            == (capacity(&b.name), &b.metric, b.direction, &b.derivation)
     };
     // Packet and frame rates follow from the same capacities; those of goodput are the ones to compare with.
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
@@ -83,7 +98,6 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
         Column::text("direction"),
         Column::text("derivation"),
         Column::text("source"),
-        Column::number("points", Scale::COUNT),
     ];
     let mut table = Table::new("limits-ceilings", "Ceilings", columns);
     table.rows = rows
@@ -92,23 +106,25 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
             let bound = row.bound;
             let layer = bound.layer.map_or(String::new(), |layer| format!(" at {layer}"));
             Row::plain(vec![
-                Cell::text(&bound.name),
+                Cell::text(capacity(&bound.name)),
                 Cell::Text(format!("{}{layer}", metric_title(&bound.metric).to_lowercase())),
                 Cell::Number(bound.value),
                 Cell::Text(bound.direction.to_string()),
                 Cell::Text(bound.derivation.join("; ")),
                 Cell::text(&bound.source),
-                Cell::Number(row.n_points as f64),
             ])
         })
         .collect();
-    table.note = Some("Nothing above its ceiling is reported as a figure. Points: where it holds.".into());
+    table.note = Some("Nothing above its ceiling is reported as a figure.".into());
     table.folded = table.rows.len() > LONG;
     Some(table)
 }
 
 fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
-    let rows = merged(bounds, |a, b| (&a.name, &a.metric, a.direction) == (&b.name, &b.metric, b.direction));
+    let same = |a: &Ceiling, b: &Ceiling| {
+        (expectation(&a.name), &a.metric, a.direction) == (expectation(&b.name), &b.metric, b.direction)
+    };
+    let rows = merged(bounds, same);
     let first = rows.first()?.bound;
     let scale = Scale::fit(&first.metric, first.unit, rows.iter().map(|row| row.most));
     let columns = vec![
@@ -116,27 +132,42 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
         Column::text("direction"),
         Column { layer: first.layer, ..Column::number("least", scale) },
         Column { layer: first.layer, ..Column::number("most", scale) },
-        Column::number("points", Scale::COUNT),
+        Column::number("values", Scale::COUNT),
     ];
     let mut table = Table::new("limits-expected", "Expected, not a bound", columns);
     table.rows = rows
         .iter()
         .map(|row| {
             Row::plain(vec![
-                Cell::text(row.bound.name.trim_start_matches(EXPECTED)),
+                Cell::text(expectation(&row.bound.name)),
                 Cell::Text(row.bound.direction.to_string()),
                 Cell::Number(row.least),
                 Cell::Number(row.most),
-                Cell::Number(row.n_points as f64),
+                Cell::Number(row.n_values as f64),
             ])
         })
         .collect();
     table.note = Some(format!(
         "From readings of {}, taken once per interval: figures may exceed it, nothing is refused by it, and charts do not \
-         draw it. Over {}.",
+         draw it.",
         first.source.split(';').next().unwrap_or(&first.source),
-        count(bounds.len(), "value")
     ));
     table.folded = table.rows.len() > LONG;
     Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capacity_is_told_once_however_many_flows_cross_it() {
+        assert_eq!(capacity("bus 0, a to b, 88.4 Mbit/s, mtu 1500, a1 to b1"), "bus 0, a to b, 88.4 Mbit/s, mtu 1500");
+        assert_eq!(capacity("bus 0, a to b, 88.4 Mbit/s, mtu 1500"), "bus 0, a to b, 88.4 Mbit/s, mtu 1500");
+        assert_eq!(capacity("bus 0, a to b, all jobs"), "bus 0, a to b, all jobs");
+        assert_eq!(
+            expectation("expected: peer window over round-trip time, a1 to b1"),
+            "peer window over round-trip time"
+        );
+    }
 }
