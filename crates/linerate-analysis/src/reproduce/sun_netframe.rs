@@ -129,7 +129,7 @@ fn messages(host: &Study) -> Vec<Shape> {
     let falls = points.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - 4.0 * NOISE)).count();
     let mut shapes = vec![shape("V2.1d", claim, format!("{curve} Mbit/s"), Some(falls == 0))];
     let small: Vec<_> = points.iter().filter(|(size, ..)| size.0 <= 1024).collect();
-    let claim = "V2.1: below 1 KiB a system call per message is the limit: slope in log-log 0.85 to 1.05";
+    let claim = "V2.1: up to 1 KiB what a message costs is the limit: slope in log-log 0.85 to 1.05";
     if let [first, .., last] = &small[..] {
         let slope = (last.1 / first.1).ln() / (last.0.0 as f64 / first.0.0 as f64).ln();
         shapes.push(shape(
