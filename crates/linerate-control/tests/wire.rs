@@ -13,6 +13,10 @@ use linerate_model::{
 use proptest::prelude::*;
 use serde_json::json;
 
+#[path = "../../../fuzz/entries/wire.rs"]
+#[allow(unreachable_pub)]
+mod entry;
+
 /// One message of each kind, in the order of the enum.
 fn every_message() -> Vec<Message> {
     let trial = TrialId(7);
@@ -157,9 +161,7 @@ fn words_of_a_peer_reach_the_terminal_without_escape_sequences_and_have_an_end()
 proptest! {
     #[test]
     fn any_bytes_are_a_message_a_wait_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        if let Ok(Some((_, taken))) = decode(&bytes) {
-            prop_assert!(taken <= bytes.len());
-        }
+        entry::wire(&bytes);
     }
 
     #[test]
@@ -170,10 +172,7 @@ proptest! {
         for (at, value) in changes {
             bytes[at] = value;
         }
-        let mut rest = bytes.as_slice();
-        while let Ok(Some((_, taken))) = decode(rest) {
-            rest = &rest[taken..];
-        }
+        entry::wire(&bytes);
     }
 
     #[test]
