@@ -134,7 +134,8 @@ fn an_expired_offer_and_a_used_token_find_nobody() {
     pairing::accept(&store(&here), "here", &address, &token).unwrap();
     waiting.join().unwrap().unwrap();
     let error = pairing::accept(&store(&here), "again", &address, &token).unwrap_err();
-    assert!(matches!(error, ControlError::HostDown { .. }), "{error}");
+    assert!(matches!(error, ControlError::Pairing { .. }), "{error}");
+    assert!(error.to_string().contains("a token is good for one use"), "{error}");
     assert_eq!(store(&there).peers().unwrap().len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C, SIGTERM) as a flag.
+//! Interrupts (Ctrl-C, SIGTERM) as a flag, and pipes that nobody reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +17,11 @@ mod raw {
         super::INTERRUPTED.store(true, Ordering::Relaxed);
         // SAFETY: `signal` is async-signal-safe (POSIX 2.4.3); the second interrupt then ends the program as usual.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+
+    pub(super) fn end_on_broken_pipe() {
+        // SAFETY: SIG_DFL is a valid disposition; no handler of ours is involved.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
 
     pub(super) fn install(signal: libc::c_int) -> io::Result<()> {
@@ -41,6 +46,12 @@ pub fn note_interrupts() -> Result<(), SysError> {
         raw::install(signal).map_err(|cause| SysError::new("install handler of", name, cause))?;
     }
     Ok(())
+}
+
+/// Lets a program that only prints end quietly when nobody reads on (`linerate list metrics | head`). Not for one with
+/// sockets: a peer that closes would end it too.
+pub fn end_on_broken_pipe() {
+    raw::end_on_broken_pipe();
 }
 
 /// Whether an interrupt was noted.

@@ -21,6 +21,9 @@ use crate::exit::{Exit, Failure, Outcome};
 /// Does what the command line asks for.
 pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
     let global = invocation.cli.global;
+    if only_prints(&invocation.cli.command) {
+        linerate_sys::signal::end_on_broken_pipe();
+    }
     match invocation.cli.command {
         Command::Demo(args) => demo::run(&args, global),
         Command::Run(args) => run::run(&args, global),
@@ -48,4 +51,18 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             page.map(|()| Exit::Done).map_err(|error| Failure::missing(format!("write manual page: {error}")))
         }
     }
+}
+
+/// Whether a command opens no socket, so that it may simply end when its reader does.
+fn only_prints(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Plan(_)
+            | Command::Replay(_)
+            | Command::Limit
+            | Command::Facts
+            | Command::List(_)
+            | Command::Completions { .. }
+            | Command::Man
+    )
 }
