@@ -56,9 +56,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let options = options(arguments)?;
     let missing = tools::provide(tools::FOR_BENCH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
-    let began = Instant::now();
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
     let rows: Vec<Row> = rows::rows(options.scope).into_iter().filter(|row| wanted(row.family)).collect();
+    if wanted("own") {
+        own::prepare(root)?;
+    }
+    let began = Instant::now();
     let (mut results, mut held, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     if !rows.is_empty() {
         let end = own::build(root, "linerate-load", &["--example", "end"])?;
@@ -70,7 +73,15 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         // Nothing in it is of use to anybody.
         let _ = std::fs::remove_dir_all(&bench.folder);
     }
-    let own = if wanted("own") { own::figures(root, fastest_transaction(&results))? } else { Vec::new() };
+    // What was measured is not lost because the program's own figures could not be had.
+    let own = match wanted("own").then(|| own::figures(root, fastest_transaction(&results))) {
+        Some(Ok(figures)) => figures,
+        Some(Err(error)) => {
+            notes.push(format!("no figures of linerate's own: {error:#}"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     let text = table::document(&machine(&options, began.elapsed()), &results, &held, &own, &notes);
     println!("{text}");
     if let Some(file) = &options.out {

@@ -42,17 +42,29 @@ fn executable(messages: &str) -> Option<PathBuf> {
     messages.lines().filter_map(named).next_back().map(PathBuf::from)
 }
 
+/// What [`figures`] runs, in order.
+const PROGRAMS: [(&str, &[&str]); 3] = [
+    ("linerate-load", &["--bench", "step"]),
+    ("linerate-observe", &["--example", "cost"]),
+    ("linerate", &["--bin", "linerate"]),
+];
+
+/// Builds them beforehand: nothing is compiled once measuring has begun.
+pub(super) fn prepare(root: &Path) -> anyhow::Result<()> {
+    PROGRAMS.iter().try_for_each(|(package, target)| build(root, package, target).map(drop))
+}
+
 /// Measures all of them. `transaction_us` is the time of the fastest transaction measured, if any was.
 ///
 /// # Errors
 /// If something does not build or does not print what it should.
 pub(super) fn figures(root: &Path, transaction_us: Option<f64>) -> anyhow::Result<Vec<Figure>> {
-    let mut figures =
-        hot_path(&print(Command::new(build(root, "linerate-load", &["--bench", "step"])?))?, transaction_us)?;
-    let mut samplers = Command::new(build(root, "linerate-observe", &["--example", "cost"])?);
+    let [step, cost, linerate] = PROGRAMS.map(|(package, target)| build(root, package, target));
+    let mut figures = hot_path(&print(Command::new(step?))?, transaction_us)?;
+    let mut samplers = Command::new(cost?);
     samplers.arg(SAMPLED);
     figures.push(sampling(&print(samplers)?)?);
-    figures.push(agent(&build(root, "linerate", &["--bin", "linerate"])?)?);
+    figures.push(agent(&linerate?)?);
     Ok(figures)
 }
 
