@@ -9,8 +9,10 @@ use std::process::{Command, Stdio};
 use linerate_model::{Capacity, Testbed};
 use linerate_sys::SysError;
 
+use crate::controller::Running;
 use crate::description::Description;
-use crate::layout::{Layout, Namespace, layout};
+use crate::layout::{DeviceKind, Layout, Namespace, layout};
+use crate::middle::Middle;
 use crate::wire::Wire;
 
 /// Why a lab could not be built or used.
@@ -26,9 +28,9 @@ pub enum LabError {
         /// Why it did not start.
         cause: std::io::Error,
     },
-    /// A link with delay or faults could not be started.
+    /// An emulated device could not be started.
     #[error(transparent)]
-    Wire(#[from] SysError),
+    Device(#[from] SysError),
     /// A tool refused.
     #[error("{what}: {cause}{remedy}")]
     Refused {
@@ -48,7 +50,8 @@ const SEGMENTATION_OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentat
 #[derive(Debug)]
 pub struct Lab {
     layout: Layout,
-    wires: Vec<Wire>,
+    middles: Vec<Middle>,
+    controllers: Vec<Running>,
     keep: bool,
 }
 
@@ -58,7 +61,8 @@ impl Lab {
     /// # Errors
     /// If a tool is missing or refuses; what was built so far is taken down.
     pub fn build(description: &Description, instance: &str) -> Result<Self, LabError> {
-        let mut lab = Self { layout: layout(description, instance), wires: Vec::new(), keep: false };
+        let mut lab =
+            Self { layout: layout(description, instance), middles: Vec::new(), controllers: Vec::new(), keep: false };
         for namespace in &lab.layout.namespaces {
             run("ip", &["netns", "add", &namespace.name], None)?;
         }
@@ -69,8 +73,16 @@ impl Lab {
         for namespace in &lab.layout.namespaces {
             furnish(namespace)?;
         }
-        for middle in &lab.layout.wires {
-            lab.wires.push(Wire::start(middle)?);
+        for device in &lab.layout.devices {
+            let (namespace, interfaces) = (&device.namespace, &device.interfaces);
+            lab.middles.push(match &device.kind {
+                DeviceKind::Wire { delay, faults } => Middle::start(namespace, interfaces, Wire::new(*delay, *faults))?,
+                DeviceKind::Controller(controller) => {
+                    let (running, passage) = Running::new(controller);
+                    lab.controllers.push(running);
+                    Middle::start(namespace, interfaces, passage)?
+                }
+            });
         }
         Ok(lab)
     }
@@ -99,25 +111,31 @@ impl Lab {
         &self.layout
     }
 
-    /// Frames that links with delay or faults lost by themselves: the emulation was the limit. Those dropped on purpose are
-    /// not among them.
+    /// Frames that emulated devices lost by themselves: the emulation was the limit. Those dropped on purpose are not among
+    /// them.
     #[must_use]
-    pub fn wire_drops(&self) -> u64 {
-        self.wires.iter().map(Wire::dropped).sum()
+    pub fn emulation_losses(&self) -> u64 {
+        self.middles.iter().map(Middle::lost).sum()
+    }
+
+    /// The network controllers: what truly passed each of them.
+    #[must_use]
+    pub fn controllers(&self) -> &[Running] {
+        &self.controllers
     }
 
     /// Leaves it standing when dropped (`linerate lab up`).
     ///
     /// # Errors
-    /// If it has links with delay or faults: their frames are carried by this process.
+    /// If it has links with delay or faults, or controllers: their frames are carried by this process.
     pub fn keep(&mut self) -> Result<(), LabError> {
-        if self.wires.is_empty() {
+        if self.middles.is_empty() {
             self.keep = true;
             return Ok(());
         }
         Err(LabError::Refused {
             what: "leave lab standing".into(),
-            cause: "its links with delay or faults live only as long as the command that uses them".into(),
+            cause: "its delayed links, faults and controllers live only as long as the command that uses them".into(),
             remedy: " (use it with run --lab)",
         })
     }
@@ -125,7 +143,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        self.wires.clear();
+        self.middles.clear();
         if !self.keep {
             for namespace in &self.layout.namespaces {
                 // Already gone, or never made: either way it does not outlive us.

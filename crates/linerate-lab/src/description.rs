@@ -17,6 +17,12 @@
 //! delay = "4 ms"           # each way; absent: none
 //! drop_one_in = 100        # of the UDP datagrams of one length, each way; absent: none is dropped
 //! duplicate_one_in = 1000  # likewise, of those not dropped
+//!
+//! [[controller]]           # a network controller that a management controller (BMC) sits behind
+//! name = "nc"
+//! network = { to = "sw", rate = "1 Gbit/s" }       # its port: a switch or host
+//! sideband = { to = "bmc", rate = "100 Mbit/s" }   # NC-SI: a host
+//! buffer = "8 KiB"         # from the network to the sideband; whole frames, dropped at the tail
 //! ```
 
 use std::num::NonZeroU32;
@@ -38,6 +44,8 @@ pub struct Description {
     pub links: Vec<Link>,
     /// Buses shared by several endpoints of two hosts.
     pub buses: Vec<Bus>,
+    /// Network controllers with a sideband.
+    pub controllers: Vec<Controller>,
 }
 
 /// Something with interfaces.
@@ -140,10 +148,46 @@ pub struct BusEdge {
     pub ends: Option<[String; 2]>,
 }
 
+/// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a fast port, a slow
+/// sideband, and a small buffer between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Controller {
+    /// Its name.
+    pub name: String,
+    /// Its port on the network.
+    pub network: Port,
+    /// Its sideband to the management controller.
+    pub sideband: Port,
+    /// What it holds on the way from the network to the sideband.
+    pub buffer: Bytes,
+    /// What it holds on the way back.
+    pub transmit_buffer: Bytes,
+    /// How long a frame takes through it beside waiting and serialisation, each way.
+    pub delay: Nanos,
+    /// IP MTU.
+    pub mtu: Bytes,
+}
+
+/// One side of a controller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// What it is connected to.
+    pub to: End,
+    /// Its rate each way, counted as an Ethernet wire does: with preamble, FCS and gap.
+    pub rate: BitRate,
+}
+
 /// Ethernet's default IP MTU, RFC 894.
 const ETHERNET_MTU: Bytes = Bytes(1500);
+/// Bytes of an Ethernet header: a frame as buffers count it, without FCS.
+pub(crate) const ETHERNET_HEADER: Bytes = Bytes(14);
 /// Default queue in front of a shaper: 64 full frames, the order of a small switch port's share.
 const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
+
+/// Pass-through buffer of the controllers in the paper that made the case (Intel, NC-SI Overview and Performance, 2013).
+const CONTROLLER_BUFFER: Bytes = Bytes(8 << 10);
+/// Towards the faster side a queue hardly builds up; room for a burst of the management controller's own.
+const TRANSMIT_BUFFER: Bytes = Bytes(64 << 10);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,6 +203,8 @@ struct File {
     link: Vec<toml::Spanned<LinkText>>,
     #[serde(default)]
     bus: Vec<toml::Spanned<BusText>>,
+    #[serde(default)]
+    controller: Vec<toml::Spanned<ControllerText>>,
 }
 
 #[derive(Deserialize)]
@@ -206,6 +252,25 @@ struct EdgeText {
     ends: Option<[String; 2]>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ControllerText {
+    name: String,
+    network: PortText,
+    sideband: PortText,
+    buffer: Option<Bytes>,
+    transmit_buffer: Option<Bytes>,
+    delay: Option<Nanos>,
+    mtu: Option<Bytes>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortText {
+    to: String,
+    rate: BitRate,
+}
+
 impl Description {
     /// Reads a lab file. It may only be built if there is no problem.
     #[must_use]
@@ -218,7 +283,9 @@ impl Description {
         let nodes = read_nodes(&file, &mut problems);
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
-        let description = Self { name: file.lab.name, summary: file.lab.summary, nodes, links, buses };
+        let controllers =
+            file.controller.iter().map(|controller| read_controller(controller, &nodes, &mut problems)).collect();
+        let description = Self { name: file.lab.name, summary: file.lab.summary, nodes, links, buses, controllers };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
     }
@@ -332,10 +399,49 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
     Bus { between: text.between.clone(), edges: edges.collect(), mtu: text.mtu.unwrap_or(ETHERNET_MTU) }
 }
 
+fn read_controller(
+    controller: &toml::Spanned<ControllerText>,
+    nodes: &[Node],
+    problems: &mut Vec<Problem>,
+) -> Controller {
+    let (text, span) = (controller.get_ref(), controller.span());
+    check_name(&text.name, Some(span.clone()), problems);
+    let mut port = |side: &str, text: &PortText, kinds: &[NodeKind], expected: &str| {
+        let to = read_end(&text.to, nodes, span.clone(), problems);
+        if nodes.iter().any(|node| node.name == to.node && !kinds.contains(&node.kind)) {
+            let message = format!("the {side} of a controller cannot lead to `{}`", to.node);
+            problems.push(Problem::new(Some(span.clone()), message).expected(expected));
+        }
+        if text.rate.0 <= 0.0 {
+            problems.push(Problem::new(Some(span.clone()), format!("the {side} of a controller has no rate")));
+        }
+        Port { to, rate: text.rate }
+    };
+    let mtu = text.mtu.unwrap_or(ETHERNET_MTU);
+    let controller = Controller {
+        name: text.name.clone(),
+        network: port("network port", &text.network, &[NodeKind::Switch, NodeKind::Host], "a switch or a host"),
+        sideband: port("sideband", &text.sideband, &[NodeKind::Host], "a host"),
+        buffer: text.buffer.unwrap_or(CONTROLLER_BUFFER),
+        transmit_buffer: text.transmit_buffer.unwrap_or(TRANSMIT_BUFFER),
+        delay: text.delay.unwrap_or_default(),
+        mtu,
+    };
+    for (key, buffer) in [("buffer", controller.buffer), ("transmit_buffer", controller.transmit_buffer)] {
+        if buffer < mtu + ETHERNET_HEADER {
+            let problem = Problem::new(Some(span.clone()), format!("`{key}` does not hold one full frame"));
+            problems.push(problem.expected(format!("at least {} B", (mtu + ETHERNET_HEADER).0)));
+        }
+    }
+    controller
+}
+
 fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
     let is_host = |name: &str| description.node(name).is_some_and(|node| node.kind == NodeKind::Host);
-    let of_links = description.links.iter().flat_map(|link| &link.ends).filter(|end| is_host(&end.node));
-    let mut seen: Vec<&str> = of_links.map(|end| end.endpoint.as_str()).collect();
+    let of_links = description.links.iter().flat_map(|link| &link.ends);
+    let of_controllers = description.controllers.iter().flat_map(|c| [&c.network.to, &c.sideband.to]);
+    let of_cables = of_links.chain(of_controllers).filter(|end| is_host(&end.node));
+    let mut seen: Vec<&str> = of_cables.map(|end| end.endpoint.as_str()).collect();
     seen.extend(
         description
             .buses

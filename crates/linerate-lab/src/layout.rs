@@ -8,16 +8,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Testbed};
 
-use crate::description::{Bus, BusEdge, Description, Faults, Link, NodeKind};
+use crate::description::{Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind};
 
-/// Bytes of an Ethernet header, which a shaper counts beside the IP packet (no FCS, no preamble, no gap).
-const ETHERNET_HEADER: Bytes = Bytes(14);
 /// Largest segmentation-offload packet a token bucket must admit.
 const SUPER_PACKET: Bytes = Bytes(65_536);
 /// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
 const BURST_SECONDS: f64 = 0.001;
-/// Names of the namespaces inside links with delay or faults; upper case, so that no node can have them.
-const WIRE: &str = "W";
+/// Names of the namespaces inside emulated devices; upper case, so that no node can have them.
+const DEVICE: &str = "D";
+/// What an Ethernet wire counts per frame beside the IP packet: header 14, FCS 4, preamble 8, gap 12 (IEEE 802.3 clause 3).
+const WIRE_FRAME_OVERHEAD: Bytes = Bytes(38);
 
 /// A lab ready to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +26,8 @@ pub struct Layout {
     pub namespaces: Vec<Namespace>,
     /// Commands outside: `ip` batch lines that create the links between namespaces.
     pub links: Vec<String>,
-    /// Links whose frames pass through our own hands.
-    pub wires: Vec<Middle>,
+    /// What stands between interfaces where frames pass through our own hands.
+    pub devices: Vec<Device>,
     /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which command.
     pub testbed: Testbed,
     /// What the shapers allow.
@@ -53,17 +53,29 @@ pub struct Namespace {
     pub checksums_on: Vec<String>,
 }
 
-/// The middle of a link with delay or faults.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Middle {
+/// An emulated device between two interfaces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
     /// The namespace between the two ends.
     pub namespace: String,
-    /// Its two interfaces.
-    pub devices: [String; 2],
-    /// How long a frame is held, each way.
-    pub delay: Nanos,
-    /// What happens to datagrams on purpose.
-    pub faults: Faults,
+    /// Its two interfaces; a controller's network side is the first.
+    pub interfaces: [String; 2],
+    /// What it does with frames.
+    pub kind: DeviceKind,
+}
+
+/// What an emulated device does with frames.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceKind {
+    /// A link with delay or faults.
+    Wire {
+        /// How long a frame is held, each way.
+        delay: Nanos,
+        /// What happens to datagrams on purpose.
+        faults: Faults,
+    },
+    /// A network controller with a sideband.
+    Controller(Controller),
 }
 
 /// A token bucket as built.
@@ -125,6 +137,7 @@ fn address_v6(segment: usize, host: usize) -> Ipv6Addr {
 pub fn layout(description: &Description, instance: &str) -> Layout {
     let mut plan = Planner::new(description, instance);
     plan.place_links();
+    plan.place_controllers();
     plan.place_buses();
     plan.address();
     plan.route();
@@ -135,12 +148,13 @@ struct Planner<'a> {
     description: &'a Description,
     instance: &'a str,
     namespaces: Vec<Namespace>,
-    /// Namespaces inside links with delay or faults: no node of the description.
+    /// Namespaces inside emulated devices: no node of the description.
     middles: Vec<Namespace>,
     links: Vec<String>,
-    wires: Vec<Middle>,
+    devices: Vec<Device>,
     ports: Vec<Port>,
     n_segments: usize,
+    segment_of_switch: BTreeMap<usize, usize>,
     endpoints: Vec<Endpoint>,
     capacities: Vec<Capacity>,
 }
@@ -171,9 +185,10 @@ impl<'a> Planner<'a> {
             namespaces: namespaces.collect(),
             middles: Vec::new(),
             links: Vec::new(),
-            wires: Vec::new(),
+            devices: Vec::new(),
             ports: Vec::new(),
             n_segments: 0,
+            segment_of_switch: BTreeMap::new(),
             endpoints: Vec::new(),
             capacities: Vec::new(),
         }
@@ -202,11 +217,10 @@ impl<'a> Planner<'a> {
         devices
     }
 
-    /// Two veth pairs with a namespace between them, in which a wire is to join them.
-    fn handled(&mut self, nodes: [usize; 2], number: usize, link: &Link) -> [String; 2] {
-        let mtu = link.mtu;
-        let middle = format!("lr-{}-{WIRE}{number}", self.instance);
-        let inner = ["w0".to_owned(), "w1".to_owned()];
+    /// Two veth pairs with a namespace between them, in which a device is to join them.
+    fn handled(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes, kind: DeviceKind) -> [String; 2] {
+        let middle = format!("lr-{}-{DEVICE}{number}", self.instance);
+        let inner = ["d0".to_owned(), "d1".to_owned()];
         let devices = [0, 1].map(|end| format!("{}{number}", self.namespaces[nodes[1 - end]].node));
         for end in [0, 1] {
             let outer = format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0);
@@ -216,49 +230,96 @@ impl<'a> Planner<'a> {
             self.namespaces[nodes[end]].checksums_on.push(devices[end].clone());
         }
         self.middles.push(Namespace {
-            node: format!("{WIRE}{number}"),
+            node: format!("{DEVICE}{number}"),
             name: middle.clone(),
-            // The wire itself has no address and says nothing.
+            // The device itself has no address and says nothing.
             sysctls: vec!["net.ipv6.conf.default.disable_ipv6=1".into()],
             ip: inner.iter().map(|device| format!("link set {device} up")).collect(),
             offloads_off: inner.to_vec(),
             ..Namespace::default()
         });
-        let delay = link.delay.unwrap_or_default();
-        self.wires.push(Middle { namespace: middle, devices: inner, delay, faults: link.faults });
+        self.devices.push(Device { namespace: middle, interfaces: inner, kind });
         devices
     }
 
     fn place_links(&mut self) {
-        let mut segment_of_switch = BTreeMap::new();
         for (number, link) in self.description.links.iter().enumerate() {
             let nodes = [self.node(&link.ends[0].node), self.node(&link.ends[1].node)];
-            let devices =
-                if link.is_handled() { self.handled(nodes, number, link) } else { self.veth(nodes, number, link.mtu) };
-            let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
-            let fresh = self.n_segments;
-            let segment = switch.map_or(fresh, |switch| *segment_of_switch.entry(switch).or_insert(fresh));
-            self.n_segments = self.n_segments.max(segment + 1);
-            for end in [0, 1] {
-                let namespace = &mut self.namespaces[nodes[end]];
-                if !offloads(link) {
-                    namespace.offloads_off.push(devices[end].clone());
-                }
-                if let Some(shaper) = Shaper::of(link) {
-                    namespace.tc.push(format!(
+            let devices = if link.is_handled() {
+                let kind = DeviceKind::Wire { delay: link.delay.unwrap_or_default(), faults: link.faults };
+                self.handled(nodes, number, link.mtu, kind)
+            } else {
+                self.veth(nodes, number, link.mtu)
+            };
+            self.plug([&link.ends[0], &link.ends[1]], &devices, offloads(link));
+            if let Some(shaper) = Shaper::of(link) {
+                for end in [0, 1] {
+                    self.namespaces[nodes[end]].tc.push(format!(
                         "qdisc replace dev {} root tbf rate {:.0}bit burst {} limit {}",
                         devices[end], shaper.rate.0, shaper.burst.0, shaper.limit.0
                     ));
                 }
-                if self.kind(nodes[end]) == NodeKind::Switch {
-                    self.namespaces[nodes[end]].ip.push(format!("link set {} master br0", devices[end]));
-                    continue;
-                }
-                let endpoints = (self.kind(nodes[end]) == NodeKind::Host).then(|| link.ends[end].endpoint.clone());
-                let endpoints = endpoints.into_iter().collect();
-                self.ports.push(Port { node: nodes[end], device: devices[end].clone(), segment, endpoints });
             }
             self.note_capacity(link);
+        }
+    }
+
+    /// Puts the two interfaces of a cable into service: on a switch as its ports, elsewhere as ports that get addresses.
+    fn plug(&mut self, ends: [&End; 2], devices: &[String; 2], offloads: bool) {
+        let nodes = ends.map(|end| self.node(&end.node));
+        let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
+        let fresh = self.n_segments;
+        let segment = switch.map_or(fresh, |switch| *self.segment_of_switch.entry(switch).or_insert(fresh));
+        self.n_segments = self.n_segments.max(segment + 1);
+        for end in [0, 1] {
+            let (node, device) = (nodes[end], &devices[end]);
+            if !offloads {
+                self.namespaces[node].offloads_off.push(device.clone());
+            }
+            if self.kind(node) == NodeKind::Switch {
+                self.namespaces[node].ip.push(format!("link set {device} master br0"));
+                continue;
+            }
+            let endpoints = (self.kind(node) == NodeKind::Host).then(|| ends[end].endpoint.clone());
+            let endpoints = endpoints.into_iter().collect();
+            self.ports.push(Port { node, device: device.clone(), segment, endpoints });
+        }
+    }
+
+    fn place_controllers(&mut self) {
+        let others = self.description.links.len() + self.description.buses.len();
+        for (index, controller) in self.description.controllers.iter().enumerate() {
+            let ends = [&controller.network.to, &controller.sideband.to];
+            let nodes = ends.map(|end| self.node(&end.node));
+            let kind = DeviceKind::Controller(controller.clone());
+            let devices = self.handled(nodes, others + index, controller.mtu, kind);
+            self.plug(ends, &devices, false);
+            self.note_sideband(controller);
+        }
+    }
+
+    /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames with preamble and gap
+    /// (DSP0222), and nothing of that host passes elsewhere.
+    fn note_sideband(&mut self, controller: &Controller) {
+        let own = &controller.sideband.to.endpoint;
+        let of_links = self.description.links.iter().flat_map(|link| &link.ends);
+        let of_controllers = self.description.controllers.iter().map(|other| &other.sideband.to);
+        let peers: Vec<&String> = of_links
+            .chain(of_controllers)
+            .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host && end.endpoint != *own)
+            .map(|end| &end.endpoint)
+            .collect();
+        let out = peers.iter().map(|peer| (own.clone(), (*peer).clone())).collect();
+        let into = peers.iter().map(|peer| ((*peer).clone(), own.clone())).collect();
+        for (word, pairs) in [("out of", out), ("into", into)] {
+            self.capacities.push(Capacity {
+                name: format!("sideband of {}, {word} {own}", controller.name),
+                rate: controller.sideband.rate,
+                frame_overhead: WIRE_FRAME_OVERHEAD,
+                mtu: controller.mtu,
+                pairs,
+                source: format!("lab {}: emulated controller", self.description.name),
+            });
         }
     }
 
@@ -468,7 +529,7 @@ impl<'a> Planner<'a> {
             testbed: Testbed { hosts, endpoints: self.endpoints, emulated: true },
             namespaces: self.namespaces.into_iter().chain(self.middles).collect(),
             links: self.links,
-            wires: self.wires,
+            devices: self.devices,
             capacities: self.capacities,
         }
     }

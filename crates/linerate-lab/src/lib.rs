@@ -5,18 +5,20 @@
 //! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
 //!
 //! What it emulates: rate, buffer, delay, exact loss and duplication of datagrams, MTU, offloads, forwarding, buses
-//! shared by several interfaces. What it does not:
+//! shared by several interfaces, network controllers with a sideband. What it does not:
 //! bit errors, interrupt behaviour and DMA of real hardware.
 
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod controller;
 mod description;
 mod layout;
+mod middle;
 mod reap;
 mod wire;
 
 pub use build::{Lab, LabError};
-pub use description::{Bus, BusEdge, Description, End, Faults, Link, Node, NodeKind};
-pub use layout::{Layout, Middle, Namespace, Shaper, layout};
+pub use description::{Bus, BusEdge, Controller, Description, End, Faults, Link, Node, NodeKind, Port};
+pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
 pub use reap::{abandoned, reap};

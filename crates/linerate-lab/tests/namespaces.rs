@@ -8,12 +8,13 @@ use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 8] = [
+const LABS: [(&str, &str); 9] = [
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("lossy", include_str!("../../../labs/lossy.toml")),
     ("router", include_str!("../../../labs/router.toml")),
     ("switch", include_str!("../../../labs/switch.toml")),
+    ("ncsi", include_str!("../../../labs/ncsi.toml")),
     ("sun-link", include_str!("../../../labs/sun-link.toml")),
     ("sun-slower", include_str!("../../../labs/sun-slower.toml")),
     ("sun-buses", include_str!("../../../labs/sun-buses.toml")),
@@ -114,5 +115,5 @@ fn a_delayed_link_holds_every_frame_for_its_time() {
     far.recv(&mut byte).expect("arrived");
     let taken = start.elapsed();
     assert!(taken >= Duration::from_millis(20), "{taken:?}");
-    assert_eq!((byte[0], lab.wire_drops()), (1, 0));
+    assert_eq!((byte[0], lab.emulation_losses()), (1, 0));
 }

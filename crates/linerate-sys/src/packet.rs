@@ -6,7 +6,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::SysError;
+use crate::{SysError, clock};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 mod raw {
     #![allow(unsafe_code)]
@@ -59,6 +61,55 @@ mod raw {
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(fd) }
     }
 
+    /// Has the kernel write down when each frame arrived.
+    pub(super) fn stamp(fd: &OwnedFd) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        // SAFETY: the pointer and length describe `on`, which outlives the call.
+        let set = unsafe {
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPNS,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Receives a frame and the wall-clock time of its arrival, if the kernel tells.
+    pub(super) fn receive_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Option<libc::timespec>)> {
+        /// Room for one control message with a time in it.
+        const CONTROL_WORDS: usize = 8;
+        let mut control = [0_u64; CONTROL_WORDS];
+        let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: all-zero bytes are a valid `msghdr` (null pointers, zero lengths).
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut slice;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        // SAFETY: `message` points to `slice`, `buffer` and `control`, which outlive the call and are writable for the
+        // lengths given.
+        let length = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
+        if length < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut arrived = None;
+        // SAFETY: the kernel filled `message.msg_control` with well-formed headers up to `msg_controllen`, which
+        // CMSG_FIRSTHDR and CMSG_NXTHDR respect; the data of a time stamp is read unaligned.
+        unsafe {
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            while !header.is_null() {
+                if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPNS {
+                    arrived = Some(libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned());
+                }
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+        }
+        Ok((length as usize, arrived))
+    }
+
     /// Frames the kernel dropped at this socket since the last call.
     pub(super) fn drops(fd: &OwnedFd) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
@@ -101,7 +152,28 @@ impl PacketSocket {
         // A smaller buffer than asked for shows as drops, which are counted.
         let _granted = rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER)
             .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER));
+        raw::stamp(&fd).map_err(failed)?;
         Ok(Self { fd, device: device.to_owned() })
+    }
+
+    /// Receives one frame into `buffer`; returns its length and when it arrived at the interface, on the monotonic clock in
+    /// nanoseconds. `None` if there is no frame.
+    ///
+    /// # Errors
+    /// If the interface went away.
+    pub fn receive_stamped(&self, buffer: &mut [u8]) -> Result<Option<(usize, u64)>, SysError> {
+        use std::io::ErrorKind::{Interrupted, NetworkDown, WouldBlock};
+        let (length, stamp) = match raw::receive_stamped(&self.fd, buffer) {
+            Ok(received) => received,
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted | NetworkDown) => return Ok(None),
+            Err(error) => return Err(SysError::new("receive frame on", &*self.device, error)),
+        };
+        // The kernel stamps by the wall clock; how long ago that was is the same on every clock.
+        let age = stamp.map_or(0, |stamp| {
+            let stamp = stamp.tv_sec as u64 * NANOS_PER_SECOND + stamp.tv_nsec as u64;
+            clock::realtime().saturating_sub(stamp)
+        });
+        Ok(Some((length, clock::monotonic().saturating_sub(age))))
     }
 
     /// Receives one frame into `buffer`; `None` if there is none.
@@ -154,7 +226,6 @@ impl AsFd for PacketSocket {
 /// If the kernel refuses to wait.
 pub fn wait(sockets: [&PacketSocket; 2], timeout_ns: u64) -> Result<(), SysError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    const NANOS_PER_SECOND: u64 = 1_000_000_000;
     let mut fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
     let timeout =
         Timespec { tv_sec: (timeout_ns / NANOS_PER_SECOND) as i64, tv_nsec: (timeout_ns % NANOS_PER_SECOND) as i64 };

@@ -48,7 +48,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// Frames the emulation lost by itself so far: then it, and not the path, was the limit.
     pub(crate) fn emulation_losses(&self) -> u64 {
-        self.lab.as_ref().map_or(0, Lab::wire_drops)
+        self.lab.as_ref().map_or(0, Lab::emulation_losses)
     }
 
     /// Takes a lab down now rather than at the end.
