@@ -16,8 +16,11 @@ mod raw;
 
 pub use info::TcpInfo;
 
-/// The most messages in one call: `UIO_MAXIOV`, Linux `include/uapi/linux/uio.h`.
-pub const MAX_BATCH: usize = 1024;
+/// The most vectors in one call: `UIO_MAXIOV`, Linux `include/uapi/linux/uio.h`.
+const MAX_VECTORS: usize = 1024;
+/// Small messages are laid side by side up to this: a vector for each would cost the kernel as much as their bytes, and
+/// a larger block would not stay in the first caches with what the kernel copies it to.
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// The kernel's view of a connection.
 ///
@@ -78,33 +81,50 @@ pub fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     raw::discard(socket, bytes)
 }
 
-/// Messages of one size, side by side in memory, sent many a call (`sendmsg` with one vector per message). It goes round
-/// and remembers where a short send stopped.
+/// Messages of one size, sent many a call. Small ones lie side by side in a block of memory, and every vector of the call
+/// (`sendmsg`) is that block again. It goes round and remembers where a short send stopped.
 #[derive(Debug)]
 pub struct MessageBatch {
     vectors: raw::Vectors,
 }
 
 impl MessageBatch {
-    /// `n_messages` of `message_bytes` each, all in `memory`: side by side if it is large enough, else overlapping from
-    /// its start again.
+    /// `n_messages` a call, all equal to `message`.
+    ///
+    /// # Errors
+    /// If there is no memory.
     ///
     /// # Panics
-    /// If a message does not fit `memory`, is empty, or there are none or more than [`MAX_BATCH`].
+    /// If the message is empty, or there are none or more than [`MessageBatch::most`].
+    pub fn new(message: &[u8], n_messages: usize) -> Result<Self, SysError> {
+        let most = Self::most(message.len());
+        assert!((1..=most).contains(&n_messages), "{n_messages} messages a call, of at most {most}");
+        let mut block = Region::new(in_block(message.len()) * message.len())?;
+        for part in block.chunks_mut(message.len()) {
+            part.copy_from_slice(&message[..part.len()]);
+        }
+        Ok(Self { vectors: raw::Vectors::new(block, in_block(message.len()), n_messages, message.len()) })
+    }
+
+    /// The most messages of `message_bytes` a call can send.
     #[must_use]
-    pub fn new(memory: Region, n_messages: usize, message_bytes: usize) -> Self {
-        assert!((1..=MAX_BATCH).contains(&n_messages), "{n_messages} messages a call");
-        assert!((1..=memory.len()).contains(&message_bytes), "a message fits the memory");
-        Self { vectors: raw::Vectors::new(memory, n_messages, message_bytes) }
+    pub fn most(message_bytes: usize) -> usize {
+        MAX_VECTORS * in_block(message_bytes)
     }
 
     /// Sends the rest of the batch, or all of it if the last one was sent whole; returns how many bytes were taken.
     ///
     /// # Errors
     /// As [`send`].
+    #[inline]
     pub fn send(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         self.vectors.send(socket)
     }
+}
+
+/// Messages of `message_bytes` in a block.
+fn in_block(message_bytes: usize) -> usize {
+    (BLOCK_BYTES / message_bytes).max(1)
 }
 
 /// A window onto a socket into which the kernel maps received pages instead of copying them (`TCP_ZEROCOPY_RECEIVE`,

@@ -38,52 +38,51 @@ pub(super) fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// One vector per message, pointing into memory they keep.
+/// One vector per block of messages, all of them onto the same memory, which they keep.
 #[derive(Debug)]
 pub(super) struct Vectors {
     vectors: Vec<libc::iovec>,
-    message_bytes: usize,
-    /// The first message not sent whole, and how much of it was sent.
-    next: usize,
-    offset: usize,
+    block_bytes: usize,
+    batch_bytes: usize,
+    /// How much of the batch was sent.
+    position: usize,
     // Pointed to by `vectors`; kept for its ownership.
-    _memory: Region,
+    _block: Region,
 }
 
 // SAFETY: the pointers lead into memory owned by the same value, and nothing else uses them.
 unsafe impl Send for Vectors {}
 
 impl Vectors {
-    pub(super) fn new(mut memory: Region, n_messages: usize, message_bytes: usize) -> Self {
-        let fitting = memory.len() / message_bytes;
-        let start: *mut u8 = memory.as_mut_ptr();
-        let vectors = (0..n_messages)
-            .map(|idx| libc::iovec {
-                iov_base: start.wrapping_add((idx % fitting) * message_bytes).cast(),
-                iov_len: message_bytes,
-            })
-            .collect();
-        Self { vectors, message_bytes, next: 0, offset: 0, _memory: memory }
+    /// `n_messages`, of which `block` holds `in_block`.
+    pub(super) fn new(mut block: Region, in_block: usize, n_messages: usize, message_bytes: usize) -> Self {
+        let block_bytes = in_block * message_bytes;
+        assert!(block_bytes <= block.len(), "{block_bytes} of {} bytes", block.len());
+        let batch_bytes = n_messages * message_bytes;
+        let start: *mut u8 = block.as_mut_ptr();
+        let vector =
+            |from: usize| libc::iovec { iov_base: start.cast(), iov_len: (batch_bytes - from).min(block_bytes) };
+        let vectors = (0..batch_bytes).step_by(block_bytes).map(vector).collect();
+        Self { vectors, block_bytes, batch_bytes, position: 0, _block: block }
     }
 
     pub(super) fn send(&mut self, socket: &impl AsFd) -> io::Result<usize> {
-        let rest = &mut self.vectors[self.next..];
-        // The first message may have been sent in part: its vector is shortened for the call and put back after it.
+        let (first, offset) = (self.position / self.block_bytes, self.position % self.block_bytes);
+        let rest = &mut self.vectors[first..];
+        // The first block may have been sent in part: its vector is shortened for the call and put back after it.
         let whole = rest[0];
-        rest[0].iov_base = whole.iov_base.wrapping_byte_add(self.offset);
-        rest[0].iov_len = whole.iov_len - self.offset;
+        rest[0].iov_base = whole.iov_base.wrapping_byte_add(offset);
+        rest[0].iov_len = whole.iov_len - offset;
         // SAFETY: all zeroes is a valid `msghdr`: no name, no control data.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = rest.as_mut_ptr();
         header.msg_iovlen = rest.len() as _;
-        // SAFETY: `header` and the vectors are live for the call, every vector lies within `_memory`, and the kernel
+        // SAFETY: `header` and the vectors are live for the call, every vector lies within `_block`, and the kernel
         // only reads.
         let answer = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
         rest[0] = whole;
         let sent = usize::try_from(answer).map_err(|_| io::Error::last_os_error())?;
-        let position = self.next * self.message_bytes + self.offset + sent;
-        self.next = position / self.message_bytes % self.vectors.len();
-        self.offset = position % self.message_bytes;
+        self.position = (self.position + sent) % self.batch_bytes;
         Ok(sent)
     }
 }

@@ -46,15 +46,8 @@ fn a_discarding_receive_takes_bytes_and_copies_none() {
     assert_eq!(taken, 5_000);
 }
 
-#[test]
-fn a_batch_sends_its_messages_in_order_over_short_sends() {
-    const MESSAGE: usize = 1_000;
-    let mut memory = Region::new(64 * MESSAGE).expect("memory");
-    let fitting = memory.len() / MESSAGE;
-    for (idx, byte) in memory.iter_mut().enumerate() {
-        *byte = (idx / MESSAGE) as u8;
-    }
-    let mut batch = MessageBatch::new(memory, 100, MESSAGE);
+/// Sends about 20 MB of batches, more than the socket buffers hold, so that some sends are short; returns what arrived.
+fn arrived(mut batch: MessageBatch) -> Vec<u8> {
     let (near, mut far) = pair();
     near.set_nonblocking(true).expect("a socket");
     let reader = std::thread::spawn(move || {
@@ -63,7 +56,6 @@ fn a_batch_sends_its_messages_in_order_over_short_sends() {
         all
     });
     let mut sent = 0;
-    // Several rounds of the batch, more than the socket buffers hold: some sends are short.
     while sent < 20_000_000 {
         match batch.send(&near) {
             Ok(n) => sent += n,
@@ -74,9 +66,23 @@ fn a_batch_sends_its_messages_in_order_over_short_sends() {
     drop(near);
     let all = reader.join().expect("the reader");
     assert_eq!(all.len(), sent);
-    for (position, byte) in all.iter().enumerate() {
-        assert_eq!(usize::from(*byte), position / MESSAGE % 100 % fitting, "at byte {position}");
+    all
+}
+
+#[test]
+fn a_batch_sends_whole_messages_in_order_over_short_sends() {
+    // 65 messages of 1000 B fill a block; 100 of them end within the second. A block holds one message of 100 kB.
+    for (message_bytes, n_messages) in [(1_000, 100), (100_000, 7), (7, 1)] {
+        let message: Vec<u8> = (0..message_bytes).map(|idx| (idx % 251) as u8).collect();
+        let all = arrived(MessageBatch::new(&message, n_messages).expect("memory"));
+        let wrong = (0..all.len()).find(|position| all[*position] != message[position % message_bytes]);
+        assert_eq!(wrong, None, "{n_messages} messages of {message_bytes}");
     }
+}
+
+#[test]
+fn a_call_takes_as_many_small_messages_as_fit_its_vectors() {
+    assert_eq!([64, 1460, 65_536, 131_072].map(MessageBatch::most), [1_048_576, 44 * 1024, 1024, 1024]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Parameters of `tcp_stream`. Every default is written here, once.
 
 use linerate_model::{BitRate, Bytes, ParamError, Params};
-use linerate_sys::tcp::MAX_BATCH;
+use linerate_sys::tcp::MessageBatch;
 use serde::Deserialize;
 
 use crate::ParamDoc;
@@ -101,7 +101,11 @@ pub(super) const PARAMETERS: &[ParamDoc] = &[
     },
     ParamDoc { name: "receive", default: "copy", meaning: "copy, discard (never copied out), zerocopy (mapped)" },
     ParamDoc { name: "wait", default: "block", meaning: "block (asleep in the kernel) or spin (never asleep)" },
-    ParamDoc { name: "batch", default: "as many as make 1 MiB", meaning: "messages a call for send batch (1 to 1024)" },
+    ParamDoc {
+        name: "batch",
+        default: "as many as make 1 MiB",
+        meaning: "messages a call for send batch (1 to 1024 x 64 KiB)",
+    },
 ];
 
 /// Which way data goes, seen from the active end.
@@ -132,7 +136,7 @@ pub(super) enum Duplex {
 pub(super) enum SendMode {
     /// One `send` per message.
     Copy,
-    /// Many messages per `sendmsg`.
+    /// Many messages per `sendmsg`, small ones side by side in memory.
     Batch,
     /// One `send` with `MSG_ZEROCOPY` per message.
     Zerocopy,
@@ -192,7 +196,8 @@ impl StreamParams {
         }
         within("mss", typed.mss.map_or(*MSS_BYTES.start(), |mss| mss.0), *MSS_BYTES.start(), *MSS_BYTES.end())?;
         within("dscp", typed.dscp.unwrap_or(0).into(), 0, MAX_DSCP.into())?;
-        within("batch", typed.batch.unwrap_or(1).into(), 1, MAX_BATCH as u64)?;
+        let most = MessageBatch::most(typed.message_size.0 as usize);
+        within("batch", typed.batch.unwrap_or(1).into(), 1, most as u64)?;
         if typed.batch.is_some() && typed.send != SendMode::Batch {
             return Err(wrong("batch", "counts messages a call of send = \"batch\" only"));
         }
@@ -226,15 +231,14 @@ impl StreamParams {
 
     /// Messages a call.
     pub(super) fn batch(&self) -> usize {
-        let fitting = (BATCH_BYTES / self.message_size.0).clamp(1, MAX_BATCH as u64);
-        self.batch.map_or(fitting as usize, |batch| batch as usize)
+        self.batch.map_or((BATCH_BYTES / self.message_size.0).max(1) as usize, |batch| batch as usize)
     }
 
     /// The sending mode as reports name it.
     pub(super) fn send_name(&self) -> String {
         match self.send {
             SendMode::Copy => "copy".into(),
-            SendMode::Batch => format!("batch: {} messages a call", self.batch()),
+            SendMode::Batch => format!("batch: {} messages a call, small ones side by side", self.batch()),
             SendMode::Zerocopy => "zerocopy".into(),
             SendMode::Sendfile => "sendfile".into(),
             SendMode::Splice => "splice".into(),
@@ -297,9 +301,10 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_fills_a_mebibyte_within_the_kernels_limit() {
+    fn a_batch_fills_a_mebibyte() {
         let batch = |size: &str| read(json!({"send": "batch", "message_size": size})).expect("legal").batch();
-        assert_eq!((batch("64 B"), batch("1460 B"), batch("128 KiB"), batch("2 MiB")), (1024, 718, 8, 1));
+        assert_eq!((batch("64 B"), batch("1460 B"), batch("128 KiB"), batch("2 MiB")), (16_384, 718, 8, 1));
+        assert_eq!(read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("").key, "batch");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use socket2::Socket;
 
 use super::params::ReceiveMode;
 
-/// Bytes asked for by one copying receive. Larger reads make fewer calls, but a buffer beyond the second-level cache
-/// makes each byte dearer.
-pub(super) const COPY_BYTES: usize = 256 << 10;
+/// Bytes asked for by one copying receive. Larger reads make fewer calls, but take the second-level cache from the data on
+/// its way: with both ends on one core of 1 MiB, 50.4 Gbit/s at 128 KiB, 47.2 at twice that and 44.3 at half of it.
+pub(super) const COPY_BYTES: usize = 128 << 10;
 /// Bytes taken by one discarding receive, and the size of a mapped window.
 const TAKE_BYTES: usize = 1 << 20;
 

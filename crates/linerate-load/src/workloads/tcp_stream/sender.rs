@@ -19,8 +19,6 @@ use crate::Tally;
 const COMPLETIONS_EVERY: u32 = 16;
 /// How long a backlogged zero-copy sender waits for completions.
 const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
-/// The most memory a batch's messages lie in; larger batches send the same bytes several times.
-const LARGEST_BATCH: usize = 16 << 20;
 
 /// The sending side of one connection.
 #[derive(Debug)]
@@ -48,14 +46,7 @@ impl Sender {
         let message_bytes = params.message_size.0 as usize;
         let mode = match params.send {
             SendMode::Copy => Mode::Copy(Arc::clone(payload)),
-            SendMode::Batch => {
-                let bytes = (message_bytes * params.batch()).min(LARGEST_BATCH.max(message_bytes));
-                let mut memory = Region::new(bytes)?;
-                for part in memory.chunks_mut(message_bytes) {
-                    part.copy_from_slice(&payload[..part.len()]);
-                }
-                Mode::Batch(Box::new(MessageBatch::new(memory, params.batch(), message_bytes)))
-            }
+            SendMode::Batch => Mode::Batch(Box::new(MessageBatch::new(&payload[..message_bytes], params.batch())?)),
             SendMode::Zerocopy => {
                 zerocopy::enable(socket)?;
                 Mode::Zerocopy { payload: Arc::clone(payload), unreaped: 0 }
