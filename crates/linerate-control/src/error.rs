@@ -85,6 +85,14 @@ pub enum ControlError {
         /// What was seen.
         why: String,
     },
+    /// The agent did not change or tell a setting, in its own words.
+    #[error("settings of {host}: {why}")]
+    Setting {
+        /// The agent's host.
+        host: String,
+        /// Its words.
+        why: String,
+    },
     /// A plan's endpoint names a host that is not in the testbed.
     #[error("resolve host {host} of trial {trial}: not in the testbed (its hosts are {known})")]
     UnknownHost {

@@ -22,9 +22,10 @@ mod tls;
 mod transport;
 pub mod wire;
 
-pub use agent::{Access, Agent, AgentOptions, Serving, Stopper};
-pub use conductor::{CampaignRun, Exit, Progress, RunOptions, RunSummary, run};
+pub use agent::{Access, Agent, AgentOptions, Consent, HostWide, Restored, Serving, Stopper, restore};
+pub use conductor::{CampaignRun, Exit, Progress, RunOptions, RunSummary, Tuner, run};
 pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer};
 pub use link::Timeouts;
 pub use transport::DEFAULT_PORT;
+pub use wire::{Setting, SettingState, TuneRequest};

@@ -1,9 +1,9 @@
-//! The wire, version 1: golden bytes, hostile bytes, and everything that is said comes back as it was.
+//! The wire, version 2: golden bytes, hostile bytes, and everything that is said comes back as it was.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linerate_control::wire::{
-    GREETING_LIMIT, Greeting, HelloRole, JobOffer, MESSAGE_LIMIT, Message, PairProof, Prepare, PreparedJob, WireError,
-    decode, decode_within, encode, name, pieces, printable,
+    GREETING_LIMIT, Greeting, HelloRole, JobOffer, MESSAGE_LIMIT, Message, PairProof, Prepare, PreparedJob, Setting,
+    SettingState, TuneRequest, WireError, decode, decode_within, encode, name, pieces, printable,
 };
 use linerate_load::{Offer, Secret};
 use linerate_model::{
@@ -23,6 +23,7 @@ fn every_message() -> Vec<Message> {
     let mut greeting = Greeting::new(HelloRole::Agent, "hostb");
     greeting.release = "0.1.0".into();
     greeting.campaign = "20261121T000500Z-7f3a".into();
+    greeting.tunes = true;
     greeting.facts = json!({ "cpu": { "model": "x" } });
     let mut interval = Interval { start: Nanos(0), end: Nanos(500_000_123), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = u64::MAX;
@@ -52,6 +53,10 @@ fn every_message() -> Vec<Message> {
     let offer = Offer { addresses: vec!["[2001:db8::1]:4711".parse().expect("an address")] };
     let offers = vec![JobOffer { job: 0, offer }];
     let block = SampleBlock { times: vec![Nanos(1)], cost_ns: 2, ..SampleBlock::default() };
+    let destination = "198.18.0.1".parse().expect("an address");
+    let window = Setting::RouteWindow { destination, device: "eth0".into(), window: 7300, initial: 5 };
+    let sysctl = Setting::Sysctl { name: "net.ipv4.tcp_rmem".into(), value: "4096 12288 12288".into() };
+    let state = SettingState { setting: window.clone(), spelled: "198.18.0.0/24 dev eth0".into() };
     let incident = Incident { host: String::new(), kind: IncidentKind::NotGranted, message: "less".into() };
     vec![
         Message::Hello(Box::new(greeting)),
@@ -70,24 +75,42 @@ fn every_message() -> Vec<Message> {
         Message::Incident { trial: Some(trial), incident },
         Message::Done { trial, started_ns: vec![123_456_789_012_345_679], failed: None },
         Message::Abort { trial },
+        Message::Tune { n: 1, request: TuneRequest::Apply(vec![window, sysctl]) },
+        Message::Tuned { n: 1, states: vec![state], failed: None },
         Message::Goodbye,
         Message::PairProof(PairProof { mac: "00ff".into() }),
         Message::Paired,
     ]
 }
 
-/// Frames as version 1 wrote them when it was first released. They are read for ever: a change here needs a new version.
-const GOLDEN: &[u8] = include_bytes!("../fixtures/wire-v1.bin");
+/// Frames as version 2 wrote them when it was first released. They are read for ever: a change here needs a new version.
+const GOLDEN: &[u8] = include_bytes!("../fixtures/wire-v2.bin");
+/// Frames of version 1, which had no settings.
+const GOLDEN_V1: &[u8] = include_bytes!("../fixtures/wire-v1.bin");
 
-#[test]
-fn the_golden_bytes_of_version_1_decode_to_one_message_of_each_kind() {
-    let mut rest = GOLDEN;
+fn decoded(mut rest: &[u8]) -> Vec<Message> {
     let mut decoded = Vec::new();
     while let Some((message, taken)) = decode(rest).expect("golden bytes decode") {
         decoded.push(message);
         rest = &rest[taken..];
     }
     assert!(rest.is_empty());
+    decoded
+}
+
+#[test]
+fn the_golden_bytes_of_version_1_are_what_version_2_says_but_for_settings() {
+    let mut expected = every_message();
+    expected.retain(|message| !matches!(message, Message::Tune { .. } | Message::Tuned { .. }));
+    if let Some(Message::Hello(greeting)) = expected.first_mut() {
+        (greeting.version, greeting.tunes) = (1, false);
+    }
+    assert_eq!(decoded(GOLDEN_V1), expected);
+}
+
+#[test]
+fn the_golden_bytes_of_version_2_decode_to_one_message_of_each_kind() {
+    let decoded = decoded(GOLDEN);
     assert_eq!(decoded, every_message());
     let mut names: Vec<&str> = decoded.iter().map(name).collect();
     names.sort_unstable();
@@ -176,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_is_read_only_when_it_is_whole(which in 0..19_usize, cut in any::<prop::sample::Index>()) {
+    fn a_frame_is_read_only_when_it_is_whole(which in 0..21_usize, cut in any::<prop::sample::Index>()) {
         let message = every_message().swap_remove(which);
         let frame = encode(&message).expect("it is short");
         prop_assert_eq!(decode(&frame[..cut.index(frame.len())]), Ok(None));

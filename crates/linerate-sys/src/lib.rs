@@ -15,6 +15,7 @@ pub mod pipe;
 pub mod readiness;
 pub mod signal;
 pub mod socket;
+pub mod sysctl;
 pub mod tcp;
 pub mod udp;
 pub mod zerocopy;

@@ -1,4 +1,4 @@
-//! A routing netlink socket (rtnetlink(7)): dumps of links, their statistics, addresses and queueing disciplines.
+//! A routing netlink socket (rtnetlink(7)): dumps of links, their statistics, addresses and queueing disciplines; single routes.
 //!
 //! One blocking request at a time, in the network namespace of the thread that opened the socket. Numbers are in host byte
 //! order as the kernel sends them. Layouts: linux/rtnetlink.h, if_link.h, if_addr.h, pkt_sched.h, gen_stats.h.
@@ -12,6 +12,10 @@ use std::time::Duration;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::SysError;
+
+mod routes;
+
+pub use routes::Route;
 
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;

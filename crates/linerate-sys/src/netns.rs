@@ -32,3 +32,14 @@ pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T,
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
+
+/// The inode of the calling thread's network namespace: it names it as long as it exists.
+///
+/// # Errors
+/// If `/proc` is not there.
+pub fn inode() -> Result<u64, SysError> {
+    use std::os::unix::fs::MetadataExt;
+    /// The calling thread's own.
+    const OWN: &str = "/proc/thread-self/ns/net";
+    std::fs::metadata(OWN).map(|found| found.ino()).map_err(|cause| SysError::new("look at", OWN, cause))
+}

@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Recompute a paper's printed figures and list what disagrees
     Replay(ReplayArgs),
+    /// Change a setting with consent, prove what it does, and put it back
+    Tune(TuneArgs),
     /// Print a ceiling with its derivation
     Limit,
     /// Be measured from elsewhere
@@ -295,6 +297,21 @@ pub(crate) struct AgentArgs {
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
+    /// Let a conductor change the windows of this device's routes, or with `host` tcp_rmem and tcp_wmem; put back when it leaves
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) allow_tune: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    #[command(subcommand)]
+    pub(crate) action: TuneAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TuneAction {
+    /// Put back what an agent that was killed here has left changed
+    Restore,
 }
 
 #[derive(Debug, Args)]

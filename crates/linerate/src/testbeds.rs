@@ -110,9 +110,13 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     let lab = Lab::build(&description, &Lab::instance()).map_err(Failure::missing)?;
     let program = own_program()?;
     let mut testbed = lab.testbed().clone();
-    for (_, address) in &mut testbed.hosts {
+    let endpoints = &testbed.endpoints;
+    for (name, address) in &mut testbed.hosts {
         if let HostAddress::Command(command) = address {
             command.extend([program.clone(), "agent".into(), "--stdio".into()]);
+            // The lab's own hosts are there to be changed.
+            let devices = endpoints.iter().filter(|endpoint| endpoint.host == *name).filter_map(|e| e.device.clone());
+            command.extend(devices.chain(["host".into()]).flat_map(|device| ["--allow-tune".into(), device]));
         }
     }
     list_cpus(&mut testbed);

@@ -7,6 +7,7 @@
 mod links;
 mod session;
 mod trial;
+mod tuning;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,8 +25,11 @@ use crate::link::{Channel, Closer, Timeouts};
 use crate::strangers::{accept_all, wake};
 use crate::tls::{self, Trust};
 use crate::transport::{self, Deadline};
-use crate::wire::{Message, PROTOCOL_VERSION, RELEASE};
+use crate::wire::{Greeting, Message, PROTOCOL_VERSION, RELEASE};
 use crate::{ControlError, Fingerprint, KeyStore};
+
+use tuning::Changes;
+pub use tuning::{Consent, HostWide, Restored, restore};
 
 /// First byte of a TLS record that carries a handshake (RFC 8446 clause 5.1). A frame's first byte is 0 or 1.
 const TLS_HANDSHAKE: u8 = 22;
@@ -50,6 +54,8 @@ pub struct AgentOptions {
     pub workloads: fn(&str) -> Option<&'static dyn Workload>,
     /// How it learns what its host is.
     pub facts: fn() -> Value,
+    /// What it may change on its host, if a conductor asks.
+    pub consent: Consent,
     /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -61,6 +67,7 @@ impl Default for AgentOptions {
             timeouts: Timeouts::default(),
             workloads: linerate_load::workload,
             facts: linerate_observe::facts,
+            consent: Consent::default(),
             notify: Arc::new(|_| {}),
         }
     }
@@ -89,6 +96,12 @@ struct Shared {
     current: Mutex<Option<Current>>,
     /// Signalled when it is no longer.
     released: Condvar,
+    /// The conductor that tunes, who may be another one or the same.
+    tuner: Mutex<Option<Current>>,
+    /// Signalled when it is no longer.
+    tuner_released: Condvar,
+    /// What it has changed.
+    changes: Mutex<Changes>,
     /// Strangers turned away since the agent started.
     rejected: AtomicU64,
 }
@@ -102,6 +115,18 @@ struct Current {
     closer: Closer,
 }
 
+impl Current {
+    fn new(channel: &Channel, greeting: &Greeting, by: &str) -> Self {
+        Self {
+            by: by.to_owned(),
+            campaign: greeting.campaign.clone(),
+            key: channel.key,
+            since: Instant::now(),
+            closer: Arc::clone(&channel.closer),
+        }
+    }
+}
+
 impl std::fmt::Debug for Current {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Current({})", self.by)
@@ -111,6 +136,15 @@ impl std::fmt::Debug for Current {
 impl Shared {
     fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tuner(&self) -> MutexGuard<'_, Option<Current>> {
+        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        // A panic in the middle of a change leaves it noted: it is still put back.
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reject(&self, peer: &str, why: &dyn std::fmt::Display) {
@@ -124,7 +158,16 @@ impl Agent {
     #[must_use]
     pub fn new(options: AgentOptions) -> Self {
         let (current, released, rejected) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
-        Self { shared: Arc::new(Shared { options, current, released, rejected }) }
+        let (tuner, tuner_released, changes) = Default::default();
+        let shared = Shared { options, current, released, tuner, tuner_released, changes, rejected };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Puts back every setting that a conductor has changed, for good: for a process that is about to end. What could not be
+    /// put back, a sentence each.
+    #[must_use]
+    pub fn put_back(&self) -> Vec<String> {
+        self.shared.changes().close()
     }
 
     /// Strangers turned away so far: rubbish, unknown keys, wrong versions, handshakes that took too long.
@@ -220,8 +263,10 @@ impl Serving {
                 Err(error) => shared.reject(&peer.to_string(), &error),
             };
         });
-        if let Some(current) = agent.shared.current().as_ref() {
-            (current.closer)();
+        for serving in [agent.shared.current(), agent.shared.tuner()] {
+            if let Some(current) = serving.as_ref() {
+                (current.closer)();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use linerate_model::TrialId;
 
@@ -32,6 +32,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     };
     let called = printable(&greeting.name);
     let by = format!("{} ({peer})", if called.is_empty() { "a conductor" } else { &called });
+    if greeting.tunes {
+        drop(ticket);
+        return tune(shared, reader, channel, &greeting, by);
+    }
     let Some(place) = Place::take(shared, &channel, &greeting, &by) else {
         let busy = shared.current().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
         let (other, since_s) = busy.unwrap_or_default();
@@ -47,12 +51,94 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_ok() {
         reader.trust();
         channel.deadline.lift();
-        let why = converse(shared, reader, channel);
+        let mut running = None;
+        let why = converse(reader, channel, |heard, outbox| follow(shared, heard, outbox, &mut running));
+        if let Some(running) = running.take() {
+            running.abort();
+        }
         (shared.options.notify)(&format!("done with {by}: {why}"));
     } else {
         (channel.closer)();
     }
     drop(place);
+}
+
+/// Serves a conductor that changes settings, beside the one that measures; what it has changed is put back when it leaves.
+fn tune(shared: &Arc<Shared>, mut reader: FrameReader, mut channel: Channel, greeting: &Greeting, by: String) {
+    let Some(place) = TunerPlace::take(shared, &channel, greeting, &by) else {
+        let busy = shared.tuner().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
+        let (other, since_s) = busy.unwrap_or_default();
+        let _ = write(&mut *channel.writer, &Message::Busy { by: other, since_s });
+        (channel.closer)();
+        return;
+    };
+    let answer = Greeting::new(HelloRole::Agent, &shared.options.name);
+    if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_err() {
+        (channel.closer)();
+        return;
+    }
+    (shared.options.notify)(&format!("{by} may ask for settings of this host"));
+    reader.trust();
+    channel.deadline.lift();
+    let why = converse(reader, channel, |heard, outbox| follow_tuner(shared, heard, outbox));
+    drop(place);
+    (shared.options.notify)(&format!("done with settings for {by}: {why}"));
+}
+
+/// The place of the one conductor that changes settings; given up, and everything put back, when dropped.
+struct TunerPlace<'a>(&'a Shared);
+
+impl<'a> TunerPlace<'a> {
+    fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
+        /// One who has said goodbye may still be putting back.
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let taken = |tuner: &mut Option<Current>| tuner.is_some();
+        let waited = shared.tuner_released.wait_timeout_while(shared.tuner(), PATIENCE, taken);
+        let (mut tuner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return None;
+        }
+        *tuner = Some(Current::new(channel, greeting, by));
+        Some(Self(shared))
+    }
+}
+
+impl Drop for TunerPlace<'_> {
+    fn drop(&mut self) {
+        for left in self.0.changes().put_back() {
+            (self.0.options.notify)(&left);
+        }
+        *self.0.tuner() = None;
+        self.0.tuner_released.notify_all();
+    }
+}
+
+fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> String {
+    loop {
+        match next(shared, heard) {
+            Ok(Message::Goodbye) => return "it said goodbye".into(),
+            Ok(Message::Tune { n, request }) => {
+                let (states, failed) = match shared.changes().handle(request, &shared.options.consent) {
+                    Ok(states) => (states, None),
+                    Err(why) => (Vec::new(), Some(why)),
+                };
+                outbox.send(Message::Tuned { n, states, failed });
+            }
+            // Pings were answered where they were heard.
+            Ok(_) => {}
+            Err(why) => return why,
+        }
+    }
+}
+
+/// The next message of the session; why there is none if it has ended.
+fn next(shared: &Shared, heard: &Receiver<Heard>) -> Result<Message, String> {
+    match heard.recv_timeout(shared.options.timeouts.silence) {
+        Ok(Heard::Message(message, _)) => Ok(*message),
+        Ok(Heard::Ended(error)) => Err(error.to_string()),
+        Err(RecvTimeoutError::Timeout) => Err("the conductor was silent for too long".into()),
+        Err(RecvTimeoutError::Disconnected) => Err("the connection was closed".into()),
+    }
 }
 
 /// Why a peer is turned away, and what it is told.
@@ -103,13 +189,7 @@ impl<'a> Place<'a> {
             (other.closer)();
             current = shared.released.wait_timeout(current, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        *current = Some(Current {
-            by: by.to_owned(),
-            campaign: greeting.campaign.clone(),
-            key: channel.key,
-            since: Instant::now(),
-            closer: Arc::clone(&channel.closer),
-        });
+        *current = Some(Current::new(channel, greeting, by));
         Some(Self(shared))
     }
 }
@@ -153,7 +233,11 @@ impl Running {
 }
 
 /// Hears and answers until the session ends; says why it did.
-fn converse(shared: &Arc<Shared>, reader: FrameReader, channel: Channel) -> String {
+fn converse(
+    reader: FrameReader,
+    channel: Channel,
+    mut follow: impl FnMut(&Receiver<Heard>, &Outbox) -> String,
+) -> String {
     let (inputs, heard) = std::sync::mpsc::channel();
     let link = Link::start(reader, channel.writer, channel.closer, move |heard, outbox| {
         if let Heard::Message(message, at) = &heard
@@ -168,22 +252,16 @@ fn converse(shared: &Arc<Shared>, reader: FrameReader, channel: Channel) -> Stri
         Ok(link) => link,
         Err(error) => return format!("no thread for the session: {error}"),
     };
-    let mut running = None;
-    let why = follow(shared, &heard, &link.outbox, &mut running);
-    if let Some(running) = running.take() {
-        running.abort();
-    }
+    let why = follow(&heard, &link.outbox);
     link.finish();
     why
 }
 
 fn follow(shared: &Arc<Shared>, heard: &Receiver<Heard>, outbox: &Outbox, running: &mut Option<Running>) -> String {
     loop {
-        let message = match heard.recv_timeout(shared.options.timeouts.silence) {
-            Ok(Heard::Message(message, _)) => *message,
-            Ok(Heard::Ended(error)) => return error.to_string(),
-            Err(RecvTimeoutError::Timeout) => return "the conductor was silent for too long".into(),
-            Err(RecvTimeoutError::Disconnected) => return "the connection was closed".into(),
+        let message = match next(shared, heard) {
+            Ok(message) => message,
+            Err(why) => return why,
         };
         let trial = running.as_ref().map(|running| running.trial);
         match (message, running.as_ref()) {

@@ -6,6 +6,7 @@
 mod core;
 mod host;
 mod runner;
+mod tuner;
 #[cfg(test)]
 mod world;
 
@@ -19,6 +20,8 @@ use linerate_model::{
 };
 
 use crate::{Agent, ControlError, KeyStore, Timeouts};
+
+pub use tuner::Tuner;
 
 /// How long is waited for what in a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::clock::{monotonic, wall};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::link::{Channel, Heard, Link};
 use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE, printable};
-use crate::{Agent, ControlError, KeyStore, tls, transport};
+use crate::{Agent, ControlError, KeyStore, Timeouts, tls, transport};
 
 /// How often the wish to stop is looked at.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -32,9 +32,9 @@ enum Told {
 }
 
 /// A connection whose greetings have been exchanged.
-struct Greeted {
-    reader: FrameReader,
-    channel: Channel,
+pub(super) struct Greeted {
+    pub(super) reader: FrameReader,
+    pub(super) channel: Channel,
     facts: Value,
 }
 
@@ -281,31 +281,46 @@ impl Runner<'_> {
 impl Reach {
     /// Reaches a host's agent and exchanges greetings.
     fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
-        let (name, address) = &self.addresses[host];
-        let mut channel =
-            transport::connect(name, address, self.keys.as_ref(), &self.agents[host], &self.options.timeouts)?;
-        let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
-        let greeted = self.exchange(name, &mut channel, &mut reader);
-        match greeted {
-            Ok(facts) => Ok(Greeted { reader, channel, facts }),
-            Err(error) => {
-                (channel.closer)();
-                Err(error)
-            }
-        }
-    }
-
-    fn exchange(&self, host: &str, channel: &mut Channel, reader: &mut FrameReader) -> Result<Value, ControlError> {
         let mut ours = Greeting::new(HelloRole::Conductor, &self.name);
         ours.campaign.clone_from(&self.campaign);
-        // If the agent has closed already, it has said why; that is read below.
-        let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
-        // An agent's greeting carries its facts.
-        reader.trust();
-        let answer = reader.next().map_err(|error| greeting_error(host, error, sent.is_err()))?;
-        channel.deadline.lift();
-        understand(host, answer)
+        let (name, address) = &self.addresses[host];
+        greet(name, address, self.keys.as_ref(), &self.agents[host], &self.options.timeouts, ours)
     }
+}
+
+/// Reaches the agent of `host` at `address` and greets it with `ours`.
+pub(super) fn greet(
+    host: &str,
+    address: &HostAddress,
+    keys: Option<&KeyStore>,
+    in_process: &Agent,
+    timeouts: &Timeouts,
+    ours: Greeting,
+) -> Result<Greeted, ControlError> {
+    let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
+    let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
+    match exchange(host, ours, &mut channel, &mut reader) {
+        Ok(facts) => Ok(Greeted { reader, channel, facts }),
+        Err(error) => {
+            (channel.closer)();
+            Err(error)
+        }
+    }
+}
+
+fn exchange(
+    host: &str,
+    ours: Greeting,
+    channel: &mut Channel,
+    reader: &mut FrameReader,
+) -> Result<Value, ControlError> {
+    // If the agent has closed already, it has said why; that is read below.
+    let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
+    // An agent's greeting carries its facts.
+    reader.trust();
+    let answer = reader.next().map_err(|error| greeting_error(host, error, sent.is_err()))?;
+    channel.deadline.lift();
+    understand(host, answer)
 }
 
 /// What an agent's first message means; its facts, if it serves us.

@@ -7,10 +7,12 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::tune::{SettingState, TuneRequest};
+
 /// First word of every session.
 pub const PROTOCOL_MAGIC: &str = "linerate-control";
 /// Version of the protocol spoken here; two ends work together only if theirs are equal.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 /// The release named in greetings.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
@@ -45,6 +47,9 @@ pub struct Greeting {
     /// The campaign a conductor conducts; an agent lets the same campaign take over its own stale session.
     #[serde(default)]
     pub campaign: String,
+    /// Whether a conductor comes to change settings ([`Message::Tune`]) rather than to measure; both may be served at once.
+    #[serde(default)]
+    pub tunes: bool,
     /// An agent's facts about its host.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
@@ -61,6 +66,7 @@ impl Greeting {
             role,
             name: name.into(),
             campaign: String::new(),
+            tunes: false,
             facts: Value::Null,
         }
     }
@@ -233,6 +239,23 @@ pub enum Message {
         /// Which trial.
         trial: TrialId,
     },
+    /// Conductor, in a session that tunes: settings of the host are wanted or to be changed.
+    Tune {
+        /// Comes back with the answer.
+        n: u64,
+        /// What is wanted.
+        request: TuneRequest,
+    },
+    /// Agent: what became of the request.
+    Tuned {
+        /// That of the request.
+        n: u64,
+        /// The settings it named, as they are now.
+        states: Vec<SettingState>,
+        /// Why it was not done; then nothing of it was.
+        #[serde(default)]
+        failed: Option<String>,
+    },
     /// Conductor: that was all.
     Goodbye,
     /// Pairing: proof of knowing the token.
@@ -261,6 +284,8 @@ pub fn name(message: &Message) -> &'static str {
         Message::Incident { .. } => "incident",
         Message::Done { .. } => "done",
         Message::Abort { .. } => "abort",
+        Message::Tune { .. } => "tune",
+        Message::Tuned { .. } => "tuned",
         Message::Goodbye => "goodbye",
         Message::PairProof(_) => "pair_proof",
         Message::Paired => "paired",

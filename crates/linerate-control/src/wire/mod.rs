@@ -1,9 +1,10 @@
-//! The control protocol, version 1: what conductor and agent say to each other.
+//! The control protocol, version 2: what conductor and agent say to each other.
 //!
 //! ```text
 //! frame   = length (u32, big endian, at most 16 MiB) , message (JSON, UTF-8)
 //! session = Hello both ways , then Ping/Pong at any time , then for each trial
 //!           Prepare -> Offers -> Connect -> Ready -> StartAt -> Intervals* -> FlowsEnded* , Samples* , Done
+//! tuning  = Hello both ways (`tunes`) , then Ping/Pong at any time , then Tune -> Tuned, any number of times
 //! ```
 //!
 //! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`]; their shapes never
@@ -12,9 +13,11 @@
 
 mod codec;
 mod message;
+mod tune;
 
 pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
     Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, RELEASE,
     name, printable,
 };
+pub use tune::{Setting, SettingState, TuneRequest};

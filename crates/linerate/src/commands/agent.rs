@@ -2,8 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use linerate_control::{Access, Agent, AgentOptions};
+use linerate_control::{Access, Agent, AgentOptions, Consent, HostWide, restore};
 
 use crate::cli::{AgentArgs, Global};
 use crate::exit::{Exit, Failure, Outcome};
@@ -18,7 +19,16 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
             eprintln!("{line}");
         }
     });
-    let agent = Agent::new(AgentOptions { name, notify, ..AgentOptions::default() });
+    let consent = consent(&args.allow_tune);
+    // An agent that was killed here may have left something changed. Whatever cannot be put back, this one serves all the same.
+    for told in restore(&consent.journals).into_iter().flatten().filter_map(super::tune::told) {
+        eprintln!("{told}");
+    }
+    let changes = !args.allow_tune.is_empty();
+    let agent = Agent::new(AgentOptions { name, notify, consent, ..AgentOptions::default() });
+    if changes {
+        put_back_on_interrupt(&agent)?;
+    }
     if args.stdio {
         agent.serve_stdio();
         return Ok(Exit::Done);
@@ -43,4 +53,29 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     }
     serving.run();
     Ok(Exit::Done)
+}
+
+/// The word of `--allow-tune` that stands for what holds for the whole host.
+const HOST: &str = "host";
+
+fn consent(allowed: &[String]) -> Consent {
+    let host_wide = if allowed.iter().any(|word| word == HOST) { HostWide::Allowed } else { HostWide::Refused };
+    let devices = allowed.iter().filter(|word| *word != HOST).cloned().collect();
+    Consent { devices, host_wide, ..Consent::default() }
+}
+
+/// Ends the process on SIGINT and SIGTERM only after what a conductor has changed is as it was.
+fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
+    /// How soon an interrupt is acted upon.
+    const POLL: Duration = Duration::from_millis(20);
+    linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
+    let agent = agent.clone();
+    std::thread::spawn(move || {
+        while !linerate_sys::signal::interrupted() {
+            std::thread::sleep(POLL);
+        }
+        agent.put_back().iter().for_each(|left| eprintln!("{left}"));
+        std::process::exit(Exit::Interrupted as i32)
+    });
+    Ok(())
 }

@@ -14,6 +14,7 @@ mod report;
 mod reproduce;
 mod run;
 mod to;
+mod tune;
 
 use crate::cli::{self, Command, Invocation};
 use crate::exit::{Exit, Failure, Outcome};
@@ -36,6 +37,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             Some(matches) => limit::run(matches, global.json),
             None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
         },
+        Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
         Command::Lab(args) => lab::run(args.action, global.json),

@@ -1,0 +1,454 @@
+//! Changing settings of this host: with consent, written down before it is done, and put back.
+//!
+//! Consent is what the agent was started with ([`Consent`]). Before anything is changed, the old value is in the journal on disk,
+//! so that whoever comes after an agent that was killed can put it back ([`restore`]). A value is put back only where it is
+//! still what was written: what somebody else has set since is left alone and told.
+//!
+//! The journal is one file for each network namespace, locked while its owner lives: lines of JSON, one a change, appended and
+//! synced before the change is made. A line that is cut short belongs to a change that was never made.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use linerate_sys::netlink::{Route, RouteSocket};
+use linerate_sys::{SysError, netns, sysctl};
+use serde::{Deserialize, Serialize};
+
+use crate::wire::{Setting, SettingState, TuneRequest};
+
+/// The kernel parameters that may be changed.
+const SYSCTLS: [&str; 2] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
+/// Where journals are unless told otherwise: gone after a reboot, as the settings are.
+const JOURNALS: &str = "/run/linerate";
+/// Longest journal that is read, bytes.
+const JOURNAL_LIMIT: u64 = 16 << 20;
+
+/// What an agent may change on its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consent {
+    /// Devices whose routes may be given a window.
+    pub devices: Vec<String>,
+    /// Whether `tcp_rmem` and `tcp_wmem`, which hold for the whole host, may be changed too.
+    pub host_wide: HostWide,
+    /// Folder of the journals.
+    pub journals: PathBuf,
+}
+
+/// Whether settings that hold for a whole host may be changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostWide {
+    /// They may not.
+    #[default]
+    Refused,
+    /// They may.
+    Allowed,
+}
+
+impl Default for Consent {
+    fn default() -> Self {
+        Self { devices: Vec::new(), host_wide: HostWide::Refused, journals: JOURNALS.into() }
+    }
+}
+
+/// A change as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Change {
+    /// Both as the kernel's route messages, hexadecimal.
+    Route {
+        device: String,
+        before: String,
+        after: String,
+    },
+    Sysctl {
+        name: String,
+        before: String,
+        after: String,
+    },
+}
+
+/// What has been changed and not been put back.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    made: Vec<Change>,
+    journal: Option<Journal>,
+    /// Set when the agent ends: nothing is changed after that.
+    closed: bool,
+}
+
+impl Changes {
+    /// Does what a conductor asks for; the settings it named as they are then.
+    pub(super) fn handle(&mut self, request: TuneRequest, consent: &Consent) -> Result<Vec<SettingState>, String> {
+        match request {
+            TuneRequest::Read(settings) => settings.iter().map(state).collect::<Result<_, _>>(),
+            TuneRequest::Apply(settings) => {
+                let n_before = self.made.len();
+                let applied = settings.iter().try_for_each(|setting| self.apply(setting, consent));
+                if let Err(why) = applied {
+                    let left = self.undo(n_before);
+                    return Err([vec![why], left].concat().join("; "));
+                }
+                settings.iter().map(state).collect::<Result<_, _>>()
+            }
+            TuneRequest::Revert => match self.undo(0) {
+                left if left.is_empty() => Ok(Vec::new()),
+                left => Err(left.join("; ")),
+            },
+            TuneRequest::Keep => {
+                self.made.clear();
+                self.forget();
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Puts everything back; what could not be, a sentence each.
+    pub(super) fn put_back(&mut self) -> Vec<String> {
+        self.undo(0)
+    }
+
+    /// Puts everything back, for good.
+    pub(super) fn close(&mut self) -> Vec<String> {
+        self.closed = true;
+        self.undo(0)
+    }
+
+    fn apply(&mut self, setting: &Setting, consent: &Consent) -> Result<(), String> {
+        if self.closed {
+            return Err("the agent is ending".into());
+        }
+        allowed(setting, consent)?;
+        let change = plan(setting)?;
+        if self.journal.is_none() {
+            self.journal = Some(Journal::open(&consent.journals)?);
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.append(&change)?;
+        }
+        // Noted first: a change that fails half-way is put back too.
+        self.made.push(change.clone());
+        change.make().map_err(|error| error.to_string())
+    }
+
+    /// Undoes the changes from the `keep`-th on, the last first.
+    fn undo(&mut self, keep: usize) -> Vec<String> {
+        let mut left = Vec::new();
+        while self.made.len() > keep {
+            if let Some(change) = self.made.pop() {
+                left.extend(change.undo().left());
+            }
+        }
+        if self.made.is_empty() && left.is_empty() {
+            self.forget();
+        }
+        left
+    }
+
+    /// Nothing is changed any more: the journal goes.
+    fn forget(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            journal.remove();
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What was done about a change found in the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restored {
+    /// It was put back; what.
+    PutBack(String),
+    /// It had not been made, or was put back before.
+    Untouched,
+    /// It is gone, or somebody else has set it since: there is nothing to put back.
+    Left(String),
+    /// It could not be put back; why.
+    Failed(String),
+}
+
+impl Restored {
+    fn left(self) -> Option<String> {
+        match self {
+            Self::Left(why) | Self::Failed(why) => Some(why),
+            Self::PutBack(_) | Self::Untouched => None,
+        }
+    }
+}
+
+/// Puts back what an agent that was killed in this network namespace has left changed. Nothing if there is no such journal, or
+/// its agent still runs.
+///
+/// # Errors
+/// If the journal cannot be read.
+pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
+    let path = journal_path(journals)?;
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let Ok(mut journal) = Journal::open(journals) else { return Ok(Vec::new()) };
+    let restored: Vec<Restored> = journal.read()?.iter().rev().map(Change::undo).collect();
+    if !restored.iter().any(|restored| matches!(restored, Restored::Failed(_))) {
+        journal.remove();
+    }
+    Ok(restored)
+}
+
+fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
+    match setting {
+        Setting::RouteWindow { device, .. } if consent.devices.contains(device) => Ok(()),
+        Setting::RouteWindow { device, .. } => Err(format!(
+            "change a route of {device}: this agent was not told that it may (start it with --allow-tune {device})"
+        )),
+        Setting::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
+            Err(format!("set sysctl {name}: only {} are ever changed", SYSCTLS.join(" and ")))
+        }
+        Setting::Sysctl { name, .. } if consent.host_wide == HostWide::Refused => Err(format!(
+            "set sysctl {name}: it holds for the whole host, and this agent was not told that it may (start it with \
+             --allow-tune host)"
+        )),
+        Setting::Sysctl { .. } => Ok(()),
+    }
+}
+
+fn device_index(socket: &mut RouteSocket, wanted: &str) -> Result<Option<u32>, SysError> {
+    let mut index = None;
+    socket.links(|link| {
+        if link.name == wanted {
+            index = Some(link.index);
+        }
+    })?;
+    Ok(index)
+}
+
+fn device_name(socket: &mut RouteSocket, wanted: Option<u32>) -> Result<String, SysError> {
+    let mut name = None;
+    socket.links(|link| {
+        if Some(link.index) == wanted {
+            name = Some(link.name);
+        }
+    })?;
+    Ok(name.unwrap_or_default())
+}
+
+/// The change that makes `setting` so, from what is there now.
+fn plan(setting: &Setting) -> Result<Change, String> {
+    match setting {
+        Setting::RouteWindow { destination, device, window, initial } => {
+            let told = |error: SysError| error.to_string();
+            let mut socket = RouteSocket::open().map_err(told)?;
+            let before = socket.route_to(*destination).map_err(told)?;
+            let index = device_index(&mut socket, device).map_err(told)?;
+            if index.is_none() || before.device() != index {
+                let leads = device_name(&mut socket, before.device()).map_err(told)?;
+                return Err(format!("change the route to {destination}: it leads out of {leads}, not of {device}"));
+            }
+            let after = before.with_windows(*window, *initial);
+            Ok(Change::Route { device: device.clone(), before: hex(before.as_bytes()), after: hex(after.as_bytes()) })
+        }
+        Setting::Sysctl { name, value } => {
+            let before = sysctl::read(name).map_err(|error| error.to_string())?;
+            Ok(Change::Sysctl { name: name.clone(), before, after: value.clone() })
+        }
+    }
+}
+
+/// `setting` with the value it has now.
+fn state(setting: &Setting) -> Result<SettingState, String> {
+    let told = |error: SysError| error.to_string();
+    match setting {
+        Setting::RouteWindow { destination, .. } => {
+            let mut socket = RouteSocket::open().map_err(told)?;
+            let route = socket.route_to(*destination).map_err(told)?;
+            let device = device_name(&mut socket, route.device()).map_err(told)?;
+            let spelled = route.spelled(&device);
+            let (window, initial) = (route.window(), route.initial_window());
+            let setting = Setting::RouteWindow { destination: *destination, device, window, initial };
+            Ok(SettingState { setting, spelled })
+        }
+        Setting::Sysctl { name, .. } => {
+            if !SYSCTLS.contains(&name.as_str()) {
+                return Err(format!("read sysctl {name}: only {} are told", SYSCTLS.join(" and ")));
+            }
+            let setting = Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(told)? };
+            Ok(SettingState { setting, spelled: name.clone() })
+        }
+    }
+}
+
+impl Change {
+    fn make(&self) -> Result<(), SysError> {
+        match self {
+            Self::Route { after, .. } => replace(after),
+            Self::Sysctl { name, after, .. } => sysctl::write(name, after),
+        }
+    }
+
+    /// Puts back what was there, if what is there now is what we wrote.
+    fn undo(&self) -> Restored {
+        let result = match self {
+            Self::Sysctl { name, before, after } => sysctl::read(name).and_then(|now| match now {
+                now if now == *before => Ok(Restored::Untouched),
+                now if now == *after => {
+                    sysctl::write(name, before).map(|()| Restored::PutBack(format!("{name} = {before}")))
+                }
+                now => Ok(Restored::Left(format!("put back sysctl {name}: somebody else has set it to {now} since"))),
+            }),
+            Self::Route { device, before, after } => put_back_route(device, before, after),
+        };
+        result.unwrap_or_else(|error| Restored::Failed(format!("put back: {error}")))
+    }
+}
+
+fn replace(route: &str) -> Result<(), SysError> {
+    RouteSocket::open()?.replace_route(&parsed(route)?)
+}
+
+fn parsed(text: &str) -> Result<Route, SysError> {
+    let bytes = unhex(text).and_then(|bytes| Route::from_bytes(&bytes));
+    let damaged = || SysError::new("read route", text, std::io::Error::other("the journal is damaged"));
+    bytes.ok_or_else(damaged)
+}
+
+fn put_back_route(device: &str, before: &str, after: &str) -> Result<Restored, SysError> {
+    let (before, after) = (parsed(before)?, parsed(after)?);
+    let spelled = before.spelled(device);
+    let mut socket = RouteSocket::open()?;
+    let mut present = None;
+    socket.routes(|route| {
+        if route.is_same_entry(&before) {
+            present = Some(route);
+        }
+    })?;
+    let windows = |route: &Route| (route.window(), route.initial_window());
+    Ok(match present {
+        None => Restored::Left(format!("put back route {spelled}: it is gone")),
+        Some(now) if windows(&now) == windows(&before) => Restored::Untouched,
+        Some(now) if windows(&now) == windows(&after) => {
+            socket.replace_route(&before)?;
+            Restored::PutBack(format!("route {spelled}"))
+        }
+        Some(now) => Restored::Left(format!(
+            "put back route {spelled}: somebody else has given it window {} since",
+            now.window()
+        )),
+    })
+}
+
+/// What is about to be changed, on disk.
+#[derive(Debug)]
+struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+fn journal_path(folder: &Path) -> Result<PathBuf, String> {
+    let inode = netns::inode().map_err(|error| error.to_string())?;
+    Ok(folder.join(format!("tune-{inode}.journal")))
+}
+
+impl Journal {
+    /// Opens and locks the journal of this network namespace.
+    fn open(folder: &Path) -> Result<Self, String> {
+        let path = journal_path(folder)?;
+        let failed = |what: &str, cause: &dyn std::fmt::Display| format!("{what} journal {}: {cause}", path.display());
+        std::fs::create_dir_all(folder).map_err(|cause| failed("make folder of", &cause))?;
+        let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
+        let file = file.map_err(|cause| failed("open", &cause))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { file, path }),
+            Err(TryLockError::WouldBlock) => Err(failed("lock", &"another agent changes settings of this host")),
+            Err(TryLockError::Error(cause)) => Err(failed("lock", &cause)),
+        }
+    }
+
+    /// On disk before it returns.
+    fn append(&mut self, change: &Change) -> Result<(), String> {
+        let text = serde_json::to_string(change).map_err(|cause| format!("write journal: {cause}"))?;
+        // A newline in front ends what a killed writer may have begun.
+        let line = format!("\n{text}\n");
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
+        written
+            .map_err(|cause| format!("write journal {}: {cause} (nothing is changed without one)", self.path.display()))
+    }
+
+    fn read(&mut self) -> Result<Vec<Change>, String> {
+        let mut bytes = Vec::new();
+        let read = (&self.file).take(JOURNAL_LIMIT).read_to_end(&mut bytes);
+        read.map_err(|cause| format!("read journal {}: {cause}", self.path.display()))?;
+        Ok(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    }
+
+    fn remove(self) {
+        // Emptied first: whoever waits for its lock must not find old changes in it.
+        let _emptied = self.file.set_len(0);
+        let _removed = std::fs::remove_file(&self.path);
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    digits.map(|pair| u8::from_str_radix(pair.filter(|pair| pair.len() == 2)?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn consent(folder: &Path) -> Consent {
+        Consent { devices: vec!["eth0".into()], host_wide: HostWide::Refused, journals: folder.into() }
+    }
+
+    #[test]
+    fn what_was_not_consented_to_is_refused_with_the_option_that_would_allow_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let consent = consent(folder.path());
+        let ask = |setting| Changes::default().handle(TuneRequest::Apply(vec![setting]), &consent).unwrap_err();
+        let destination = "198.18.0.1".parse().unwrap();
+        let route = Setting::RouteWindow { destination, device: "eth1".into(), window: 7300, initial: 0 };
+        assert!(ask(route).contains("--allow-tune eth1"));
+        let wide = Setting::Sysctl { name: SYSCTLS[0].into(), value: "4096 12288 12288".into() };
+        assert!(ask(wide).contains("--allow-tune host"));
+        let other = Setting::Sysctl { name: "kernel.panic".into(), value: "1".into() };
+        assert!(ask(other).contains("only net.ipv4.tcp_rmem and net.ipv4.tcp_wmem"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+    }
+
+    #[test]
+    fn a_journal_cut_short_is_read_up_to_its_last_whole_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let change = Change::Sysctl { name: "x".into(), before: "1".into(), after: "2".into() };
+        let mut journal = Journal::open(folder.path()).unwrap();
+        journal.append(&change).unwrap();
+        journal.append(&change).unwrap();
+        let path = journal.path.clone();
+        assert!(Journal::open(folder.path()).unwrap_err().contains("another agent"));
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        for end in 0..whole.len() {
+            std::fs::write(&path, &whole[..end]).unwrap();
+            let read = Journal::open(folder.path()).unwrap().read().unwrap();
+            // A change that lacks only its last newline is whole.
+            assert_eq!(read.len(), (end + 1) / (whole.len() / 2), "{end}");
+            assert!(read.iter().all(|read| *read == change));
+        }
+    }
+
+    #[test]
+    fn hexadecimal_comes_back_and_nonsense_does_not() {
+        assert_eq!(unhex(&hex(&[0, 171, 255])), Some(vec![0, 171, 255]));
+        for text in ["0", "0g", "é1", "+1"] {
+            assert!(unhex(text).is_none_or(|bytes| text == "+1" && bytes == [1]), "{text}");
+        }
+    }
+}

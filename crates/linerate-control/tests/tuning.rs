@@ -1,0 +1,190 @@
+//! Changing settings of a host: in a namespace of the test's own, refused without consent, put back however the session ends.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use linerate_control::{Access, Agent, AgentOptions, Consent, HostWide, Restored, Setting, Tuner, restore};
+use linerate_model::HostAddress;
+use linerate_sys::netns::within;
+
+const PEER: &str = "198.18.7.2";
+
+/// A namespace with one device `lr0` and a route out of it; it goes when this goes.
+struct Space(String);
+
+impl Space {
+    fn build(instance: &str) -> Option<Self> {
+        let name = format!("lr-{}-{instance}", std::process::id());
+        let ip = |arguments: String| {
+            Command::new("ip").args(arguments.split(' ')).output().is_ok_and(|o| o.status.success())
+        };
+        if !ip(format!("netns add {name}")) {
+            println!("skipped: {instance}: needs root to make network namespaces");
+            return None;
+        }
+        let space = Self(name);
+        let name = &space.0;
+        assert!(ip(format!("-n {name} link set lo up")));
+        assert!(ip(format!("-n {name} link add lr0 type veth peer name lr1")));
+        assert!(ip(format!("-n {name} address add 198.18.7.1/24 dev lr0")));
+        assert!(ip(format!("-n {name} link set lr0 up")));
+        assert!(ip(format!("-n {name} link set lr1 up")));
+        Some(space)
+    }
+
+    fn route(&self) -> String {
+        let output = Command::new("ip").args(["-n", &self.0, "route", "show", "198.18.7.0/24"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn rmem(&self) -> String {
+        within(&self.0, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem").unwrap()).unwrap()
+    }
+
+    /// A listening agent inside it.
+    fn agent(&self, consent: Consent) -> (Agent, linerate_control::Stopper, HostAddress) {
+        let agent = Agent::new(AgentOptions { consent, ..AgentOptions::default() });
+        let (tell, told) = channel();
+        let (name, serving) = (self.0.clone(), agent.clone());
+        std::thread::spawn(move || {
+            within(&name, || {
+                let serving = serving.listen("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
+                tell.send((serving.stopper(), serving.address())).unwrap();
+                serving.run();
+            })
+            .unwrap();
+        });
+        let (stopper, address) = told.recv().unwrap();
+        (agent, stopper, HostAddress::Tcp(address.to_string()))
+    }
+
+    fn tuner(&self, address: &HostAddress) -> Tuner {
+        within(&self.0, || Tuner::open("bmc", address, None, "test").unwrap()).unwrap()
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _gone = Command::new("ip").args(["netns", "delete", &self.0]).output();
+    }
+}
+
+fn consent(folder: &Path) -> Consent {
+    Consent { devices: vec!["lr0".into()], host_wide: HostWide::Allowed, journals: folder.into() }
+}
+
+fn window(bytes: u32) -> Setting {
+    let destination: IpAddr = PEER.parse().unwrap();
+    Setting::RouteWindow { destination, device: "lr0".into(), window: bytes, initial: 5 }
+}
+
+fn rmem(value: &str) -> Setting {
+    Setting::Sysctl { name: "net.ipv4.tcp_rmem".into(), value: value.into() }
+}
+
+fn eventually(what: &str, done: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < until, "waited 10 s: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn settings_are_read_applied_and_put_back_on_request_and_at_the_end_of_the_session() {
+    let Some(space) = Space::build("apply") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (_agent, stopper, address) = space.agent(consent(folder.path()));
+    let (route, before) = (space.route(), space.rmem());
+    let mut tuner = space.tuner(&address);
+
+    let states = tuner.read(vec![window(0), rmem("")]).unwrap();
+    assert_eq!(states[0].spelled, "198.18.7.0/24 dev lr0 proto kernel scope link src 198.18.7.1");
+    assert_eq!(states[1].setting, rmem(&before));
+
+    let states = tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap();
+    assert_eq!(
+        states.iter().map(|state| state.setting.clone()).collect::<Vec<_>>(),
+        [window(7300), rmem("4096 12288 12288")]
+    );
+    assert!(space.route().contains("window 7300 initrwnd 5"), "{}", space.route());
+    assert_eq!(space.rmem(), "4096 12288 12288");
+    tuner.revert().unwrap();
+    assert_eq!((space.route(), space.rmem()), (route.clone(), before.clone()));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the journal is gone");
+
+    tuner.apply(vec![window(7300)]).unwrap();
+    tuner.apply(vec![window(9000)]).unwrap();
+    drop(tuner);
+    eventually("everything put back", || space.route() == route);
+
+    let mut tuner = space.tuner(&address);
+    tuner.apply(vec![window(7300)]).unwrap();
+    tuner.keep().unwrap();
+    drop(tuner);
+    let mut tuner = space.tuner(&address);
+    assert_eq!(tuner.read(vec![window(0)]).unwrap()[0].setting, window(7300), "what is kept stays");
+    tuner.apply(vec![window(0)]).unwrap();
+    within(&space.0, || stopper.stop()).unwrap();
+    eventually("put back to what was kept", || space.route().contains("window 7300"));
+}
+
+#[test]
+fn a_change_is_all_or_nothing_and_only_where_it_was_consented_to() {
+    let Some(space) = Space::build("refuse") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let narrow = Consent { host_wide: HostWide::Refused, ..consent(folder.path()) };
+    let (agent, stopper, address) = space.agent(narrow);
+    let (route, before) = (space.route(), space.rmem());
+    let mut tuner = space.tuner(&address);
+    let refused = tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap_err().to_string();
+    assert!(refused.contains("--allow-tune host"), "{refused}");
+    assert_eq!((space.route(), space.rmem()), (route.clone(), before), "the first change was undone");
+    let elsewhere =
+        Setting::RouteWindow { destination: "127.0.0.1".parse().unwrap(), device: "lr0".into(), window: 1, initial: 0 };
+    let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
+    assert!(refused.contains("it leads out of lo, not of lr0"), "{refused}");
+    let second = within(&space.0, || Tuner::open("bmc", &address, None, "second").unwrap_err().to_string()).unwrap();
+    assert!(second.contains("busy"), "{second}");
+    tuner.apply(vec![window(7300)]).unwrap();
+    assert_eq!(within(&space.0, || agent.put_back()).unwrap(), [""; 0]);
+    assert_eq!(space.route(), route, "an agent that ends puts back first");
+    let refused = tuner.apply(vec![window(7300)]).unwrap_err().to_string();
+    assert!(refused.contains("ending"), "{refused}");
+    within(&space.0, || stopper.stop()).unwrap();
+}
+
+#[test]
+fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_set_it_since() {
+    let Some(space) = Space::build("journal") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (route, before) = (space.route(), space.rmem());
+    let restored = || within(&space.0, || restore(folder.path()).unwrap()).unwrap();
+    assert_eq!(restored(), []);
+    {
+        let (agent, _stopper, address) = space.agent(consent(folder.path()));
+        let mut tuner = space.tuner(&address);
+        tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap();
+        assert_eq!(restored(), [], "a journal whose agent lives is left alone");
+        // As SIGKILL would: a copy of the journal is all that is left.
+        let journal = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read(&journal).unwrap();
+        tuner.keep().unwrap();
+        std::fs::write(&journal, text).unwrap();
+        drop((tuner, agent));
+    }
+    let set = Command::new("ip")
+        .args(["netns", "exec", &space.0, "sysctl", "-qw", "net.ipv4.tcp_rmem=4096 20000 20000"])
+        .status();
+    assert!(set.unwrap().success());
+    let found = restored();
+    assert!(matches!(&found[0], Restored::Left(why) if why.contains("somebody else")), "{found:?}");
+    assert!(matches!(&found[1], Restored::PutBack(what) if what.contains("198.18.7.0/24")), "{found:?}");
+    assert_eq!(space.route(), route);
+    assert_eq!((space.rmem(), before != "4096 20000 20000"), ("4096 20000 20000".into(), true));
+    assert_eq!(restored(), [], "the journal is gone");
+}

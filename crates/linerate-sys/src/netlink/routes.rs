@@ -1,0 +1,347 @@
+//! Routes: which one leads to an address, and its `window` and `initrwnd` metrics (rtnetlink(7), ip-route(8)).
+//!
+//! A route is kept as the kernel sent it, so that replacing it changes the two metrics and nothing else, and putting it back
+//! restores every attribute. `window` is the largest window a connection over the route advertises, bytes (`RTAX_WINDOW`);
+//! `initrwnd` the first one, segments (`RTAX_INITRWND`). Layouts: linux/rtnetlink.h.
+//!
+//! Not seen: what a connection that is already open does (it keeps the metrics it was opened with), and next hops of a multipath
+//! route, which are kept as they are.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use rustix::net::{self, RecvFlags, SendFlags};
+
+use super::{DONE, ERROR, FLAG_REQUEST, HEADER, RouteSocket, align, attributes, half, messages, word};
+use crate::SysError;
+
+const NEW_ROUTE: u16 = 24;
+const GET_ROUTE: u16 = 26;
+const FLAG_ACK: u16 = 0x4;
+const FLAG_REPLACE: u16 = 0x100;
+
+/// `struct rtmsg`.
+const RTMSG: usize = 12;
+/// Asks for the entry of the routing table, not for what it resolves to (`RTM_F_FIB_MATCH`, Linux 4.13).
+const FIB_MATCH: u32 = 0x2000;
+/// The one next-hop flag a request may carry (`RTNH_F_ONLINK`); the others tell a state.
+const ON_LINK: u32 = 4;
+/// The main routing table, which `ip route` shows unless told otherwise.
+const TABLE_MAIN: u32 = 254;
+
+const ATTRIBUTE_DESTINATION: u16 = 1;
+const ATTRIBUTE_DEVICE: u16 = 4;
+const ATTRIBUTE_GATEWAY: u16 = 5;
+const ATTRIBUTE_PRIORITY: u16 = 6;
+const ATTRIBUTE_PREFERRED_SOURCE: u16 = 7;
+const ATTRIBUTE_METRICS: u16 = 8;
+const ATTRIBUTE_TABLE: u16 = 15;
+
+const METRIC_WINDOW: u16 = 3;
+const METRIC_INITIAL_WINDOW: u16 = 14;
+
+/// An entry of a routing table, as the kernel sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// `struct rtmsg` and its attributes.
+    message: Vec<u8>,
+}
+
+impl Route {
+    /// A route as [`Route::as_bytes`] gave it; `None` if it cannot have been one.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let family = *bytes.first()?;
+        let known =
+            [net::AddressFamily::INET, net::AddressFamily::INET6].iter().any(|f| f.as_raw() == u16::from(family));
+        (known && bytes.len() >= RTMSG).then(|| Self { message: bytes.to_vec() })
+    }
+
+    /// Its message, to be kept until it is put back.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// Index of the device it leads out of; `None` for a multipath route.
+    #[must_use]
+    pub fn device(&self) -> Option<u32> {
+        self.attribute(ATTRIBUTE_DEVICE).and_then(|value| word(value, 0))
+    }
+
+    /// Largest window advertised over it, bytes; 0 if it says nothing.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        self.metric(METRIC_WINDOW)
+    }
+
+    /// First window advertised over it, segments; 0 if it says nothing.
+    #[must_use]
+    pub fn initial_window(&self) -> u32 {
+        self.metric(METRIC_INITIAL_WINDOW)
+    }
+
+    /// Whether both are the same entry, whatever their metrics.
+    #[must_use]
+    pub fn is_same_entry(&self, other: &Self) -> bool {
+        self.with_windows(0, 0).entry() == other.with_windows(0, 0).entry()
+    }
+
+    /// The same route with these metrics; 0 removes one.
+    #[must_use]
+    pub fn with_windows(&self, window: u32, initial: u32) -> Self {
+        let mut metrics = Vec::new();
+        let old = attributes(self.attribute(ATTRIBUTE_METRICS).unwrap_or_default());
+        for (kind, value) in old.filter(|(kind, _)| ![METRIC_WINDOW, METRIC_INITIAL_WINDOW].contains(kind)) {
+            push(&mut metrics, kind, value);
+        }
+        for (kind, value) in [(METRIC_WINDOW, window), (METRIC_INITIAL_WINDOW, initial)] {
+            if value != 0 {
+                push(&mut metrics, kind, &value.to_ne_bytes());
+            }
+        }
+        let mut message = self.message[..RTMSG].to_vec();
+        for (kind, value) in self.attributes().filter(|(kind, _)| *kind != ATTRIBUTE_METRICS) {
+            push(&mut message, kind, value);
+        }
+        if !metrics.is_empty() {
+            push(&mut message, ATTRIBUTE_METRICS, &metrics);
+        }
+        Self { message }
+    }
+
+    /// As `ip route change` takes it, without the metrics: `198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.2`.
+    #[must_use]
+    pub fn spelled(&self, device: &str) -> String {
+        let mut text = match (self.address(ATTRIBUTE_DESTINATION), self.message[1]) {
+            (Some(address), prefix) => format!("{address}/{prefix}"),
+            (None, _) => "default".to_owned(),
+        };
+        let mut add = |word: &str, value: &dyn std::fmt::Display| {
+            let _infallible = write!(text, " {word} {value}");
+        };
+        if let Some(gateway) = self.address(ATTRIBUTE_GATEWAY) {
+            add("via", &gateway);
+        }
+        add("dev", &device);
+        match self.message[5] {
+            0 | 3 => {}
+            2 => add("proto", &"kernel"),
+            4 => add("proto", &"static"),
+            9 => add("proto", &"ra"),
+            16 => add("proto", &"dhcp"),
+            other => add("proto", &other),
+        }
+        match self.message[6] {
+            253 => add("scope", &"link"),
+            254 => add("scope", &"host"),
+            _ => {}
+        }
+        if let Some(source) = self.address(ATTRIBUTE_PREFERRED_SOURCE) {
+            add("src", &source);
+        }
+        if let Some(priority) = self.attribute(ATTRIBUTE_PRIORITY).and_then(|value| word(value, 0)) {
+            add("metric", &priority);
+        }
+        let table = self.attribute(ATTRIBUTE_TABLE).and_then(|value| word(value, 0)).unwrap_or(self.message[4].into());
+        if table != TABLE_MAIN {
+            add("table", &table);
+        }
+        text
+    }
+
+    fn attributes(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        attributes(&self.message[RTMSG..])
+    }
+
+    fn attribute(&self, wanted: u16) -> Option<&[u8]> {
+        self.attributes().find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+    }
+
+    fn metric(&self, wanted: u16) -> u32 {
+        let metrics = self.attribute(ATTRIBUTE_METRICS).unwrap_or_default();
+        attributes(metrics).find(|(kind, _)| *kind == wanted).and_then(|(_, value)| word(value, 0)).unwrap_or(0)
+    }
+
+    fn address(&self, wanted: u16) -> Option<IpAddr> {
+        let value = self.attribute(wanted)?;
+        match value.len() {
+            4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(value).ok()?).into()),
+            16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(value).ok()?).into()),
+            _ => None,
+        }
+    }
+
+    /// What identifies it: everything but metrics, flags and what the kernel only tells (RTA_CACHEINFO, RTA_PREF).
+    fn entry(&self) -> (Vec<u8>, Vec<(u16, &[u8])>) {
+        const IDENTIFYING: [u16; 6] = [
+            ATTRIBUTE_DESTINATION,
+            ATTRIBUTE_DEVICE,
+            ATTRIBUTE_GATEWAY,
+            ATTRIBUTE_PRIORITY,
+            ATTRIBUTE_PREFERRED_SOURCE,
+            ATTRIBUTE_TABLE,
+        ];
+        let kept = self.attributes().filter(|(kind, _)| IDENTIFYING.contains(kind));
+        (self.message[..8].to_vec(), kept.collect())
+    }
+}
+
+impl RouteSocket {
+    /// Visits every entry of every routing table.
+    ///
+    /// # Errors
+    /// If the kernel refuses or does not answer.
+    pub fn routes(&mut self, mut visit: impl FnMut(Route)) -> Result<(), SysError> {
+        // rtmsg, all zero: both families, every table.
+        self.dump(GET_ROUTE, &[0; RTMSG], "routes", |payload| {
+            if let Some(route) = Route::from_bytes(payload) {
+                visit(route);
+            }
+        })
+    }
+
+    /// The route that packets to `address` take from this namespace.
+    ///
+    /// # Errors
+    /// If there is none, or the kernel (older than 4.13) cannot tell.
+    pub fn route_to(&mut self, address: IpAddr) -> Result<Route, SysError> {
+        let object = || format!("route to {address}");
+        let (family, bytes) = match address {
+            IpAddr::V4(address) => (net::AddressFamily::INET, address.octets().to_vec()),
+            IpAddr::V6(address) => (net::AddressFamily::INET6, address.octets().to_vec()),
+        };
+        let mut body = vec![0; RTMSG];
+        body[0] = family.as_raw() as u8;
+        body[1] = (bytes.len() * 8) as u8;
+        body[8..12].copy_from_slice(&FIB_MATCH.to_ne_bytes());
+        push(&mut body, ATTRIBUTE_DESTINATION, &bytes);
+        let answer = self.ask(GET_ROUTE, FLAG_REQUEST, &body, "look up", &object)?;
+        let gone = || SysError::new("look up", object(), std::io::Error::other("the kernel answered without a route"));
+        Route::from_bytes(&answer).ok_or_else(gone)
+    }
+
+    /// Replaces the entry that `route` is, which must exist, by `route`.
+    ///
+    /// # Errors
+    /// If there is no such entry, or it may not be changed (needs CAP_NET_ADMIN).
+    pub fn replace_route(&mut self, route: &Route) -> Result<(), SysError> {
+        let mut body = route.message.clone();
+        let flags = word(&body, 8).unwrap_or(0) & ON_LINK;
+        body[8..12].copy_from_slice(&flags.to_ne_bytes());
+        let object = || route.spelled(&route.device().map_or_else(|| "?".to_owned(), |index| index.to_string()));
+        self.ask(NEW_ROUTE, FLAG_REQUEST | FLAG_ACK | FLAG_REPLACE, &body, "change route", &object).map(drop)
+    }
+
+    /// Sends one request that has one answer; the answer's payload, empty for an acknowledgement.
+    fn ask(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        operation: &'static str,
+        object: &dyn Fn() -> String,
+    ) -> Result<Vec<u8>, SysError> {
+        let wrap = |cause: rustix::io::Errno| SysError::new(operation, object(), cause);
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut request = vec![0_u8; HEADER];
+        request.extend_from_slice(body);
+        let length = request.len() as u32;
+        request[0..4].copy_from_slice(&length.to_ne_bytes());
+        request[4..6].copy_from_slice(&kind.to_ne_bytes());
+        request[6..8].copy_from_slice(&flags.to_ne_bytes());
+        request[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
+        net::send(&self.socket, &request, SendFlags::empty()).map_err(wrap)?;
+        loop {
+            let (received, _) = net::recv(&self.socket, &mut self.buffer[..], RecvFlags::empty()).map_err(wrap)?;
+            let answer = messages(&self.buffer[..received]).find(|message| message.sequence == self.sequence);
+            let Some(answer) = answer else { continue };
+            if answer.kind == DONE {
+                return Ok(Vec::new());
+            }
+            if answer.kind != ERROR {
+                return Ok(answer.payload.to_vec());
+            }
+            // The code is a negative errno; zero acknowledges.
+            return match word(answer.payload, 0).unwrap_or(0).cast_signed().wrapping_neg() {
+                0 => Ok(Vec::new()),
+                code => Err(SysError::new(operation, object(), std::io::Error::from_raw_os_error(code))),
+            };
+        }
+    }
+}
+
+/// Appends an attribute and its padding.
+fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    const HEADER: usize = 4;
+    bytes.extend(((HEADER + value.len()) as u16).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(align(bytes.len()), 0);
+    debug_assert!(half(bytes, 0).is_some());
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// `198.18.0.0/24 dev 5 proto kernel scope link src 198.18.0.2`, table main, `window 9000`, `mtu 1400`.
+    fn route() -> Route {
+        let mut message = vec![2, 24, 0, 0, 254, 2, 253, 1, 0, 0, 0, 0];
+        push(&mut message, ATTRIBUTE_TABLE, &254_u32.to_ne_bytes());
+        push(&mut message, ATTRIBUTE_DESTINATION, &[198, 18, 0, 0]);
+        let mut metrics = Vec::new();
+        push(&mut metrics, 2, &1400_u32.to_ne_bytes());
+        push(&mut metrics, METRIC_WINDOW, &9000_u32.to_ne_bytes());
+        push(&mut message, ATTRIBUTE_METRICS, &metrics);
+        push(&mut message, ATTRIBUTE_PREFERRED_SOURCE, &[198, 18, 0, 2]);
+        push(&mut message, ATTRIBUTE_DEVICE, &5_u32.to_ne_bytes());
+        Route::from_bytes(&message).unwrap()
+    }
+
+    #[test]
+    fn windows_are_read_and_replaced_and_other_metrics_stay() {
+        let old = route();
+        assert_eq!((old.window(), old.initial_window(), old.device()), (9000, 0, Some(5)));
+        let new = old.with_windows(7300, 5);
+        assert_eq!((new.window(), new.initial_window(), new.metric(2)), (7300, 5, 1400));
+        assert!(new.is_same_entry(&old));
+        let none = new.with_windows(0, 0);
+        assert_eq!((none.window(), none.initial_window(), none.metric(2)), (0, 0, 1400));
+        assert_eq!(Route::from_bytes(new.as_bytes()), Some(new));
+    }
+
+    #[test]
+    fn a_route_is_spelled_as_ip_route_takes_it() {
+        assert_eq!(route().spelled("eth0"), "198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.2");
+        let mut default = vec![2, 0, 0, 0, 254, 16, 0, 1, 0, 0, 0, 0];
+        push(&mut default, ATTRIBUTE_GATEWAY, &[192, 0, 2, 1]);
+        push(&mut default, ATTRIBUTE_PRIORITY, &100_u32.to_ne_bytes());
+        let default = Route::from_bytes(&default).unwrap();
+        assert_eq!(default.spelled("eth1"), "default via 192.0.2.1 dev eth1 proto dhcp metric 100");
+        assert!(!default.is_same_entry(&route()));
+    }
+
+    #[test]
+    fn any_bytes_are_a_route_or_none_and_never_a_panic() {
+        let whole = route();
+        for end in 0..whole.message.len() {
+            if let Some(route) = Route::from_bytes(&whole.message[..end]) {
+                let _ = (route.spelled("x"), route.with_windows(1, 1), route.window());
+            }
+        }
+        assert_eq!(Route::from_bytes(&[9; 40]), None);
+    }
+
+    #[test]
+    fn the_way_to_loopback_leads_out_of_loopback() {
+        let mut socket = RouteSocket::open().unwrap();
+        let route = match socket.route_to(Ipv4Addr::LOCALHOST.into()) {
+            Ok(route) => route,
+            Err(error) => return println!("skipped: lo is down in this namespace: {error}"),
+        };
+        assert_eq!(route.device(), Some(1));
+        assert!(route.spelled("lo").starts_with("127."), "{}", route.spelled("lo"));
+    }
+}
