@@ -31,8 +31,8 @@ fn main() {
     });
     for (name, load) in [
         ("pacer, closed", Load::Closed { depth: 1 }),
-        ("pacer, constant", Load::Open { rate: 1e8, poisson: false }),
-        ("pacer, poisson", Load::Open { rate: 1e8, poisson: true }),
+        ("pacer, constant", Load::Open { rate: 1e8, arrival: linerate_model::Arrival::Constant }),
+        ("pacer, poisson", Load::Open { rate: 1e8, arrival: linerate_model::Arrival::Poisson }),
     ] {
         let mut pacer = Pacer::new(load, Nanos(0), 1);
         row(name, &mut |k| {

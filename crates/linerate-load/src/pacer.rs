@@ -1,10 +1,10 @@
-//! When operations start: closed loop, constant rate, Poisson arrivals.
+//! When operations start: closed loop, constant rate, Poisson arrivals, bursts.
 //!
 //! Time is an argument. An open load keeps *intended* times: when the worker falls behind, the operations it missed are
 //! due at once and keep the times at which they should have started, so that no omission is coordinated. A worker that
 //! starts fewer operations than were due says so by [`crate::Tally::defer`].
 
-use linerate_model::{Load, Nanos};
+use linerate_model::{Arrival, Load, Nanos};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -16,7 +16,7 @@ pub struct Due {
     /// Intended start of the first of them, on the monotonic clock. For a closed load it is the last clock reading, at
     /// most a microsecond old.
     pub intended: Nanos,
-    /// Gap from one intended start to the next, ns; 0 for a closed load. With Poisson arrivals `operations` is at most 1.
+    /// Gap from one intended start to the next, ns; 0 for a closed load and within a burst. With Poisson arrivals `operations` is at most 1.
     pub gap: Nanos,
     /// The step must not wait beyond this instant: the next operation is due, an interval ends, or patience does.
     pub until: Nanos,
@@ -41,7 +41,13 @@ enum Kind {
         gap_ns: f64,
         issued: u64,
     },
-    /// `next` is when the next operation is due; `fraction` carries what rounding to nanoseconds left over.
+    /// `burst` operations at once, a `gap_ns` apart; handed out at most one burst at a time.
+    Burst {
+        start: Nanos,
+        gap_ns: f64,
+        burst: u64,
+        issued: u64,
+    },
     Poisson(Arrivals),
 }
 
@@ -69,17 +75,29 @@ impl Pacer {
     pub fn new(load: Load, start: Nanos, seed: u64) -> Self {
         let kind = match load {
             Load::Closed { .. } => Kind::Closed,
-            Load::Open { rate, poisson } => {
+            Load::Open { rate, arrival } => {
                 let gap_ns = NANOS_PER_SECOND / rate;
                 let start = if rate > 0.0 { start } else { Nanos(u64::MAX) };
-                if poisson {
-                    let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-                    let mut arrivals =
-                        Arrivals { next: start, fraction: 0.0, last: start, held: false, issued: 0, gap_ns, random };
-                    arrivals.advance();
-                    Kind::Poisson(arrivals)
-                } else {
-                    Kind::Constant { start, gap_ns, issued: 0 }
+                match arrival {
+                    Arrival::Poisson => {
+                        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                        let mut arrivals = Arrivals {
+                            next: start,
+                            fraction: 0.0,
+                            last: start,
+                            held: false,
+                            issued: 0,
+                            gap_ns,
+                            random,
+                        };
+                        arrivals.advance();
+                        Kind::Poisson(arrivals)
+                    }
+                    Arrival::Constant => Kind::Constant { start, gap_ns, issued: 0 },
+                    Arrival::Burst(burst) => {
+                        let gap_ns = gap_ns * f64::from(burst.get());
+                        Kind::Burst { start, gap_ns, burst: burst.get().into(), issued: 0 }
+                    }
                 }
             }
         };
@@ -112,6 +130,14 @@ impl Pacer {
                 let until = due_at(*start, *gap_ns, *issued).min(patience);
                 Due { operations, intended, gap: Nanos(*gap_ns as u64), until }
             }
+            Kind::Burst { start, gap_ns, burst, issued } => {
+                let due = |issued: u64| due_at(*start, *gap_ns, issued / *burst);
+                let intended = due(*issued);
+                let operations = if intended <= now { *burst - *issued % *burst } else { 0 };
+                *issued += operations;
+                let until = due(*issued).min(patience);
+                Due { operations: operations as u32, intended, gap: Nanos(0), until }
+            }
             Kind::Poisson(arrivals) => {
                 let (operations, intended) = arrivals.take(now);
                 Due { operations, intended, gap: Nanos(0), until: arrivals.next.min(patience) }
@@ -129,6 +155,9 @@ impl Pacer {
         match &self.kind {
             Kind::Closed => None,
             Kind::Constant { start, gap_ns, issued } => Some((since(*start, *gap_ns).max(*issued), *issued)),
+            Kind::Burst { start, gap_ns, burst, issued } => {
+                Some(((since(*start, *gap_ns) * burst).max(*issued), *issued))
+            }
             Kind::Poisson(arrivals) => {
                 let started = arrivals.issued - u64::from(arrivals.held);
                 Some((arrivals.issued + since(arrivals.next, arrivals.gap_ns), started))
@@ -141,7 +170,7 @@ impl Pacer {
     pub fn give_back(&mut self, n: u32) {
         match &mut self.kind {
             Kind::Closed => {}
-            Kind::Constant { issued, .. } => *issued = issued.saturating_sub(u64::from(n)),
+            Kind::Constant { issued, .. } | Kind::Burst { issued, .. } => *issued = issued.saturating_sub(u64::from(n)),
             Kind::Poisson(arrivals) => arrivals.held |= n > 0,
         }
     }
@@ -191,7 +220,23 @@ mod tests {
     const NEVER: Nanos = Nanos(u64::MAX);
 
     fn constant(rate: f64) -> Pacer {
-        Pacer::new(Load::Open { rate, poisson: false }, START, 0)
+        Pacer::new(Load::Open { rate, arrival: Arrival::Constant }, START, 0)
+    }
+
+    #[test]
+    fn a_burst_is_due_at_once_and_the_gap_after_it_keeps_the_rate() {
+        let three = std::num::NonZeroU32::new(3).expect("literal");
+        let mut pacer = Pacer::new(Load::Open { rate: 3e6, arrival: Arrival::Burst(three) }, START, 0);
+        let at = |offset_us: u64| START + Nanos(offset_us * 1_000);
+        assert_eq!(pacer.next(Nanos(0), NEVER), Due { operations: 0, intended: START, gap: Nanos(0), until: START });
+        assert_eq!(pacer.next(at(0), NEVER), Due { operations: 3, intended: START, gap: Nanos(0), until: at(1) });
+        pacer.give_back(1);
+        assert_eq!(pacer.next(at(0), NEVER), Due { operations: 1, intended: START, gap: Nanos(0), until: at(1) });
+        // Two bursts behind: one at a time, each with its own time.
+        assert_eq!(pacer.account(at(2)), Some((9, 3)));
+        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 3, intended: at(1), gap: Nanos(0), until: at(2) });
+        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) });
+        assert_eq!(pacer.account(at(2)), Some((9, 9)));
     }
 
     #[test]
@@ -219,7 +264,7 @@ mod tests {
         assert_eq!(constant(0.0).account(NEVER.min(Nanos(5))), Some((0, 0)));
         assert_eq!(Pacer::new(Load::Closed { depth: 1 }, START, 0).account(NEVER), None);
 
-        let mut pacer = Pacer::new(Load::Open { rate: 1e6, poisson: true }, START, 7);
+        let mut pacer = Pacer::new(Load::Open { rate: 1e6, arrival: Arrival::Poisson }, START, 7);
         let end = Nanos(START.0 + 100_000_000);
         let (expected, _) = pacer.account(end).expect("an open load");
         assert!((99_990..=100_001).contains(&expected), "{expected} of 100 000, none drawn yet");
@@ -239,7 +284,7 @@ mod tests {
         let again = pacer.next(Nanos(START.0 + 9_000), NEVER);
         assert_eq!((again.operations, again.intended), (4, Nanos(START.0 + 6_000)));
 
-        let mut pacer = Pacer::new(Load::Open { rate: 1e6, poisson: true }, START, 7);
+        let mut pacer = Pacer::new(Load::Open { rate: 1e6, arrival: Arrival::Poisson }, START, 7);
         let first = pacer.next(NEVER, NEVER);
         pacer.give_back(1);
         assert_eq!(pacer.next(NEVER, NEVER).intended, first.intended);
@@ -247,15 +292,15 @@ mod tests {
 
     #[test]
     fn a_rate_of_zero_has_nothing_due() {
-        for poisson in [false, true] {
-            let mut pacer = Pacer::new(Load::Open { rate: 0.0, poisson }, START, 1);
+        for arrival in [Arrival::Constant, Arrival::Poisson, Arrival::Burst(std::num::NonZeroU32::MIN)] {
+            let mut pacer = Pacer::new(Load::Open { rate: 0.0, arrival }, START, 1);
             assert_eq!(pacer.next(Nanos(u64::MAX - 1), Nanos(u64::MAX - 1)).operations, 0);
         }
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
-        let mut pacer = Pacer::new(Load::Open { rate: 1e6, poisson: true }, START, 42);
+        let mut pacer = Pacer::new(Load::Open { rate: 1e6, arrival: Arrival::Poisson }, START, 42);
         let times: Vec<f64> = (0..100_000).map(|_| pacer.next(NEVER, NEVER).intended.0 as f64).collect();
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -268,7 +313,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_arrivals() {
         let arrivals = |seed| {
-            let mut pacer = Pacer::new(Load::Open { rate: 5e5, poisson: true }, START, seed);
+            let mut pacer = Pacer::new(Load::Open { rate: 5e5, arrival: Arrival::Poisson }, START, seed);
             (0..100).map(|_| pacer.next(NEVER, NEVER).intended).collect::<Vec<_>>()
         };
         assert_eq!(arrivals(3), arrivals(3));

@@ -41,7 +41,8 @@ pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, SocketValue};
 pub use tcp::TcpState;
 pub use testbed::{Endpoint, HostAddress, Testbed};
 pub use trial::{
-    Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId, TrialOutcome, TrialSpec, Warmup,
+    Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId, TrialOutcome, TrialSpec,
+    Warmup,
 };
 pub use units::{BitRate, Bytes, Nanos, PacketRate, QuantityError, Ratio};
 pub use validity::Validity;

@@ -1,6 +1,7 @@
 //! Trials: one measurement at one point, *prepare, warm up, measure, drain, rest* (RFC 2544 clause 23).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,9 +39,22 @@ pub enum Load {
     Open {
         /// Intended operations per second, all flows of the job together.
         rate: f64,
-        /// Exponential gaps (Poisson arrivals) instead of constant ones.
-        poisson: bool,
+        /// How they are spread over time.
+        arrival: Arrival,
     },
+}
+
+/// How the operations of an open load are spread over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// With equal gaps.
+    #[default]
+    Constant,
+    /// With exponential gaps.
+    Poisson,
+    /// So many at once, then a gap that keeps the rate.
+    Burst(NonZeroU32),
 }
 
 /// How the warm-up is cut off.

@@ -166,7 +166,8 @@ fn run_open(limit: u32) -> u64 {
         tally.add(Counter::Transactions, started.into());
         Progress::Moved
     };
-    let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(Load::Open { rate: 10_000.0, poisson: false }, act))];
+    let worker: Vec<Box<dyn Worker>> =
+        vec![Box::new(Scripted(Load::Open { rate: 10_000.0, arrival: linerate_model::Arrival::Constant }, act))];
     let report = Engine::start(worker, timeline, &[], 1).join();
     assert!(report.incidents.is_empty(), "{:?}", report.incidents);
     let sum = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();

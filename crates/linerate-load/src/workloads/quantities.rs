@@ -1,6 +1,6 @@
 //! Parameter types several workloads share: a rate in either unit, how to wait, bounds on counts.
 
-use linerate_model::{BitRate, Load, Nanos, PacketRate, ParamError};
+use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError};
 use serde::{Deserialize, Deserializer, de};
 
 /// More threads than any machine has CPUs, and more flows than it has ports: a larger number is a mistake.
@@ -66,10 +66,15 @@ impl Waiting {
     }
 }
 
+/// How operations arrive, by whether they arrive at random.
+pub(crate) fn random(poisson: bool) -> Arrival {
+    if poisson { Arrival::Poisson } else { Arrival::Constant }
+}
+
 /// The share of a job's load that falls to a worker with `own` of its `all` flows.
-pub(crate) fn share(rate: Option<f64>, poisson: bool, depth: u32, own: usize, all: u32) -> Load {
+pub(crate) fn share(rate: Option<f64>, arrival: Arrival, depth: u32, own: usize, all: u32) -> Load {
     match rate {
-        Some(rate) => Load::Open { rate: rate * own as f64 / f64::from(all), poisson },
+        Some(rate) => Load::Open { rate: rate * own as f64 / f64::from(all), arrival },
         None => Load::Closed { depth },
     }
 }

@@ -7,16 +7,17 @@
 //! of system calls as the sender made them, not as the wire saw them. What it does not see: where between the two sockets a
 //! datagram was lost, one-way delay between hosts, and the order of segments inside a coalesced message when discarding.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use linerate_model::{Bytes, ParamError, Params};
+use linerate_model::{Arrival, Bytes, ParamError, Params};
 use linerate_sys::udp;
 use serde::{Deserialize, Deserializer, de};
 use socket2::Socket;
 
 use super::datagram::HEADER_BYTES;
 use super::pairing::{self, Shape, Waiting as Unpaired};
-use super::quantities::{Rate, Waiting, check_common, within, wrong};
+use super::quantities::{Rate, Waiting, check_common, random, within, wrong};
 use super::socket_options::{Wanted, device};
 use crate::{Listener, LoadError, Offer, ParamDoc, Setup, Worker, Workload};
 
@@ -78,6 +79,7 @@ struct UdpStreamParams {
     datagram_size: Option<Bytes>,
     rate: Option<Rate>,
     poisson: bool,
+    burst: u32,
     gso: Segments,
     batch: u32,
     gro: bool,
@@ -98,6 +100,7 @@ impl Default for UdpStreamParams {
             datagram_size: None,
             rate: None,
             poisson: false,
+            burst: 1,
             gso: Segments::Auto,
             // Four 64 KiB messages a call spread its cost and still fit a level 2 cache.
             batch: 4,
@@ -136,6 +139,11 @@ const PARAMETERS: &[ParamDoc] = &[
         meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second",
     },
     ParamDoc { name: "poisson", default: "false", meaning: "exponential gaps instead of constant ones; needs a rate" },
+    ParamDoc {
+        name: "burst",
+        default: "1",
+        meaning: "datagrams sent back to back, then a gap that keeps the rate (1 to 1024); needs a rate",
+    },
     ParamDoc {
         name: "gso",
         default: "\"auto\"",
@@ -204,6 +212,13 @@ impl UdpStreamParams {
         Shape { workload: WORKLOAD, workers: self.workers, flows: self.streams }
     }
 
+    fn arrival(&self) -> Arrival {
+        match NonZeroU32::new(self.burst) {
+            Some(burst) if self.burst > 1 => Arrival::Burst(burst),
+            _ => random(self.poisson),
+        }
+    }
+
     fn wanted(&self) -> Wanted {
         Wanted { send_buffer: self.send_buffer, receive_buffer: self.receive_buffer, dscp: self.dscp }
     }
@@ -231,6 +246,10 @@ fn params_of(params: &Params) -> Result<UdpStreamParams, ParamError> {
     }
     if typed.poisson && typed.rate.is_none() {
         return Err(wrong("poisson", "Poisson arrivals need a rate"));
+    }
+    within("burst", typed.burst.into(), 1, MAX_BATCH.into())?;
+    if typed.burst > 1 && (typed.rate.is_none() || typed.poisson) {
+        return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
     }
     Ok(typed)
 }
@@ -272,6 +291,9 @@ mod tests {
             ("datagram_size", json!("23 B")),
             ("datagram_size", json!("65508 B")),
             ("poisson", json!(true)),
+            ("burst", json!(0)),
+            ("burst", json!(1025)),
+            ("burst", json!(2)),
             ("rate", json!("0 pps")),
             ("workers", json!(2)),
         ] {

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{Close, TcpCrrParams};
 use crate::workloads::companion::Companion;
-use crate::workloads::quantities::{Waiting, late_starts, mean_gap, share};
+use crate::workloads::quantities::{Waiting, late_starts, mean_gap, random, share};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::socket_options::device;
 use crate::{Due, LoadError, Progress, Setup, Tally, Times, Worker};
@@ -76,7 +76,7 @@ pub(super) fn worker(
 ) -> Result<Box<dyn Worker>, LoadError> {
     let mut message = setup.secret.0.to_vec();
     message.resize(message.len() + params.request_size.0 as usize, b'q');
-    let load = share(params.rate.map(|rate| rate.per_second(1)), params.poisson, 1, 1, params.workers);
+    let load = share(params.rate.map(|rate| rate.per_second(1)), random(params.poisson), 1, 1, params.workers);
     let same_family = |ip: &IpAddr| ip.is_ipv4() == address.is_ipv4();
     Ok(Box::new(TcpCrrClient {
         number,

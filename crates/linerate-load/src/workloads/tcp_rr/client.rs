@@ -8,7 +8,7 @@ use linerate_sys::clock;
 
 use super::TcpRrParams;
 use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
-use crate::workloads::quantities::{Waiting, late_starts, mean_gap, share};
+use crate::workloads::quantities::{Waiting, late_starts, mean_gap, random, share};
 use crate::workloads::rest::Rest;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
@@ -55,8 +55,13 @@ pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<
     for (number, own) in (0_u32..).zip(params.shares(streams)) {
         let alone = own.len() == 1 && params.wait == Waiting::Block && !open;
         let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
-        let load =
-            share(params.rate.map(|rate| rate.per_second(1)), params.poisson, params.depth, own.len(), params.streams);
+        let load = share(
+            params.rate.map(|rate| rate.per_second(1)),
+            random(params.poisson),
+            params.depth,
+            own.len(),
+            params.streams,
+        );
         let flow = |(number, stream)| {
             Ok(Flow {
                 bytes: ByteFlow::new(number, stream, &options, alone)?,

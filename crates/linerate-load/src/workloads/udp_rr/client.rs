@@ -11,7 +11,7 @@ use crate::workloads::byte_flow::modes;
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
-use crate::workloads::quantities::{late_starts, mean_gap, share};
+use crate::workloads::quantities::{late_starts, mean_gap, random, share};
 use crate::workloads::rest::Rest;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
@@ -155,7 +155,7 @@ pub(super) fn deal(
     for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
         let alone = params.alone(own.len(), open);
         let rate = params.rate.map(|rate| rate.per_second(1));
-        let load = share(rate, params.poisson, params.depth, own.len(), params.streams);
+        let load = share(rate, random(params.poisson), params.depth, own.len(), params.streams);
         let mut modes = modes(params.wait, alone, open);
         modes.insert("label".to_owned(), label_mode(params));
         let rest = Rest::new(params.wait, own.iter().map(DatagramFlow::socket).filter(|_| !alone))?;

@@ -54,7 +54,8 @@ impl Sender {
             // `datagram_bytes` is at most `MAX_PAYLOAD_BYTES`, which 16 bits hold.
             flows.iter().try_for_each(|flow| udp::set_segment_size(&flow.socket, datagram_bytes as u16))?;
         }
-        let messages = params.batch as usize;
+        // A burst leaves in one call.
+        let messages = params.batch.max(params.burst) as usize;
         let mut batch = SendBatch::new(messages, segments * datagram_bytes);
         (0..messages).for_each(|message| batch.message_mut(message).fill(FILLING));
         let rate =

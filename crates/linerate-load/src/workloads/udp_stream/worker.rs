@@ -140,7 +140,7 @@ impl UdpStreamWorker {
         let rate = params.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
         Ok(Self {
             number,
-            load: share(rate, params.poisson, 1, flows.len(), params.streams),
+            load: share(rate, params.arrival(), 1, flows.len(), params.streams),
             receiver: receives.then(|| Receiver::new(params)),
             sender,
             flows,
