@@ -211,6 +211,14 @@ fn options_are_reported_as_requested_granted_and_at_the_end() {
 }
 
 #[test]
+fn a_clamped_window_stays_clamped_and_no_tuning_of_the_kernel_lifts_it() {
+    let clamp = 20_000;
+    let (active, _) = run(json!({"window_clamp": format!("{clamp} B"), "message_size": "64 KiB"}), V4);
+    let advertised = flow(&active, 0).tcp.expect("TCP_INFO").send_window;
+    assert!((1..=clamp).contains(&advertised), "{advertised} bytes are advertised, clamp {clamp}");
+}
+
+#[test]
 fn a_congestion_control_that_does_not_exist_is_refused_with_the_remedy() {
     let params = params(json!({"congestion": "lr-none"}));
     let local = endpoint(V4);

@@ -28,7 +28,7 @@ pub(crate) static PLANS: &[Preset] = presets!("plans":
 
 /// Labs, alphabetically.
 pub(crate) static LABS: &[Preset] =
-    presets!("labs": "lossy", "pair", "pair-100m", "router", "sun-buses", "sun-link", "sun-slower", "switch");
+    presets!("labs": "lossy", "ncsi", "pair", "pair-100m", "router", "sun-buses", "sun-link", "sun-slower", "switch");
 
 /// A text and where it came from.
 #[derive(Clone, Debug)]

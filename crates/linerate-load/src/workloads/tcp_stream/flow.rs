@@ -41,6 +41,8 @@ pub(super) struct Flow {
     own: Tally,
     local: Option<SockAddr>,
     remote: Option<SockAddr>,
+    /// The bound of the window that is to stay in force.
+    window_clamp: Option<u32>,
     values: BTreeMap<String, SocketValue>,
     modes: BTreeMap<String, String>,
 }
@@ -84,6 +86,7 @@ impl Flow {
             socket,
             sender,
             receiver,
+            window_clamp: params.window_clamp.map(|clamp| u32::try_from(clamp.0).unwrap_or(u32::MAX)),
             values,
             modes,
         })
@@ -199,6 +202,13 @@ impl Flow {
     fn shut_down(&self) {
         // If the connection is already gone, the peer knows.
         let _: Result<(), _> = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Puts back the bound of the window if the kernel has lifted it.
+    pub(super) fn keep_clamped(&self) {
+        if let Some(clamp) = self.window_clamp {
+            options::keep_clamped(&self.socket, clamp);
+        }
     }
 
     /// The kernel's view; absent if the connection is beyond asking.

@@ -12,7 +12,6 @@ use crate::LoadError;
 use crate::workloads::socket_options::{self, Wanted, set_congestion};
 
 const BITS_PER_BYTE: f64 = 8.0;
-
 /// The interface to bind to at this end.
 pub(super) fn device<'a>(params: &'a StreamParams, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
     match params.device.as_deref() {
@@ -26,9 +25,12 @@ pub(super) fn device<'a>(params: &'a StreamParams, local: &'a Endpoint) -> Resul
 }
 
 fn wanted(params: &StreamParams) -> Wanted {
+    // A receive buffer the kernel tunes takes the clamp with it; only one that was asked for stays as it is. The kernel
+    // doubles it, and reckons with half of it for the window.
+    let room = params.window_clamp;
     Wanted {
         send_buffer: params.send_buffer.or(params.socket_buffer),
-        receive_buffer: params.receive_buffer.or(params.socket_buffer),
+        receive_buffer: params.receive_buffer.or(params.socket_buffer).or(room),
         dscp: params.dscp,
     }
 }
@@ -40,6 +42,10 @@ pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<(), Load
     if let Some(mss) = params.mss {
         let mss = u32::try_from(mss.0).unwrap_or(u32::MAX);
         socket.set_tcp_mss(mss).map_err(|cause| SysError::new("set TCP_MAXSEG to", mss.to_string(), cause))?;
+    }
+    if let Some(clamp) = params.window_clamp {
+        // Before the handshake: a SYN announces a window too, and a sender's first burst is as large as that allows.
+        tcp::set_window_clamp(socket, u32::try_from(clamp.0).unwrap_or(u32::MAX))?;
     }
     set_congestion(socket, &params.congestion)
 }
@@ -58,8 +64,7 @@ pub(super) fn granted(socket: &Socket, params: &StreamParams) -> Result<BTreeMap
         values.insert(name.to_owned(), SocketValue { requested, granted, at_end: None });
     };
     if let Some(clamp) = params.window_clamp {
-        let granted = tcp::set_window_clamp(socket, u32::try_from(clamp.0).unwrap_or(u32::MAX))?;
-        add("window_clamp", Some(clamp.0.into()), Some(granted.into()));
+        add("window_clamp", Some(clamp.0.into()), tcp::window_clamp(socket).ok().map(Value::from));
     }
     if let Some(rate) = params.pacing_rate {
         let bytes_per_second = (rate.0 / BITS_PER_BYTE) as u64;
@@ -73,6 +78,15 @@ pub(super) fn granted(socket: &Socket, params: &StreamParams) -> Result<BTreeMap
     add("mss", params.mss.map(|mss| mss.0.into()), mss(socket));
     add("no_delay", Some(params.no_delay.into()), socket.tcp_nodelay().ok().map(Value::from));
     Ok(values)
+}
+
+/// Clamps the window of `socket` anew if the kernel has lifted the clamp: since Linux 6.6 it does so each time it learns what
+/// share of a buffer is payload.
+pub(super) fn keep_clamped(socket: &Socket, clamp: u32) {
+    if tcp::window_clamp(socket).is_ok_and(|now| now > clamp) {
+        // Refused or undone, it shows in the window that the peer reports.
+        let _granted = tcp::set_window_clamp(socket, clamp);
+    }
 }
 
 /// Adds what is in force now, at the end.

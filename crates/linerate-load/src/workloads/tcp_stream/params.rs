@@ -87,7 +87,11 @@ pub(super) const PARAMETERS: &[ParamDoc] = &[
     ParamDoc { name: "socket_buffer", default: "tuned by the kernel", meaning: "send and receive buffer, both ends" },
     ParamDoc { name: "send_buffer", default: "socket_buffer", meaning: "SO_SNDBUF, both ends" },
     ParamDoc { name: "receive_buffer", default: "socket_buffer", meaning: "SO_RCVBUF, both ends" },
-    ParamDoc { name: "window_clamp", default: "none", meaning: "bound of the advertised window (TCP_WINDOW_CLAMP)" },
+    ParamDoc {
+        name: "window_clamp",
+        default: "none",
+        meaning: "bound of the advertised window from the handshake on (TCP_WINDOW_CLAMP)",
+    },
     ParamDoc { name: "no_delay", default: "false", meaning: "send small segments at once (TCP_NODELAY)" },
     ParamDoc { name: "congestion", default: "cubic", meaning: "congestion control at both ends" },
     ParamDoc { name: "mss", default: "of the path", meaning: "maximum segment size (TCP_MAXSEG), 88 B to 32767 B" },

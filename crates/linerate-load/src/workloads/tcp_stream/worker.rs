@@ -122,7 +122,10 @@ impl Worker for StreamWorker {
     }
 
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
-        flows.extend(self.flows.iter().filter_map(|flow| Some(FlowTcp { flow: flow.number, tcp: flow.tcp()? })));
+        for flow in &self.flows {
+            flow.keep_clamped();
+            flows.extend(flow.tcp().map(|tcp| FlowTcp { flow: flow.number, tcp }));
+        }
     }
 
     fn n_flows(&self) -> usize {
