@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod diagnosis;
+pub mod fire_hose;
 pub mod limits;
 pub mod replay;
 pub mod reproduce;

@@ -8,6 +8,7 @@ pub mod ethernet;
 pub mod fibre_channel;
 pub mod headers;
 pub mod lag;
+pub mod ncsi;
 mod options;
 pub mod pci;
 pub mod pcie;
@@ -52,6 +53,7 @@ pub static LIMITS: &[&dyn Limit] = &[
     &ethernet::Ethernet,
     &fibre_channel::FibreChannel,
     &lag::Lag,
+    &ncsi::Ncsi,
     &pci::Pci,
     &pcie::Pcie,
     &tcp::Tcp,

@@ -1,0 +1,176 @@
+//! Who lost the frames: the controller, the management controller's receive ring, a socket, or something else.
+//!
+//! Input: deltas of counters over one interval with a TCP test. Rules of the NC-SI reference 7.5, in their order. What it does
+//! not see: frames lost before the controller, but by what is left over.
+
+use super::Bracket;
+
+/// Share of the frames received that must be dropped for the drops to matter.
+const MATTERS: f64 = 1e-3;
+/// How retransmissions may relate to drops where the drops are what was retransmitted; other flows and broadcast are dropped too.
+const RETRANSMITTED: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+/// Share of the highest goodput below which a loss-free path is slow.
+const SLOW: f64 = 0.7;
+
+/// Counter deltas over the interval; `None` where nobody could read them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Drops {
+    /// Frames the controller received from the network (pass-through statistics, counter 6).
+    pub controller_received: Option<u64>,
+    /// Frames it dropped (counter 7).
+    pub controller_dropped: Option<u64>,
+    /// Frames the management controller's interface had no receive buffer for (missed and FIFO errors).
+    pub ring_missed: Option<u64>,
+    /// Frames its sockets dropped.
+    pub socket_dropped: Option<u64>,
+    /// Segments the sender retransmitted.
+    pub retransmitted: Option<u64>,
+    /// Pause frames at the controller's port, both ways.
+    pub pauses: Option<u64>,
+    /// Goodput as a share of the highest the sideband carries.
+    pub utilisation: f64,
+    /// Bytes the sender had in flight at most.
+    pub window: u64,
+}
+
+/// Who is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Culprit {
+    /// The window overruns the controller's buffer.
+    ControllerWindow,
+    /// The controller drops although the window fits: broadcast, other flows, traffic of its own host.
+    ControllerOther,
+    /// The management controller's receive ring or CPU.
+    Ring,
+    /// A socket of the management controller.
+    Socket,
+    /// Somewhere else, before the controller.
+    Elsewhere,
+    /// Nothing is lost: pause frames hold the traffic up.
+    Pause,
+    /// Nothing is lost: the window is too small for the round trip, or the management controller too slow.
+    NotLoss,
+    /// Nothing is lost, and the sideband is used.
+    Nothing,
+    /// The counters needed are missing.
+    Unknown,
+}
+
+/// A culprit and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribution {
+    /// Who.
+    pub culprit: Culprit,
+    /// What was seen, with figures.
+    pub evidence: String,
+    /// Whether the controller's own counters say so.
+    pub certain: bool,
+}
+
+/// Says who lost what `drops` counts, against the law's `bracket`.
+#[must_use]
+pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
+    let said = |culprit, certain, evidence| Attribution { culprit, evidence, certain };
+    let missed = drops.ring_missed.unwrap_or(0);
+    let retransmitted = drops.retransmitted.unwrap_or(0);
+    let (Some(received), Some(dropped)) = (drops.controller_received, drops.controller_dropped) else {
+        return without_controller(drops, bracket);
+    };
+    if missed > 0 && (dropped as f64) < received as f64 * MATTERS {
+        return said(
+            Culprit::Ring,
+            true,
+            format!("{missed} frames missed by the receive ring, {dropped} by the controller"),
+        );
+    }
+    if dropped as f64 > received as f64 * MATTERS {
+        let ratio = retransmitted as f64 / dropped as f64;
+        let evidence = format!(
+            "the controller dropped {dropped} of {received} frames; {retransmitted} segments were retransmitted; window {} B against a safe {} B",
+            drops.window, bracket.safe.0
+        );
+        let window = drops.window > bracket.safe.0 && RETRANSMITTED.contains(&ratio);
+        return said(if window { Culprit::ControllerWindow } else { Culprit::ControllerOther }, true, evidence);
+    }
+    if let Some(socket @ 1..) = drops.socket_dropped {
+        return said(
+            Culprit::Socket,
+            true,
+            format!("{socket} frames dropped at a socket, {dropped} by the controller"),
+        );
+    }
+    if let Some(pauses @ 1..) = drops.pauses {
+        return said(Culprit::Pause, true, format!("{pauses} pause frames, no drops"));
+    }
+    if retransmitted as f64 > received as f64 * MATTERS {
+        let evidence = format!("{retransmitted} segments retransmitted, {dropped} dropped by the controller");
+        return said(Culprit::Elsewhere, true, evidence);
+    }
+    let evidence = format!("no drops, {:.0} % of what the sideband carries", drops.utilisation * 100.0);
+    said(if drops.utilisation < SLOW { Culprit::NotLoss } else { Culprit::Nothing }, true, evidence)
+}
+
+/// Without the controller's word retransmissions are all there is to go by.
+fn without_controller(drops: &Drops, bracket: &Bracket) -> Attribution {
+    let said = |culprit, evidence| Attribution { culprit, evidence, certain: false };
+    if let Some(missed @ 1..) = drops.ring_missed {
+        return said(Culprit::Ring, format!("{missed} frames missed by the receive ring; the controller was not read"));
+    }
+    match drops.retransmitted {
+        Some(n @ 1..) if drops.window > bracket.safe.0 => said(
+            Culprit::ControllerWindow,
+            format!("{n} segments retransmitted at a window of {} B against a safe {} B", drops.window, bracket.safe.0),
+        ),
+        Some(n @ 1..) => said(
+            Culprit::Elsewhere,
+            format!("{n} segments retransmitted at a window of {} B, which fits", drops.window),
+        ),
+        Some(0) if drops.utilisation < SLOW => {
+            said(Culprit::NotLoss, format!("no retransmissions, {:.0} % used", drops.utilisation * 100.0))
+        }
+        Some(_) => said(Culprit::Nothing, "no retransmissions".into()),
+        None => said(Culprit::Unknown, "neither the controller nor the sender could be read".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::SIDEBAND;
+    use super::*;
+
+    fn culprit(drops: Drops) -> Culprit {
+        attribute(&drops, &SIDEBAND.bracket()).culprit
+    }
+
+    #[test]
+    fn each_signature_has_its_culprit() {
+        let seen = Drops {
+            controller_received: Some(100_000),
+            controller_dropped: Some(0),
+            retransmitted: Some(0),
+            utilisation: 0.95,
+            window: 65_536,
+            ..Drops::default()
+        };
+        assert_eq!(culprit(seen), Culprit::Nothing);
+        let overrun = Drops { controller_dropped: Some(2500), retransmitted: Some(2600), ..seen };
+        assert_eq!(culprit(overrun), Culprit::ControllerWindow);
+        assert_eq!(culprit(Drops { window: 7300, ..overrun }), Culprit::ControllerOther);
+        assert_eq!(culprit(Drops { retransmitted: Some(3), ..overrun }), Culprit::ControllerOther, "not ours");
+        assert_eq!(culprit(Drops { ring_missed: Some(40), ..seen }), Culprit::Ring);
+        assert_eq!(culprit(Drops { socket_dropped: Some(40), ..seen }), Culprit::Socket);
+        assert_eq!(culprit(Drops { pauses: Some(9), ..seen }), Culprit::Pause);
+        assert_eq!(culprit(Drops { retransmitted: Some(900), ..seen }), Culprit::Elsewhere);
+        assert_eq!(culprit(Drops { utilisation: 0.4, ..seen }), Culprit::NotLoss);
+    }
+
+    #[test]
+    fn without_the_controller_nothing_is_certain() {
+        let seen = Drops { retransmitted: Some(300), window: 65_536, utilisation: 0.4, ..Drops::default() };
+        let attribution = attribute(&seen, &SIDEBAND.bracket());
+        assert_eq!((attribution.culprit, attribution.certain), (Culprit::ControllerWindow, false));
+        assert_eq!(culprit(Drops { window: 7300, ..seen }), Culprit::Elsewhere);
+        assert_eq!(culprit(Drops { retransmitted: Some(0), ..seen }), Culprit::NotLoss);
+        assert_eq!(culprit(Drops { retransmitted: None, ..seen }), Culprit::Unknown);
+    }
+}
