@@ -6,13 +6,14 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use linerate_model::{Capacity, Testbed};
+use linerate_model::{Capacity, HostAddress, Testbed};
 use linerate_sys::SysError;
 
 use crate::controller::Running;
 use crate::description::Description;
 use crate::layout::{DeviceKind, Layout, Namespace, layout};
 use crate::middle::Middle;
+use crate::quota::Quota;
 use crate::wire::Wire;
 
 /// Why a lab could not be built or used.
@@ -52,6 +53,7 @@ pub struct Lab {
     layout: Layout,
     middles: Vec<Middle>,
     controllers: Vec<Running>,
+    quotas: Vec<Quota>,
     keep: bool,
 }
 
@@ -61,8 +63,13 @@ impl Lab {
     /// # Errors
     /// If a tool is missing or refuses; what was built so far is taken down.
     pub fn build(description: &Description, instance: &str) -> Result<Self, LabError> {
-        let mut lab =
-            Self { layout: layout(description, instance), middles: Vec::new(), controllers: Vec::new(), keep: false };
+        let mut lab = Self {
+            layout: layout(description, instance),
+            middles: Vec::new(),
+            controllers: Vec::new(),
+            quotas: Vec::new(),
+            keep: false,
+        };
         for namespace in &lab.layout.namespaces {
             run("ip", &["netns", "add", &namespace.name], None)?;
         }
@@ -73,6 +80,7 @@ impl Lab {
         for namespace in &lab.layout.namespaces {
             furnish(namespace)?;
         }
+        lab.limit_cpu()?;
         for device in &lab.layout.devices {
             let (namespace, interfaces) = (&device.namespace, &device.interfaces);
             lab.middles.push(match &device.kind {
@@ -85,6 +93,22 @@ impl Lab {
             });
         }
         Ok(lab)
+    }
+
+    /// Makes the control groups of hosts with a share of a CPU, and has their agents started inside.
+    fn limit_cpu(&mut self) -> Result<(), LabError> {
+        for namespace in &self.layout.namespaces {
+            let Some(share) = namespace.cpu else { continue };
+            let quota = Quota::new(&namespace.name, share)?;
+            let hosts = self.layout.testbed.hosts.iter_mut().filter(|(name, _)| *name == namespace.node);
+            for (_, address) in hosts {
+                if let HostAddress::Command(command) = address {
+                    command.splice(0..0, quota.prefix());
+                }
+            }
+            self.quotas.push(quota);
+        }
+        Ok(())
     }
 
     /// The instance name of a lab that belongs to this process and may be reaped when it is gone.
@@ -127,15 +151,17 @@ impl Lab {
     /// Leaves it standing when dropped (`linerate lab up`).
     ///
     /// # Errors
-    /// If it has links with delay or faults, or controllers: their frames are carried by this process.
+    /// If it has links with delay or faults, or controllers, whose frames are carried by this process, or shares of a CPU.
     pub fn keep(&mut self) -> Result<(), LabError> {
-        if self.middles.is_empty() {
+        if self.middles.is_empty() && self.quotas.is_empty() {
             self.keep = true;
             return Ok(());
         }
         Err(LabError::Refused {
             what: "leave lab standing".into(),
-            cause: "its delayed links, faults and controllers live only as long as the command that uses them".into(),
+            cause:
+                "its delayed links, faults, controllers and CPU shares live only as long as the command that uses them"
+                    .into(),
             remedy: " (use it with run --lab)",
         })
     }

@@ -9,6 +9,9 @@
 //! name = "a"
 //! [[host]]
 //! name = "b"
+//! cpu = "50 %"             # of one CPU, for all that runs in it; absent: as much as there is
+//! min_rto = "300 ms"       # least retransmission timeout; absent: the kernel's 200 ms
+//! sysctl = { "net.ipv4.tcp_sack" = "0" }
 //!
 //! [[link]]
 //! ends = ["a", "b"]        # host, or host.endpoint where a host has several
@@ -25,11 +28,16 @@
 //! buffer = "8 KiB"         # from the network to the sideband; whole frames, dropped at the tail
 //! ```
 
+mod host;
+
 use std::num::NonZeroU32;
 use std::ops::Range;
 
 use linerate_model::{BitRate, Bytes, Nanos, Problem, nearest};
 use serde::Deserialize;
+
+pub use host::HostSettings;
+use host::HostText;
 
 /// A lab as read from its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,12 +57,14 @@ pub struct Description {
 }
 
 /// Something with interfaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its name.
     pub name: String,
     /// What it does with frames.
     pub kind: NodeKind,
+    /// What is set there; nothing but at hosts.
+    pub settings: HostSettings,
 }
 
 /// What a node does with frames.
@@ -194,7 +204,7 @@ const TRANSMIT_BUFFER: Bytes = Bytes(64 << 10);
 struct File {
     lab: Header,
     #[serde(default)]
-    host: Vec<Named>,
+    host: Vec<HostText>,
     #[serde(default)]
     switch: Vec<Named>,
     #[serde(default)]
@@ -309,15 +319,18 @@ fn check_name(name: &str, span: Option<Range<usize>>, problems: &mut Vec<Problem
 }
 
 fn read_nodes(file: &File, problems: &mut Vec<Problem>) -> Vec<Node> {
-    let families = [(&file.host, NodeKind::Host), (&file.switch, NodeKind::Switch), (&file.router, NodeKind::Router)];
+    let hosts: Vec<HostSettings> = file.host.iter().map(|host| host.settings(problems)).collect();
+    let hosts = file.host.iter().map(|host| &host.name).zip(hosts).map(|(name, set)| (name, NodeKind::Host, set));
+    let switches = file.switch.iter().map(|named| (&named.name, NodeKind::Switch, HostSettings::default()));
+    let routers = file.router.iter().map(|named| (&named.name, NodeKind::Router, HostSettings::default()));
     let mut nodes: Vec<Node> = Vec::new();
-    for (named, kind) in families.into_iter().flat_map(|(list, kind)| list.iter().map(move |named| (named, kind))) {
-        let name = named.name.get_ref();
-        check_name(name, Some(named.name.span()), problems);
-        if nodes.iter().any(|node| node.name == *name) {
-            problems.push(Problem::new(Some(named.name.span()), format!("`{name}` is described twice")));
+    for (name, kind, settings) in hosts.chain(switches).chain(routers) {
+        check_name(name.get_ref(), Some(name.span()), problems);
+        let name_text = name.get_ref();
+        if nodes.iter().any(|node| node.name == *name_text) {
+            problems.push(Problem::new(Some(name.span()), format!("`{name_text}` is described twice")));
         }
-        nodes.push(Node { name: name.clone(), kind });
+        nodes.push(Node { name: name_text.clone(), kind, settings });
     }
     if !nodes.iter().any(|node| node.kind == NodeKind::Host) {
         problems.push(Problem::new(None, "the lab has no host").expected("at least one [[host]]"));

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Testbed};
+use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Ratio, Testbed};
 
 use crate::description::{Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind};
 
@@ -51,6 +51,8 @@ pub struct Namespace {
     pub offloads_off: Vec<String>,
     /// Interfaces that fill in checksums themselves.
     pub checksums_on: Vec<String>,
+    /// Share of one CPU that what runs in it may use.
+    pub cpu: Option<Ratio>,
 }
 
 /// An emulated device between two interfaces.
@@ -124,6 +126,19 @@ struct Port {
     endpoints: Vec<String>,
 }
 
+/// Replaces the routes that the kernel made for a port's own segment by ones with a least retransmission timeout.
+fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
+    /// Metric of the routes that the kernel makes for IPv6 addresses.
+    const KERNEL_METRIC: u32 = 256;
+    let (v4, v6) = (address_v4(port.segment, 0), address_v6(port.segment, 0));
+    let least = least.0 / Nanos::from_millis(1).0;
+    let device = &port.device;
+    [
+        format!("route replace {v4}/24 dev {device} proto kernel scope link src {own} rto_min {least}ms"),
+        format!("route replace {v6}/64 dev {device} proto kernel metric {KERNEL_METRIC} rto_min {least}ms"),
+    ]
+}
+
 fn address_v4(segment: usize, host: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18 + (segment >> 8) as u8, segment as u8, host as u8)
 }
@@ -168,8 +183,10 @@ impl<'a> Planner<'a> {
                 ip: vec!["link set lo up".into()],
                 // What TCP remembered of a destination would leak from one trial into the next.
                 sysctls: vec!["net.ipv4.tcp_no_metrics_save=1".into()],
+                cpu: node.settings.cpu,
                 ..Namespace::default()
             };
+            namespace.sysctls.extend(node.settings.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
             match node.kind {
                 NodeKind::Host => {}
                 NodeKind::Switch => namespace.ip.extend(["link add br0 type bridge".into(), "link set br0 up".into()]),
@@ -416,6 +433,9 @@ impl<'a> Planner<'a> {
                 let namespace = &mut self.namespaces[port.node];
                 namespace.ip.push(format!("addr add {v4}/24 dev {}", port.device));
                 namespace.ip.push(format!("addr add {v6}/64 dev {} nodad", port.device));
+                if let Some(least) = self.description.nodes[port.node].settings.min_rto {
+                    namespace.ip.extend(least_timeout(port, v4, least));
+                }
                 if let Some(name) = name {
                     self.endpoints.push(Endpoint {
                         name: name.clone(),

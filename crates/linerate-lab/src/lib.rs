@@ -15,10 +15,11 @@ pub mod controller;
 mod description;
 mod layout;
 mod middle;
+mod quota;
 mod reap;
 mod wire;
 
 pub use build::{Lab, LabError};
-pub use description::{Bus, BusEdge, Controller, Description, End, Faults, Link, Node, NodeKind, Port};
+pub use description::{Bus, BusEdge, Controller, Description, End, Faults, HostSettings, Link, Node, NodeKind, Port};
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
 pub use reap::{abandoned, reap};

@@ -1,8 +1,9 @@
-//! Namespaces whose maker is gone.
+//! Namespaces and control groups whose maker is gone.
 
 use std::path::Path;
 
 use crate::build::{LabError, run};
+use crate::quota;
 
 /// Namespaces that linerate made and whose process no longer runs.
 ///
@@ -11,10 +12,7 @@ use crate::build::{LabError, run};
 pub fn abandoned() -> Result<Vec<String>, LabError> {
     let list = run("ip", &["netns", "list"], None)?;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    Ok(names
-        .filter(|name| is_abandoned(name, |pid| Path::new("/proc").join(pid).exists()))
-        .map(str::to_owned)
-        .collect())
+    Ok(names.filter(|name| is_abandoned(name, runs)).map(str::to_owned).collect())
 }
 
 /// Deletes every abandoned namespace and returns their names. Labs that were left standing on purpose
@@ -27,7 +25,19 @@ pub fn reap() -> Result<Vec<String>, LabError> {
     for name in &names {
         run("ip", &["netns", "delete", name], None)?;
     }
+    for group in quota::abandoned(|name| is_abandoned(name, runs)) {
+        std::fs::remove_dir(&group).map_err(|cause| LabError::Refused {
+            what: format!("remove control group {}", group.display()),
+            cause: cause.to_string(),
+            remedy: " (something still runs in it)",
+        })?;
+    }
     Ok(names)
+}
+
+/// Whether the process `pid` runs.
+fn runs(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
 }
 
 /// A lab's namespaces are called `lr-PID-node` while their maker lives, `lr-up.NAME-node` when left standing.

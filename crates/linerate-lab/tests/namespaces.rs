@@ -117,3 +117,48 @@ fn a_delayed_link_holds_every_frame_for_its_time() {
     assert!(taken >= Duration::from_millis(20), "{taken:?}");
     assert_eq!((byte[0], lab.emulation_losses()), (1, 0));
 }
+
+#[test]
+fn a_host_has_its_settings_and_its_share_of_a_cpu() {
+    if !privileged("a_host_has_its_settings_and_its_share_of_a_cpu") {
+        return;
+    }
+    let text = "[lab]\nname='h'\n[[host]]\nname='a'\ncpu='25 %'\nmin_rto='300 ms'\n\
+                sysctl={'net.ipv4.tcp_sack'='0'}\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n";
+    let instance = format!("{}h", std::process::id());
+    let lab = match Lab::build(&describe(text), &instance) {
+        Ok(lab) => lab,
+        Err(error) if error.to_string().contains("of a CPU") => {
+            println!("skipped: a_host_has_its_settings_and_its_share_of_a_cpu: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let (_, address) = &lab.testbed().hosts[0];
+    let linerate_model::HostAddress::Command(prefix) = address else { panic!("{address:?}") };
+    let run = |command: &[&str]| {
+        let output = Command::new(&prefix[0]).args(&prefix[1..]).args(command).output().expect("starts");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(run(&["sysctl", "-n", "net.ipv4.tcp_sack"]).trim(), "0");
+    let routes = run(&["ip", "route"]) + &run(&["ip", "-6", "route"]);
+    assert_eq!(routes.matches("rto_min lock 300ms").count(), 2, "{routes}");
+    // What busy work gets of a CPU in half a second: a quarter, and a little for what was started before it was counted.
+    let spin =
+        "end=$(($(date +%s%N) + 500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; times";
+    let start = Instant::now();
+    let times = run(&["bash", "-c", spin]);
+    let seconds = |text: &str| {
+        let (minutes, seconds) = text.trim_end_matches('s').split_once('m').expect("XmY.Zs");
+        60.0 * minutes.parse::<f64>().expect("minutes") + seconds.parse::<f64>().expect("seconds")
+    };
+    let used: f64 = times.lines().rev().take(2).flat_map(str::split_whitespace).map(seconds).sum();
+    let share = used / start.elapsed().as_secs_f64();
+    assert!((0.1..0.35).contains(&share), "{share} of a CPU: {times}");
+    drop(lab);
+    assert_eq!(namespaces_of(&instance), 0);
+    for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] {
+        assert!(!std::path::Path::new(mount).join(format!("lr-{instance}-a")).exists(), "a group is left in {mount}");
+    }
+}

@@ -1,0 +1,83 @@
+//! What a lab sets at a host: sysctls of its network namespace, its share of a CPU, and the least retransmission timeout
+//! towards its neighbours.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use linerate_model::{Nanos, Problem, Ratio};
+use serde::Deserialize;
+
+/// What is set at a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostSettings {
+    /// Sysctls by name, all below `net.`: only those belong to a namespace.
+    pub sysctls: BTreeMap<String, String>,
+    /// Share of one CPU that everything in the host may use together; `None`: all there is.
+    pub cpu: Option<Ratio>,
+    /// The least retransmission timeout on routes to its own segments (`rto_min` of ip-route(8)).
+    pub min_rto: Option<Nanos>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostText {
+    pub(super) name: toml::Spanned<String>,
+    #[serde(default)]
+    sysctl: BTreeMap<toml::Spanned<String>, String>,
+    cpu: Option<toml::Spanned<Ratio>>,
+    min_rto: Option<toml::Spanned<Nanos>>,
+}
+
+/// Below this a host gets a turn less than every tenth of a second.
+const LEAST_SHARE: f64 = 0.01;
+
+impl HostText {
+    /// What it sets; what cannot be set is a problem.
+    pub(super) fn settings(&self, problems: &mut Vec<Problem>) -> HostSettings {
+        let mut refuse = |span: Range<usize>, message: String, expected: &str| {
+            problems.push(Problem::new(Some(span), message).expected(expected));
+        };
+        for (name, value) in &self.sysctl {
+            let key = name.get_ref();
+            if !key.starts_with("net.") || key.contains(['/', ' ', '=']) {
+                refuse(name.span(), format!("sysctl `{key}` does not belong to a network namespace"), "net.…");
+            }
+            if value.contains('\n') {
+                refuse(name.span(), format!("the value of sysctl `{key}` has more than one line"), "one line");
+            }
+        }
+        if let Some(cpu) = self.cpu.as_ref().filter(|cpu| !(LEAST_SHARE..=1024.0).contains(&cpu.get_ref().0)) {
+            refuse(
+                cpu.span(),
+                format!("a host cannot have {} of a CPU", cpu.get_ref()),
+                "1 % or more, such as \"50 %\"",
+            );
+        }
+        if let Some(least) = self.min_rto.as_ref().filter(|least| least.get_ref().0 < Nanos::from_millis(1).0) {
+            refuse(least.span(), "routes know timeouts in whole milliseconds".into(), "1 ms or more");
+        }
+        HostSettings {
+            sysctls: self.sysctl.iter().map(|(name, value)| (name.get_ref().clone(), value.clone())).collect(),
+            cpu: self.cpu.as_ref().map(|cpu| *cpu.get_ref()),
+            min_rto: self.min_rto.as_ref().map(|least| *least.get_ref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Description;
+
+    #[test]
+    fn what_is_set_at_a_host_is_read_and_what_cannot_be_is_refused_at_once() {
+        let head = "[lab]\nname='x'\n[[host]]\nname='a'\n";
+        let good = format!("{head}cpu='50 %'\nmin_rto='300 ms'\nsysctl={{'net.ipv4.tcp_sack'='0'}}\n");
+        let (lab, problems) = Description::parse(&good);
+        assert_eq!(problems, []);
+        let settings = &lab.expect("no problem").nodes[0].settings;
+        assert_eq!(settings.sysctls["net.ipv4.tcp_sack"], "0");
+        assert_eq!((settings.cpu.map(|c| c.0), settings.min_rto.map(|m| m.0)), (Some(0.5), Some(300_000_000)));
+        let bad = format!("{head}cpu='0 %'\nmin_rto='1 us'\nsysctl={{'kernel.panic'='1'}}\n");
+        assert_eq!(Description::parse(&bad).1.len(), 3);
+    }
+}

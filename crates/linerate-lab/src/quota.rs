@@ -1,0 +1,93 @@
+//! A host's share of a CPU: a control group that everything started in the host belongs to.
+//!
+//! Version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`), whichever the machine has mounted; admin-guide/cgroup-v2 and
+//! scheduler/sched-bwc of the kernel documentation. A group is called like the namespace it is for, so that one of a dead
+//! process is found by its name.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use linerate_model::Ratio;
+
+use crate::build::LabError;
+
+/// The period over which the share is counted: short enough that a second holds many, long against a scheduler's tick.
+const PERIOD_US: u64 = 20_000;
+/// Where the controller is found, newest first.
+const UNIFIED: &str = "/sys/fs/cgroup";
+const LEGACY: &str = "/sys/fs/cgroup/cpu";
+
+/// A control group with a quota. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    folder: PathBuf,
+}
+
+/// The folder of groups, and whether it is version 2; `None` if no CPU controller is mounted.
+fn mount() -> Option<(&'static Path, bool)> {
+    let unified = Path::new(UNIFIED);
+    let controllers = fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
+    if controllers.split_whitespace().any(|controller| controller == "cpu") {
+        return Some((unified, true));
+    }
+    Path::new(LEGACY).join("cpu.cfs_quota_us").exists().then_some((Path::new(LEGACY), false)).or_else(|| {
+        // The root group of version 1 has no quota file; its children do.
+        Path::new(LEGACY).join("cgroup.procs").exists().then_some((Path::new(LEGACY), false))
+    })
+}
+
+impl Quota {
+    /// Makes the group `name`, whose members together may use `share` of one CPU.
+    pub(crate) fn new(name: &str, share: Ratio) -> Result<Self, LabError> {
+        let refused = |cause: String| LabError::Refused {
+            what: format!("give host {name} {share} of a CPU"),
+            cause,
+            remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to go without)",
+        };
+        let (root, unified) = mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
+        let folder = root.join(name);
+        fs::create_dir(&folder).map_err(|error| refused(format!("create {}: {error}", folder.display())))?;
+        let quota = Self { folder };
+        let allowed = (share.0 * PERIOD_US as f64) as u64;
+        let settings = if unified {
+            vec![("cpu.max", format!("{allowed} {PERIOD_US}"))]
+        } else {
+            vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", allowed.to_string())]
+        };
+        for (file, value) in settings {
+            let path = quota.folder.join(file);
+            fs::write(&path, value).map_err(|error| refused(format!("write {}: {error}", path.display())))?;
+        }
+        Ok(quota)
+    }
+
+    /// What to put in front of a command so that it runs inside the group.
+    pub(crate) fn prefix(&self) -> Vec<String> {
+        let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.folder.display());
+        ["sh", "-c", &join, "sh"].map(str::to_owned).to_vec()
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // A member that is still ending keeps it busy for a moment; what stays is found by name and reaped.
+        for _ in 0..PATIENCE {
+            match fs::remove_dir(&self.folder) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// How often and how long to wait for the last member to end.
+const PATIENCE: u32 = 50;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Groups for which `is_abandoned` says that their maker is gone.
+pub(crate) fn abandoned(is_abandoned: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Some((root, _)) = mount() else { return Vec::new() };
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_abandoned)).map(|entry| entry.path()).collect()
+}
