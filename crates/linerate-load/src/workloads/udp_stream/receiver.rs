@@ -16,12 +16,31 @@ const COALESCED_BYTES: usize = 1 << 16;
 const COALESCED_MESSAGES: usize = 16;
 const SINGLE_MESSAGES: usize = 64;
 
+/// What a socket buffer is charged for a message beyond its bytes, at most: the descriptor and the rounding of its memory.
+const MESSAGE_OVERHEAD: usize = 1 << 10;
+/// What gathers before the next call may fill the socket buffer to one part in so many.
+const GATHERED_SHARE: usize = 4;
+
 /// What a worker receives with.
 #[derive(Debug)]
 pub(super) struct Receiver {
     batch: ReceiveBatch,
     discard: bool,
     coalesced: bool,
+    /// What the last call took: messages, and their bytes.
+    messages: usize,
+    bytes: usize,
+}
+
+/// What a lone receiver had best do before its next call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Wait until something comes.
+    Wait,
+    /// Look again: there may be more.
+    Look,
+    /// Let datagrams gather for a moment rather than be woken by the next one.
+    Gather,
 }
 
 impl Receiver {
@@ -35,7 +54,7 @@ impl Receiver {
         };
         // A discarding receiver touches no payload, so that more messages cost no cache.
         let messages = if discard { SINGLE_MESSAGES } else { messages };
-        Self { batch: ReceiveBatch::new(messages, bytes), discard, coalesced: params.gro }
+        Self { batch: ReceiveBatch::new(messages, bytes), discard, coalesced: params.gro, messages: 0, bytes: 0 }
     }
 
     /// As the mode is named in reports.
@@ -51,6 +70,20 @@ impl Receiver {
         format!("{kept}, {wait}")
     }
 
+    /// What to do before the next call, with a socket buffer of `buffer_bytes`. Datagrams gather if they come faster than
+    /// they can be received singly, the last call took all there were, and several times as much would fit.
+    #[inline]
+    pub(super) fn next(&self, buffer_bytes: usize) -> Next {
+        let booked = self.bytes + self.messages * MESSAGE_OVERHEAD;
+        if self.messages >= self.batch.n() {
+            Next::Look
+        } else if self.messages > 1 && booked * GATHERED_SHARE <= buffer_bytes {
+            Next::Gather
+        } else {
+            Next::Wait
+        }
+    }
+
     /// Receives what is there on `flow`; returns whether there was anything.
     #[inline]
     pub(super) fn receive(&mut self, flow: &mut Flow, wait: Wait, tally: &mut Tally) -> bool {
@@ -64,7 +97,9 @@ impl Receiver {
                 0
             }
         };
+        (self.messages, self.bytes) = (messages, 0);
         for message in (0..messages).map(|idx| self.batch.message(idx)) {
+            self.bytes += message.bytes;
             if let Some(drops) = message.drops {
                 change[Counter::SocketDrops] += flow.note_drops(drops);
             }

@@ -38,15 +38,17 @@ impl Sender {
             .try_fold(udp::MAX_PAYLOAD_BYTES, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
         let datagram_bytes = params.datagram_size.map_or(fits, |bytes| bytes.0 as usize);
         let most =
-            if datagram_bytes > fits { 1 } else { udp::MAX_SEGMENTS.min(udp::MAX_PAYLOAD_BYTES / datagram_bytes) };
+            if datagram_bytes > fits { 1 } else { udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / datagram_bytes) };
         let segments = match params.gso {
             Segments::Auto if params.rate.is_some() => 1,
-            Segments::Auto => most,
+            Segments::Auto | Segments::Most => most,
             Segments::Number(number) if number as usize <= most => (number as usize).max(1),
             Segments::Number(number) => {
                 return Err(LoadError::Unsupported {
                     what: format!("gso of {number} segments of {datagram_bytes} B"),
-                    why: format!("at most {most} fit here: 64 KiB a message, and no segment above the path's {fits} B"),
+                    why: format!(
+                        "at most {most} fit here: 64 KiB a message, the kernel's limit, and no segment above the path's {fits} B"
+                    ),
                 });
             }
         };

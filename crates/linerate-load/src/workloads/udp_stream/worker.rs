@@ -7,9 +7,10 @@ use std::time::Duration;
 use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, SocketValue};
 use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::socket::{self, Buffer};
 use linerate_sys::udp::{self, Wait};
 
-use super::receiver::Receiver;
+use super::receiver::{Next, Receiver};
 use super::sender::Sender;
 use super::{Flowing, UdpStreamParams};
 use crate::workloads::companion::Companion;
@@ -25,6 +26,10 @@ use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 const DEPARTURE_SPIN: Nanos = Nanos(100_000);
 /// Shorter waits are not worth a system call, whose timer counts milliseconds.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
+
+/// How long a lone receiver lets datagrams gather. Being woken for each costs the sender, who has to do it, more than the
+/// datagram: over veth 0.33 M/s of 64 B, 0.59 M/s without, for less CPU.
+const GATHER: Nanos = Nanos(50_000);
 
 /// Which end of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,10 @@ struct UdpStreamWorker {
     wait: Waiting,
     load: Load,
     stopped: bool,
+    /// Size of the receive buffers, as the kernel counts.
+    buffer_bytes: usize,
+    /// What comes before the next receive, if there is a lone flow that only receives.
+    next: Next,
     /// Strangers met while pairing, not yet counted.
     foreign: u64,
 }
@@ -138,6 +147,8 @@ impl UdpStreamWorker {
             readiness.add(&flow.socket, token, Interest::Readable)?;
         }
         let rate = params.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
+        let mut buffers = flows.iter().map(|flow| socket::buffer(&flow.socket, Buffer::Receive));
+        let buffer_bytes = buffers.try_fold(usize::MAX, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
         Ok(Self {
             number,
             load: share(rate, params.arrival(), 1, flows.len(), params.streams),
@@ -149,6 +160,8 @@ impl UdpStreamWorker {
             readiness,
             wait: params.wait,
             stopped: !sends,
+            buffer_bytes,
+            next: Next::Wait,
             foreign,
         })
     }
@@ -163,16 +176,25 @@ impl UdpStreamWorker {
         sender.send(&mut self.flows[self.turn], due, now, tally)
     }
 
-    /// Receives from every flow once. A lone flow that only receives waits in the receive itself.
+    /// Whether there is a lone flow that only receives, and may sleep.
+    fn is_alone(&self) -> bool {
+        self.flows.len() == 1 && self.stopped && self.wait == Waiting::Block
+    }
+
+    /// Receives from every flow once. A lone flow waits before the receive, or in it.
     #[inline]
-    fn receive(&mut self, tally: &mut Tally) -> bool {
+    fn receive(&mut self, due: Due, now: Nanos, tally: &mut Tally) -> bool {
+        let alone = self.is_alone();
         let Some(receiver) = &mut self.receiver else { return false };
-        let alone = self.flows.len() == 1 && self.stopped && self.wait == Waiting::Block;
-        let wait = if alone { Wait::Block } else { Wait::Never };
+        if alone && self.next == Next::Gather {
+            clock::sleep_until((now + GATHER).min(due.until).0, 0);
+        }
+        let wait = if alone && self.next == Next::Wait { Wait::Block } else { Wait::Never };
         let mut moved = false;
         for flow in &mut self.flows {
             moved |= receiver.receive(flow, wait, tally);
         }
+        self.next = receiver.next(self.buffer_bytes);
         moved
     }
 
@@ -182,6 +204,8 @@ impl UdpStreamWorker {
         match (&self.receiver, self.wait) {
             (_, Waiting::Spin) => {}
             (None, Waiting::Block) if due.operations == 0 => clock::sleep_until(due.until.0, DEPARTURE_SPIN.0),
+            // It has waited in the call, and nobody watches its socket.
+            (Some(_), Waiting::Block) if self.is_alone() => {}
             (Some(_), Waiting::Block) if left >= SHORTEST_WAIT && (due.operations == 0 || self.stopped) => {
                 // Rounded down, so that the next departure is not missed.
                 let patience = Duration::from_millis(Duration::from(left).as_millis() as u64 - 1);
@@ -221,7 +245,7 @@ impl Worker for UdpStreamWorker {
             }
         });
         let sent = self.send(due, now, tally);
-        let received = self.receive(tally);
+        let received = self.receive(due, now, tally);
         if sent || received {
             return Progress::Moved;
         }
