@@ -24,6 +24,7 @@ pub fn plan(bytes: &[u8]) {
             device: None,
             cpus: (0..4).collect(),
             pin: true,
+            ncsi: None,
         });
         let testbed = Testbed { hosts: Vec::new(), endpoints: endpoints.collect(), emulated: false };
         if let Ok(trials) = expand(&plan, &testbed) {

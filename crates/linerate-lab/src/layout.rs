@@ -444,6 +444,7 @@ impl<'a> Planner<'a> {
                         device: Some(port.device.clone()),
                         cpus: Vec::new(),
                         pin: false,
+                        ncsi: None,
                     });
                 }
             }

@@ -84,7 +84,8 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     const PATIENCE: Duration = Duration::from_secs(10);
     let params: Params = serde_json::from_value(params).expect("a table");
     let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let local = Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false };
+    let local =
+        Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false, ncsi: None };
     let loaded = Duration::from_millis(50);
     let setup = Setup { params: &params, local: &local, seed: 1, secret: Secret([9; 16]), patience: PATIENCE, loaded };
     let workload = workload(name).expect("registered");

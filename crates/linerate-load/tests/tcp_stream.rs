@@ -25,7 +25,15 @@ fn params(value: Value) -> Params {
 }
 
 fn endpoint(address: IpAddr) -> Endpoint {
-    Endpoint { name: "x".into(), host: "x".into(), address: Some(address), device: None, cpus: vec![], pin: false }
+    Endpoint {
+        name: "x".into(),
+        host: "x".into(),
+        address: Some(address),
+        device: None,
+        cpus: vec![],
+        pin: false,
+        ncsi: None,
+    }
 }
 
 fn setup<'a>(params: &'a Params, local: &'a Endpoint, secret: Secret) -> Setup<'a> {

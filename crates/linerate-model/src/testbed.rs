@@ -33,6 +33,9 @@ pub struct Endpoint {
     /// Whether workers are pinned to all of `cpus` where no `cpus` axis says how many.
     #[serde(default)]
     pub pin: bool,
+    /// The interface behind which a network controller may be asked over NC-SI; nobody is asked if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ncsi: Option<String>,
 }
 
 /// The hosts and endpoints a plan's names resolve to.

@@ -67,6 +67,7 @@ fn testbed(names: &[(&str, usize)]) -> Testbed {
         device: None,
         cpus: (0..n_cpus).collect(),
         pin: false,
+        ncsi: None,
     };
     Testbed { hosts: Vec::new(), endpoints: names.iter().map(endpoint).collect(), emulated: false }
 }

@@ -87,6 +87,7 @@ pub(crate) fn loopback(ipv6: bool) -> Ground {
         device: Some("lo".into()),
         cpus: Vec::new(),
         pin: false,
+        ncsi: None,
     };
     let mut testbed = Testbed {
         hosts: vec![("local".into(), HostAddress::InProcess)],
@@ -163,6 +164,7 @@ pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<G
         device: None,
         cpus: Vec::new(),
         pin: false,
+        ncsi: None,
     };
     let mut testbed = Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
@@ -227,6 +229,8 @@ struct EndpointText {
     device: Option<String>,
     #[serde(default)]
     cpus: Vec<usize>,
+    /// The interface on which a network controller may be asked over NC-SI.
+    ncsi: Option<String>,
 }
 
 /// Reads a testbed file.
@@ -267,6 +271,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
                 address: Some(text.address),
                 device: text.device,
                 pin: !text.cpus.is_empty(),
+                ncsi: text.ncsi,
                 cpus: text.cpus,
             })
             .collect(),

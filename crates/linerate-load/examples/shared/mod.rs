@@ -42,8 +42,15 @@ pub(crate) fn run_from_arguments() -> Outcome {
     let cpus = own.get("cpus").map(String::as_str).unwrap_or_default();
     let cpus: Vec<usize> = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
     let address = own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
-    let local =
-        Endpoint { name: "x".into(), host: "x".into(), address: Some(address), device: None, cpus: vec![], pin: false };
+    let local = Endpoint {
+        name: "x".into(),
+        host: "x".into(),
+        address: Some(address),
+        device: None,
+        cpus: vec![],
+        pin: false,
+        ncsi: None,
+    };
     let end = End { workload, params, local, seconds, cpus };
     let (active, passive) = match (own.get("serve"), own.get("to")) {
         (Some(file), _) => (None, Some(end.passive(|offer| publish(file, offer)))),

@@ -263,7 +263,15 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn endpoint() -> Endpoint {
-        Endpoint { name: "a".into(), host: "h".into(), address: None, device: None, cpus: Vec::new(), pin: false }
+        Endpoint {
+            name: "a".into(),
+            host: "h".into(),
+            address: None,
+            device: None,
+            cpus: Vec::new(),
+            pin: false,
+            ncsi: None,
+        }
     }
 
     fn hello(index: u32) -> Hello {

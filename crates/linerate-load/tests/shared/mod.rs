@@ -18,7 +18,7 @@ pub const SECRET: Secret = Secret(*b"a secret of 16 B");
 
 pub fn endpoint(ip: &str) -> Endpoint {
     let address: Option<IpAddr> = Some(ip.parse().expect("an address"));
-    Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false }
+    Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false, ncsi: None }
 }
 
 pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {

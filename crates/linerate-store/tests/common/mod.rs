@@ -39,6 +39,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
         device: Some("eth0".into()),
         cpus: vec![0, 1],
         pin: false,
+        ncsi: None,
     };
     let mut params = Params::default();
     params.set("message_size", "64 KiB");

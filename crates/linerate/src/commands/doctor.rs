@@ -72,8 +72,15 @@ fn own_ceiling() -> Check {
 
 fn null_step() -> Option<f64> {
     let params = Params::default();
-    let local =
-        Endpoint { name: "a".into(), host: "local".into(), address: None, device: None, cpus: Vec::new(), pin: false };
+    let local = Endpoint {
+        name: "a".into(),
+        host: "local".into(),
+        address: None,
+        device: None,
+        cpus: Vec::new(),
+        pin: false,
+        ncsi: None,
+    };
     let setup = Setup {
         params: &params,
         local: &local,
