@@ -85,8 +85,8 @@ impl Lab {
             let (namespace, interfaces) = (&device.namespace, &device.interfaces);
             lab.middles.push(match &device.kind {
                 DeviceKind::Wire { delay, faults } => Middle::start(namespace, interfaces, Wire::new(*delay, *faults))?,
-                DeviceKind::Controller(controller) => {
-                    let (running, passage) = Running::new(controller);
+                DeviceKind::Controller { controller, management } => {
+                    let (running, passage) = Running::new(controller, *management);
                     lab.controllers.push(running);
                     Middle::start(namespace, interfaces, passage)?
                 }
@@ -148,22 +148,11 @@ impl Lab {
         &self.controllers
     }
 
-    /// Leaves it standing when dropped (`linerate lab up`).
-    ///
-    /// # Errors
-    /// If it has links with delay or faults, or controllers, whose frames are carried by this process, or shares of a CPU.
-    pub fn keep(&mut self) -> Result<(), LabError> {
-        if self.middles.is_empty() && self.quotas.is_empty() {
-            self.keep = true;
-            return Ok(());
-        }
-        Err(LabError::Refused {
-            what: "leave lab standing".into(),
-            cause:
-                "its delayed links, faults, controllers and CPU shares live only as long as the command that uses them"
-                    .into(),
-            remedy: " (use it with run --lab)",
-        })
+    /// Leaves it standing when dropped (`linerate lab up`), if it can stand alone; returns whether it can. Delayed links, faults and
+    /// controllers cannot, whose frames this process carries, nor can shares of a CPU.
+    pub fn keep(&mut self) -> bool {
+        self.keep = self.middles.is_empty() && self.quotas.is_empty();
+        self.keep
     }
 }
 

@@ -26,8 +26,13 @@
 //! network = { to = "sw", rate = "1 Gbit/s" }       # its port: a switch or host
 //! sideband = { to = "bmc", rate = "100 Mbit/s" }   # NC-SI: a host
 //! buffer = "8 KiB"         # from the network to the sideband; whole frames, dropped at the tail
+//! channels = 2             # of its packages = 1; only the first has a cable
+//! configured = true        # the first channel passes frames from the start; false: in Initial State
+//! reported_buffer = "8 KiB"               # what Get Capabilities says; absent: the truth
+//! faults = { lose_reply_one_in = 10 }     # what is wrong with its answers, by order
 //! ```
 
+mod controller;
 mod host;
 
 use std::num::NonZeroU32;
@@ -36,6 +41,8 @@ use std::ops::Range;
 use linerate_model::{BitRate, Bytes, Nanos, Problem, nearest};
 use serde::Deserialize;
 
+use controller::ControllerText;
+pub use controller::{Controller, ControllerFaults, Port};
 pub use host::HostSettings;
 use host::HostText;
 
@@ -158,46 +165,12 @@ pub struct BusEdge {
     pub ends: Option<[String; 2]>,
 }
 
-/// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a fast port, a slow
-/// sideband, and a small buffer between them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Controller {
-    /// Its name.
-    pub name: String,
-    /// Its port on the network.
-    pub network: Port,
-    /// Its sideband to the management controller.
-    pub sideband: Port,
-    /// What it holds on the way from the network to the sideband.
-    pub buffer: Bytes,
-    /// What it holds on the way back.
-    pub transmit_buffer: Bytes,
-    /// How long a frame takes through it beside waiting and serialisation, each way.
-    pub delay: Nanos,
-    /// IP MTU.
-    pub mtu: Bytes,
-}
-
-/// One side of a controller.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Port {
-    /// What it is connected to.
-    pub to: End,
-    /// Its rate each way, counted as an Ethernet wire does: with preamble, FCS and gap.
-    pub rate: BitRate,
-}
-
 /// Ethernet's default IP MTU, RFC 894.
 const ETHERNET_MTU: Bytes = Bytes(1500);
 /// Bytes of an Ethernet header: a frame as buffers count it, without FCS.
 pub(crate) const ETHERNET_HEADER: Bytes = Bytes(14);
 /// Default queue in front of a shaper: 64 full frames, the order of a small switch port's share.
 const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
-
-/// Pass-through buffer of the controllers in the paper that made the case (Intel, NC-SI Overview and Performance, 2013).
-const CONTROLLER_BUFFER: Bytes = Bytes(8 << 10);
-/// Towards the faster side a queue hardly builds up; room for a burst of the management controller's own.
-const TRANSMIT_BUFFER: Bytes = Bytes(64 << 10);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -262,25 +235,6 @@ struct EdgeText {
     ends: Option<[String; 2]>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ControllerText {
-    name: String,
-    network: PortText,
-    sideband: PortText,
-    buffer: Option<Bytes>,
-    transmit_buffer: Option<Bytes>,
-    delay: Option<Nanos>,
-    mtu: Option<Bytes>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PortText {
-    to: String,
-    rate: BitRate,
-}
-
 impl Description {
     /// Reads a lab file. It may only be built if there is no problem.
     #[must_use]
@@ -293,8 +247,7 @@ impl Description {
         let nodes = read_nodes(&file, &mut problems);
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
-        let controllers =
-            file.controller.iter().map(|controller| read_controller(controller, &nodes, &mut problems)).collect();
+        let controllers = file.controller.iter().map(|text| controller::read(text, &nodes, &mut problems)).collect();
         let description = Self { name: file.lab.name, summary: file.lab.summary, nodes, links, buses, controllers };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
@@ -410,43 +363,6 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
         ends: edge.ends.clone(),
     });
     Bus { between: text.between.clone(), edges: edges.collect(), mtu: text.mtu.unwrap_or(ETHERNET_MTU) }
-}
-
-fn read_controller(
-    controller: &toml::Spanned<ControllerText>,
-    nodes: &[Node],
-    problems: &mut Vec<Problem>,
-) -> Controller {
-    let (text, span) = (controller.get_ref(), controller.span());
-    check_name(&text.name, Some(span.clone()), problems);
-    let mut port = |side: &str, text: &PortText, kinds: &[NodeKind], expected: &str| {
-        let to = read_end(&text.to, nodes, span.clone(), problems);
-        if nodes.iter().any(|node| node.name == to.node && !kinds.contains(&node.kind)) {
-            let message = format!("the {side} of a controller cannot lead to `{}`", to.node);
-            problems.push(Problem::new(Some(span.clone()), message).expected(expected));
-        }
-        if text.rate.0 <= 0.0 {
-            problems.push(Problem::new(Some(span.clone()), format!("the {side} of a controller has no rate")));
-        }
-        Port { to, rate: text.rate }
-    };
-    let mtu = text.mtu.unwrap_or(ETHERNET_MTU);
-    let controller = Controller {
-        name: text.name.clone(),
-        network: port("network port", &text.network, &[NodeKind::Switch, NodeKind::Host], "a switch or a host"),
-        sideband: port("sideband", &text.sideband, &[NodeKind::Host], "a host"),
-        buffer: text.buffer.unwrap_or(CONTROLLER_BUFFER),
-        transmit_buffer: text.transmit_buffer.unwrap_or(TRANSMIT_BUFFER),
-        delay: text.delay.unwrap_or_default(),
-        mtu,
-    };
-    for (key, buffer) in [("buffer", controller.buffer), ("transmit_buffer", controller.transmit_buffer)] {
-        if buffer < mtu + ETHERNET_HEADER {
-            let problem = Problem::new(Some(span.clone()), format!("`{key}` does not hold one full frame"));
-            problems.push(problem.expected(format!("at least {} B", (mtu + ETHERNET_HEADER).0)));
-        }
-    }
-    controller
 }
 
 fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {

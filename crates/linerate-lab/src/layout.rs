@@ -77,7 +77,12 @@ pub enum DeviceKind {
         faults: Faults,
     },
     /// A network controller with a sideband.
-    Controller(Controller),
+    Controller {
+        /// What it is.
+        controller: Box<Controller>,
+        /// Hardware address of the management controller's interface.
+        management: [u8; 6],
+    },
 }
 
 /// A token bucket as built.
@@ -139,6 +144,11 @@ fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
     ]
 }
 
+/// The hardware address of a management controller: administered locally, the rest says NC-SI.
+fn management_address(controller: usize) -> [u8; 6] {
+    [0x02, b'N', b'C', b'S', b'I', controller as u8]
+}
+
 fn address_v4(segment: usize, host: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18 + (segment >> 8) as u8, segment as u8, host as u8)
 }
@@ -170,6 +180,8 @@ struct Planner<'a> {
     ports: Vec<Port>,
     n_segments: usize,
     segment_of_switch: BTreeMap<usize, usize>,
+    /// Interfaces behind controllers.
+    sidebands: Vec<String>,
     endpoints: Vec<Endpoint>,
     capacities: Vec<Capacity>,
 }
@@ -206,6 +218,7 @@ impl<'a> Planner<'a> {
             ports: Vec::new(),
             n_segments: 0,
             segment_of_switch: BTreeMap::new(),
+            sidebands: Vec::new(),
             endpoints: Vec::new(),
             capacities: Vec::new(),
         }
@@ -240,7 +253,11 @@ impl<'a> Planner<'a> {
         let inner = ["d0".to_owned(), "d1".to_owned()];
         let devices = [0, 1].map(|end| format!("{}{number}", self.namespaces[nodes[1 - end]].node));
         for end in [0, 1] {
-            let outer = format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0);
+            let mut outer = format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0);
+            if let (DeviceKind::Controller { management, .. }, 1) = (&kind, end) {
+                outer += " address ";
+                outer += &management.map(|byte| format!("{byte:02x}")).join(":");
+            }
             self.links
                 .push(format!("link add {outer} type veth peer name {} netns {middle} mtu {}", inner[end], mtu.0));
             self.namespaces[nodes[end]].ip.push(format!("link set {} up", devices[end]));
@@ -308,8 +325,10 @@ impl<'a> Planner<'a> {
         for (index, controller) in self.description.controllers.iter().enumerate() {
             let ends = [&controller.network.to, &controller.sideband.to];
             let nodes = ends.map(|end| self.node(&end.node));
-            let kind = DeviceKind::Controller(controller.clone());
+            let management = management_address(index);
+            let kind = DeviceKind::Controller { controller: Box::new(controller.clone()), management };
             let devices = self.handled(nodes, others + index, controller.mtu, kind);
+            self.sidebands.push(devices[1].clone());
             self.plug(ends, &devices, false);
             self.note_sideband(controller);
         }
@@ -444,7 +463,7 @@ impl<'a> Planner<'a> {
                         device: Some(port.device.clone()),
                         cpus: Vec::new(),
                         pin: false,
-                        ncsi: None,
+                        ncsi: self.sidebands.contains(&port.device).then(|| port.device.clone()),
                     });
                 }
             }

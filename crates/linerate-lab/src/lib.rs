@@ -20,6 +20,8 @@ mod reap;
 mod wire;
 
 pub use build::{Lab, LabError};
-pub use description::{Bus, BusEdge, Controller, Description, End, Faults, HostSettings, Link, Node, NodeKind, Port};
+pub use description::{
+    Bus, BusEdge, Controller, ControllerFaults, Description, End, Faults, HostSettings, Link, Node, NodeKind, Port,
+};
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
 pub use reap::{abandoned, reap};

@@ -30,6 +30,14 @@ const BATCH: usize = 64;
 pub(crate) trait Passage: Send {
     /// A frame came in at `end` (0 or 1) at `now`; `departures` takes what leaves because of it.
     fn enter(&mut self, end: usize, frame: &[u8], now: Nanos, departures: &mut Departures);
+
+    /// When it wants to be woken though no frame comes.
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// It is `now`, and nothing came: what leaves of its own accord goes to `departures`.
+    fn wake(&mut self, _now: Nanos, _departures: &mut Departures) {}
 }
 
 /// Frames on their way out, by end.
@@ -130,10 +138,12 @@ impl<P: Passage> Line<P> {
         let mut buffer = vec![0; MAX_FRAME];
         while !self.stop.load(Ordering::Relaxed) {
             let now = monotonic();
-            let timeout = departures.next().map_or(PATIENCE, |at| at.0.saturating_sub(now).min(PATIENCE));
+            let next = departures.next().into_iter().chain(self.passage.due()).min();
+            let timeout = next.map_or(PATIENCE, |at| at.0.saturating_sub(now).min(PATIENCE));
             if timeout > 0 && wait([&self.sockets[0], &self.sockets[1]], timeout).is_err() {
                 return;
             }
+            self.passage.wake(Nanos(monotonic()), &mut departures);
             for end in [0, 1] {
                 if self.take(end, &mut departures, &mut buffer).is_err()
                     || self.let_go(1 - end, &mut departures).is_err()

@@ -1,11 +1,14 @@
-//! The emulated network controller on the real kernel: what fits its buffer passes, the rest is dropped and counted.
+//! The emulated network controller on the real kernel: what fits its buffer passes, the rest is dropped and counted, and its
+//! control plane tells the same.
 
 use std::net::UdpSocket;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use linerate_lab::controller::Event;
 use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
+use linerate_sys::packet::PacketSocket;
 use linerate_sys::udp::set_segment_size;
 
 /// Payload of a full frame: MTU 1500 less IPv4 and UDP headers.
@@ -28,34 +31,129 @@ fn burst(near: &UdpSocket, far: &UdpSocket, n: usize) -> usize {
     std::iter::from_fn(|| far.recv(&mut buffer).ok()).count()
 }
 
+/// The lab `text`, and UDP sockets at console `a` and at the management controller, connected to each other.
+struct Bench {
+    lab: Lab,
+    instance: String,
+    near: UdpSocket,
+    far: UdpSocket,
+}
+
+impl Bench {
+    fn new(text: &str, suffix: &str) -> Self {
+        let (description, problems) = Description::parse(text);
+        assert_eq!(problems, []);
+        let instance = format!("{}{suffix}", std::process::id());
+        let lab = Lab::build(&description.expect("no problem"), &instance).expect("built");
+        let open = |name: &str| {
+            let endpoint = lab.testbed().endpoint(name).expect("described");
+            let address = endpoint.address.expect("placed");
+            within(&format!("lr-{instance}-{}", endpoint.host), || UdpSocket::bind((address, 0)))
+                .expect("entered")
+                .expect("bound")
+        };
+        let (near, far) = (open("a"), open("bmc"));
+        near.connect(far.local_addr().expect("bound")).expect("connected");
+        far.connect(near.local_addr().expect("bound")).expect("connected");
+        for socket in [&near, &far] {
+            socket.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
+        }
+        set_segment_size(&near, PAYLOAD as u16).expect("UDP_SEGMENT");
+        // The first datagram pays for address resolution.
+        assert_eq!(burst(&near, &far, 1), 1);
+        Self { lab, instance, near, far }
+    }
+
+    /// The interface that the testbed names for NC-SI.
+    fn sideband(&self) -> PacketSocket {
+        let endpoint = self.lab.testbed().endpoint("bmc").expect("described");
+        let device = endpoint.ncsi.clone().expect("named");
+        within(&format!("lr-{}-bmc", self.instance), || PacketSocket::open(&device)).expect("entered").expect("opened")
+    }
+}
+
+/// The next control packet from `sideband`; `None` after a second.
+fn next_control(sideband: &PacketSocket) -> Option<Vec<u8>> {
+    let (deadline, mut buffer) = (Instant::now() + Duration::from_secs(1), [0; 2048]);
+    while Instant::now() < deadline {
+        match sideband.receive(&mut buffer).expect("received") {
+            Some(length) if buffer[12..14] == [0x88, 0xf8] => return Some(buffer[..length].to_vec()),
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+    }
+    None
+}
+
+/// Sends a command without checksum to channel 0 of package 0 and returns the answer.
+fn ask(sideband: &PacketSocket, instance: u8, kind: u8, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut frame = [&[0xff; 12][..], &[0x88, 0xf8, 0, 1, 0, instance, kind, 0, 0, payload.len() as u8]].concat();
+    frame.resize(30, 0);
+    frame.extend_from_slice(payload);
+    frame.resize(60, 0);
+    assert!(sideband.send(&frame).expect("sent"));
+    next_control(sideband)
+}
+
+fn word(frame: &[u8], at: usize) -> u64 {
+    u64::from(u32::from_be_bytes(frame[14 + at..18 + at].try_into().expect("four bytes")))
+}
+
+/// Get NC-SI Pass-through Statistics.
+const PASS_THROUGH_STATISTICS: u8 = 0x1a;
+
 #[test]
 fn a_burst_beyond_the_buffer_loses_exactly_what_does_not_fit() {
     if !privileged("a_burst_beyond_the_buffer_loses_exactly_what_does_not_fit") {
         return;
     }
-    let (description, problems) = Description::parse(include_str!("../../../labs/ncsi.toml"));
-    assert_eq!(problems, []);
-    let instance = format!("{}n", std::process::id());
-    let lab = Lab::build(&description.expect("no problem"), &instance).expect("built");
-    let open = |name: &str| {
-        let endpoint = lab.testbed().endpoint(name).expect("described");
-        let address = endpoint.address.expect("placed");
-        within(&format!("lr-{instance}-{}", endpoint.host), || UdpSocket::bind((address, 0)))
-            .expect("entered")
-            .expect("bound")
-    };
-    let (near, far) = (open("a"), open("bmc"));
-    near.connect(far.local_addr().expect("bound")).expect("connected");
-    far.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
-    set_segment_size(&near, PAYLOAD as u16).expect("UDP_SEGMENT");
-    // The first datagram pays for address resolution.
-    assert_eq!(burst(&near, &far, 1), 1);
-    let controller = &lab.controllers()[0];
+    let bench = Bench::new(include_str!("../../../labs/ncsi.toml"), "n");
+    let (controller, sideband) = (&bench.lab.controllers()[0], bench.sideband());
     let before = controller.from_network();
     for (sent, arriving) in [(FITTING, FITTING), (FITTING + 4, FITTING)] {
-        assert_eq!(burst(&near, &far, sent), arriving, "of {sent}");
+        assert_eq!(burst(&bench.near, &bench.far, sent), arriving, "of {sent}");
     }
     let after = controller.from_network();
-    assert_eq!((after.dropped - before.dropped, lab.emulation_losses()), (4, 0));
+    assert_eq!((after.dropped - before.dropped, bench.lab.emulation_losses()), (4, 0));
     assert!(after.received - before.received >= 2 * FITTING as u64 + 4);
+    let answer = ask(&sideband, 1, PASS_THROUGH_STATISTICS, &[]).expect("answered");
+    assert_eq!((answer[18], word(&answer, 16)), (0x80 | PASS_THROUGH_STATISTICS, 0), "completed");
+    let (inward, outward) = (controller.from_network(), controller.from_management());
+    assert_eq!((word(&answer, 44), word(&answer, 48)), (inward.received - inward.refused, inward.dropped));
+    assert_eq!((word(&answer, 24), word(&answer, 28)), (outward.received - outward.refused, 0));
+    assert!(outward.forwarded() >= 1, "address resolution at least");
+}
+
+#[test]
+fn a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link() {
+    if !privileged("a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link") {
+        return;
+    }
+    let bench = Bench::new(include_str!("../../../labs/ncsi.toml"), "c");
+    let sideband = bench.sideband();
+    let completed = |instance, kind, payload: &[u8]| {
+        let answer = ask(&sideband, instance, kind, payload).unwrap_or_else(|| panic!("no answer to {kind:#x}"));
+        assert_eq!((answer[17], word(&answer, 16)), (instance, 0), "{kind:#x}");
+    };
+    // Disable Channel: nothing comes through; Enable Channel: all does.
+    completed(1, 0x04, &[0; 4]);
+    assert_eq!(burst(&bench.near, &bench.far, 2), 0);
+    completed(2, 0x03, &[]);
+    assert_eq!(burst(&bench.near, &bench.far, 2), 2);
+    // Disable Channel Network TX: nothing goes out.
+    completed(3, 0x07, &[]);
+    bench.far.send(&[0; 100]).expect("sent");
+    let mut buffer = [0; PAYLOAD];
+    assert!(bench.near.recv(&mut buffer).is_err());
+    completed(4, 0x06, &[]);
+    bench.far.send(&[0; 100]).expect("sent");
+    assert_eq!(bench.near.recv(&mut buffer).expect("arrived"), 100);
+    // AEN Enable, and a link that goes down and comes back.
+    completed(5, 0x08, &[0, 0, 0, 0, 0, 0, 0, 7]);
+    for (event, up) in [(Event::LinkDown, 0), (Event::LinkUp, 1)] {
+        bench.lab.controllers()[0].order(event);
+        let notification = next_control(&sideband).expect("notified");
+        assert_eq!((notification[17], notification[18], word(&notification, 20) & 1), (0, 0xff, up));
+    }
+    assert_eq!(bench.lab.emulation_losses(), 0);
 }

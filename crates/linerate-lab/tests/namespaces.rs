@@ -67,7 +67,7 @@ fn what_a_killed_process_left_behind_is_reaped() {
     }
     // The test runs itself as the victim: it builds a lab and is killed without a chance to tidy up.
     if std::env::var_os("LINERATE_LAB_VICTIM").is_some() {
-        let _lab = Lab::build(&describe(LABS[0].1), &Lab::instance()).expect("built");
+        let _lab = Lab::build(&describe(include_str!("../../../labs/ncsi.toml")), &Lab::instance()).expect("built");
         println!("standing");
         loop {
             std::thread::park();
@@ -82,7 +82,8 @@ fn what_a_killed_process_left_behind_is_reaped() {
     let instance = victim.id().to_string();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().expect("piped")));
     assert!(lines.any(|line| line.is_ok_and(|l| l.contains("standing"))));
-    assert_eq!(namespaces_of(&instance), 2);
+    // Three hosts, the switch, and the inside of the controller.
+    assert_eq!(namespaces_of(&instance), 5);
     assert!(!linerate_lab::abandoned().expect("ip runs").iter().any(|n| n.contains(&instance)));
     victim.kill().expect("SIGKILL");
     victim.wait().expect("reaped by us");
@@ -145,8 +146,7 @@ fn a_host_has_its_settings_and_its_share_of_a_cpu() {
     let routes = run(&["ip", "route"]) + &run(&["ip", "-6", "route"]);
     assert_eq!(routes.matches("rto_min lock 300ms").count(), 2, "{routes}");
     // What busy work gets of a CPU in half a second: a quarter, and a little for what was started before it was counted.
-    let spin =
-        "end=$(($(date +%s%N) + 500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; times";
+    let spin = "end=$(($(date +%s%N) + 500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; times";
     let start = Instant::now();
     let times = run(&["bash", "-c", spin]);
     let seconds = |text: &str| {

@@ -350,7 +350,7 @@ pub(crate) struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabAction {
-    /// Build a lab and leave it standing
+    /// Build a lab and leave it standing; one with delays, faults, controllers or CPU shares as long as the command runs
     Up {
         /// A lab file, or the name of a preset
         lab: String,

@@ -2,20 +2,31 @@
 //! network (NC-SI, DSP0222).
 //!
 //! Frames from the network wait in a buffer of bytes for the sideband and are dropped whole where there is no room: the
-//! loss this emulation exists for. What it does not model: several channels on one wire at once, pause frames, and traffic
-//! between the host system and the management controller.
+//! loss this emulation exists for. Control packets from the management controller are answered: they need no room, but take their time on the
+//! sideband. What it does not model: cables at several ports, pause frames, and traffic between the host system and the
+//! management controller.
 
+mod channel;
+mod control;
+mod filters;
+mod letter;
 mod pass_through;
+mod statistics;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use linerate_model::{Bytes, Nanos};
 
+pub use control::Event;
+pub use letter::Checksum;
 pub use pass_through::PassThrough;
 
 use crate::description::Controller;
 use crate::middle::{Departures, Passage};
+use control::{Control, Leaving, Room};
 
 /// The side of the network, and that of the management controller.
 const NETWORK: usize = 0;
@@ -24,22 +35,36 @@ const SIDEBAND: usize = 1;
 /// What truly passed one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Frames that came.
+    /// Frames that came, control packets apart.
     pub received: u64,
+    /// Of them, those that no channel lets pass: filtered, or the channel is not enabled.
+    pub refused: u64,
     /// Of them, those dropped because the buffer was full.
     pub dropped: u64,
+}
+
+impl Passed {
+    /// Frames that left, or will.
+    #[must_use]
+    pub fn forwarded(&self) -> u64 {
+        self.received - self.refused - self.dropped
+    }
 }
 
 /// Counters shared with whoever asks.
 #[derive(Debug, Default)]
 struct Counts {
     received: AtomicU64,
+    refused: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl Counts {
     fn read(&self) -> Passed {
-        Passed { received: self.received.load(Ordering::Relaxed), dropped: self.dropped.load(Ordering::Relaxed) }
+        // What came is read last: it is never less than what became of it.
+        let refused = self.refused.load(Ordering::Acquire);
+        let dropped = self.dropped.load(Ordering::Acquire);
+        Passed { received: self.received.load(Ordering::Acquire), refused, dropped }
     }
 }
 
@@ -48,12 +73,15 @@ impl Counts {
 pub struct Running {
     name: String,
     counts: Arc<[Counts; 2]>,
+    events: Sender<Event>,
 }
 
 impl Running {
-    /// The controller that `description` describes, and what it does with frames.
-    pub(crate) fn new(description: &Controller) -> (Self, Device) {
+    /// The controller that `description` describes, and what it does with frames; `management` is the address of the
+    /// management controller.
+    pub(crate) fn new(description: &Controller, management: [u8; 6]) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
+        let (events, ordered) = channel();
         let (network, sideband) = (description.network.rate, description.sideband.rate);
         let device = Device {
             ways: [
@@ -62,8 +90,12 @@ impl Running {
             ],
             delay: description.delay,
             counts: Arc::clone(&counts),
+            control: Control::new(description, management),
+            events: ordered,
+            leaving: BTreeMap::new(),
+            n_left: 0,
         };
-        (Self { name: description.name.clone(), counts }, device)
+        (Self { name: description.name.clone(), counts, events }, device)
     }
 
     /// Its name in the lab.
@@ -83,6 +115,12 @@ impl Running {
     pub fn from_management(&self) -> Passed {
         self.counts[SIDEBAND].read()
     }
+
+    /// Has `event` happen, within some tens of milliseconds.
+    pub fn order(&self, event: Event) {
+        // The device is there as long as its lab; what is ordered while that goes down no longer matters.
+        let _gone = self.events.send(event);
+    }
 }
 
 /// The controller itself.
@@ -92,17 +130,131 @@ pub(crate) struct Device {
     ways: [PassThrough; 2],
     delay: Nanos,
     counts: Arc<[Counts; 2]>,
+    control: Control,
+    events: Receiver<Event>,
+    /// Control packets that wait for their time, and how many there ever were: those of one time leave in their order.
+    leaving: BTreeMap<(Nanos, u64), Vec<u8>>,
+    n_left: u64,
 }
 
 impl Passage for Device {
     fn enter(&mut self, end: usize, frame: &[u8], now: Nanos, departures: &mut Departures) {
+        self.wake(now, departures);
+        let size = on_the_wire(frame);
+        let arrived = self.ways[end].arrive(size, now);
+        if end == SIDEBAND && letter::is_control(frame) {
+            let leaving = self.control.handle(frame, arrived);
+            self.prepare(leaving);
+            self.wake(arrived, departures);
+            return;
+        }
         let counts = &self.counts[end];
-        counts.received.fetch_add(1, Ordering::Relaxed);
-        match self.ways[end].offer(Bytes(frame.len() as u64), now) {
+        counts.received.fetch_add(1, Ordering::Release);
+        let passes = if end == NETWORK { self.control.receive(frame) } else { self.control.send(frame) };
+        if !passes {
+            counts.refused.fetch_add(1, Ordering::Release);
+            return;
+        }
+        let departed = self.ways[end].admit(size, arrived);
+        match departed {
             Some(departed) => departures.hold(1 - end, frame, departed + self.delay),
             None => {
-                counts.dropped.fetch_add(1, Ordering::Relaxed);
+                counts.dropped.fetch_add(1, Ordering::Release);
             }
         }
+        match (end, departed) {
+            (NETWORK, None) => self.control.drop_received(),
+            (NETWORK, Some(_)) => {}
+            (_, departed) => self.control.sent(frame, if departed.is_some() { Room::Found } else { Room::None }),
+        }
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.leaving.keys().next().map(|(at, _)| *at)
+    }
+
+    fn wake(&mut self, now: Nanos, departures: &mut Departures) {
+        while let Ok(event) = self.events.try_recv() {
+            let leaving = self.control.happen(event, now);
+            self.prepare(leaving);
+        }
+        while let Some(first) = self.leaving.first_entry().filter(|first| first.key().0 <= now) {
+            let ((at, _), frame) = first.remove_entry();
+            let departed = self.ways[NETWORK].occupy_drain(on_the_wire(&frame), at);
+            departures.hold(SIDEBAND, &frame, departed + self.delay);
+        }
+    }
+}
+
+impl Device {
+    fn prepare(&mut self, leaving: Vec<Leaving>) {
+        for (at, frame) in leaving {
+            self.n_left += 1;
+            self.leaving.insert((at, self.n_left), frame);
+        }
+    }
+}
+
+/// What a frame takes of a buffer: a MAC fills short ones up.
+fn on_the_wire(frame: &[u8]) -> Bytes {
+    Bytes(frame.len().max(statistics::SMALLEST) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Description;
+
+    const MANAGEMENT: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    fn device(more: &str) -> (Running, Device) {
+        let (lab, problems) = Description::parse(&format!(
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[controller]]\nname='nc'\n\
+             network={{to='a',rate='1 Gbit/s'}}\nsideband={{to='b',rate='100 Mbit/s'}}\n{more}"
+        ));
+        assert_eq!(problems, []);
+        Running::new(&lab.expect("no problem").controllers[0], MANAGEMENT)
+    }
+
+    fn full_frame() -> Vec<u8> {
+        let mut frame = [&MANAGEMENT[..], &[2, 0, 0, 0, 0, 9, 0x08, 0]].concat();
+        frame.resize(1514, 0);
+        frame
+    }
+
+    #[test]
+    fn answers_share_the_sideband_and_need_no_room() {
+        let (running, mut device) = device("buffer='1514 B'\n");
+        let mut departures = Departures::default();
+        device.enter(NETWORK, &full_frame(), Nanos(0), &mut departures);
+        device.enter(NETWORK, &full_frame(), Nanos(0), &mut departures);
+        device.enter(SIDEBAND, &letter::command(1, 0, (0, 0), &[]), Nanos(1000), &mut departures);
+        // Full: 12 304 ns in, 123 040 ns out; the answer, 60 bytes, follows for 6720 ns.
+        let left: Vec<(u64, usize)> = departures.held(SIDEBAND).iter().map(|(at, frame)| (*at, frame.len())).collect();
+        assert_eq!(left, [(135_344, 1514), (142_064, 60)]);
+        assert_eq!(running.from_network(), Passed { received: 2, refused: 0, dropped: 1 });
+        assert_eq!((running.from_network().forwarded(), running.from_management()), (1, Passed::default()));
+    }
+
+    #[test]
+    fn a_late_answer_holds_up_nothing() {
+        let (_running, mut device) = device("faults={reply_delay='1 ms'}\n");
+        let mut departures = Departures::default();
+        device.enter(SIDEBAND, &letter::command(1, 0, (0, 0), &[]), Nanos(0), &mut departures);
+        assert_eq!((device.due(), departures.held(SIDEBAND)), (Some(Nanos(6720 + 1_000_000)), vec![]));
+        device.enter(NETWORK, &full_frame(), Nanos(10_000), &mut departures);
+        assert_eq!(departures.held(SIDEBAND)[0].0, 10_000 + 12_304 + 123_040);
+        device.wake(Nanos(2_000_000), &mut departures);
+        assert_eq!((departures.held(SIDEBAND)[1].0, device.due()), (1_006_720 + 6720, None));
+    }
+
+    #[test]
+    fn what_is_ordered_happens_at_the_next_waking() {
+        let (running, mut device) = device("");
+        let mut departures = Departures::default();
+        running.order(Event::LinkDown);
+        device.wake(Nanos(0), &mut departures);
+        device.enter(NETWORK, &full_frame(), Nanos(0), &mut departures);
+        assert_eq!(running.from_network(), Passed { received: 1, refused: 1, dropped: 0 });
     }
 }

@@ -48,12 +48,23 @@ impl PassThrough {
     ///
     /// Times must not go back from call to call.
     pub fn offer(&mut self, frame: Bytes, now: Nanos) -> Option<Nanos> {
+        let arrived = self.arrive(frame, now);
+        self.admit(frame, arrived)
+    }
+
+    /// Takes a frame off the feeding link, to which it is given at `now`; returns when its last bit has come.
+    pub(super) fn arrive(&mut self, frame: Bytes, now: Nanos) -> Nanos {
         self.arrived = self.arrived.max(now) + wire_time(frame, self.feed);
-        self.release(self.arrived);
+        self.arrived
+    }
+
+    /// Takes a frame that arrived at `arrived` into the buffer; returns when its last bit will have left it.
+    pub(super) fn admit(&mut self, frame: Bytes, arrived: Nanos) -> Option<Nanos> {
+        self.release(arrived);
         if self.occupied + frame > self.buffer {
             return None;
         }
-        let departed = self.occupy_drain(frame, self.arrived);
+        let departed = self.occupy_drain(frame, arrived);
         self.held.push_back((departed, frame));
         self.occupied = self.occupied + frame;
         Some(departed)

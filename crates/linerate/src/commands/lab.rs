@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use linerate_lab::{Description, Lab};
 use serde_json::json;
@@ -13,6 +14,8 @@ use crate::{problems, sandbox};
 
 /// Prefix of the namespaces of labs left standing.
 const STANDING: &str = "lr-up.";
+/// How long an interrupt waits until it is seen.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Does `action`.
 pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
@@ -45,7 +48,7 @@ pub(crate) fn describe(name: &str) -> Result<(Description, String), Failure> {
 fn up(name: &str) -> Outcome {
     let (description, _) = describe(name)?;
     let mut lab = Lab::build(&description, &format!("up.{}", description.name)).map_err(Failure::missing)?;
-    lab.keep().map_err(Failure::missing)?;
+    let stands_alone = lab.keep();
     for endpoint in &lab.testbed().endpoints {
         let address = endpoint.address.map(|a| a.to_string()).unwrap_or_default();
         println!(
@@ -55,10 +58,39 @@ fn up(name: &str) -> Outcome {
             endpoint.device.as_deref().unwrap_or("-")
         );
     }
-    println!(
-        "`linerate lab exec {} HOST COMMAND` runs a command there; `linerate lab down {}` removes it",
-        description.name, description.name
-    );
+    let name = &description.name;
+    println!("`linerate lab exec {name} HOST COMMAND` runs a command there");
+    if stands_alone {
+        println!("`linerate lab down {name}` removes it");
+        return Ok(Exit::Done);
+    }
+    println!("its delays, faults, controllers and CPU shares live as long as this command: Ctrl-C takes it down");
+    stay(&lab)
+}
+
+/// Carries the frames of `lab` until an interrupt.
+fn stay(lab: &Lab) -> Outcome {
+    linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
+    while !linerate_sys::signal::interrupted() {
+        std::thread::sleep(PATIENCE);
+    }
+    for controller in lab.controllers() {
+        let (inward, outward) = (controller.from_network(), controller.from_management());
+        println!(
+            "{}: from the network {} frames, {} refused, {} dropped; from the management controller {} frames, {} refused, {} dropped",
+            controller.name(),
+            inward.received,
+            inward.refused,
+            inward.dropped,
+            outward.received,
+            outward.refused,
+            outward.dropped
+        );
+    }
+    match lab.emulation_losses() {
+        0 => {}
+        lost => println!("{lost} frames were lost by the emulation itself: what was measured meanwhile does not count"),
+    }
     Ok(Exit::Done)
 }
 
