@@ -12,5 +12,6 @@ pub mod replay;
 pub mod reproduce;
 pub mod statistics;
 mod study;
+pub mod tune;
 
 pub use study::{JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};

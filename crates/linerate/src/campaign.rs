@@ -107,7 +107,8 @@ pub(crate) fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
     }
 }
 
-fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
+/// Our keys, if one of `hosts` is reached over the network.
+pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
     let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
     if remote { keys::open(None).map(Some) } else { Ok(None) }
 }

@@ -1,5 +1,11 @@
 //! `linerate tune`: a setting changed with consent, what it does proven, and put back.
 
+mod plans;
+mod settings;
+mod stage;
+mod tell;
+mod window;
+
 use linerate_control::{Consent, Restored, restore};
 use serde_json::json;
 
@@ -9,6 +15,7 @@ use crate::exit::{Exit, Failure, Outcome};
 /// Does what `args` ask for.
 pub(crate) fn run(args: &TuneArgs, global: Global) -> Outcome {
     match &args.action {
+        TuneAction::Window(args) => window::run(args, global),
         TuneAction::Restore => put_back(global),
     }
 }

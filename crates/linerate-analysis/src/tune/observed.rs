@@ -1,0 +1,113 @@
+//! What tuning reads off a trial as recorded: rates of a flood, losses of trains, the window a sender saw, counters.
+//!
+//! Counts are over the whole trial, warm-up and drain included. What it does not see: anything the ends did not count.
+
+use linerate_model::{BitRate, Bytes, Counter, JobRecord, Side, TrialRecord};
+
+/// What a frame takes on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14, FCS 4, gap 12 (IEEE 802.3
+/// clauses 3.2 and 4.4.2).
+const WIRE_OVERHEAD: f64 = 38.0;
+/// Headers of UDP (RFC 768) and of IPv4 without options or IPv6 (RFC 791, RFC 8200), bytes.
+const UDP_HEADER: u64 = 8;
+const IPV4_HEADER: u64 = 20;
+const IPV6_HEADER: u64 = 40;
+const BITS_PER_BYTE: f64 = 8.0;
+
+/// What a flood of datagrams shows of a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Sent, as on the wire.
+    pub feed: BitRate,
+    /// Delivered, as on the wire.
+    pub drain: BitRate,
+    /// IP packets it was made of, bytes.
+    pub packet: Bytes,
+}
+
+/// Trains of datagrams and what became of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trains {
+    /// Datagrams in each.
+    pub length: u32,
+    /// Trains sent.
+    pub sent: u32,
+    /// Datagrams lost.
+    pub lost: u64,
+}
+
+fn total(record: &JobRecord, counter: Counter) -> u64 {
+    record.flows.iter().map(|flow| flow.counters[counter]).sum()
+}
+
+/// The rates of a flood (job 0 of `trial`, `udp_stream`); `None` if nothing came through.
+#[must_use]
+pub fn rates(trial: &TrialRecord) -> Option<Rates> {
+    let (sender, receiver) = (trial.job(0, Side::Active)?, trial.job(0, Side::Passive)?);
+    let sent = total(sender, Counter::DatagramsSent);
+    let payload = total(sender, Counter::PayloadSent).checked_div(sent)?;
+    let ipv6 = trial.spec.jobs.first()?.to.address.is_some_and(|address| address.is_ipv6());
+    let packet = payload + UDP_HEADER + if ipv6 { IPV6_HEADER } else { IPV4_HEADER };
+    let wire_bits = (packet as f64 + WIRE_OVERHEAD) * BITS_PER_BYTE;
+    // Intervals after the first, so that neither the start of a flow nor its end is taken for its rate.
+    let rate = |record: &JobRecord, counter: Counter| {
+        let warmup = trial.spec.phases.warmup_span();
+        let end = trial.spec.phases.loaded();
+        let measured = record.intervals.iter().filter(|i| i.start >= warmup && i.end <= end);
+        let (n, ns) =
+            measured.fold((0_u64, 0_u64), |(n, ns), i| (n + i.counters[counter], ns + i.end.since(i.start).0));
+        (ns > 0 && n > 0).then(|| BitRate(n as f64 * wire_bits / (ns as f64 / 1e9)))
+    };
+    Some(Rates {
+        feed: rate(sender, Counter::DatagramsSent)?,
+        drain: rate(receiver, Counter::DatagramsReceived)?,
+        packet: Bytes(packet),
+    })
+}
+
+/// What became of the trains of `length` datagrams that `trial` sent; `None` if it sent none.
+#[must_use]
+pub fn trains(trial: &TrialRecord, length: u32) -> Option<Trains> {
+    let sent = total(trial.job(0, Side::Active)?, Counter::DatagramsSent);
+    let received = total(trial.job(0, Side::Passive)?, Counter::DatagramsReceived);
+    let trains = u32::try_from(sent.checked_div(length.into())?).unwrap_or(u32::MAX);
+    (trains > 0).then(|| Trains { length, sent: trains, lost: sent.saturating_sub(received) })
+}
+
+/// The largest window that the sender of job 0 saw advertised in the second half of `trial`, bytes: after the receiver's kernel has
+/// had time to change its mind.
+#[must_use]
+pub fn window_seen(trial: &TrialRecord) -> Option<u64> {
+    let half = linerate_model::Nanos(trial.spec.phases.loaded().0 / 2);
+    let sender = trial.job(0, Side::Active)?;
+    let late = sender.intervals.iter().filter(|interval| interval.start >= half);
+    let windows = late.flat_map(|interval| &interval.flows).map(|flow| u64::from(flow.tcp.send_window));
+    windows.filter(|window| *window > 0).max()
+}
+
+/// Segments that the sender of job 0 retransmitted.
+#[must_use]
+pub fn retransmitted(trial: &TrialRecord) -> Option<u64> {
+    let flows = &trial.job(0, Side::Active)?.flows;
+    let counts = flows.iter().map(|flow| flow.tcp.map(|tcp| u64::from(tcp.retransmits)));
+    counts.sum()
+}
+
+/// By how much the counters called `name` of `sampler` rose at `host` during `trial`, all instances but the loopback added; `None`
+/// if they were not read, or ran backwards (they were cleared).
+#[must_use]
+pub fn change_of(trial: &TrialRecord, host: &str, sampler: &str, name: &str) -> Option<u64> {
+    let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
+    let wanted = block
+        .series
+        .iter()
+        .zip(&block.columns)
+        .filter(|(series, _)| series.sampler == sampler && series.name == name && series.instance != "lo");
+    let changes = wanted.filter_map(|(_, column)| {
+        let mut read = column.iter().flatten();
+        let first = *read.next()?;
+        Some(column.iter().flatten().last().copied().unwrap_or(first) - first)
+    });
+    let changes: Vec<f64> = changes.collect();
+    let sum: f64 = changes.iter().sum();
+    (!changes.is_empty() && sum >= 0.0).then_some(sum as u64)
+}

@@ -1,0 +1,157 @@
+//! The settings that give a window, narrowest first, and what they would be typed as.
+
+use std::net::IpAddr;
+
+use linerate_control::{Setting, SettingState};
+
+/// The parameter that bounds the receive buffers of a host, and with them its windows.
+pub(super) const RECEIVE: &str = "net.ipv4.tcp_rmem";
+/// The one that bounds its send buffers: what a placebo changes.
+const SEND: &str = "net.ipv4.tcp_wmem";
+/// A receive buffer of the kernel is never smaller (one page).
+const LEAST_BUFFER: u64 = 4096;
+/// The largest window TCP can advertise (RFC 7323 clause 2.3): over a route that says this, nothing is bounded.
+const LARGEST_WINDOW: u32 = 65_535 << 14;
+
+/// A way to give the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Connections over one route.
+    Route,
+    /// Every connection of the host.
+    Host,
+}
+
+/// What the host's settings are, and how they are spelled.
+#[derive(Clone, Debug)]
+pub(super) struct Present {
+    pub(super) route: SettingState,
+    pub(super) receive: SettingState,
+    pub(super) send: SettingState,
+}
+
+/// What is to be asked of the host to know them, with `console` the address that the window is advertised to.
+pub(super) fn questions(console: IpAddr) -> Vec<Setting> {
+    let sysctl = |name: &str| Setting::Sysctl { name: name.into(), value: String::new() };
+    let route = Setting::RouteWindow { destination: console, device: String::new(), window: 0, initial: 0 };
+    vec![route, sysctl(RECEIVE), sysctl(SEND)]
+}
+
+impl Present {
+    /// The answers to [`questions`], in their order.
+    pub(super) fn of(states: Vec<SettingState>) -> Option<Self> {
+        let [route, receive, send] = <[SettingState; 3]>::try_from(states).ok()?;
+        Some(Self { route, receive, send })
+    }
+
+    /// The device the route leads out of.
+    pub(super) fn device(&self) -> &str {
+        match &self.route.setting {
+            Setting::RouteWindow { device, .. } => device,
+            Setting::Sysctl { .. } => "",
+        }
+    }
+
+    /// The route with a window.
+    fn route_with(&self, bytes: u32, segments: u32) -> Setting {
+        match self.route.setting.clone() {
+            Setting::RouteWindow { destination, device, .. } => {
+                Setting::RouteWindow { destination, device, window: bytes, initial: segments }
+            }
+            other => other,
+        }
+    }
+
+    /// The setting that gives a window of `bytes` by `way`; `buffer` is the receive buffer that gives it.
+    pub(super) fn setting(&self, way: Way, bytes: u64, mss: u64, buffer: u64) -> Setting {
+        match way {
+            Way::Route => {
+                let segments = u32::try_from(bytes / mss.max(1)).unwrap_or(u32::MAX).max(1);
+                self.route_with(u32::try_from(bytes).unwrap_or(u32::MAX), segments)
+            }
+            Way::Host => {
+                let buffer = buffer.max(LEAST_BUFFER);
+                Setting::Sysctl { name: RECEIVE.into(), value: format!("{LEAST_BUFFER} {buffer} {buffer}") }
+            }
+        }
+    }
+
+    /// A change of the same kind that must make no difference: a route's window that bounds nothing; send buffers of a host that
+    /// receives.
+    pub(super) fn placebo(&self, way: Way) -> Setting {
+        match way {
+            Way::Route => self.route_with(LARGEST_WINDOW, 0),
+            Way::Host => {
+                let fields: Vec<u64> = match &self.send.setting {
+                    Setting::Sysctl { value, .. } => value.split(' ').filter_map(|word| word.parse().ok()).collect(),
+                    Setting::RouteWindow { .. } => Vec::new(),
+                };
+                let halved = fields.get(2).map_or(1 << 20, |most| (most / 2).max(64 << 10));
+                let middle = fields.get(1).map_or(16 << 10, |middle| *middle.min(&halved));
+                Setting::Sysctl { name: SEND.into(), value: format!("{LEAST_BUFFER} {middle} {halved}") }
+            }
+        }
+    }
+
+    /// What puts back what is there now.
+    pub(super) fn before(&self, way: Way) -> String {
+        match (way, &self.route.setting) {
+            (Way::Host, _) => self.command(&self.receive.setting),
+            (Way::Route, Setting::RouteWindow { window: 0, .. }) => format!("ip route change {}", self.route.spelled),
+            (Way::Route, setting) => self.command(setting),
+        }
+    }
+
+    /// As a person types it.
+    pub(super) fn command(&self, setting: &Setting) -> String {
+        match setting {
+            Setting::RouteWindow { window, initial, .. } => {
+                let initial = if *initial > 0 { format!(" initrwnd {initial}") } else { String::new() };
+                format!("ip route change {} window {window}{initial}", self.route.spelled)
+            }
+            Setting::Sysctl { name, value } => format!("sysctl -w {name}=\"{value}\""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn present() -> Present {
+        let destination = "198.18.0.1".parse().expect("literal");
+        let route = Setting::RouteWindow { destination, device: "eth0".into(), window: 0, initial: 0 };
+        let sysctl = |name: &str, value: &str| SettingState {
+            setting: Setting::Sysctl { name: name.into(), value: value.into() },
+            spelled: name.into(),
+        };
+        let spelled = "198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.3".into();
+        let states = vec![
+            SettingState { setting: route, spelled },
+            sysctl(RECEIVE, "4096 131072 6291456"),
+            sysctl(SEND, "4096 16384 4194304"),
+        ];
+        Present::of(states).expect("three answers")
+    }
+
+    #[test]
+    fn settings_are_typed_as_ip_and_sysctl_take_them() {
+        let present = present();
+        let route = present.setting(Way::Route, 7300, 1460, 0);
+        assert_eq!(
+            present.command(&route),
+            "ip route change 198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.3 window 7300 initrwnd 5"
+        );
+        let host = present.setting(Way::Host, 7300, 1460, 12_288);
+        assert_eq!(present.command(&host), "sysctl -w net.ipv4.tcp_rmem=\"4096 12288 12288\"");
+        assert_eq!(present.before(Way::Host), "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"");
+        assert!(present.before(Way::Route).ends_with("src 198.18.0.3"));
+    }
+
+    #[test]
+    fn placebos_are_of_the_same_kind_and_bound_nothing_that_matters() {
+        let present = present();
+        assert!(present.command(&present.placebo(Way::Route)).ends_with("window 1073725440"));
+        assert_eq!(present.command(&present.placebo(Way::Host)), "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 2097152\"");
+    }
+}
