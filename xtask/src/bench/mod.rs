@@ -4,7 +4,9 @@
 //! is driven through its real engine and workloads, by the example `end` of `linerate-load`, one process an end like every
 //! peer; what it lacks against `linerate run` is the control channel, the samplers and the ledger. Congestion control is
 //! cubic everywhere, by request or by the route's default for tools that cannot ask. Socket buffers are each tool's own
-//! (linerate asks for 8 MiB to receive datagrams; iperf3 and nuttcp leave the kernel's default, and lose accordingly).
+//! (linerate asks for 32 MiB to receive datagrams; peers leave the kernel's default, and lose accordingly). A peer that was
+//! never near the best of a row is left out of it. With `--out` the table is written after every round, so that a run that
+//! is cut off keeps what it has.
 //!
 //! CPU is user and system time of both processes from start to end, set-up included, the same for every tool; see
 //! `processor.rs` for soft interrupts. What this does not see: a NIC.
@@ -68,7 +70,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         let folder = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
         let mut bench = Bench::new(Sandbox::new()?, end, folder);
-        results = measure(&mut bench, rows, &options, &mut notes);
+        results = measure(&mut bench, rows, &options, &mut notes)?;
         held = hold(&mut bench, &results, &options, &mut notes);
         // Nothing in it is of use to anybody.
         let _ = std::fs::remove_dir_all(&bench.folder);
@@ -84,9 +86,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     };
     let text = table::document(&machine(&options, began.elapsed()), &results, &held, &own, &notes);
     println!("{text}");
-    if let Some(file) = &options.out {
-        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(&options, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,8 +118,19 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     Ok(Options { rounds, seconds, scope, only, out })
 }
 
+/// Writes the table where it was asked for.
+fn keep(options: &Options, text: &str) -> anyhow::Result<()> {
+    let Some(file) = &options.out else { return Ok(()) };
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+}
+
 /// All rows, round by round.
-fn measure(bench: &mut Bench, rows: Vec<Row>, options: &Options, notes: &mut Vec<String>) -> Vec<Result> {
+fn measure(
+    bench: &mut Bench,
+    rows: Vec<Row>,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Vec<Result>> {
     let began = Instant::now();
     let time = if options.scope == Scope::Full { FULL_TIME } else { QUICK_TIME };
     let empty = |row: Row| Result { outcomes: vec![Vec::new(); row.contestants.len()], row };
@@ -132,7 +143,7 @@ fn measure(bench: &mut Bench, rows: Vec<Row>, options: &Options, notes: &mut Vec
                     round + 1,
                     time.as_secs()
                 ));
-                return results;
+                return Ok(results);
             }
             eprintln!("round {} of {}: {}", round + 1, options.rounds, result.row.name());
             let core = result.row.pinned.then_some(PINNED_CORE);
@@ -147,23 +158,23 @@ fn measure(bench: &mut Bench, rows: Vec<Row>, options: &Options, notes: &mut Vec
                 result.outcomes[index].push(outcome.ok());
             }
         }
+        keep(options, &table::document(&machine(options, began.elapsed()), &results, &[], &[], notes))?;
     }
-    results
+    Ok(results)
 }
 
 /// Loss of datagrams at nine tenths of the rate reached with segmentation: one line of the table of targets each.
 fn hold(bench: &mut Bench, results: &[Result], options: &Options, notes: &mut Vec<String>) -> Vec<String> {
     let mut lines = Vec::new();
     for result in results {
-        let Work::Datagrams { size } = result.row.work else { continue };
+        let Work::Datagrams { .. } = result.row.work else { continue };
         let reached = result.row.contestants.iter().zip(&result.outcomes).find_map(|(contestant, outcomes)| {
             let rates: Vec<f64> = outcomes.iter().flatten().map(|outcome| outcome.reading.rate).collect();
             (contestant.generator == Generator::Linerate(String::new())).then(|| Median::of(&rates))?
         });
         let Some(reached) = reached else { continue };
         let rate = (reached.value * HELD_SHARE) as u64;
-        let segments = (65_507 / size).min(64);
-        let generator = Generator::Linerate(format!("rate={rate}pps gso={segments}"));
+        let generator = Generator::Linerate(format!("rate={rate}pps gso=most"));
         let place = Place { medium: result.row.medium, core: None, seconds: options.seconds };
         let mut losses = Vec::new();
         for _ in 0..options.rounds {
@@ -208,7 +219,8 @@ fn machine(options: &Options, took: Duration) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!(
         "{} ({cores} cores), Linux {}, load average at the end {}; {} rounds of {} s, {} s in all. \
-         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6).",
+         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6). Socket buffers are each tool's \
+         own: peers use the kernel's defaults, linerate asks for 32 MiB to receive datagrams.",
         model.unwrap_or("unknown processor"),
         read("/proc/sys/kernel/osrelease").trim(),
         read("/proc/loadavg").split(' ').next().unwrap_or_default(),

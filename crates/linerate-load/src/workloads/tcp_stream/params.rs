@@ -104,7 +104,11 @@ pub(super) const PARAMETERS: &[ParamDoc] = &[
         meaning: "copy, batch (many messages a call), zerocopy, sendfile, splice",
     },
     ParamDoc { name: "receive", default: "copy", meaning: "copy, discard (never copied out), zerocopy (mapped)" },
-    ParamDoc { name: "wait", default: "block", meaning: "block (asleep in the kernel) or spin (never asleep)" },
+    ParamDoc {
+        name: "wait",
+        default: "block",
+        meaning: "block (asleep in the kernel) or spin (never asleep: it needs a CPU at each end)",
+    },
     ParamDoc {
         name: "batch",
         default: "as many as make 1 MiB",
