@@ -5,7 +5,7 @@
 //! peer; what it lacks against `linerate run` is the control channel, the samplers and the ledger. Congestion control is
 //! cubic everywhere, by request or by the route's default for tools that cannot ask. Socket buffers are each tool's own
 //! (linerate asks for 32 MiB to receive datagrams; peers leave the kernel's default, and lose accordingly). A peer that was
-//! never near the best of a row is left out of it. With `--out` the table is written after every round, so that a run that
+//! never the best of a row is left out of it (`rows.rs`). With `--out` the table is written after every round, so that a run that
 //! is cut off keeps what it has.
 //!
 //! CPU is user and system time of both processes from start to end, set-up included, the same for every tool; see
