@@ -85,6 +85,19 @@ fn next_control(sideband: &PacketSocket) -> Option<Vec<u8>> {
     None
 }
 
+/// The tag of the next frame of the type for local experiments; `None` if none comes for a while.
+fn tag_seen(sideband: &PacketSocket) -> Option<[u8; 4]> {
+    let (deadline, mut buffer) = (Instant::now() + Duration::from_millis(200), [0; 2048]);
+    while Instant::now() < deadline {
+        match sideband.receive_stamped(&mut buffer).expect("received") {
+            Some(_) if buffer[16..18] == [0x88, 0xb5] => return Some([buffer[12], buffer[13], buffer[14], buffer[15]]),
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+    }
+    None
+}
+
 /// Sends a command without checksum to channel 0 of package 0 and returns the answer.
 fn ask(sideband: &PacketSocket, instance: u8, kind: u8, payload: &[u8]) -> Option<Vec<u8>> {
     let mut frame = [&[0xff; 12][..], &[0x88, 0xf8, 0, 1, 0, instance, kind, 0, 0, payload.len() as u8]].concat();
@@ -148,6 +161,17 @@ fn a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link() {
     completed(4, 0x06, &[]);
     bench.far.send(&[0; 100]).expect("sent");
     assert_eq!(bench.near.recv(&mut buffer).expect("arrived"), 100);
+    // A tagged frame: refused until Enable VLAN lets any tag pass, and then it keeps its tag.
+    let device = bench.lab.testbed().endpoint("a").and_then(|endpoint| endpoint.device.clone()).expect("placed");
+    let console =
+        within(&format!("lr-{}-a", bench.instance), || PacketSocket::open(&device)).expect("entered").expect("opened");
+    let mut tagged = vec![0x02, b'N', b'C', b'S', b'I', 0, 2, 0, 0, 0, 0, 9, 0x81, 0, 0, 100, 0x88, 0xb5];
+    tagged.resize(100, 0);
+    for (passes, instance, kind) in [(false, 0x20, 0x0c), (true, 0x21, 0x0d)] {
+        assert!(console.send(&tagged).expect("sent"));
+        assert_eq!(tag_seen(&sideband), passes.then_some([0x81, 0, 0, 100]));
+        completed(instance, kind, &[0, 0, 0, 3]);
+    }
     // AEN Enable, and a link that goes down and comes back.
     completed(5, 0x08, &[0, 0, 0, 0, 0, 0, 0, 7]);
     for (event, up) in [(Event::LinkDown, 0), (Event::LinkUp, 1)] {

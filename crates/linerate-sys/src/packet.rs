@@ -61,26 +61,40 @@ mod raw {
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(fd) }
     }
 
-    /// Has the kernel write down when each frame arrived.
-    pub(super) fn stamp(fd: &OwnedFd) -> io::Result<()> {
+    /// Has the kernel write down when each frame arrived, and the VLAN tag it took off.
+    pub(super) fn note_arrivals(fd: &OwnedFd) -> io::Result<()> {
         let on: libc::c_int = 1;
-        // SAFETY: the pointer and length describe `on`, which outlives the call.
-        let set = unsafe {
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_TIMESTAMPNS,
-                (&raw const on).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        for (level, option) in [(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), (libc::SOL_PACKET, libc::PACKET_AUXDATA)] {
+            // SAFETY: the pointer and length describe `on`, which outlives the call.
+            let set = unsafe {
+                libc::setsockopt(
+                    fd.as_raw_fd(),
+                    level,
+                    option,
+                    (&raw const on).cast(),
+                    size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            };
+            if set < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
     }
 
-    /// Receives a frame and the wall-clock time of its arrival, if the kernel tells.
-    pub(super) fn receive_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Option<libc::timespec>)> {
-        /// Room for one control message with a time in it.
-        const CONTROL_WORDS: usize = 8;
+    /// What the kernel tells of a frame beside its bytes.
+    #[derive(Default)]
+    pub(super) struct Arrival {
+        /// Wall-clock time.
+        pub(super) stamp: Option<libc::timespec>,
+        /// Type and content of the VLAN tag that was taken off.
+        pub(super) tag: Option<[u16; 2]>,
+    }
+
+    /// Receives a frame, and what the kernel tells of it.
+    pub(super) fn receive_noted(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Arrival)> {
+        /// Room for two control messages: a time, and auxiliary data.
+        const CONTROL_WORDS: usize = 12;
         let mut control = [0_u64; CONTROL_WORDS];
         let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: all-zero bytes are a valid `msghdr` (null pointers, zero lengths).
@@ -95,19 +109,27 @@ mod raw {
         if length < 0 {
             return Err(io::Error::last_os_error());
         }
-        let mut arrived = None;
+        let mut arrival = Arrival::default();
         // SAFETY: the kernel filled `message.msg_control` with well-formed headers up to `msg_controllen`, which
-        // CMSG_FIRSTHDR and CMSG_NXTHDR respect; the data of a time stamp is read unaligned.
+        // CMSG_FIRSTHDR and CMSG_NXTHDR respect; a time stamp and auxiliary data are told by their type and read unaligned.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             while !header.is_null() {
-                if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPNS {
-                    arrived = Some(libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned());
+                match ((*header).cmsg_level, (*header).cmsg_type) {
+                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                        arrival.stamp = Some(libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned());
+                    }
+                    (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                        let about = libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned();
+                        let tagged = about.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
+                        arrival.tag = tagged.then_some([about.tp_vlan_tpid, about.tp_vlan_tci]);
+                    }
+                    _ => {}
                 }
                 header = libc::CMSG_NXTHDR(&raw const message, header);
             }
         }
-        Ok((length as usize, arrived))
+        Ok((length as usize, arrival))
     }
 
     /// Frames the kernel dropped at this socket since the last call.
@@ -128,6 +150,9 @@ mod raw {
     }
 }
 
+/// Where a VLAN tag stands in a frame, and its length (IEEE 802.1Q clause 9).
+const TAG_AT: usize = 12;
+const TAG_LENGTH: usize = 4;
 /// Receive buffer asked for: what arrives in tens of milliseconds at a gigabit.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -152,27 +177,34 @@ impl PacketSocket {
         // A smaller buffer than asked for shows as drops, which are counted.
         let _granted = rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER)
             .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER));
-        raw::stamp(&fd).map_err(failed)?;
+        raw::note_arrivals(&fd).map_err(failed)?;
         Ok(Self { fd, device: device.to_owned() })
     }
 
     /// Receives one frame into `buffer`; returns its length and when it arrived at the interface, on the monotonic clock in
-    /// nanoseconds. `None` if there is no frame.
+    /// nanoseconds. A VLAN tag is where it was on the wire. `None` if there is no frame.
     ///
     /// # Errors
     /// If the interface went away.
     pub fn receive_stamped(&self, buffer: &mut [u8]) -> Result<Option<(usize, u64)>, SysError> {
         use std::io::ErrorKind::{Interrupted, NetworkDown, WouldBlock};
-        let (length, stamp) = match raw::receive_stamped(&self.fd, buffer) {
+        let room = buffer.len().saturating_sub(TAG_LENGTH);
+        let (mut length, arrival) = match raw::receive_noted(&self.fd, &mut buffer[..room]) {
             Ok(received) => received,
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted | NetworkDown) => return Ok(None),
             Err(error) => return Err(SysError::new("receive frame on", &*self.device, error)),
         };
         // The kernel stamps by the wall clock; how long ago that was is the same on every clock.
-        let age = stamp.map_or(0, |stamp| {
+        let age = arrival.stamp.map_or(0, |stamp| {
             let stamp = stamp.tv_sec as u64 * NANOS_PER_SECOND + stamp.tv_nsec as u64;
             clock::realtime().saturating_sub(stamp)
         });
+        if let Some([kind, content]) = arrival.tag.filter(|_| length >= TAG_AT) {
+            buffer.copy_within(TAG_AT..length, TAG_AT + TAG_LENGTH);
+            buffer[TAG_AT..TAG_AT + 2].copy_from_slice(&kind.to_be_bytes());
+            buffer[TAG_AT + 2..TAG_AT + TAG_LENGTH].copy_from_slice(&content.to_be_bytes());
+            length += TAG_LENGTH;
+        }
         Ok(Some((length, clock::monotonic().saturating_sub(age))))
     }
 

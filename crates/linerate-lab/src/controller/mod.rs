@@ -3,7 +3,9 @@
 //!
 //! Frames from the network wait in a buffer of bytes for the sideband and are dropped whole where there is no room: the
 //! loss this emulation exists for. Control packets from the management controller are answered: they need no room, but take their time on the
-//! sideband. What it does not model: cables at several ports, pause frames, and traffic between the host system and the
+//! sideband. One core carries 600 Mbit/s of full frames each way at once without losing one (n = 5 of 2 s), and a round trip takes
+//! 24 us more than over a plain link (median, n = 20 000; 4 us of it serialisation): `examples/controller_capacity.rs` on
+//! two virtual cores of a Xeon at 2.5 GHz. What it does not model: cables at several ports, pause frames, and traffic between the host system and the
 //! management controller.
 
 mod channel;
