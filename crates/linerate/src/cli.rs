@@ -330,6 +330,9 @@ pub(crate) struct WindowArgs {
     /// The interface of HOST that may be touched [default: the one its route back leads out of]
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
+    /// The interface of HOST behind which an NC-SI controller counts what it drops [default: the lab's]
+    #[arg(long, value_name = "IF")]
+    pub(crate) ncsi: Option<String>,
     /// Congestion control of the sender [default: its host's]
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,

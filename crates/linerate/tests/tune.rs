@@ -4,9 +4,9 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{Ended, Guard, Pair, alone, eventually, privileged, signal};
+use common::{AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal};
 use linerate_control::{Setting, Tuner};
 use linerate_model::HostAddress;
 use linerate_sys::netns::within;
@@ -26,7 +26,11 @@ fn rmem() -> Setting {
 
 /// The agent inside the second namespace, on its loopback, with `allowed`; listening.
 fn agent(pair: &Pair, folder: &std::path::Path, allowed: &[&str]) -> Guard {
-    let mut arguments = vec!["agent", "--listen", LISTEN];
+    agent_on(LISTEN, pair, folder, allowed)
+}
+
+fn agent_on(address: &str, pair: &Pair, folder: &std::path::Path, allowed: &[&str]) -> Guard {
+    let mut arguments = vec!["agent", "--listen", address];
     arguments.extend(allowed.iter().flat_map(|word| ["--allow-tune", word]));
     let mut child: Child = pair.linerate(1, folder, "b", &arguments).spawn().expect("starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
@@ -76,12 +80,12 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_the_next_one_or_
         // Killed at any moment of a series of changes.
         for delay_us in [0, 300, 1_000, 3_000, 10_000] {
             let serving = agent(&pair, folder, &[DEVICE, "host"]);
+            let mut tuner = tuner(&pair);
             let pid = serving.0.id();
             let killer = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_micros(delay_us));
                 signal(pid, "KILL");
             });
-            let mut tuner = tuner(&pair);
             for bytes in 1.. {
                 if tuner.apply(vec![window(7300 + bytes), rmem()]).is_err() {
                     break;
@@ -124,4 +128,108 @@ fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_change
     let refused = tuner(&pair).apply(vec![window(7300)]).expect_err("it was told of nothing").to_string();
     assert!(refused.contains("--allow-tune v0"), "{refused}");
     assert_eq!(settings(&pair), before);
+}
+
+/// A 100 Mbit/s link with room for five full frames behind the first end of the pair.
+fn shape(pair: &Pair) {
+    let shaper = "qdisc add dev v0 root tbf rate 100mbit burst 1600 limit 8192";
+    let output = Command::new("tc").args(["-n", &pair.names[0]]).args(shaper.split(' ')).output().expect("tc runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for name in &pair.names {
+        let off = ["netns", "exec", name, "ethtool", "-K", DEVICE, "tso", "off", "gso", "off", "gro", "off"];
+        assert!(Command::new("ip").args(off).output().expect("ip runs").status.success());
+    }
+}
+
+#[test]
+fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed() {
+    let test = "tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed";
+    if !privileged(test) {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("tunh"));
+    shape(&pair);
+    exchange_keys(&pair, folder);
+    let before = settings(&pair);
+    let tune = |more: &[&str]| {
+        let mut arguments = vec!["tune", "window", "--to", AGENT, "--quick"];
+        arguments.extend(more);
+        pair.linerate(0, folder, "a", &arguments)
+    };
+    let serving = agent_on(AGENT, &pair, folder, &[DEVICE, "host"]);
+
+    let unasked = Ended::from(tune(&[]).output().expect("starts")).expect(2);
+    assert!(unasked.stderr.contains("--yes") && unasked.stderr.contains("--dry-run"), "{unasked:?}");
+    let elsewhere = Ended::from(tune(&["--yes", "--interface", "eth9"]).output().expect("starts")).expect(2);
+    assert!(elsewhere.stderr.contains("tune eth9") && elsewhere.stderr.contains("--interface v0"), "{elsewhere:?}");
+
+    // While a setting is in force, the conductor is interrupted, then killed; then the agent is.
+    for (whom, how) in [("conductor", "INT"), ("conductor", "KILL"), ("agent", "KILL")] {
+        let mut tuning = tune(&["--yes"]).stdout(std::process::Stdio::null()).spawn().expect("starts");
+        let stderr = tuning.stderr.take().expect("piped");
+        std::thread::spawn(move || std::io::copy(&mut BufReader::new(stderr), &mut std::io::sink()));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while settings(&pair) == before {
+            assert!(
+                Instant::now() < deadline && tuning.try_wait().expect("our child").is_none(),
+                "nothing was changed"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut tuning = Guard(tuning);
+        signal(if whom == "agent" { serving.0.id() } else { tuning.0.id() }, how);
+        if whom == "agent" {
+            let _next = agent_on(AGENT, &pair, folder, &[]);
+            assert_eq!(settings(&pair), before, "the next agent puts back what a killed one left");
+            continue;
+        }
+        if how == "INT" {
+            assert_eq!(tuning.0.wait().expect("our child").code(), Some(130));
+        }
+        eventually("everything put back", || (settings(&pair) == before).then_some(()));
+    }
+    drop(serving);
+
+    let _untold = agent_on(AGENT, &pair, folder, &[]);
+    let dry = Ended::from(tune(&["--dry-run", "--json"]).output().expect("starts")).expect(0).json();
+    let commands: Vec<&str> = dry["commands"].as_array().expect("a list").iter().filter_map(|c| c.as_str()).collect();
+    assert!(commands[0].starts_with("ip route change 198.18.9.0/24 dev v0 "), "{commands:?}");
+    assert!(
+        commands[0].contains(" window ") && commands[1].starts_with("sysctl -w net.ipv4.tcp_rmem="),
+        "{commands:?}"
+    );
+    assert_eq!((settings(&pair), dry["tried"].as_array().map(Vec::len)), (before, Some(0)));
+}
+
+#[test]
+fn bbr_into_a_shallow_sideband_is_cured_by_the_window_that_trains_of_datagrams_predict() {
+    if !privileged("bbr_into_a_shallow_sideband_is_cured_by_the_window_that_trains_of_datagrams_predict") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["tune", "window", "--lab", "ncsi", "--to", "bmc", "--congestion", "bbr", "--quick", "--json"];
+    let ended = run(folder.path(), &arguments);
+    // Three pairs carry no interval: an indication and no proof.
+    let told = ended.expect(1).json();
+    assert_eq!(told["buffer"]["longest_train"], 5, "8 KiB hold five frames of 1514 B: {}", told["buffer"]);
+    let bytes = |name: &str| told["buffer"][name].as_u64().expect("a size");
+    assert!((bytes("at_least_bytes")..bytes("less_than_bytes")).contains(&8192), "{}", told["buffer"]);
+    let window = told["choice"]["window_bytes"].as_u64().expect("one was chosen");
+    assert!((5_000..20_000).contains(&window), "{}", told["choice"]);
+    let tried = told["tried"].as_array().expect("a list");
+    let held = tried.last().expect("some were tried");
+    assert!(
+        held["holds"] == true && (held["seen"].as_f64().expect("seen") / window as f64 - 1.0).abs() <= 0.2,
+        "{held}"
+    );
+    let proof = &told["proof"];
+    let (ratio, placebo) = (proof["effect"]["ratio"].as_f64(), proof["placebo"]["ratio"].as_f64());
+    println!("bbr: {} -> {}, placebo {placebo:?}", proof["effect"]["before"], proof["effect"]["after"]);
+    assert!(ratio.is_some_and(|ratio| ratio > 1.1), "{proof}");
+    assert!(placebo.is_some_and(|placebo| (0.9..1.1).contains(&placebo)), "{proof}");
+    assert_eq!((&proof["verdict"], &told["kept"]), (&"suspected".into(), &false.into()));
+    assert!(told["side_effects"].as_array().is_some_and(|effects| effects.len() >= 4), "{}", told["side_effects"]);
 }

@@ -2,15 +2,12 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-use common::{Ended, Guard, Pair, alone, file, load, privileged, signal, wait};
+use common::{AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, privileged, signal, wait};
 use linerate_model::{IncidentKind, TrialOutcome};
-
-/// The agent's end of the pair.
-const AGENT: &str = "198.18.9.2";
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
 fn stream(repeats: u32, milliseconds: u32) -> String {
@@ -19,24 +16,6 @@ fn stream(repeats: u32, milliseconds: u32) -> String {
          warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
          to = \"b\"\nparams = {{ congestion = \"cubic\", pacing_rate = \"100 Mbit/s\" }}\n"
     )
-}
-
-/// Exchanges keys: `offer` on the agent's host, `accept` on the other.
-fn exchange_keys(pair: &Pair, folder: &Path) {
-    let mut offer = pair.linerate(1, folder, "b", &["pair", "offer", "--listen", AGENT]).spawn().expect("starts");
-    let mut output = BufReader::new(offer.stdout.take().expect("piped"));
-    let mut token = String::new();
-    output.read_line(&mut token).expect("the token is printed first");
-    let accept = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
-    let accepted = Ended::from(accept).expect(0);
-    assert!(accepted.stdout.starts_with("paired with "), "{accepted:?}");
-    let mut rest = String::new();
-    output.read_to_string(&mut rest).expect("text");
-    assert!(rest.starts_with("paired with "), "{rest}");
-    assert!(offer.wait().expect("our child").success());
-    let again = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
-    let again = Ended::from(again).expect(4);
-    assert!(again.stderr.contains("is `linerate pair offer` waiting there?"), "a token is for one use: {again:?}");
 }
 
 /// Starts the agent and waits until it listens.

@@ -1,7 +1,7 @@
 //! Running the program as a person does, and reading what it left behind.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -241,6 +241,27 @@ impl Drop for Pair {
             let _gone = Command::new("ip").args(["netns", "delete", name]).output();
         }
     }
+}
+
+/// The second end of a pair, where agents listen.
+pub(crate) const AGENT: &str = "198.18.9.2";
+
+/// Exchanges keys: `offer` on the agent's host, `accept` on the other.
+pub(crate) fn exchange_keys(pair: &Pair, folder: &Path) {
+    let mut offer = pair.linerate(1, folder, "b", &["pair", "offer", "--listen", AGENT]).spawn().expect("starts");
+    let mut output = BufReader::new(offer.stdout.take().expect("piped"));
+    let mut token = String::new();
+    output.read_line(&mut token).expect("the token is printed first");
+    let accept = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
+    let accepted = Ended::from(accept).expect(0);
+    assert!(accepted.stdout.starts_with("paired with "), "{accepted:?}");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("text");
+    assert!(rest.starts_with("paired with "), "{rest}");
+    assert!(offer.wait().expect("our child").success());
+    let again = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
+    let again = Ended::from(again).expect(4);
+    assert!(again.stderr.contains("is `linerate pair offer` waiting there?"), "a token is for one use: {again:?}");
 }
 
 /// A child that is killed when the test leaves it.

@@ -127,7 +127,8 @@ mod tests {
     fn every_plan_is_one_that_can_be_read_back() {
         let path =
             Path { from: "a".into(), to: "bmc".into(), other: Some("b".into()), congestion: Some("cubic".into()) };
-        let figures = path.figures().into_iter().map(|(name, jobs)| Sweep { name: name.into(), milliseconds: 1, jobs });
+        let figures =
+            path.figures().into_iter().map(|(name, jobs)| Sweep { name: name.into(), milliseconds: 1_000, jobs });
         for sweeps in [path.look(), path.trains(&[1, 6], 20), path.windows(&[2920, 7300]), figures.collect()] {
             let text = text("tune", 2, &sweeps);
             let (plan, problems) = linerate_model::plan::parse(&text);

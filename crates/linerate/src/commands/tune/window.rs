@@ -35,6 +35,8 @@ const HOLDS: f64 = 0.2;
 const ROUNDS: usize = 4;
 /// The least ratio at which a window is worth setting (methodology 5.3).
 const WORTH: f64 = 1.1;
+/// The endpoint at a host that is reached.
+const REACHED: &str = "b";
 /// An Ethernet header: what a frame holds beyond its packet in a buffer (IEEE 802.3 clause 3.2).
 const ETHERNET_HEADER: u64 = 14;
 
@@ -47,6 +49,12 @@ pub(crate) fn run(args: &WindowArgs, global: Global) -> Outcome {
     let mut ground = testbeds::prepare(&place)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
+    if let Some(interface) = &args.ncsi {
+        let to = if args.lab.is_some() { args.to.as_str() } else { REACHED };
+        let endpoints =
+            ground.testbed.endpoints.iter_mut().filter(|endpoint| endpoint.name == to || endpoint.host == to);
+        endpoints.for_each(|endpoint| endpoint.ncsi = Some(interface.clone()));
+    }
     let ended = tune(args, global, &ground);
     ground.dismantle();
     match ended {
@@ -125,8 +133,7 @@ impl Ends {
         let find = |name: &str| endpoints.iter().find(|e| e.name == name || e.host == name).cloned();
         let to = match &args.lab {
             Some(_) => find(&args.to).ok_or_else(|| wrong(&args.to))?,
-            // Of a host that is reached, `b` is the end there.
-            None => find("b").ok_or_else(|| wrong("b"))?,
+            None => find(REACHED).ok_or_else(|| wrong(REACHED))?,
         };
         let elsewhere = |endpoint: &&Endpoint| endpoint.host != to.host;
         let from = match &args.from {
