@@ -242,10 +242,11 @@ fn find(stages: &Stages<'_>, ends: &Ends, quick: bool, told: &mut Told) -> Resul
     let mss = mss.ok_or_else(|| missing("a stream as it is"))?;
     // A flood is counted where it is sent, and what the sender's own queue drops of it never sees the link: what is known of the
     // link beforehand is worth more.
-    let pair = |pairs: &[(String, String)]| pairs.contains(&(ends.path.from.clone(), ends.path.to.clone()));
-    let links =
-        stages.ground.capacities.iter().filter(|capacity| pair(&capacity.pairs)).map(|capacity| capacity.rate.0);
-    let fastest = links.reduce(f64::max).unwrap_or(flood.feed.0);
+    let leaves = |pairs: &[(String, String)]| pairs.iter().any(|(from, _)| *from == ends.path.from);
+    let capacities = stages.ground.capacities.iter();
+    let fastest =
+        capacities.filter(|capacity| leaves(&capacity.pairs)).map(|capacity| capacity.rate.0).reduce(f64::max);
+    let fastest = fastest.filter(|rate| *rate > flood.drain.0 * WORTH).unwrap_or(flood.feed.0);
     let mut hose = Hose {
         buffer: Bytes(0),
         burst: Bytes(0),
