@@ -8,13 +8,16 @@ use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 9] = [
+const LABS: [(&str, &str); 12] = [
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("lossy", include_str!("../../../labs/lossy.toml")),
     ("router", include_str!("../../../labs/router.toml")),
     ("switch", include_str!("../../../labs/switch.toml")),
     ("ncsi", include_str!("../../../labs/ncsi.toml")),
+    ("ncsi-100m", include_str!("../../../labs/ncsi-100m.toml")),
+    ("ncsi-paper", include_str!("../../../labs/ncsi-paper.toml")),
+    ("ncsi-tuned", include_str!("../../../labs/ncsi-tuned.toml")),
     ("sun-link", include_str!("../../../labs/sun-link.toml")),
     ("sun-slower", include_str!("../../../labs/sun-slower.toml")),
     ("sun-buses", include_str!("../../../labs/sun-buses.toml")),
