@@ -131,6 +131,19 @@ struct Port {
     endpoints: Vec<String>,
 }
 
+/// The management controller's own port on the sideband sends no faster than that, and has the queue every Linux interface
+/// has: a veth has no rate, and would hand the controller more than a wire can.
+fn sideband_port(controller: &Controller, device: &str) -> String {
+    /// Frames in the queue of an interface (`txqueuelen`) unless somebody says otherwise.
+    const QUEUE_FRAMES: u64 = 1000;
+    let frame = controller.mtu + ETHERNET_HEADER;
+    // A shaper counts the frame, a wire its preamble, FCS and gap as well.
+    let wire = (controller.mtu + WIRE_FRAME_OVERHEAD).0 as f64;
+    let rate = controller.sideband.rate.0 * frame.0 as f64 / wire;
+    let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
+    format!("qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}", burst.0, QUEUE_FRAMES * frame.0)
+}
+
 /// Replaces the routes that the kernel made for a port's own segment by ones with a least retransmission timeout.
 fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
     /// Metric of the routes that the kernel makes for IPv6 addresses.
@@ -330,6 +343,7 @@ impl<'a> Planner<'a> {
             let devices = self.handled(nodes, others + index, controller.mtu, kind);
             self.sidebands.push(devices[1].clone());
             self.plug(ends, &devices, false);
+            self.namespaces[nodes[1]].tc.push(sideband_port(controller, &devices[1]));
             self.note_sideband(controller);
         }
     }
