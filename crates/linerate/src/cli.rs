@@ -276,6 +276,8 @@ pub(crate) struct ReproduceArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Paper {
+    /// Intel, NC-SI overview and performance (2013)
+    IntelNcsi,
     /// Sun, NetFrame (2001)
     SunNetframe,
 }

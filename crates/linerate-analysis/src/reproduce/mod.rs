@@ -4,8 +4,10 @@
 //! shapes: orders, ratios and bounds that follow from the paper's arithmetic (methodology 2.2). A shape that cannot be
 //! judged from what was measured is *not judged*, never passed.
 
+mod intel_ncsi;
 mod sun_netframe;
 
+pub use intel_ncsi::{IntelStudies, intel_ncsi};
 pub use sun_netframe::sun_netframe;
 
 use linerate_model::{Direction, Estimate, Point};
@@ -54,6 +56,14 @@ pub struct Comparison {
     pub head: Vec<String>,
     /// Rows of cells.
     pub rows: Vec<Vec<String>>,
+}
+
+fn shape(id: &str, claim: impl Into<String>, measured: impl Into<String>, holds: Option<bool>) -> Shape {
+    Shape { id: id.into(), claim: claim.into(), measured: measured.into(), holds }
+}
+
+fn not_judged(id: &str, claim: &str, why: &str) -> Shape {
+    shape(id, claim, format!("not judged: {why}"), None)
 }
 
 /// The points of one sweep.

@@ -6,7 +6,7 @@
 
 use linerate_model::{Bytes, Direction, Estimate, Validity};
 
-use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, one_way, sweep, whole};
+use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep, whole};
 use crate::{PointStudy, Study};
 
 /// Paper, table 2: maxima in Mbit/s and packets per second, as printed.
@@ -44,14 +44,6 @@ pub fn sun_netframe(link: &Study, slower: &Study, buses: &Study, host: &Study) -
         tables: vec![table_1(host), table_2(link, buses, host)],
         shapes,
     }
-}
-
-fn shape(id: &str, claim: impl Into<String>, measured: impl Into<String>, holds: Option<bool>) -> Shape {
-    Shape { id: id.into(), claim: claim.into(), measured: measured.into(), holds }
-}
-
-fn not_judged(id: &str, claim: &str, why: &str) -> Shape {
-    shape(id, claim, format!("not judged: {why}"), None)
 }
 
 /// Value of `metric` in sweep `name` where `axis` is `value`.

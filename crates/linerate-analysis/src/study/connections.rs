@@ -83,6 +83,12 @@ impl<'a> Connections<'a> {
         states.filter(|(_, state)| state.rtt_us > 0).map(|(at, state)| (*at, f64::from(state.rtt_us) / MICROS))
     }
 
+    /// Windows the peer advertised as read, bytes; of readings that tell it.
+    pub(super) fn peer_windows(&self) -> impl Iterator<Item = (Nanos, f64)> + '_ {
+        let states = self.0.values().flat_map(|readings| readings.states.iter());
+        states.filter(|(_, state)| state.send_window > 0).map(|(at, state)| (*at, f64::from(state.send_window)))
+    }
+
     /// Smoothed round-trip time, mean over readings and flows, seconds.
     pub(super) fn rtt_seconds(&self, span: Span) -> Option<f64> {
         let seen: Vec<f64> =

@@ -3,7 +3,7 @@
 //! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second), `loss_ratio` (of the
 //! datagrams sent in the interval, those not received in it; what is under way at its end shows as loss there and is made
 //! up for in the next), `transaction_rate`, `connection_rate` (per second), `retransmits` (segments), `rtt` (seconds, mean
-//! over flows). A bin that intervals do not cover by half is a gap, never zero.
+//! over flows), `peer_window` (bytes the receivers advertise, all flows added up). A bin that intervals do not cover by half is a gap, never zero.
 
 use std::collections::BTreeMap;
 
@@ -74,6 +74,7 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     }
     let mut retransmits = vec![0.0; grid.n_bins];
     let (mut rtt_sum, mut n_seen) = (vec![0.0; grid.n_bins], vec![0_u32; grid.n_bins]);
+    let mut windows = vec![0.0; grid.n_bins];
     for sender in &senders {
         // A count stands where it was read: spread over bins it would be fractions of segments.
         for (_, end, change) in sender.steps(|state| u64::from(state.retransmits)) {
@@ -84,11 +85,18 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
             rtt_sum[bin] += rtt;
             n_seen[bin] += 1;
         }
+        for (at, window) in sender.peer_windows() {
+            windows[grid.bin_ending_at(at)] += window;
+        }
     }
     let known = |bin: usize| n_seen[bin] > 0;
     let rtt = (0..grid.n_bins).map(|bin| known(bin).then(|| rtt_sum[bin] / f64::from(n_seen[bin]))).collect();
     let retransmits = retransmits.iter().enumerate().map(|(bin, n)| known(bin).then_some(*n)).collect();
     series.insert("rtt".to_owned(), rtt);
+    if windows.iter().any(|window| *window > 0.0) {
+        let windows = windows.iter().map(|window| Some(*window).filter(|window| *window > 0.0)).collect();
+        series.insert("peer_window".to_owned(), windows);
+    }
     series.insert("retransmits".to_owned(), retransmits);
 }
 

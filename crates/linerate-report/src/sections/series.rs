@@ -17,7 +17,7 @@ const RATES: [&str; 3] = ["transaction_rate", "connection_rate", "goodput"];
 /// What is drawn as bars: the first of these with a reading.
 const COUNTS: [&str; 2] = ["retransmits", "loss_ratio"];
 /// Series that stand in the table only.
-const BESIDE: [&str; 3] = ["rtt", "datagrams_sent", "datagrams_received"];
+const BESIDE: [&str; 4] = ["rtt", "peer_window", "datagrams_sent", "datagrams_received"];
 /// Doubtful points drawn in each sweep beside the best.
 const DOUBTFUL: usize = 1;
 
@@ -107,7 +107,11 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         data.push(values);
     }
     for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
-        let unit = metric(split(name).0).map_or(Unit::PerSecond, |metric| metric.unit);
+        let unit = match metric(split(name).0) {
+            Some(metric) => metric.unit,
+            None if name == "peer_window" => Unit::Bytes,
+            None => Unit::PerSecond,
+        };
         columns.push(Column::number(metric_title(name), Scale::fit(name, unit, values.iter().flatten().copied())));
         data.push(values);
     }

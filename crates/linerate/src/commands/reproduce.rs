@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use linerate_analysis::reproduce::{Reproduction, sun_netframe};
+use linerate_analysis::reproduce::{IntelStudies, Reproduction, intel_ncsi, sun_netframe};
 use linerate_analysis::{Study, study};
 use serde_json::json;
 
@@ -13,29 +13,83 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::progress::Display;
 use crate::{reports, show, testbeds};
 
-/// The campaigns of the Sun paper: plan and lab.
-const SUN: [(&str, &str); 4] =
-    [("sun-link", "sun-link"), ("sun-platform", "sun-slower"), ("sun-buses", "sun-buses"), ("sun-host", "pair")];
-/// What `--quick` changes in each plan.
-const QUICK: [&str; 2] = ["campaign.repeats=3", "duration=\"1500 ms\""];
+/// A campaign of a reproduction.
+struct Step {
+    /// What its ledger and report are called.
+    name: &'static str,
+    /// Preset plan.
+    plan: &'static str,
+    /// Preset lab.
+    lab: &'static str,
+    /// What `--quick` changes in the plan.
+    quick: &'static [&'static str],
+}
+
+/// What it takes to reproduce a paper.
+struct Recipe {
+    /// The folder written to unless another is named.
+    folder: &'static str,
+    steps: &'static [Step],
+    /// Judges the studies of the steps, in their order.
+    judge: fn(&[Study]) -> Option<Reproduction>,
+}
+
+const SHORT: &[&str] = &["campaign.repeats=3", "duration=\"1500 ms\""];
+
+static SUN: Recipe = Recipe {
+    folder: "sun-netframe",
+    steps: &[
+        Step { name: "sun-link", plan: "sun-link", lab: "sun-link", quick: SHORT },
+        Step { name: "sun-platform", plan: "sun-platform", lab: "sun-slower", quick: SHORT },
+        Step { name: "sun-buses", plan: "sun-buses", lab: "sun-buses", quick: SHORT },
+        Step { name: "sun-host", plan: "sun-host", lab: "pair", quick: SHORT },
+    ],
+    judge: |studies| match studies {
+        [link, slower, buses, host] => Some(sun_netframe(link, slower, buses, host)),
+        _ => None,
+    },
+};
+
+/// A table of one run each needs whole seconds: three are the least that show a series.
+const TABLES: &[&str] = &["duration=\"3 s\""];
+
+static INTEL: Recipe = Recipe {
+    folder: "intel-ncsi",
+    steps: &[
+        Step { name: "tables-default", plan: "intel-tables", lab: "ncsi-paper", quick: TABLES },
+        Step { name: "tables-tuned", plan: "intel-tables", lab: "ncsi-tuned", quick: TABLES },
+        Step { name: "causes-default", plan: "intel-causes", lab: "ncsi-paper", quick: SHORT },
+        Step { name: "causes-tuned", plan: "intel-causes", lab: "ncsi-tuned", quick: SHORT },
+        Step { name: "port-100m", plan: "intel-link-speed", lab: "ncsi-100m", quick: SHORT },
+        Step { name: "port-1g", plan: "intel-link-speed", lab: "ncsi", quick: SHORT },
+        Step { name: "fire-hose", plan: "fire-hose", lab: "ncsi", quick: &["campaign.repeats=1"] },
+    ],
+    judge: |studies| match studies {
+        [default, tuned, causes, causes_tuned, slow_port, fast_port, hose] => {
+            Some(intel_ncsi(&IntelStudies { default, tuned, causes, causes_tuned, slow_port, fast_port, hose }))
+        }
+        _ => None,
+    },
+};
 
 /// Runs the paper's campaigns, prints its tables beside ours, and checks the shapes.
 pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
-    let Paper::SunNetframe = args.paper;
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("sun-netframe"));
+    let recipe = match args.paper {
+        Paper::IntelNcsi => &INTEL,
+        Paper::SunNetframe => &SUN,
+    };
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(recipe.folder));
     std::fs::create_dir_all(&out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))?;
     let mut studies = Vec::new();
-    for (plan, lab) in SUN {
-        match carry_out(plan, lab, args.quick, &out, global)? {
+    for step in recipe.steps {
+        match carry_out(step, args.quick, &out, global)? {
             Ok(study) => studies.push(study),
             Err(exit) => return Ok(exit),
         }
     }
-    let [link, slower, buses, host] = &studies[..] else {
-        return Err(Failure::missing("reproduce: not every campaign was run"));
-    };
-    let reproduction = sun_netframe(link, slower, buses, host);
+    let reproduction =
+        (recipe.judge)(&studies).ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
     if global.json {
         println!("{}", json!(reproduction));
     } else {
@@ -46,10 +100,11 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
 }
 
 /// Runs one campaign; the inner error is the exit of one that was interrupted.
-fn carry_out(name: &str, lab: &str, quick: bool, out: &Path, global: Global) -> Result<Result<Study, Exit>, Failure> {
-    let set: Vec<String> = if quick { QUICK.iter().map(|text| (*text).to_owned()).collect() } else { Vec::new() };
-    let (found, plan) = plan::read(name, &set)?;
-    let mut ground = testbeds::prepare(&Place { lab: Some(lab.to_owned()), ..Place::default() })?;
+fn carry_out(step: &Step, quick: bool, out: &Path, global: Global) -> Result<Result<Study, Exit>, Failure> {
+    let Step { name, plan, lab, quick: changes } = step;
+    let set: Vec<String> = if quick { changes.iter().map(|text| (*text).to_owned()).collect() } else { Vec::new() };
+    let (found, plan) = plan::read(plan, &set)?;
+    let mut ground = testbeds::prepare(&Place { lab: Some((*lab).to_owned()), ..Place::default() })?;
     if !global.quiet {
         eprintln!("{name} on lab {lab}");
     }
