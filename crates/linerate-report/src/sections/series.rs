@@ -109,7 +109,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
     for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
         let unit = match metric(split(name).0) {
             Some(metric) => metric.unit,
-            None if name == "peer_window" => Unit::Bytes,
+            None if name == "peer_window" => Unit::Byte,
             None => Unit::PerSecond,
         };
         columns.push(Column::number(metric_title(name), Scale::fit(name, unit, values.iter().flatten().copied())));
