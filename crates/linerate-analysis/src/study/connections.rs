@@ -83,10 +83,11 @@ impl<'a> Connections<'a> {
         states.filter(|(_, state)| state.rtt_us > 0).map(|(at, state)| (*at, f64::from(state.rtt_us) / MICROS))
     }
 
-    /// Windows the peer advertised as read, bytes; of readings that tell it.
-    pub(super) fn peer_windows(&self) -> impl Iterator<Item = (Nanos, f64)> + '_ {
-        let states = self.0.values().flat_map(|readings| readings.states.iter());
-        states.filter(|(_, state)| state.send_window > 0).map(|(at, state)| (*at, f64::from(state.send_window)))
+    /// Windows the peer advertised as read: flow, time, bytes; of readings that tell it.
+    pub(super) fn peer_windows(&self) -> impl Iterator<Item = (u32, Nanos, f64)> + '_ {
+        let states = self.0.iter().flat_map(|(flow, readings)| readings.states.iter().map(|read| (*flow, read)));
+        let telling = states.filter(|(_, (_, state))| state.send_window > 0);
+        telling.map(|(flow, (at, state))| (flow, *at, f64::from(state.send_window)))
     }
 
     /// Smoothed round-trip time, mean over readings and flows, seconds.

@@ -74,8 +74,8 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     }
     let mut retransmits = vec![0.0; grid.n_bins];
     let (mut rtt_sum, mut n_seen) = (vec![0.0; grid.n_bins], vec![0_u32; grid.n_bins]);
-    let mut windows = vec![0.0; grid.n_bins];
-    for sender in &senders {
+    let mut windows: BTreeMap<(usize, usize, u32), f64> = BTreeMap::new();
+    for (idx, sender) in senders.iter().enumerate() {
         // A count stands where it was read: spread over bins it would be fractions of segments.
         for (_, end, change) in sender.steps(|state| u64::from(state.retransmits)) {
             retransmits[grid.bin_ending_at(end)] += change;
@@ -85,17 +85,21 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
             rtt_sum[bin] += rtt;
             n_seen[bin] += 1;
         }
-        for (at, window) in sender.peer_windows() {
-            windows[grid.bin_ending_at(at)] += window;
+        // Of several readings in a bin the last one stands.
+        for (flow, at, window) in sender.peer_windows() {
+            windows.insert((grid.bin_ending_at(at), idx, flow), window);
         }
     }
     let known = |bin: usize| n_seen[bin] > 0;
     let rtt = (0..grid.n_bins).map(|bin| known(bin).then(|| rtt_sum[bin] / f64::from(n_seen[bin]))).collect();
     let retransmits = retransmits.iter().enumerate().map(|(bin, n)| known(bin).then_some(*n)).collect();
     series.insert("rtt".to_owned(), rtt);
-    if windows.iter().any(|window| *window > 0.0) {
-        let windows = windows.iter().map(|window| Some(*window).filter(|window| *window > 0.0)).collect();
-        series.insert("peer_window".to_owned(), windows);
+    if !windows.is_empty() {
+        let mut sums = vec![None; grid.n_bins];
+        for ((bin, ..), window) in windows {
+            *sums[bin].get_or_insert(0.0) += window;
+        }
+        series.insert("peer_window".to_owned(), sums);
     }
     series.insert("retransmits".to_owned(), retransmits);
 }
