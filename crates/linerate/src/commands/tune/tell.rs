@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::plans::Path;
+use super::window::WORTH;
 use crate::cli::Global;
 use crate::show::{quantity, table};
 
@@ -268,6 +269,8 @@ fn found(told: &Told) {
         );
         if choice.gain_in_sweep < 1.0 {
             println!("            no window does better than the host's own: this one costs more than it gives");
+        } else if choice.gain_in_sweep < WORTH {
+            println!("            no window does better than the host's own by a tenth");
         }
     }
 }
@@ -396,6 +399,11 @@ fn keep(told: &Told) {
     let helps = told.proof.as_ref().is_some_and(|proof| proof.effect.change == Change::Better);
     if told.kept {
         println!("\nKEPT until the next boot. For an init script of {}:", told.to);
+    } else if told.dry_run && told.choice.as_ref().is_some_and(|choice| choice.gain_in_sweep < WORTH) {
+        println!(
+            "\nNothing was changed, and nothing is advised. What would give {} that window, narrowest first:",
+            told.to
+        );
     } else if told.dry_run {
         println!(
             "\nNothing was changed. For an init script of {}, narrowest first (kernels since 6.6 lift a route's window):",

@@ -34,7 +34,7 @@ const HOLDS: f64 = 0.2;
 /// Receive buffers tried until one gives the window.
 const ROUNDS: usize = 4;
 /// The least ratio at which a window is worth setting (methodology 5.3).
-const WORTH: f64 = 1.1;
+pub(super) const WORTH: f64 = 1.1;
 /// The endpoint at a host that is reached.
 const REACHED: &str = "b";
 /// An Ethernet header: what a frame holds beyond its packet in a buffer (IEEE 802.3 clause 3.2).
