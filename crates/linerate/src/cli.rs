@@ -335,9 +335,9 @@ pub(crate) struct WindowArgs {
     /// The interface of HOST behind which an NC-SI controller counts what it drops [default: the lab's]
     #[arg(long, value_name = "IF")]
     pub(crate) ncsi: Option<String>,
-    /// Congestion control of the sender [default: its host's]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) congestion: Option<String>,
+    /// Congestion control of the streams: say what the senders of this path use
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    pub(crate) congestion: String,
     /// Measure and print the commands, but change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

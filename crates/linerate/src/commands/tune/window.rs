@@ -145,7 +145,7 @@ impl Ends {
             from: from.name.clone(),
             to: to.name.clone(),
             other: other.map(|endpoint| endpoint.name.clone()),
-            congestion: args.congestion.clone(),
+            congestion: Some(args.congestion.clone()),
         };
         Ok(Self { from, to, path })
     }
