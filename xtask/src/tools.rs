@@ -25,6 +25,7 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
     Tool { command: "ethtool", package: "ethtool", purpose: "the lab sets offloads" },
     Tool { command: "ip", package: "iproute2", purpose: "the lab builds namespaces and links" },
     Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
+    Tool { command: "tshark", package: "tshark", purpose: "reads our NC-SI packets beside us" },
     Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
 ];
 
