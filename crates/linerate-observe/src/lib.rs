@@ -8,6 +8,7 @@
 mod devices;
 mod facts;
 mod kernel_text;
+pub mod ncsi;
 mod sampler;
 pub mod samplers;
 mod sampling;

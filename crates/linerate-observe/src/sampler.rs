@@ -7,6 +7,8 @@ use linerate_model::{SeriesKind, SeriesSpec, Unit};
 pub struct Scope {
     /// Interfaces the endpoints use; empty: all that are up.
     pub devices: Vec<String>,
+    /// Interfaces behind whose NC-SI controller an endpoint sits; empty: none is asked.
+    pub controllers: Vec<String>,
 }
 
 /// Why a sampler cannot be opened here. The report shows the gap, never a zero.

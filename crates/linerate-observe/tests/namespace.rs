@@ -88,7 +88,8 @@ fn every_datagram_is_sent_waiting_or_dropped() {
     };
     let block = netns::within(&namespace.0, || {
         let socket = UdpSocket::bind("198.18.0.1:0").unwrap();
-        let sampling = Sampling::start(&Scope { devices: vec!["v0".to_owned()] }, Nanos(3_600_000_000_000));
+        let sampling =
+            Sampling::start(&Scope { devices: vec!["v0".to_owned()], ..Scope::default() }, Nanos(3_600_000_000_000));
         let origin = clock::monotonic();
         for _ in 0..DATAGRAMS {
             // A full queue is reported to the sender as ENOBUFS at most; the kernel's counters are what is tested.

@@ -17,15 +17,13 @@ mod raw {
     use std::mem::size_of;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-    /// All protocols, in network byte order as `socket` and `bind` want it.
-    const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
     /// `setsockopt` option since Linux 4.20: frames this host sends are not delivered to us.
     const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-    pub(super) fn open(ifindex: u32) -> io::Result<OwnedFd> {
+    pub(super) fn open(ifindex: u32, protocol: u16) -> io::Result<OwnedFd> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointer is passed; the result is checked before it is used.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, i32::from(ALL_PROTOCOLS)) };
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, i32::from(protocol.to_be())) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -47,7 +45,7 @@ mod raw {
         }
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
-            sll_protocol: ALL_PROTOCOLS,
+            sll_protocol: protocol.to_be(),
             sll_ifindex: ifindex as i32,
             sll_hatype: 0,
             sll_pkttype: 0,
@@ -169,11 +167,19 @@ impl PacketSocket {
     /// # Errors
     /// If there is no such interface, or CAP_NET_RAW is missing.
     pub fn open(device: &str) -> Result<Self, SysError> {
+        Self::open_for(device, libc::ETH_P_ALL as u16)
+    }
+
+    /// Opens a socket that receives frames of one EtherType only.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_for(device: &str, ethertype: u16) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
         let any = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
             .map_err(|error| failed(error.into()))?;
         let ifindex = rustix::net::netdevice::name_to_index(&any, device).map_err(|error| failed(error.into()))?;
-        let fd = raw::open(ifindex).map_err(failed)?;
+        let fd = raw::open(ifindex, ethertype).map_err(failed)?;
         // A smaller buffer than asked for shows as drops, which are counted.
         let _granted = rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER)
             .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER));
@@ -256,13 +262,16 @@ impl AsFd for PacketSocket {
 ///
 /// # Errors
 /// If the kernel refuses to wait.
-pub fn wait(sockets: [&PacketSocket; 2], timeout_ns: u64) -> Result<(), SysError> {
+pub fn wait<const N: usize>(sockets: [&PacketSocket; N], timeout_ns: u64) -> Result<(), SysError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
     let timeout =
         Timespec { tv_sec: (timeout_ns / NANOS_PER_SECOND) as i64, tv_nsec: (timeout_ns % NANOS_PER_SECOND) as i64 };
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(SysError::new("wait for frames on", &*sockets[0].device, error)),
+        Err(error) => {
+            let devices = sockets.map(|socket| &*socket.device).join(", ");
+            Err(SysError::new("wait for frames on", devices, error))
+        }
     }
 }

@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
+    /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless --allow-set)
+    Ncsi(NcsiArgs),
     /// Print what this host is
     Facts,
     /// Print what this host can and cannot measure, with the tool's own ceiling
@@ -286,6 +288,48 @@ pub(crate) enum Paper {
 pub(crate) struct ReplayArgs {
     /// The paper, or `all`
     pub(crate) paper: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NcsiArgs {
+    /// What to ask
+    pub(crate) verb: NcsiVerb,
+    /// The BMC's interface on the sideband
+    #[arg(long, short = 'i', value_name = "IF")]
+    pub(crate) interface: String,
+    /// Package, 0 to 7
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub(crate) package: u8,
+    /// Channel of the package, 0 to 30
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=30))]
+    pub(crate) channel: u8,
+    /// Allow commands that change the controller's state
+    #[arg(long)]
+    pub(crate) allow_set: bool,
+    /// With watch: lines to print [default: until interrupted]
+    #[arg(long)]
+    pub(crate) count: Option<u64>,
+}
+
+/// What `linerate ncsi` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NcsiVerb {
+    /// Which packages and channels there are
+    Discover,
+    /// What a channel can do, and how much it can hold
+    Capabilities,
+    /// Standard, firmware and manufacturer
+    Version,
+    /// What is set
+    Parameters,
+    /// The link
+    Link,
+    /// All three groups of statistics
+    Stats,
+    /// Pass-through statistics as rates, a line a second
+    Watch,
+    /// Bring a channel up (needs --allow-set)
+    Configure,
 }
 
 #[derive(Debug, Args)]

@@ -154,7 +154,8 @@ impl Trial<'_> {
 
     fn scope(&self) -> Scope {
         let devices: BTreeSet<String> = self.prepare.jobs.iter().filter_map(|job| job.local.device.clone()).collect();
-        Scope { devices: devices.into_iter().collect() }
+        let controllers: BTreeSet<String> = self.prepare.jobs.iter().filter_map(|job| job.local.ncsi.clone()).collect();
+        Scope { devices: devices.into_iter().collect(), controllers: controllers.into_iter().collect() }
     }
 
     /// Binds every passive end, and says where.

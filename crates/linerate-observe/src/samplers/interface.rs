@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn the_loopback_counts_what_is_sent_through_it() {
         let devices = vec![devices::LOOPBACK.to_owned()];
-        let mut probe = Interface.open(&Scope { devices }).unwrap();
+        let mut probe = Interface.open(&Scope { devices, ..Scope::default() }).unwrap();
         let rx = probe.series().iter().position(|series| series.name == "rx_packets").unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut read = || {

@@ -9,6 +9,7 @@ mod frequency;
 mod interface;
 pub(crate) mod interrupts;
 mod memory;
+mod ncsi;
 mod perf_hardware;
 mod perf_software;
 mod pressure;
@@ -26,6 +27,7 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &interface::Interface,
     &interrupts::Interrupts,
     &memory::Memory,
+    &ncsi::Ncsi,
     &perf_hardware::PerfHardware,
     &perf_software::PerfSoftware,
     &pressure::Pressure,

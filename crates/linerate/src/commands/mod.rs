@@ -7,6 +7,7 @@ mod facts;
 pub(crate) mod lab;
 pub(crate) mod limit;
 mod list;
+mod ncsi;
 mod pair;
 pub(crate) mod plan;
 mod replay;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
         Command::Lab(args) => lab::run(args.action, global.json),
+        Command::Ncsi(args) => ncsi::run(&args, global),
         Command::Facts => facts::run(global.json),
         Command::Doctor => doctor::run(global.json),
         Command::List(args) => list::run(args.what, global.json),

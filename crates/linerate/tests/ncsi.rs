@@ -1,0 +1,125 @@
+//! Talking NC-SI to the emulated controller, as a user would: every verb, and what goes wrong.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+/// A lab that stands while this lives.
+struct Standing {
+    child: Child,
+    /// Kept open: the lab prints to it when it goes.
+    _output: BufReader<ChildStdout>,
+    name: String,
+}
+
+impl Standing {
+    /// Stands up the lab in `text`, under a name no other test uses.
+    fn up(name: &str, controller: &str) -> Self {
+        let text = include_str!("../../../labs/ncsi.toml")
+            .replace("name = \"ncsi\"", &format!("name = \"{name}\""))
+            .replace("cpu = \"50 %\"\n", "")
+            .replace("channels = 2", &format!("channels = 2\n{controller}"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lab.toml");
+        std::fs::write(&path, text).expect("written");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(["lab", "up"])
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let told: Vec<String> =
+            output.by_ref().lines().map_while(Result::ok).take_while(|line| !line.contains("Ctrl-C")).collect();
+        assert!(told.iter().any(|line| line.starts_with("bmc")), "{told:?}");
+        Self { child, _output: output, name: name.to_owned() }
+    }
+
+    /// Runs `linerate ncsi` at the BMC.
+    fn ncsi(&self, arguments: &[&str]) -> Output {
+        let program = env!("CARGO_BIN_EXE_linerate");
+        Command::new(program)
+            .args(["lab", "exec", &self.name, "bmc", program, "ncsi"])
+            .args(arguments)
+            .output()
+            .expect("runs")
+    }
+
+    fn says(&self, arguments: &[&str], parts: &[&str]) {
+        let output = self.ncsi(arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        for part in parts {
+            assert!(text.contains(part), "no {part:?} in the answer to {arguments:?}:\n{text}");
+        }
+    }
+
+    fn refuses(&self, arguments: &[&str], code: i32, part: &str) {
+        let output = self.ncsi(arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let pid = self.child.id().to_string();
+        let _interrupted = Command::new("kill").args(["-INT", &pid]).status();
+        let _ended = self.child.wait();
+    }
+}
+
+/// The BMC's interface in the lab.
+const SIDEBAND: &str = "sw2";
+
+#[test]
+fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
+    if !common::privileged("every_verb_is_answered_by_a_controller_that_follows_the_standard") {
+        return;
+    }
+    let lab = Standing::up("ncsiv", "");
+    let ask = |verb: &str, parts: &[&str]| lab.says(&[verb, "-i", SIDEBAND], parts);
+    ask("discover", &["package 0 channel 0", "8192 B (8 KiB)", "1000 Mbit/s, full duplex", "channel 1", "initial"]);
+    ask("version", &["1.0.1", "linerate-nc"]);
+    ask("capabilities", &["8192 B", "2 unicast"]);
+    ask("parameters", &["traffic to the BMC", "on", "02:4e:43:53:49:00"]);
+    ask("link", &["up"]);
+    ask("stats", &["rx packets received on the network", "commands received", "bytes received"]);
+    lab.says(&["watch", "-i", SIDEBAND, "--count", "1"], &["from the network"]);
+    let json = lab.ncsi(&["capabilities", "-i", SIDEBAND, "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("one document");
+    assert_eq!(value["answers"]["capabilities"]["buffer_bytes"], 8192);
+    lab.refuses(&["version", "-i", SIDEBAND, "--channel", "1"], 4, "initial state");
+    lab.refuses(&["configure", "-i", SIDEBAND, "--channel", "1"], 2, "--allow-set");
+    lab.says(&["configure", "-i", SIDEBAND, "--channel", "1", "--allow-set"], &["done", "EnableChannel"]);
+    lab.says(&["version", "-i", SIDEBAND, "--channel", "1"], &["1.0.1"]);
+    lab.refuses(&["link", "-i", SIDEBAND, "--channel", "9"], 4, "out of range");
+    lab.refuses(&["link", "-i", "lr-none"], 4, "No such device");
+    lab.refuses(&["link", "-i", "lo"], 4, "looped");
+}
+
+#[test]
+fn a_controller_that_misbehaves_is_told_and_none_hangs() {
+    if !common::privileged("a_controller_that_misbehaves_is_told_and_none_hangs") {
+        return;
+    }
+    let lab = Standing::up("ncsis", "faults = { silent = true }");
+    lab.refuses(&["version", "-i", SIDEBAND], 4, "no answer after 3 tries");
+    lab.refuses(&["discover", "-i", SIDEBAND], 4, "nobody answered");
+    drop(lab);
+    let lab = Standing::up("ncsiw", "faults = { checksum = \"wrong\" }");
+    lab.refuses(&["version", "-i", SIDEBAND], 4, "wrong checksum");
+    drop(lab);
+    let lab = Standing::up(
+        "ncsil",
+        "faults = { lose_reply_one_in = 2, legacy_statistics = true }\nreported_buffer = \"7 B\"",
+    );
+    lab.says(&["capabilities", "-i", SIDEBAND], &["cannot be bytes"]);
+    lab.says(&["stats", "-i", SIDEBAND], &["rx packets dropped", "answered at try 2"]);
+    drop(lab);
+    let lab = Standing::up("ncsio", "faults = { all_ones = true }");
+    lab.says(&["stats", "-i", SIDEBAND], &["n/a"]);
+}
