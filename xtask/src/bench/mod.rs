@@ -1,4 +1,5 @@
-//! `cargo xtask bench peers`: linerate against the generators Debian ships, in one interleaved run.
+//! `cargo xtask bench`: `fire-hose` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
 //! is driven through its real engine and workloads, by the example `end` of `linerate-load`, one process an end like every
@@ -11,6 +12,7 @@
 //! CPU is user and system time of both processes from start to end, set-up included, the same for every tool; see
 //! `processor.rs` for soft interrupts. What this does not see: a NIC.
 
+mod fire_hose;
 mod generators;
 mod outputs;
 mod own;
@@ -55,6 +57,17 @@ struct Options {
 
 /// Runs the benchmark named by the first argument.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    if let [name, rest @ ..] = arguments
+        && name == "fire-hose"
+    {
+        let out = match rest {
+            [] => None,
+            [flag, file] if flag == "--out" => Some(Path::new(file)),
+            _ => bail!("usage: cargo xtask bench fire-hose [--out FILE.svg]"),
+        };
+        fire_hose::run(root, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(arguments)?;
     let missing = tools::provide(tools::FOR_BENCH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));

@@ -117,7 +117,7 @@ pub enum Answer {
     /// To Get Parameters.
     Parameters(Parameters),
     /// To Get Controller Packet Statistics.
-    PortStatistics(PortStatistics),
+    PortStatistics(Box<PortStatistics>),
     /// To Get NC-SI Statistics.
     ControlStatistics(ControlStatistics),
     /// To Get NC-SI Pass-through Statistics.
@@ -160,7 +160,7 @@ impl Answer {
             kind::GET_VERSION => Self::Version(Version::parse(body)?),
             kind::GET_CAPABILITIES => Self::Capabilities(Capabilities::parse(body)?),
             kind::GET_PARAMETERS => Self::Parameters(Parameters::parse(body)?),
-            kind::GET_PORT_STATISTICS => Self::PortStatistics(PortStatistics::parse(body)?),
+            kind::GET_PORT_STATISTICS => Self::PortStatistics(Box::new(PortStatistics::parse(body)?)),
             kind::GET_CONTROL_STATISTICS => Self::ControlStatistics(ControlStatistics::parse(body)?),
             kind::GET_PASS_THROUGH_STATISTICS => Self::PassThroughStatistics(PassThroughStatistics::parse(body)?),
             kind::GET_PACKAGE_STATUS => Self::PackageStatus(u32_at(body, 0)? & 1 != 0),

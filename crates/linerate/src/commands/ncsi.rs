@@ -83,7 +83,7 @@ fn one(controller: &mut Controller, args: &NcsiArgs, address: Address, commands:
 }
 
 /// Lines for a person; counters that are zero are told together.
-fn print(lines: &Lines) {
+fn print(lines: &[(String, String)]) {
     /// Fewer zeros than this are no crowd.
     const CROWD: usize = 16;
     let is_zero = |(_, text): &&(String, String)| text == "0";
@@ -154,7 +154,7 @@ fn told(reply: &Reply) -> (&'static str, Lines, Value) {
             "parameters",
             of_parameters(parameters),
             json!({
-                "macs": parameters.macs.iter().map(|mac| mac_text(mac)).collect::<Vec<_>>(),
+                "macs": parameters.macs.iter().map(mac_text).collect::<Vec<_>>(),
                 "macs_enabled": parameters.macs_enabled, "vlan_tags": parameters.vlan_tags,
                 "configuration": parameters.configuration, "vlan_mode": parameters.vlan_mode,
                 "flow_control": parameters.flow_control, "notifications": parameters.notifications,
@@ -267,7 +267,7 @@ fn of_parameters(parameters: &Parameters) -> Lines {
         ("VLAN mode".to_owned(), parameters.vlan_mode.to_string()),
         ("flow control".to_owned(), parameters.flow_control.to_string()),
     ];
-    let macs = parameters.macs.iter().map(|mac| mac_text(mac)).collect::<Vec<_>>();
+    let macs = parameters.macs.iter().map(mac_text).collect::<Vec<_>>();
     lines.extend(filters("address", &macs, parameters.macs_enabled.into()));
     let tags = parameters.vlan_tags.iter().map(|tag| (tag & VLAN_MASK).to_string()).collect::<Vec<_>>();
     lines.extend(filters("VLAN", &tags, parameters.vlan_tags_enabled.into()));
@@ -322,7 +322,7 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
     for one in &found {
         println!("package {} channel {}", one.address.package, one.address.channel);
         if one.initial_state {
-            println!("  {:<38} {}", "state", "initial: refuses everything until it is initialised (--allow-set)");
+            print(&[("state".into(), "initial: refuses everything until it is initialised (--allow-set)".into())]);
         }
         let replies = [Some(&one.version), one.capabilities.as_ref(), one.link.as_ref()];
         let completed = replies.into_iter().flatten().filter(|reply| reply.outcome == Outcome::Completed);

@@ -1,5 +1,6 @@
 //! The rules, alphabetically: each a claim about what limits a path, with its evidence (methodology 5.3).
 
+mod fire_hose;
 mod link_ceiling;
 mod receive_window;
 mod receiver_cpu;
@@ -29,6 +30,7 @@ pub(super) const NO_OTHER: &str = "unknown";
 
 /// Every rule.
 pub static RULES: &[&dyn Rule] = &[
+    &fire_hose::FireHose,
     &link_ceiling::LinkCeiling,
     &receive_window::ReceiveWindow,
     &receiver_cpu::ReceiverCpu,
