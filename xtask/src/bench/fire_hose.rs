@@ -50,7 +50,7 @@ struct Onset {
     last_clean: Option<u64>,
     first_lossy: Option<u64>,
     rtt: f64,
-    frame_granular: f64,
+    frame_granular: Option<f64>,
     fluid: Option<f64>,
     ack_clocked: Option<f64>,
 }
@@ -90,14 +90,14 @@ fn row(cell: &Cell, onset: &Onset) -> String {
     let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
     let bound = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
     format!(
-        "| {} | {} KiB | {} | {} | {} | {:.2} ms | {:.0} | {} | {} |",
+        "| {} | {} KiB | {} | {} | {} | {:.2} ms | {} | {} | {} |",
         cell.device.name(),
         cell.kib,
         cell.ratio,
         bytes(onset.last_clean),
         bytes(onset.first_lossy),
         onset.rtt * 1e3,
-        onset.frame_granular,
+        bound(onset.frame_granular),
         bound(onset.fluid),
         bound(onset.ack_clocked)
     )
@@ -170,7 +170,7 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
         last_clean: n_clean.checked_sub(1).map(|last| swept[last].0),
         first_lossy: swept.get(n_clean).map(|(window, _)| *window),
         rtt,
-        frame_granular: bound("frame-granular").unwrap_or(f64::INFINITY),
+        frame_granular: bound("frame-granular"),
         fluid: bound("fluid"),
         ack_clocked: bound("ACK-clocked"),
     })
@@ -238,8 +238,8 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
                 (bottom - top).max(2.0)
             );
         };
-        if let Some(high) = onset.ack_clocked {
-            bar(onset.frame_granular, high.max(onset.fluid.unwrap_or(high)), "#ccc", 18.0);
+        if let (Some(low), Some(high)) = (onset.frame_granular, onset.ack_clocked) {
+            bar(low, high.max(onset.fluid.unwrap_or(high)), "#ccc", 18.0);
         }
         if let Some(fluid) = onset.fluid {
             bar(fluid, fluid, "#777", 18.0);
@@ -250,12 +250,12 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
         let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"420\" text-anchor=\"middle\">{}</text>", cell.ratio);
         let first = index == 0 || measured[index - 1].0.kib != cell.kib || measured[index - 1].0.device != cell.device;
         if first {
-            let label = if cell.device == Device::Controller {
-                format!("{} KiB", cell.kib)
-            } else {
-                format!("{}K tbf", cell.kib)
-            };
-            let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"440\" font-weight=\"bold\">{label}</text>", x - 12.0);
+            let label = if cell.device == Device::Controller { " KiB" } else { "K" };
+            let _ =
+                writeln!(svg, "<text x=\"{:.1}\" y=\"440\" font-weight=\"bold\">{}{label}</text>", x - 12.0, cell.kib);
+            if cell.device == Device::TokenBucket && cell.kib == BUFFERS_KIB[0] {
+                let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"462\">the kernel's token bucket</text>", x - 12.0);
+            }
         }
     }
     let _ =
@@ -272,7 +272,7 @@ mod tests {
         for kib in BUFFERS_KIB {
             let windows = windows(kib);
             assert_eq!(windows[0], 2 * SEGMENT);
-            assert!(windows.len() <= 14 && windows[windows.len() - 1] > 2 * kib * 1024 * 9 / 10, "{kib}: {windows:?}");
+            assert!(windows.len() <= 15 && windows[windows.len() - 1] > 2 * kib * 1024 * 9 / 10, "{kib}: {windows:?}");
         }
     }
 
