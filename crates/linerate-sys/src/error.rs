@@ -22,9 +22,33 @@ impl SysError {
         Self { operation, object: object.into(), cause: cause.into() }
     }
 
+    /// The kernel's error number, if it gave one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        let refusal = || self.cause.get_ref()?.downcast_ref::<Refusal>().map(|refusal| refusal.code);
+        self.cause.raw_os_error().or_else(refusal)
+    }
+
     /// Wraps the `errno` of the call just made.
     #[must_use]
     pub fn last(operation: &'static str, object: impl Into<String>) -> Self {
         Self::new(operation, object, io::Error::last_os_error())
+    }
+}
+
+/// A refusal as netlink tells it: the error number, and the kernel's words where it gave any.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", io::Error::from_raw_os_error(*code), words.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
+pub(crate) struct Refusal {
+    /// A positive errno.
+    pub(crate) code: i32,
+    /// The extended acknowledgement.
+    pub(crate) words: Option<String>,
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        let plain = Self::from_raw_os_error(refusal.code);
+        if refusal.words.is_none() { plain } else { Self::new(plain.kind(), refusal) }
     }
 }

@@ -176,9 +176,7 @@ impl PacketSocket {
     /// As [`Self::open`].
     pub fn open_for(device: &str, ethertype: u16) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
-        let any = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
-            .map_err(|error| failed(error.into()))?;
-        let ifindex = rustix::net::netdevice::name_to_index(&any, device).map_err(|error| failed(error.into()))?;
+        let ifindex = index_of(device).map_err(failed)?;
         let fd = raw::open(ifindex, ethertype).map_err(failed)?;
         // A smaller buffer than asked for shows as drops, which are counted.
         let _granted = rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER)
@@ -250,6 +248,19 @@ impl PacketSocket {
     pub fn drops(&self) -> Result<u32, SysError> {
         raw::drops(&self.fd).map_err(|cause| SysError::new("read packet statistics of", &*self.device, cause))
     }
+}
+
+/// The index of the interface called `device` in the calling thread's network namespace.
+///
+/// # Errors
+/// If there is none.
+pub fn interface_index(device: &str) -> Result<u32, SysError> {
+    index_of(device).map_err(|cause| SysError::new("look up interface", device, cause))
+}
+
+fn index_of(device: &str) -> io::Result<u32> {
+    let any = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    Ok(rustix::net::netdevice::name_to_index(&any, device)?)
 }
 
 impl AsFd for PacketSocket {

@@ -10,15 +10,16 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rustix::net::{self, RecvFlags, SendFlags};
+use rustix::net;
 
-use super::{DONE, ERROR, FLAG_REQUEST, HEADER, RouteSocket, align, attributes, half, messages, word};
+use super::RouteSocket;
+use super::attribute::{attributes, push, word};
+use super::message::{FLAG_ACK, FLAG_REPLACE};
+use super::socket::PATIENCE;
 use crate::SysError;
 
 const NEW_ROUTE: u16 = 24;
 const GET_ROUTE: u16 = 26;
-const FLAG_ACK: u16 = 0x4;
-const FLAG_REPLACE: u16 = 0x100;
 
 /// `struct rtmsg`.
 const RTMSG: usize = 12;
@@ -216,7 +217,8 @@ impl RouteSocket {
         body[1] = (bytes.len() * 8) as u8;
         body[8..12].copy_from_slice(&FIB_MATCH.to_ne_bytes());
         push(&mut body, ATTRIBUTE_DESTINATION, &bytes);
-        let answer = self.ask(GET_ROUTE, FLAG_REQUEST, &body, "look up", &object)?;
+        let answer = self.socket.ask(GET_ROUTE, 0, &[&body], PATIENCE);
+        let answer = answer.map_err(|unanswered| unanswered.during("look up", object()))?;
         let gone = || SysError::new("look up", object(), std::io::Error::other("the kernel answered without a route"));
         Route::from_bytes(&answer).ok_or_else(gone)
     }
@@ -230,55 +232,9 @@ impl RouteSocket {
         let flags = word(&body, 8).unwrap_or(0) & ON_LINK;
         body[8..12].copy_from_slice(&flags.to_ne_bytes());
         let object = || route.spelled(&route.device().map_or_else(|| "?".to_owned(), |index| index.to_string()));
-        self.ask(NEW_ROUTE, FLAG_REQUEST | FLAG_ACK | FLAG_REPLACE, &body, "change route", &object).map(drop)
+        let done = self.socket.ask(NEW_ROUTE, FLAG_ACK | FLAG_REPLACE, &[&body], PATIENCE);
+        done.map(drop).map_err(|unanswered| unanswered.during("change route", object()))
     }
-
-    /// Sends one request that has one answer; the answer's payload, empty for an acknowledgement.
-    fn ask(
-        &mut self,
-        kind: u16,
-        flags: u16,
-        body: &[u8],
-        operation: &'static str,
-        object: &dyn Fn() -> String,
-    ) -> Result<Vec<u8>, SysError> {
-        let wrap = |cause: rustix::io::Errno| SysError::new(operation, object(), cause);
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut request = vec![0_u8; HEADER];
-        request.extend_from_slice(body);
-        let length = request.len() as u32;
-        request[0..4].copy_from_slice(&length.to_ne_bytes());
-        request[4..6].copy_from_slice(&kind.to_ne_bytes());
-        request[6..8].copy_from_slice(&flags.to_ne_bytes());
-        request[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
-        net::send(&self.socket, &request, SendFlags::empty()).map_err(wrap)?;
-        loop {
-            let (received, _) = net::recv(&self.socket, &mut self.buffer[..], RecvFlags::empty()).map_err(wrap)?;
-            let answer = messages(&self.buffer[..received]).find(|message| message.sequence == self.sequence);
-            let Some(answer) = answer else { continue };
-            if answer.kind == DONE {
-                return Ok(Vec::new());
-            }
-            if answer.kind != ERROR {
-                return Ok(answer.payload.to_vec());
-            }
-            // The code is a negative errno; zero acknowledges.
-            return match word(answer.payload, 0).unwrap_or(0).cast_signed().wrapping_neg() {
-                0 => Ok(Vec::new()),
-                code => Err(SysError::new(operation, object(), std::io::Error::from_raw_os_error(code))),
-            };
-        }
-    }
-}
-
-/// Appends an attribute and its padding.
-fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    const HEADER: usize = 4;
-    bytes.extend(((HEADER + value.len()) as u16).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(align(bytes.len()), 0);
-    debug_assert!(half(bytes, 0).is_some());
 }
 
 #[cfg(test)]

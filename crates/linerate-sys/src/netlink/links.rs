@@ -1,0 +1,222 @@
+//! Links, their counters and addresses (linux/rtnetlink.h, if_link.h, if_addr.h).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::RouteSocket;
+use super::attribute::{attributes, long, text, word};
+use crate::SysError;
+
+const GET_LINK: u16 = 18;
+const GET_ADDRESS: u16 = 22;
+const GET_STATS: u16 = 94;
+
+/// A link as the kernel lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// `IFF_*` flags of net/if.h.
+    pub flags: u32,
+    /// IP MTU, bytes.
+    pub mtu: u32,
+    /// Operational state of RFC 2863: 6 is up, 2 is down, 0 unknown (the loopback).
+    pub operstate: u8,
+    /// Transmit queues the device was created with.
+    pub tx_queues: u32,
+    /// Receive queues.
+    pub rx_queues: u32,
+    /// Largest GSO super-packet handed to it, bytes.
+    pub gso_max_size: Option<u32>,
+    /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
+    pub kind: Option<String>,
+}
+
+/// Counters of a link: the head of `struct rtnl_link_stats64`, in its order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kernel's own names")]
+pub struct LinkStats {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+    pub rx_dropped: u64,
+    pub tx_dropped: u64,
+    pub multicast: u64,
+    pub collisions: u64,
+    pub rx_length_errors: u64,
+    pub rx_over_errors: u64,
+    pub rx_crc_errors: u64,
+    pub rx_frame_errors: u64,
+    pub rx_fifo_errors: u64,
+    pub rx_missed_errors: u64,
+    pub tx_aborted_errors: u64,
+    pub tx_carrier_errors: u64,
+    pub tx_fifo_errors: u64,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// Interface index.
+    pub index: u32,
+    /// The local address.
+    pub address: IpAddr,
+    /// Prefix length, bits.
+    pub prefix: u8,
+}
+
+impl RouteSocket {
+    /// Visits every link.
+    ///
+    /// # Errors
+    /// If the kernel refuses or does not answer.
+    pub fn links(&mut self, mut visit: impl FnMut(Link)) -> Result<(), SysError> {
+        // ifinfomsg, all zero: every family, every link.
+        self.dump(GET_LINK, &[0; 16], "links", |payload| {
+            if let Some(link) = parse_link(payload) {
+                visit(link);
+            }
+        })
+    }
+
+    /// Visits the counters of every link by its index. Does not allocate.
+    ///
+    /// # Errors
+    /// If the kernel (older than 4.7) refuses or does not answer.
+    pub fn link_stats(&mut self, mut visit: impl FnMut(u32, &LinkStats)) -> Result<(), SysError> {
+        /// IFLA_STATS_LINK_64 alone.
+        const FILTER: u32 = 1;
+        // if_stats_msg: any family, any link, the filter.
+        let mut body = [0; 12];
+        body[8..].copy_from_slice(&FILTER.to_ne_bytes());
+        self.dump(GET_STATS, &body, "link statistics", |payload| {
+            if let Some((index, stats)) = parse_link_stats(payload) {
+                visit(index, &stats);
+            }
+        })
+    }
+
+    /// Visits every address.
+    ///
+    /// # Errors
+    /// If the kernel refuses or does not answer.
+    pub fn addresses(&mut self, mut visit: impl FnMut(InterfaceAddress)) -> Result<(), SysError> {
+        self.dump(GET_ADDRESS, &[0; 8], "addresses", |payload| {
+            if let Some(address) = parse_address(payload) {
+                visit(address);
+            }
+        })
+    }
+}
+
+fn parse_link(payload: &[u8]) -> Option<Link> {
+    const IFINFOMSG: usize = 16;
+    let mut link = Link { index: word(payload, 4)?, flags: word(payload, 8)?, ..Link::default() };
+    for (kind, value) in attributes(payload.get(IFINFOMSG..)?) {
+        match kind {
+            3 => link.name = text(value).to_owned(),
+            4 => link.mtu = word(value, 0)?,
+            16 => link.operstate = *value.first()?,
+            18 => link.kind = attributes(value).find(|(kind, _)| *kind == 1).map(|(_, kind)| text(kind).to_owned()),
+            31 => link.tx_queues = word(value, 0)?,
+            32 => link.rx_queues = word(value, 0)?,
+            41 => link.gso_max_size = word(value, 0),
+            _ => {}
+        }
+    }
+    Some(link)
+}
+
+fn parse_link_stats(payload: &[u8]) -> Option<(u32, LinkStats)> {
+    const IF_STATS_MSG: usize = 12;
+    const LINK_64: u16 = 1;
+    let index = word(payload, 4)?;
+    let (_, stats) = attributes(payload.get(IF_STATS_MSG..)?).find(|(kind, _)| *kind == LINK_64)?;
+    let at = |field: usize| long(stats, field * 8);
+    let stats = LinkStats {
+        rx_packets: at(0)?,
+        tx_packets: at(1)?,
+        rx_bytes: at(2)?,
+        tx_bytes: at(3)?,
+        rx_errors: at(4)?,
+        tx_errors: at(5)?,
+        rx_dropped: at(6)?,
+        tx_dropped: at(7)?,
+        multicast: at(8)?,
+        collisions: at(9)?,
+        rx_length_errors: at(10)?,
+        rx_over_errors: at(11)?,
+        rx_crc_errors: at(12)?,
+        rx_frame_errors: at(13)?,
+        rx_fifo_errors: at(14)?,
+        rx_missed_errors: at(15)?,
+        tx_aborted_errors: at(16)?,
+        tx_carrier_errors: at(17)?,
+        tx_fifo_errors: at(18)?,
+    };
+    Some((index, stats))
+}
+
+fn parse_address(payload: &[u8]) -> Option<InterfaceAddress> {
+    const IFADDRMSG: usize = 8;
+    /// IFA_LOCAL is this end; IFA_ADDRESS is the peer's on a point-to-point link and this end's elsewhere.
+    const LOCAL: u16 = 2;
+    const ADDRESS: u16 = 1;
+    let body = payload.get(IFADDRMSG..)?;
+    let find = |wanted| attributes(body).find(|(kind, _)| *kind == wanted);
+    let (prefix, index) = (*payload.get(1)?, word(payload, 4)?);
+    let (_, octets) = find(LOCAL).or_else(|| find(ADDRESS))?;
+    let address = match octets.len() {
+        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?)),
+        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?)),
+        _ => return None,
+    };
+    Some(InterfaceAddress { index, address, prefix })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::netlink::attribute::push;
+
+    #[test]
+    fn truncated_links_are_passed_over_without_panic() {
+        let mut whole = vec![0; 16];
+        push(&mut whole, 3, b"veth0\0");
+        push(&mut whole, 18, &[8, 0, 1, 0, b'x', 0, 0, 0]);
+        for end in 0..whole.len() {
+            let _ = (parse_link(&whole[..end]), parse_link_stats(&whole[..end]), parse_address(&whole[..end]));
+        }
+        assert_eq!(parse_link(&whole).unwrap().name, "veth0");
+    }
+
+    #[test]
+    fn the_loopback_is_listed_with_address_and_counters() {
+        let mut socket = RouteSocket::open().unwrap();
+        let mut loopback = None;
+        socket
+            .links(|link| {
+                if link.name == "lo" {
+                    loopback = Some(link)
+                }
+            })
+            .unwrap();
+        let loopback = loopback.expect("every namespace has lo");
+        assert_eq!((loopback.index, loopback.kind.as_deref()), (1, None));
+        let mut seen = 0;
+        socket.link_stats(|index, _| seen += u32::from(index == 1)).unwrap();
+        assert_eq!(seen, 1);
+        let mut addresses = Vec::new();
+        socket.addresses(|address| addresses.push(address)).unwrap();
+        if addresses.is_empty() {
+            return println!("skipped: lo is down in this namespace");
+        }
+        assert!(addresses.iter().any(|a| a.index == 1 && a.address.is_loopback()), "{addresses:?}");
+        socket.qdiscs(|qdisc| assert!(!qdisc.kind.is_empty())).unwrap();
+    }
+}

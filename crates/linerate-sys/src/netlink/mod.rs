@@ -1,0 +1,47 @@
+//! Netlink sockets (netlink(7)): routing ones (rtnetlink(7)) for links, their statistics, addresses, queueing disciplines and
+//! routes; generic ones for the families that parts of the kernel register by name.
+//!
+//! One blocking request at a time, in the network namespace of the thread that opened the socket. Numbers are in host byte
+//! order as the kernel sends them. A refusal carries the kernel's own words where it gave any. Layouts: linux/netlink.h,
+//! rtnetlink.h, genetlink.h.
+//!
+//! Not seen: changes between two dumps, and what another namespace holds.
+
+mod attribute;
+mod generic;
+mod links;
+mod message;
+mod qdiscs;
+mod routes;
+mod socket;
+
+pub use attribute::{attributes, push};
+pub use generic::{Family, GenericSocket};
+pub use links::{InterfaceAddress, Link, LinkStats};
+pub use qdiscs::{HtbClass, Qdisc, QdiscLimits};
+pub use routes::Route;
+
+use socket::Socket;
+
+use crate::SysError;
+
+/// An open routing netlink socket.
+#[derive(Debug)]
+pub struct RouteSocket {
+    socket: Socket,
+}
+
+impl RouteSocket {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// If the kernel or a sandbox refuses netlink.
+    pub fn open() -> Result<Self, SysError> {
+        // NETLINK_ROUTE is protocol 0, which rustix spells `None`.
+        Socket::open(None, "routing netlink socket").map(|socket| Self { socket })
+    }
+
+    fn dump(&mut self, kind: u16, body: &[u8], what: &str, visit: impl FnMut(&[u8])) -> Result<(), SysError> {
+        self.socket.dump(kind, body, what, visit)
+    }
+}
