@@ -11,6 +11,7 @@ mod order;
 mod quantum;
 mod rounding;
 mod spread;
+mod trend;
 mod warmup;
 
 pub use bootstrap::{MeanInterval, bootstrap_mean};
@@ -20,6 +21,7 @@ pub use order::{estimate, interval_ranks, median};
 pub use quantum::{Quantum, quantum_among, quantum_of_counts};
 pub use rounding::{half_up, mean_half_up};
 pub use spread::{coefficient_of_variation, jain, mean, standard_deviation};
+pub use trend::{Trend, trend};
 pub use warmup::{Truncation, mser, mser5};
 
 #[cfg(test)]

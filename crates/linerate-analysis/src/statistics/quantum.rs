@@ -82,46 +82,17 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::intel;
 
-    /// Mbit/s of `bytes` per second.
-    fn megabits(bytes: f64) -> f64 {
-        bytes * 8.0 / 1e6
-    }
-
-    /// Values were printed with three significant digits: to 0.01 below 10, to 0.1 above.
-    fn half_widths(values: &[f64]) -> Vec<f64> {
-        values.iter().map(|value| if *value < 10.0 { 0.005_001 } else { 0.050_001 }).collect()
-    }
-
-    fn candidates() -> Vec<f64> {
-        (10..=20).map(|power| megabits(f64::from(1_u32 << power))).collect()
-    }
-
-    /// Methodology 0.2: 131 072 B on the Linux consoles.
+    /// Printed to 0.1, which is fine enough for a step of 1.048576 (131 072 B a second, in Mbit/s) and too coarse for 0.065536.
     #[test]
-    fn intel_linux_series_come_in_steps_of_128_kib() {
-        for (name, series) in intel::all() {
-            if name.contains("RHEL") {
-                let values = series.values;
-                let found = quantum_among(&values, &half_widths(&values), &candidates()).expect(&name);
-                assert_eq!(found.step, megabits(131_072.0), "{name}");
-                assert_eq!(found.multiples, found.telling, "{name}");
-            }
-        }
-    }
-
-    /// Methodology 0.2: 8192 B on the Windows consoles, telling below 10 Mbit/s only.
-    #[test]
-    fn intel_windows_series_come_in_steps_of_8_kib() {
-        let values: Vec<f64> = intel::all()
-            .into_iter()
-            .filter(|(name, _)| name.contains("WIN") && name.contains("N2B"))
-            .flat_map(|(_, series)| series.values)
-            .collect();
-        let found = quantum_among(&values, &half_widths(&values), &candidates()).expect("a step");
-        assert_eq!(found.step, megabits(8192.0));
-        assert_eq!(found.multiples, found.telling);
+    fn the_largest_step_that_the_rounding_can_tell_is_found() {
+        let (coarse, fine) = (1.048_576, 0.065_536);
+        let round = |value: f64| (value * 10.0).round() / 10.0;
+        let values: Vec<f64> = (40..70).map(|n| round(f64::from(n) * coarse)).collect();
+        let widths = vec![0.050_001; values.len()];
+        let found = quantum_among(&values, &widths, &[fine, coarse, 2.0 * coarse]).expect("a step");
+        assert_eq!(found, Quantum { step: coarse, telling: 30, multiples: 30 });
+        assert_eq!(quantum_among(&values, &widths, &[fine]), None);
     }
 
     #[test]
