@@ -8,7 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Ratio, Testbed};
 
-use crate::description::{Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind};
+use crate::description::{
+    Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind, Port as SidePort,
+};
 
 /// Largest segmentation-offload packet a token bucket must admit.
 const SUPER_PACKET: Bytes = Bytes(65_536);
@@ -131,15 +133,15 @@ struct Port {
     endpoints: Vec<String>,
 }
 
-/// The management controller's own port on the sideband sends no faster than that, and has the queue every Linux interface
+/// What stands at the other end of a controller's port sends no faster than that, and has the queue every Linux interface
 /// has: a veth has no rate, and would hand the controller more than a wire can.
-fn sideband_port(controller: &Controller, device: &str) -> String {
+fn paced(port: &SidePort, mtu: Bytes, device: &str) -> String {
     /// Frames in the queue of an interface (`txqueuelen`) unless somebody says otherwise.
     const QUEUE_FRAMES: u64 = 1000;
-    let frame = controller.mtu + ETHERNET_HEADER;
+    let frame = mtu + ETHERNET_HEADER;
     // A shaper counts the frame, a wire its preamble, FCS and gap as well.
-    let wire = (controller.mtu + WIRE_FRAME_OVERHEAD).0 as f64;
-    let rate = controller.sideband.rate.0 * frame.0 as f64 / wire;
+    let wire = (mtu + WIRE_FRAME_OVERHEAD).0 as f64;
+    let rate = port.rate.0 * frame.0 as f64 / wire;
     let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
     format!("qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}", burst.0, QUEUE_FRAMES * frame.0)
 }
@@ -343,7 +345,9 @@ impl<'a> Planner<'a> {
             let devices = self.handled(nodes, others + index, controller.mtu, kind);
             self.sidebands.push(devices[1].clone());
             self.plug(ends, &devices, false);
-            self.namespaces[nodes[1]].tc.push(sideband_port(controller, &devices[1]));
+            for (end, port) in [&controller.network, &controller.sideband].into_iter().enumerate() {
+                self.namespaces[nodes[end]].tc.push(paced(port, controller.mtu, &devices[end]));
+            }
             self.note_sideband(controller);
         }
     }

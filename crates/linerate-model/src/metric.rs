@@ -141,6 +141,7 @@ const UP: Option<bool> = Some(true);
 const DOWN: Option<bool> = Some(false);
 const L4: Option<Layer> = Some(Layer::L4);
 const L3: Option<Layer> = Some(Layer::L3);
+const L2: Option<Layer> = Some(Layer::L2);
 
 /// Every metric, alphabetically.
 pub static METRICS: &[Metric] = &[
@@ -163,6 +164,20 @@ pub static METRICS: &[Metric] = &[
     ),
     m("connection_rate", Unit::PerSecond, None, UP, "connections opened, used once and closed per second"),
     m("context_switches", Unit::PerSecond, None, DOWN, "context switches of the host, all CPUs"),
+    m(
+        "controller_dropped",
+        Unit::Count,
+        L2,
+        DOWN,
+        "frames from the network that a controller dropped before its sideband, by its own NC-SI statistics",
+    ),
+    m(
+        "controller_received",
+        Unit::Count,
+        L2,
+        UP,
+        "frames from the network that a controller received for the host behind its sideband, by its own NC-SI statistics",
+    ),
     m("cpu_app", Unit::Core, None, DOWN, "CPU spent in user space by the load's workers, both ends added"),
     m("cpu_from", Unit::Core, None, DOWN, "CPU busy on the host of `from`: user, system, softirq and irq"),
     m("cpu_kernel", Unit::Core, None, DOWN, "CPU spent in system calls by the load's workers, both ends added"),

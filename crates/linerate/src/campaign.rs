@@ -56,14 +56,19 @@ pub(crate) fn conduct(
         stop: stop_on_interrupt()?,
         options: RunOptions::default(),
     };
-    let mut watched = Watched { ledger: &mut ledger, ground: request.ground, losses: 0 };
+    let losses = request.ground.emulation_losses();
+    let mut watched = Watched { ledger: &mut ledger, ground: request.ground, losses, recorded: request.resume };
     let outcome = linerate_control::run(campaign, &mut watched, progress);
+    let recorded = watched.recorded;
     drop(ledger);
-    if outcome.is_err() && !existed {
+    if !recorded && !existed {
         // Nothing was run and nothing recorded: an empty ledger would only be in the way.
         let _left = std::fs::remove_file(request.ledger);
     }
     let summary = outcome?;
+    if !recorded {
+        return Err(Failure::new(Exit::Interrupted, "interrupted before the campaign began: nothing was measured"));
+    }
     let ledger = Ledger::open_read_only(request.ledger)?;
     Ok((ledger.load(Which::Id(&id))?, summary))
 }
@@ -73,10 +78,13 @@ struct Watched<'a> {
     ledger: &'a mut Ledger,
     ground: &'a Ground,
     losses: u64,
+    /// Whether the ledger knows of the campaign.
+    recorded: bool,
 }
 
 impl Recorder for Watched<'_> {
     fn record(&mut self, event: &Event) -> Result<(), RecorderError> {
+        self.recorded = true;
         if let Event::TrialEnded { trial, .. } = event {
             let losses = self.ground.emulation_losses();
             let new = losses - std::mem::replace(&mut self.losses, losses);

@@ -25,7 +25,15 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     if n < ENOUGH {
         return None;
     }
-    let sign = |a: f64, b: f64| if b > a { 1.0 } else if b < a { -1.0 } else { 0.0 };
+    let sign = |a: f64, b: f64| {
+        if b > a {
+            1.0
+        } else if b < a {
+            -1.0
+        } else {
+            0.0
+        }
+    };
     let score: f64 =
         values.iter().enumerate().map(|(i, a)| values[i + 1..].iter().map(|b| sign(*a, *b)).sum::<f64>()).sum();
     let weight = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);

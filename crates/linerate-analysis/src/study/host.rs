@@ -12,6 +12,7 @@
 //! | `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed` | samplers `interrupts` (`total`), `context_switches`, `softnet`, each kernel once |
 //! | `packets_per_interrupt` | packets received at the receiving device over interrupts of vectors that name it, or of all device vectors where the host has no other device |
 //! | `throughput_l2` | sampler `interface`: received bytes plus 4 per packet for the check sequence, at the receiving device, unless it is the loopback. A virtual device that takes GSO packets whole counts their headers once |
+//! | `controller_received`, `controller_dropped` | sampler `ncsi` of every host behind a sideband that takes part |
 //! | `start_skew` | barrier skew plus clock uncertainty |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +80,22 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
         figures.put_some(metric, Direction::Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
     }
     devices(&mut figures, trial, jobs, span);
+    controllers(&mut figures, trial, jobs, span);
     figures
+}
+
+/// What network controllers say of the hosts behind them; nothing where no sideband was read.
+fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
+    let hosts: BTreeSet<&str> =
+        jobs.iter().flat_map(|job| [job.spec.from.host.as_str(), job.spec.to.host.as_str()]).collect();
+    for (metric, series) in
+        [("controller_received", "pass_through_received"), ("controller_dropped", "pass_through_dropped")]
+    {
+        let counts = hosts.iter().filter_map(|host| {
+            Samples::of(trial, host).change(span, |s: &SeriesSpec| s.sampler == "ncsi" && s.name == series)
+        });
+        figures.put_some(metric, Direction::Sum, counts.reduce(|a, b| a + b));
+    }
 }
 
 /// CPUs' steal over all their time during `span`, the worst kernel's, less what the reading is coarse by; `None` if not

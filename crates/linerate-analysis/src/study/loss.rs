@@ -147,6 +147,7 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
         };
         samples.extent().and_then(|span| samples.largest_change(span, wanted))
     };
+    let sideband = to.ncsi.as_deref();
     let (from, to) = (from.device.as_deref(), to.device.as_deref());
     let dropped_at_socket = super::span::total(received, Counter::SocketDrops);
     let socket = if dropped_at_socket > 0 || !*alone {
@@ -163,7 +164,9 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
         ),
         ("receiver backlog (softnet)", summed(receiving, "softnet", "dropped", None)),
     ];
-    let shared = shared.into_iter().map(|(place, drops)| (place, drops.filter(|_| *alone)));
+    let controller =
+        sideband.map(|device| ("network controller", summed(receiving, "ncsi", "pass_through_dropped", Some(device))));
+    let shared = shared.into_iter().chain(controller).map(|(place, drops)| (place, drops.filter(|_| *alone)));
     for (place, drops) in shared.chain([("receiver socket", socket)]) {
         match drops {
             None => loss.unobserved.push(place.to_owned()),

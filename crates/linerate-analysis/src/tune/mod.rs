@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::fire_hose::{Inferred, Onset, WindowPoint};
 use crate::statistics::{log_ratio_shift, median};
 
-pub use observed::{Rates, Trains, change_of, rates, retransmitted, trains, window_seen};
+pub use observed::{Rates, Trains, change_of, rates, reading_of, retransmitted, trains, window_seen};
 
 /// The least effect that counts as proof (methodology 5.3).
 const PROOF_RATIO: f64 = 1.1;

@@ -92,6 +92,15 @@ pub fn retransmitted(trial: &TrialRecord) -> Option<u64> {
     counts.sum()
 }
 
+/// The last reading of the gauge called `name` of `sampler` at `host` during `trial`; `None` if it was not read.
+#[must_use]
+pub fn reading_of(trial: &TrialRecord, host: &str, sampler: &str, name: &str) -> Option<f64> {
+    let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
+    let mut columns = block.series.iter().zip(&block.columns);
+    let (_, column) = columns.find(|(series, _)| series.sampler == sampler && series.name == name)?;
+    column.iter().flatten().last().copied()
+}
+
 /// By how much the counters called `name` of `sampler` rose at `host` during `trial`, all instances but the loopback added; `None`
 /// if they were not read, or ran backwards (they were cleared).
 #[must_use]

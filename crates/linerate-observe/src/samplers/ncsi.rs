@@ -2,19 +2,24 @@
 //! Statistics (DSP0222), asked over the sideband once a reading. Packets; `rx` comes from the network, `tx` from this host.
 //!
 //! Only on interfaces that a testbed names. A controller must answer within 50 ms; a sampler waits 5 ms, and a later answer
-//! stands for the next reading. Not seen: other channels than the first, and counters the controller does not have.
+//! stands for the next reading. The size of its receive buffer (Get Capabilities) is asked once, when the sampler is opened, and
+//! is given as it was told: whether it can be true is for the judge. Not seen: other channels than the first, and counters the
+//! controller does not have.
 
 use linerate_model::{SeriesSpec, Unit};
-use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, PassThroughStatistics};
+use linerate_packet::ncsi::{Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics};
 use linerate_sys::packet::{PacketSocket, wait};
 
-use crate::sampler::counter;
+use crate::sampler::{counter, gauge};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 const NAME: &str = "ncsi";
 const ETHERTYPE: u16 = 0x88f8;
 /// How long a reading waits for its answer.
 const PATIENCE_NS: u64 = 5_000_000;
+/// How long the question for the buffer waits, and how often it is asked: a controller must answer within 50 ms.
+const BUFFER_PATIENCE_NS: u64 = 50_000_000;
+const BUFFER_TRIES: u8 = 3;
 /// Offset of the instance number in a frame.
 const INSTANCE_AT: usize = 17;
 const LONGEST: usize = 1518;
@@ -28,6 +33,9 @@ const COLUMNS: [(&str, usize); 6] = [
     ("pass_through_sent_dropped", 1),
     ("pass_through_sent_refused", 2),
 ];
+
+/// What the controller says of its receive buffer.
+const RECEIVE_BUFFER: &str = "receive_buffer";
 
 /// Pass-through statistics of controllers.
 #[derive(Debug)]
@@ -46,24 +54,21 @@ impl Sampler for Ncsi {
         if scope.controllers.is_empty() {
             return Err(Unavailable("the testbed names no interface behind an NC-SI controller".into()));
         }
+        let mut buffer = vec![0; LONGEST].into_boxed_slice();
         let open = |device: &String| {
             let socket = PacketSocket::open_for(device, ETHERTYPE).map_err(|error| Unavailable(error.to_string()))?;
-            let mut request = Letter {
-                management: 0,
-                instance: 1,
-                kind: Command::GetPassThroughStatistics.kind(),
-                package: 0,
-                channel: 0,
-                payload: &[],
-                // Absent, so that only the instance number changes from one request to the next.
-                checksum: Checksum::Absent,
-            }
-            .emit();
-            request[INSTANCE_AT] = 0;
-            Ok(Asked { device: device.clone(), socket, request })
+            let mut asked = Asked {
+                device: device.clone(),
+                socket,
+                request: request(Command::GetPassThroughStatistics),
+                instance: 0,
+                receive_buffer: None,
+            };
+            asked.receive_buffer = asked.ask_for_buffer(&mut buffer);
+            Ok(asked)
         };
         let asked = scope.controllers.iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
-        Ok(Box::new(Reader { asked, buffer: vec![0; LONGEST].into_boxed_slice() }))
+        Ok(Box::new(Reader { asked, buffer }))
     }
 }
 
@@ -72,6 +77,10 @@ struct Asked {
     device: String,
     socket: PacketSocket,
     request: Vec<u8>,
+    /// Number of the last request.
+    instance: u8,
+    /// What it says of its receive buffer, bytes.
+    receive_buffer: Option<u32>,
 }
 
 struct Reader {
@@ -82,8 +91,8 @@ struct Reader {
 impl Asked {
     /// Sends the request under a new number and takes the latest answer.
     fn read(&mut self, buffer: &mut [u8]) -> Option<PassThroughStatistics> {
-        let instance = self.request[INSTANCE_AT].wrapping_add(1).max(1);
-        self.request[INSTANCE_AT] = instance;
+        self.instance = self.instance.wrapping_add(1).max(1);
+        self.request[INSTANCE_AT] = self.instance;
         // What cannot be sent or has gone away shows as a gap.
         let _sent = self.socket.send(&self.request);
         let _waited = wait([&self.socket], PATIENCE_NS);
@@ -93,28 +102,67 @@ impl Asked {
         }
         latest
     }
+
+    /// Asks what the controller can do; `None` if it does not say.
+    fn ask_for_buffer(&mut self, buffer: &mut [u8]) -> Option<u32> {
+        let mut question = request(Command::GetCapabilities);
+        for _ in 0..BUFFER_TRIES {
+            self.instance = self.instance.wrapping_add(1).max(1);
+            question[INSTANCE_AT] = self.instance;
+            let _sent = self.socket.send(&question);
+            let _waited = wait([&self.socket], BUFFER_PATIENCE_NS);
+            while let Ok(Some(length)) = self.socket.receive(buffer) {
+                if let Some(capabilities) = capabilities(&buffer[..length]) {
+                    return Some(capabilities.buffer);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A request to the first channel, whose instance number is still to be set. Its checksum is absent, so that nothing else changes
+/// from one to the next.
+fn request(command: Command) -> Vec<u8> {
+    let kind = command.kind();
+    let letter =
+        Letter { management: 0, instance: 0, kind, package: 0, channel: 0, payload: &[], checksum: Checksum::Absent };
+    letter.emit()
+}
+
+/// What `frame` answers to `command`.
+fn answer(frame: &[u8], command: Command) -> Option<Answer> {
+    let letter = Letter::parse(frame).ok()?;
+    let ours = letter.is_response() && letter.command() == command.kind();
+    (ours && letter.checksum != Checksum::Wrong).then(|| Answer::parse(letter.command(), letter.payload).2)
 }
 
 fn statistics(frame: &[u8]) -> Option<PassThroughStatistics> {
-    let letter = Letter::parse(frame).ok()?;
-    let ours = letter.is_response() && letter.command() == Command::GetPassThroughStatistics.kind();
-    if !ours || letter.checksum == Checksum::Wrong {
-        return None;
+    match answer(frame, Command::GetPassThroughStatistics)? {
+        Answer::PassThroughStatistics(statistics) => Some(statistics),
+        _ => None,
     }
-    match Answer::parse(letter.command(), letter.payload) {
-        (_, _, Answer::PassThroughStatistics(statistics)) => Some(statistics),
+}
+
+fn capabilities(frame: &[u8]) -> Option<Capabilities> {
+    match answer(frame, Command::GetCapabilities)? {
+        Answer::Capabilities(capabilities) => Some(capabilities),
         _ => None,
     }
 }
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of = |asked: &Asked| COLUMNS.map(|(name, _)| counter(NAME, name, &asked.device, Unit::Count));
+        let of = |asked: &Asked| {
+            let counters = COLUMNS.map(|(name, _)| counter(NAME, name, &asked.device, Unit::Count));
+            counters.into_iter().chain([gauge(NAME, RECEIVE_BUFFER, &asked.device, Unit::Byte)])
+        };
         self.asked.iter().flat_map(of).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {
-        for (asked, cells) in self.asked.iter_mut().zip(row.chunks_mut(COLUMNS.len())) {
+        for (asked, cells) in self.asked.iter_mut().zip(row.chunks_mut(COLUMNS.len() + 1)) {
+            cells[COLUMNS.len()] = asked.receive_buffer.map(f64::from);
             let Some(statistics) = asked.read(&mut self.buffer) else { continue };
             for (cell, (_, counter)) in cells.iter_mut().zip(COLUMNS) {
                 *cell = statistics.counters[counter].map(|value| value as f64);

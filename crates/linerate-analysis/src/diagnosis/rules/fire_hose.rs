@@ -1,9 +1,9 @@
 //! A window that overruns a shallow buffer behind a faster link (methodology 5.3, D3). TCP only.
 //!
 //! Evidence: bytes are sent again, and yet hardly anything stands in a queue: the buffer that overflows is shallow. The standing
-//! queue is the goodput of the time by which the round trip is longer than its least. What it does not see: the device's own
-//! counters, and so whether the path loses at random instead; a smaller window tells the two apart, which is the experiment it
-//! proposes.
+//! queue is the goodput of the time by which the round trip is longer than its least. A network controller that is read over NC-SI
+//! says whether it dropped; of other devices nothing is known, and so whether the path loses at random instead: a smaller window
+//! tells the two apart, which is the experiment it proposes.
 
 use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict};
 
@@ -42,7 +42,7 @@ impl Rule for FireHose {
         if queue > SHALLOW {
             return None;
         }
-        let evidence = vec![
+        let mut evidence = vec![
             Evidence {
                 observed: format!("{:.2} % of the bytes were sent again", ratio * 100.0),
                 source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
@@ -58,7 +58,20 @@ impl Rule for FireHose {
                 source: "TCP_INFO of the sender: tcpi_rtt and tcpi_min_rtt".into(),
             },
         ];
-        let claim = "the window overruns a shallow buffer behind a faster link, or the path loses at random";
+        let dropped = value(job, "controller_dropped", Direction::Sum);
+        let claim = match dropped {
+            Some(dropped) if dropped >= 1.0 => {
+                evidence.push(Evidence {
+                    observed: format!("the network controller dropped {dropped:.0} frames"),
+                    source: "Get NC-SI Pass-through Statistics, dropped frames from the network".into(),
+                });
+                "the window overruns the buffer of the network controller"
+            }
+            Some(_) => {
+                "the path loses at random, or overruns a shallow buffer before the network controller, which dropped nothing"
+            }
+            None => "the window overruns a shallow buffer behind a faster link, or the path loses at random",
+        };
         let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
         Some(finding.advise(
             "find the window that it survives, and prove it: linerate tune window --to HOST (a smaller window ends the loss of a \
@@ -79,6 +92,19 @@ mod tests {
         let finding = FireHose.judge(&bbr).expect("it loses");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert!(finding.evidence[1].observed.starts_with("4500 B"), "{:?}", finding.evidence);
+    }
+
+    #[test]
+    fn a_controller_that_was_read_tells_an_overrun_from_random_loss() {
+        let claim = |dropped: f64| {
+            let figures = [("goodput", 40e6), ("retransmit_ratio", 0.33), ("rtt", 0.0012), ("rtt_min", 0.0003)];
+            let figures: Vec<_> = figures.into_iter().chain([("controller_dropped", dropped)]).collect();
+            FireHose.judge(&point(&figures)).expect("it loses")
+        };
+        let overrun = claim(812.0);
+        assert!(overrun.claim.ends_with("the buffer of the network controller"), "{}", overrun.claim);
+        assert_eq!(overrun.evidence[2].observed, "the network controller dropped 812 frames");
+        assert!(claim(0.0).claim.starts_with("the path loses at random"));
     }
 
     #[test]

@@ -127,7 +127,8 @@ pub(super) mod cases {
                 name: (*name).to_owned(),
                 unit: metric.unit,
                 layer: metric.layer,
-                direction: Direction::Tx,
+                // What a controller counts is of both ways.
+                direction: if name.starts_with("controller") { Direction::Sum } else { Direction::Tx },
                 estimate: Some(Estimate { value: *value, low: None, high: None, confidence: None, n: 1 }),
                 values: vec![Some(*value)],
                 ceiling: is_goodput.then_some(0),

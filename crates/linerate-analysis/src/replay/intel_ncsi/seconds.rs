@@ -96,7 +96,8 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
             mean_half_up(&moving, PLACES, PLACES)?
         ),
         agrees: false,
-        why_it_matters: "a transfer that stands still for seconds is a fault of its own, and the average hides it".to_owned(),
+        why_it_matters: "a transfer that stands still for seconds is a fault of its own, and the average hides it"
+            .to_owned(),
     })
 }
 
@@ -114,8 +115,9 @@ fn one_run(tables: &Tables) -> Option<ReplayItem> {
             shift.value
         ),
         agrees: low <= 0.0 && high >= 0.0,
-        why_it_matters: "consistent, not proven: with one run a cell the variation between runs, which is wider, is unknown"
-            .to_owned(),
+        why_it_matters:
+            "consistent, not proven: with one run a cell the variation between runs, which is wider, is unknown"
+                .to_owned(),
     })
 }
 

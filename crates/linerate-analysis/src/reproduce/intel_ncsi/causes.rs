@@ -60,18 +60,35 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
             let ratio = value(study, row, "retransmit_ratio", Direction::Tx);
             ratio.map_or("-".into(), |ratio| format!("{:.2} %", ratio * 100.0))
         };
+        let dropped = |study| {
+            let read = |metric| value(study, row, metric, Direction::Sum);
+            let share = read("controller_dropped").zip(read("controller_received")).filter(|(_, all)| *all > 0.0);
+            share.map_or("-".into(), |(dropped, all)| format!("{:.2} %", dropped / all * 100.0))
+        };
         let figures = pair(default, tuned, row);
         let (before, after, ratio) = figures.map_or(("-".into(), "-".into(), "-".into()), |(before, after)| {
             (mbit(before), mbit(after), format!("{:.2}", after / before))
         });
         let alike: Vec<&str> = nearest.iter().filter(|(_, near)| *near == Some(row)).map(|(name, _)| *name).collect();
-        vec![row.to_owned(), before, resent(default), after, resent(tuned), ratio, alike.join(", ")]
+        vec![
+            row.to_owned(),
+            before,
+            resent(default),
+            dropped(default),
+            after,
+            resent(tuned),
+            dropped(tuned),
+            ratio,
+            alike.join(", "),
+        ]
     };
     Comparison {
         title:
-            "Causes: to the BMC, Mbit/s and bytes sent again, default and tuned, and the paper's console each resembles"
+            "Causes: to the BMC, Mbit/s, bytes sent again and frames the controller says it dropped, default and tuned, and the paper's console each resembles"
                 .into(),
-        head: ["row", "default", "again", "tuned", "again", "ratio", "most like"].map(str::to_owned).to_vec(),
+        head: ["row", "default", "again", "dropped", "tuned", "again", "dropped", "ratio", "most like"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: STREAMS.into_iter().chain(MEDIA).map(row).collect(),
     }
 }

@@ -67,30 +67,38 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
         Some(share) => shape("V1.4", claim, format!("{:.1} %", share * 100.0), Some((0.97..=1.0025).contains(&share))),
         None => not_judged("V1.4", claim, "no figure or no ceiling"),
     }];
-    let (again_slow, again_fast) = (read(slow, "retransmit_ratio"), read(fast, "retransmit_ratio"));
-    let percent = |ratio: f64| format!("{:.4} %", ratio * 100.0);
-    let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0)";
-    shapes.push(again_slow.map_or_else(
-        || not_judged("V1.5a", claim, "no figure"),
-        |ratio| shape("V1.5a", claim, percent(ratio), Some(ratio <= NONE)),
-    ));
-    let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again (paper: up to 5 %)";
-    shapes.push(again_fast.map_or_else(
-        || not_judged("V1.5b", claim, "no figure"),
-        |ratio| shape("V1.5b", claim, percent(ratio), Some(ratio >= NONE * 10.0)),
-    ));
+    let dropped = |study| value(study, "stream", "controller_dropped", Direction::Sum);
+    let said = |again: f64, dropped: f64| {
+        format!("{:.4} % sent again, {dropped:.0} frames dropped by the controller", again * 100.0)
+    };
+    let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0), and the controller drops nothing";
+    shapes.push(match read(slow, "retransmit_ratio").zip(dropped(slow)) {
+        Some((again, dropped)) => shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0)),
+        None => not_judged("V1.5a", claim, "no figure"),
+    });
+    let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again (paper: up to 5 %), and the controller drops";
+    shapes.push(match read(fast, "retransmit_ratio").zip(dropped(fast)) {
+        Some((again, dropped)) => {
+            shape("V1.5b", claim, said(again, dropped), Some(again >= NONE * 10.0 && dropped >= 1.0))
+        }
+        None => not_judged("V1.5b", claim, "no figure"),
+    });
     shapes
 }
 
 fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
-    let claim = "V1.6 (hard): with the small window a single stream overruns nothing";
-    let cells = CONSOLES.iter().flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")));
-    let again: Option<Vec<f64>> =
-        cells.map(|name| value(studies.tuned, &name, "retransmit_ratio", Direction::Tx)).collect();
-    let mut shapes = vec![match again {
-        Some(again) => {
-            let worst = again.into_iter().fold(0.0, f64::max);
-            shape("V1.6a", claim, format!("at most {:.4} % sent again", worst * 100.0), Some(worst <= PROBES))
+    let claim = "V1.6 (hard): with the small window a single stream overruns nothing: the controller drops nothing";
+    let cells =
+        || CONSOLES.iter().flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")));
+    let most = |metric, direction| -> Option<f64> {
+        let all: Option<Vec<f64>> = cells().map(|name| value(studies.tuned, &name, metric, direction)).collect();
+        Some(all?.into_iter().fold(0.0, f64::max))
+    };
+    let worst = most("retransmit_ratio", Direction::Tx).zip(most("controller_dropped", Direction::Sum));
+    let mut shapes = vec![match worst {
+        Some((again, dropped)) => {
+            let measured = format!("at most {:.4} % sent again and {dropped:.0} frames dropped", again * 100.0);
+            shape("V1.6a", claim, measured, Some(again <= PROBES && dropped < 1.0))
         }
         None => not_judged("V1.6a", claim, "a cell has no figure"),
     }];

@@ -1,7 +1,7 @@
 //! What tuning tells: what was found, what was changed, what it did, what got worse, and how to keep it.
 
 use linerate_analysis::fire_hose::{Attribution, Culprit, Hose, Inferred, Onset};
-use linerate_analysis::tune::{Change, Choice, Effect, Proof};
+use linerate_analysis::tune::{Change, Choice, Effect, Proof, Report};
 use linerate_model::{BitRate, Bytes, Unit, Verdict};
 use serde::Serialize;
 use serde_json::json;
@@ -50,6 +50,14 @@ struct BufferTold {
     stray_losses: u64,
 }
 
+/// What the controller says of its buffer, and whether the trains agree.
+#[derive(Clone, Debug, Serialize)]
+struct ReportTold {
+    reported_bytes: u64,
+    /// Absent where no train overran a buffer.
+    trains: Option<Report>,
+}
+
 #[derive(Clone, Debug, Serialize)]
 struct LawTold {
     safe_window_bytes: u64,
@@ -87,6 +95,7 @@ pub(super) struct Told {
     congestion: Option<String>,
     path: Option<PathTold>,
     buffer: Option<BufferTold>,
+    reported_buffer: Option<ReportTold>,
     law: Option<LawTold>,
     attribution: Option<AttributionTold>,
     own_window: Option<WindowRow>,
@@ -118,6 +127,7 @@ impl Told {
             congestion: path.congestion.clone(),
             path: None,
             buffer: None,
+            reported_buffer: None,
             law: None,
             attribution: None,
             own_window: None,
@@ -156,6 +166,10 @@ impl Told {
         });
     }
 
+    pub(super) fn reported(&mut self, reported_bytes: u64, trains: Option<Report>) {
+        self.reported_buffer = Some(ReportTold { reported_bytes, trains });
+    }
+
     pub(super) fn sweep(
         &mut self,
         hose: &Hose,
@@ -184,6 +198,12 @@ impl Told {
             evidence: said.evidence,
             certain: said.certain,
         });
+    }
+
+    /// Whether the window did much good in too few pairs to be sure.
+    fn indicates(&self) -> bool {
+        let enough = |proof: &Proof| proof.effect.interval.is_none() && proof.effect.ratio >= WORTH;
+        self.proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Suspected && enough(proof))
     }
 
     pub(super) fn choose(&mut self, choice: &Choice, predicted: BitRate) {
@@ -244,10 +264,22 @@ fn found(told: &Told) {
     }
     match &told.buffer {
         Some(buffer) => println!(
-            "  buffer    takes {} full frames back to back: at least {} B, less than {} B",
-            buffer.longest_train, buffer.at_least_bytes, buffer.less_than_bytes
+            "  buffer    takes {} full frame{} back to back: at least {} B, less than {} B",
+            buffer.longest_train,
+            if buffer.longest_train == 1 { "" } else { "s" },
+            buffer.at_least_bytes,
+            buffer.less_than_bytes
         ),
         None => println!("  buffer    none that is shallow: no train overran it, and no window needs to be bounded"),
+    }
+    if let Some(report) = &told.reported_buffer {
+        let worth = match report.trains {
+            Some(Report::Agrees) => "the trains agree",
+            Some(Report::Contradicted) => "the trains contradict it, and are believed",
+            Some(Report::Silent) => "which means that it does not say",
+            None => "no train overran it",
+        };
+        println!("  reported  {} B by the controller (Get Capabilities): {worth}", report.reported_bytes);
     }
     if let Some(law) = &told.law {
         law_told(law);
@@ -282,6 +314,7 @@ fn law_told(law: &LawTold) {
     );
     if !law.loss_free_window_exists {
         println!("            no loss-free window exists: the buffer holds less than two segments");
+        println!("            pace the sender at the slow link's rate, or slow the fast link: a window cannot cure it");
     } else if !law.full_rate_without_loss {
         println!(
             "            the path cannot be filled without loss: the safe window is less than it holds in a round trip"
@@ -334,7 +367,7 @@ fn effect_line(effect: &Effect, unit: Unit) -> String {
     };
     let value = |value| quantity(name, value, unit);
     format!(
-        "{:<34} {} -> {}   {} {interval}, n = {}",
+        "{:<42} {} -> {}   {} {interval}, n = {}",
         effect.figure,
         value(effect.before),
         value(effect.after),
@@ -356,7 +389,7 @@ fn did(told: &Told) {
         println!("    ({})", told.placebo);
     }
     if let Some((before, after)) = told.loss {
-        println!("  {:<34} {:.2} % -> {:.2} %", "retransmitted", before * 100.0, after * 100.0);
+        println!("  {:<42} {:.2} % -> {:.2} %", "retransmitted", before * 100.0, after * 100.0);
     }
     let word = match proof.verdict {
         Verdict::Proven => "proven",
@@ -411,6 +444,11 @@ fn keep(told: &Told) {
         );
     } else if helps {
         println!("\nPUT BACK. To keep it, run with --keep, or in an init script of {}:", told.to);
+    } else if told.indicates() {
+        println!(
+            "\nPUT BACK: an indication, no proof. For the proof leave out --quick. What was tried on {}:",
+            told.to
+        );
     } else {
         println!("\nPUT BACK, and not advised. What was tried on {}:", told.to);
     }

@@ -8,7 +8,8 @@ use std::io::{IsTerminal, Write};
 
 use linerate_analysis::fire_hose::{BufferSearch, Drops, Hose, Inferred, WindowPoint, attribute, onset};
 use linerate_analysis::tune::{
-    Better, Change, Choice, Effect, Proof, change_of, choose, effect, prove, rates, retransmitted, trains, window_seen,
+    Better, Change, Choice, Effect, Proof, change_of, choose, effect, prove, rates, reading_of, report, retransmitted,
+    trains, window_seen,
 };
 use linerate_analysis::{PointStudy, Study};
 use linerate_control::{ControlError, Setting, Tuner};
@@ -260,6 +261,9 @@ fn find(stages: &Stages<'_>, ends: &Ends, quick: bool, told: &mut Told) -> Resul
     told.path(&hose);
     let buffer = search(stages, ends, &hose)?;
     told.buffer(buffer.as_ref());
+    if let Some(reported) = reading_of(stream, &ends.to.host, "ncsi", "receive_buffer") {
+        told.reported(reported as u64, buffer.as_ref().map(|found| report(reported as u64, found)));
+    }
     let Some(buffer) = buffer else {
         return Ok(Found { hose, choice: None });
     };
