@@ -205,6 +205,76 @@ fn an_emulated_shaper_may_pass_one_bucket_more_but_not_two() {
     assert_eq!(of(8 * bucket), Validity::Impossible);
 }
 
+/// Bytes that make counts of intervals show no step.
+const ODD: [u64; SECONDS as usize] = [1, 8, 3, 14, 5];
+
+/// A link full of 80 000 segments a second, of which 6400 wait behind a hole when the measurement begins, 2 % of what it carries
+/// meanwhile. `released`: they are read in its first second, else they wait on. `arriving` times as many segments as fit arrive.
+/// Memory held is one part in 20 more than the payload; `looked`: it was observed.
+fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
+    const MSS: u64 = 1_448;
+    let segments = (80_000.0 * arriving) as u64;
+    let waiting = 8 * 80_000 / 100;
+    let mut trial = stream(0, segments * MSS);
+    let receiver = &mut trial.jobs[0].1;
+    with_tcp(
+        receiver,
+        0,
+        TcpState {
+            data_segments_in: segments as u32,
+            receive_mss: MSS as u32,
+            bytes_received: 1,
+            ..TcpState::default()
+        },
+    );
+    for (interval, second) in receiver.intervals.iter_mut().zip(1..) {
+        interval.counters[Counter::PayloadReceived] += ODD[second - 1];
+        let held = if released && second > 1 { 0 } else { waiting * MSS };
+        interval.held_bytes = looked.then_some(held + held / 20);
+    }
+    receiver.intervals[0].counters[Counter::PayloadReceived] -= waiting * MSS;
+    if released {
+        receiver.intervals[1].counters[Counter::PayloadReceived] += waiting * MSS;
+    }
+    let mut campaign = two_hosts(vec![trial]);
+    campaign.header.capacities = vec![Capacity { rate: BitRate(80_000.0 * 1_538.0 * 8.0), ..gigabit(&[("a", "b")]) }];
+    campaign.hosts.iter_mut().for_each(|host| host.facts["net"] = json!({"tcp_timestamps": 1}));
+    study(&campaign).points[0].trials[0].validity
+}
+
+#[test]
+fn what_arrived_before_the_measurement_and_was_read_in_it_is_no_impossible_figure() {
+    assert_eq!(holed(true, 1.0, true), Validity::Valid);
+    assert_eq!(holed(true, 1.0, false), Validity::Impossible, "nobody looked, so nothing is excused");
+}
+
+#[test]
+fn a_backlog_excuses_only_what_left_it() {
+    assert_eq!(holed(true, 1.01, true), Validity::Impossible, "1 % more arrived than the link carries");
+    assert_eq!(holed(false, 1.01, true), Validity::Impossible, "what waits is still waiting at the end");
+    assert_eq!(holed(false, 1.0, true), Validity::Valid);
+}
+
+/// Datagrams of 1000 B over 1 Gbit/s, MTU 1500: 117 261 a second.
+#[test]
+fn a_packet_rate_above_its_ceiling_is_impossible_on_an_emulated_link_too() {
+    let of = |excess: f64| {
+        let per_second = (1e9 / 8.0 / (1000.0 + 28.0 + 38.0) * excess) as u64;
+        let mut trial = datagrams(per_second, per_second, per_second * SECONDS);
+        // The bytes were miscounted, so that only the packets exceed their ceiling.
+        for (interval, odd) in trial.jobs[0].1.intervals.iter_mut().zip(ODD) {
+            interval.counters[Counter::PayloadReceived] = interval.counters[Counter::PayloadReceived] / 2 + odd;
+        }
+        let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
+        campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+        study(&campaign).points[0].trials[0].clone()
+    };
+    assert_eq!(of(0.99).validity, Validity::Valid, "{:?}", of(0.99).why);
+    let above = of(1.01);
+    assert_eq!(above.validity, Validity::Impossible);
+    assert!(above.why.iter().any(|why| why.starts_with("packet_rate")), "{:?}", above.why);
+}
+
 #[test]
 fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     let of = |bytes: u64| {
@@ -439,6 +509,7 @@ fn with_tcp(record: &mut JobRecord, flow: u32, per_second: TcpState) {
         let (n, many) = (u64::from(second), second);
         let tcp = TcpState {
             segments_in: per_second.segments_in * many,
+            data_segments_in: per_second.data_segments_in * many,
             segments_out: per_second.segments_out * many,
             retransmits: per_second.retransmits * many,
             bytes_sent: per_second.bytes_sent * n,

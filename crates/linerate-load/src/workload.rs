@@ -130,6 +130,11 @@ pub trait Worker: Send {
         let _ = flows;
     }
 
+    /// Memory the kernel holds for what has arrived for its flows and was not read; `None` if unknown. Called like `observe`.
+    fn held_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// How many flows `observe` reports.
     fn n_flows(&self) -> usize;
 

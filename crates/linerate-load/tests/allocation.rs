@@ -32,6 +32,9 @@ impl Worker for Watched {
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
         self.0.observe(flows);
     }
+    fn held_bytes(&self) -> Option<u64> {
+        self.0.held_bytes()
+    }
     fn n_flows(&self) -> usize {
         self.0.n_flows()
     }

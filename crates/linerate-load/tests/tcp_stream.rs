@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_load::engine::{Engine, EngineReport, Timeline};
-use linerate_load::{LoadError, Offer, Secret, Setup, Worker, workload};
+use linerate_load::{Due, LoadError, Offer, Secret, Setup, Tally, Worker, workload};
 use linerate_model::{Counter, Endpoint, FlowReport, IncidentKind, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
@@ -317,4 +317,25 @@ fn a_silent_peer_does_not_hold_up_intervals_or_the_end() {
         assert!(report.intervals.len() >= 5, "{direction} {wait}: {} intervals", report.intervals.len());
         assert!(clock::monotonic() - load_until.0 < 5_000_000_000, "{direction} {wait}");
     }
+}
+
+#[test]
+fn a_worker_tells_what_has_arrived_and_is_not_read() {
+    const BYTES: u64 = 50_000;
+    let (mut workers, mut peer) = peer_by_hand(&params(json!({"direction": "rx"})));
+    let worker = &mut workers[0];
+    peer.write_all(&[7; BYTES as usize]).expect("fits the buffer");
+    let due = || Due { operations: 1, intended: Nanos(0), gap: Nanos(0), until: Nanos(clock::monotonic()) };
+    let deadline = clock::monotonic() + PATIENCE.as_nanos() as u64;
+    while worker.held_bytes().expect("this kernel tells") < BYTES {
+        assert!(clock::monotonic() < deadline, "loopback has delivered");
+    }
+    let mut tally = Tally::default();
+    while tally.counters[Counter::PayloadReceived] < BYTES {
+        worker.step(due(), &mut tally);
+    }
+    assert_eq!(worker.held_bytes(), Some(0));
+    let mut states = Vec::new();
+    worker.observe(&mut states);
+    assert!(states[0].tcp.data_segments_in > 0 && states[0].tcp.receive_mss > 0, "{states:?}");
 }

@@ -146,6 +146,10 @@ pub struct Interval {
     pub end: Nanos,
     /// Changes of the counters.
     pub counters: Counters,
+    /// Memory the kernel held at `end` for what had arrived for this worker and was not read, payload waiting behind a hole
+    /// included: an upper bound of that payload. `None` if nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_bytes: Option<u64>,
     /// Service times: from actual start to end of an operation, ns.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub service: Distribution,

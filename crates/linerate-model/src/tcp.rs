@@ -22,6 +22,10 @@ pub struct TcpState {
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
+    /// Segments that carried payload, received: retransmissions and what waits behind a hole included.
+    pub data_segments_in: u32,
+    /// Payload of the peer's segments as the kernel estimates it, bytes.
+    pub receive_mss: u32,
     /// Segments retransmitted.
     pub retransmits: u32,
     /// Smoothed round-trip time, microseconds.

@@ -54,6 +54,18 @@ pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
         .map_err(|cause| SysError::new(operation, describe(socket), cause))
 }
 
+/// Memory the kernel holds for what has arrived at the socket and was not read (`SO_MEMINFO`, since Linux 4.12): payload
+/// waiting in order and, with TCP, behind a hole, each with its overhead. Never less than that payload, seldom more than twice.
+///
+/// # Errors
+/// If the kernel does not know the option.
+pub fn held(socket: &impl AsFd) -> Result<usize, SysError> {
+    // The first of an array of counts; the kernel writes as many as fit.
+    raw::get::<u32>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)
+        .map(|bytes| bytes as usize)
+        .map_err(|cause| SysError::new("read SO_MEMINFO of", describe(socket), cause))
+}
+
 /// Sets the differentiated services code point (RFC 2474), 0 to 63, for the socket's address family, and returns the
 /// one in force. On an IPv6 socket it is set for mapped IPv4 as well where the kernel allows it.
 ///
@@ -156,6 +168,21 @@ mod tests {
             assert_eq!(granted, 131_072);
             assert_eq!(buffer(&socket, direction).expect("a socket"), 131_072);
         }
+    }
+
+    #[test]
+    fn what_arrived_and_was_not_read_is_held() {
+        let receiver = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        assert_eq!(held(&receiver).expect("a socket"), 0);
+        for _ in 0..3 {
+            sender.send_to(&[7; 1_000], receiver.local_addr().expect("bound")).expect("loopback takes it");
+        }
+        let three = held(&receiver).expect("a socket");
+        assert!((3_000..30_000).contains(&three), "{three}");
+        let mut datagram = [0; 1_000];
+        (0..3).for_each(|_| assert_eq!(receiver.recv(&mut datagram).expect("it has arrived"), 1_000));
+        assert_eq!(held(&receiver).expect("a socket"), 0);
     }
 
     #[test]

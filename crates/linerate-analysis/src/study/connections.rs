@@ -63,6 +63,22 @@ impl<'a> Connections<'a> {
         (!self.is_empty()).then(|| self.changes(span, counter).iter().map(|(_, change)| change).sum())
     }
 
+    /// Payload bytes that arrived during `span`, in order or not: segments with payload, each of the largest size its flow's
+    /// peer was seen to send. More than came if some were shorter or came twice; `None` where the kernel does not tell.
+    pub(super) fn arrived(&self, span: Span) -> Option<f64> {
+        let of_flow = |readings: &Readings<'_>| {
+            let largest = readings.states.iter().map(|(_, state)| state.receive_mss).max().unwrap_or(0);
+            let told = readings.states.iter().any(|(_, state)| state.data_segments_in > 0);
+            told.then(|| readings.change(span, |state| u64::from(state.data_segments_in)) * f64::from(largest))
+        };
+        // A connection that received nothing has no segments to tell of.
+        let received = |readings: &&Readings<'_>| {
+            readings.states.iter().any(|(_, s)| s.bytes_received + u64::from(s.data_segments_in) > 0)
+        };
+        let flows: Option<Vec<f64>> = self.0.values().filter(received).map(of_flow).collect();
+        flows.filter(|flows| !flows.is_empty()).map(|flows| flows.iter().sum())
+    }
+
     /// States read during `span`.
     pub(super) fn states(&self, span: Span) -> impl Iterator<Item = &'a TcpState> + '_ {
         self.0

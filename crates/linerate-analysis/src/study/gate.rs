@@ -5,23 +5,29 @@
 //! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
 //!   call returned;
 //! - on an emulated path, one bucket: a token-bucket shaper passes its burst on top of its rate, and holds at least one GSO
-//!   packet, hence [`BUCKET`].
+//!   packet, hence [`BUCKET`];
+//! - what the receiving application read in the span although it had arrived before, as observed at the receivers
+//!   ([`super::backlog`]). It does not widen what is counted at a device.
 //!
-//! All figures are counted at the receiver, so that no send buffer enters. Not allowed for: a receiving application that
-//! drains a backlog it built up before the span; the message names it last among the causes.
+//! All figures are counted at the receiver, so that no send buffer enters.
 
 use linerate_model::{Counter, Direction, Nanos};
 
+use super::backlog;
 use super::ceilings::{Bound, Scope};
 use super::figures::Figures;
 use super::span::{Span, total};
-use super::traffic::Job;
+use super::traffic::{Flow, Job};
 use crate::statistics::quantum_of_counts;
 
 /// Two crystals within ±100 ppm each, the most IEEE 802.3 allows a transmitter.
 pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;
 /// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket of a shaper.
 pub(super) const BUCKET: f64 = 65_536.0;
+/// Metrics that no application counts.
+const COUNTED_AT_DEVICES: [&str; 1] = ["throughput_l2"];
+/// The metric in packets; the others with ceilings are in bits.
+const PACKET_RATE: &str = "packet_rate";
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 
@@ -54,55 +60,82 @@ pub(super) fn exceeded(
         };
         let lowest = bounds.iter().filter(applies).min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value));
         let (Some(value), Some(bound)) = (figures.at(key), lowest) else { continue };
-        let quantum = quantum(jobs, key.1);
-        let tolerance = tolerance(bound.ceiling.value, quantum, span, doubt);
+        let edges = Edges::of(jobs, metric.name, key.1, span);
+        let tolerance = tolerance(bound.ceiling.value, edges, span, doubt);
         if value > bound.ceiling.value * (1.0 + tolerance) {
-            found.push(explain(metric.name, key.1, value, bound, tolerance, quantum));
+            found.push(explain(metric.name, key.1, value, bound, tolerance, edges));
         }
     }
     found
 }
 
-/// How far a value may exceed `ceiling` before it is impossible. For packet rates the byte terms are larger than they need
-/// be by the packet's share, which errs on the side of letting pass.
-fn tolerance(ceiling: f64, quantum: f64, span: Span, doubt: Doubt) -> f64 {
+/// What a count at the receivers may be off by at the edges of the span.
+#[derive(Clone, Copy)]
+struct Edges {
+    /// Bytes by which the count of one interval may be off.
+    quantum: f64,
+    /// Bytes read in the span that had arrived before it.
+    late: f64,
+    /// The metric's units in a byte: bits, or packets.
+    per_byte: f64,
+}
+
+impl Edges {
+    fn of(jobs: &[&Job<'_>], metric: &str, direction: Direction, span: Span) -> Self {
+        let receiving = || receiving(jobs, direction);
+        let late = receiving().map(|flow| backlog::read_late(flow.receiver, span)).sum();
+        // The smallest datagram makes the most packets of a byte. Only datagrams of one size have a bounded rate.
+        let payload =
+            receiving().filter_map(|flow| flow.datagram_payload()).map(|payload| payload.0 as f64).reduce(f64::min);
+        Self {
+            quantum: quantum(receiving()),
+            late: if COUNTED_AT_DEVICES.contains(&metric) { 0.0 } else { late },
+            per_byte: if metric == PACKET_RATE { payload.map_or(0.0, |payload| 1.0 / payload.max(1.0)) } else { BITS },
+        }
+    }
+}
+
+fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item = Flow<'a>> {
+    let flows = jobs.iter().flat_map(|job| job.flows()).collect::<Vec<_>>();
+    flows.into_iter().filter(move |flow| direction == Direction::Sum || flow.direction == direction)
+}
+
+/// How far a value may exceed `ceiling` before it is impossible.
+fn tolerance(ceiling: f64, edges: Edges, span: Span, doubt: Doubt) -> f64 {
     let possible = ceiling * span.seconds();
     if possible <= 0.0 {
         return 0.0;
     }
     let bucket = if doubt.emulated { BUCKET } else { 0.0 };
-    CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + (2.0 * quantum + bucket) * BITS / possible
+    let bytes = 2.0 * edges.quantum + bucket + edges.late;
+    CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
 }
 
-/// Bytes by which the count of one interval may be off.
-fn quantum(jobs: &[&Job<'_>], direction: Direction) -> f64 {
-    let of_job = |job: &&Job<'_>| {
-        let flows = job.flows();
-        let receivers = flows.iter().filter(|flow| direction == Direction::Sum || flow.direction == direction);
-        let largest = receivers.map(|flow| {
-            let counts: Vec<u64> =
-                flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
-            let calls = total(flow.receiver, Counter::CallsReceived);
-            let per_call =
-                if calls > 0 { total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64 } else { 0.0 };
-            quantum_of_counts(&counts).map_or(0.0, |step| step as f64).max(per_call)
-        });
-        largest.fold(0.0, f64::max)
+/// Bytes by which the count of one interval may be off, the worst receiver's.
+fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
+    let of_flow = |flow: Flow<'_>| {
+        let counts: Vec<u64> = flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
+        let calls = total(flow.receiver, Counter::CallsReceived);
+        let per_call =
+            if calls > 0 { total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64 } else { 0.0 };
+        quantum_of_counts(&counts).map_or(0.0, |step| step as f64).max(per_call)
     };
-    jobs.iter().map(of_job).fold(0.0, f64::max)
+    flows.map(of_flow).fold(0.0, f64::max)
 }
 
-fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolerance: f64, quantum: f64) -> String {
+fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolerance: f64, edges: Edges) -> String {
     let ceiling = &bound.ceiling;
     format!(
         "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} {unit} ({name}) by {excess:.2} %, \
          with {tolerance:.3} % allowed: impossible; look for, in this order: accounting at the sender, counts in steps (here \
          {quantum:.0} B), a wrong layer, offload or compression, two directions counted as one, a wrong link speed, a \
-         backlog received late",
+         backlog received late beyond the {late:.0} B observed, which are allowed for",
         unit = ceiling.unit,
         limit = ceiling.value,
         name = ceiling.name,
         excess = (value / ceiling.value - 1.0) * 100.0,
         tolerance = tolerance * 100.0,
+        quantum = edges.quantum,
+        late = edges.late,
     )
 }

@@ -1,10 +1,11 @@
 //! The study of a campaign: what its observations amount to.
 //!
 //! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed from what was counted
-//! (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`) and gathered into one estimate per point, job,
+//! (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`, `backlog`) and gathered into one estimate per point, job,
 //! metric and direction (`point`). Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
 //! absent, never zero. The tables in `traffic` and `host` say for each metric what it is computed from.
 
+mod backlog;
 mod ceilings;
 mod connections;
 mod figures;

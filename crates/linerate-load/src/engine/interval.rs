@@ -20,6 +20,7 @@ pub(super) struct Buffer {
     start: Nanos,
     end: Nanos,
     counters: Counters,
+    held_bytes: Option<u64>,
     service: Histogram,
     response: Histogram,
     gap: Histogram,
@@ -85,6 +86,7 @@ impl Cutter {
         if let Ok(mut buffer) = self.empty.pop() {
             buffer.flows.clear();
             worker.observe(&mut buffer.flows);
+            buffer.held_bytes = worker.held_bytes();
             self.fill(&mut buffer, now, tally);
             self.full.push(buffer).expect("there are no more buffers than the ring has room for");
         }
@@ -100,6 +102,7 @@ impl Cutter {
         let mut buffer = self.reserve.take()?;
         if let Some(worker) = worker {
             worker.observe(&mut buffer.flows);
+            buffer.held_bytes = worker.held_bytes();
         }
         self.fill(&mut buffer, now, tally);
         Some(buffer)
@@ -155,6 +158,7 @@ impl Collector {
             start: buffer.start.since(self.origin),
             end: buffer.end.since(self.origin),
             counters: buffer.counters,
+            held_bytes: buffer.held_bytes,
             service: buffer.service.distribution(),
             response: buffer.response.distribution(),
             gap: buffer.gap.distribution(),

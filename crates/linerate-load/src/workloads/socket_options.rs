@@ -84,6 +84,11 @@ fn buffer(socket: &impl AsFd, buffer: Buffer) -> Option<Value> {
     socket::buffer(socket, buffer).ok().map(Value::from)
 }
 
+/// Memory held for what has arrived at `sockets` and was not read; `None` where the kernel does not tell.
+pub(crate) fn held<'a, S: AsFd + 'a>(sockets: impl Iterator<Item = &'a S>) -> Option<u64> {
+    sockets.map(|socket| socket::held(socket).ok().map(|bytes| bytes as u64)).sum()
+}
+
 /// The interface to bind to at this end: the one named, or for `"endpoint"` the end's own.
 pub(crate) fn device<'a>(named: &'a Option<String>, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
     match named.as_deref() {

@@ -21,6 +21,8 @@ fn from(info: tcp::TcpInfo) -> TcpState {
         bytes_retransmitted: info.bytes_retransmitted,
         segments_out: info.segments_out,
         segments_in: info.segments_in,
+        data_segments_in: info.data_segments_in,
+        receive_mss: info.receive_mss,
         retransmits: info.retransmits,
         rtt_us: info.rtt_us,
         rttvar_us: info.rttvar_us,

@@ -16,7 +16,12 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     writer.column(intervals.iter().map(|interval| interval.end.0));
     let used = |counter: Counter| intervals.iter().any(|interval| interval.counters[counter] != 0);
     let used: Vec<Counter> = Counter::ALL.iter().copied().filter(|counter| used(*counter)).collect();
-    writer.varint(used.len() as u64);
+    let held = intervals.iter().any(|interval| interval.held_bytes.is_some());
+    writer.varint(used.len() as u64 + u64::from(held));
+    if held {
+        writer.text(HELD);
+        writer.column(intervals.iter().map(|interval| interval.held_bytes.map_or(0, |bytes| bytes.saturating_add(1))));
+    }
     for counter in used {
         writer.text(counter.name());
         writer.column(intervals.iter().map(|interval| interval.counters[counter]));
@@ -36,6 +41,10 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     encode_flow_states(&mut writer, &intervals.iter().flat_map(|interval| &interval.flows).collect::<Vec<_>>());
     pack(&writer.0)
 }
+
+/// The name under which memory held stands among the counters, so that a version that does not know it skips it: one more
+/// than the bytes, and 0 where nobody looked.
+const HELD: &str = "held_bytes";
 
 /// The distributions of an interval, in the order written.
 const DISTRIBUTIONS: [fn(&Interval) -> &Distribution; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
@@ -61,6 +70,11 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
     for _ in 0..reader.count()? {
         let name = reader.text()?;
         let values = reader.column(n_intervals)?;
+        if name == HELD {
+            let held = values.into_iter().map(|value| value.checked_sub(1));
+            intervals.iter_mut().zip(held).for_each(|(interval, held)| interval.held_bytes = held);
+            continue;
+        }
         // A counter of a later version is skipped.
         if let Some(&counter) = Counter::ALL.iter().find(|counter| counter.name() == name) {
             intervals.iter_mut().zip(values).for_each(|(interval, value)| interval.counters[counter] = value);

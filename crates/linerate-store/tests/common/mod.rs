@@ -155,12 +155,23 @@ fn interval() -> impl Strategy<Value = Interval> {
     let counters = prop::collection::vec((0..Counter::ALL.len(), number()), 0..4);
     let flows = prop::collection::vec((any::<u32>(), tcp()), 0..3);
     let distributions = (distribution(), distribution(), distribution());
-    (any::<u32>(), number(), number(), counters, distributions, flows).prop_map(
-        |(worker, start, end, set, (service, response, gap), flows)| {
+    let held = prop::option::of(0..u64::MAX - 1);
+    (any::<u32>(), number(), number(), counters, held, distributions, flows).prop_map(
+        |(worker, start, end, set, held_bytes, (service, response, gap), flows)| {
             let mut counters = Counters::default();
             set.into_iter().for_each(|(index, value)| counters[Counter::ALL[index]] = value);
             let flows = flows.into_iter().map(|(flow, tcp)| FlowTcp { flow, tcp }).collect();
-            Interval { worker, start: Nanos(start), end: Nanos(end), counters, service, response, gap, flows }
+            Interval {
+                worker,
+                start: Nanos(start),
+                end: Nanos(end),
+                counters,
+                held_bytes,
+                service,
+                response,
+                gap,
+                flows,
+            }
         },
     )
 }

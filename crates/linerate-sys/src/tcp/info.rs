@@ -18,6 +18,10 @@ pub struct TcpInfo {
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
+    /// Segments that carried payload, received: retransmissions and what waits behind a hole included.
+    pub data_segments_in: u32,
+    /// Payload of the peer's segments as the kernel estimates it, bytes.
+    pub receive_mss: u32,
     /// Segments retransmitted.
     pub retransmits: u32,
     /// Smoothed round-trip time, microseconds.
@@ -69,6 +73,7 @@ pub(super) const LARGEST: usize = 512;
 mod offset {
     pub(super) const FLAGS: usize = 7;
     pub(super) const SND_MSS: usize = 16;
+    pub(super) const RCV_MSS: usize = 20;
     pub(super) const PMTU: usize = 60;
     pub(super) const RTT: usize = 68;
     pub(super) const RTTVAR: usize = 72;
@@ -82,6 +87,7 @@ mod offset {
     pub(super) const SEGS_IN: usize = 140;
     pub(super) const NOTSENT_BYTES: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
+    pub(super) const DATA_SEGS_IN: usize = 152;
     pub(super) const DELIVERY_RATE: usize = 160;
     pub(super) const BUSY_TIME: usize = 168;
     pub(super) const RWND_LIMITED: usize = 176;
@@ -119,6 +125,8 @@ impl TcpInfo {
             bytes_retransmitted: long(offset::BYTES_RETRANS),
             segments_out: word(offset::SEGS_OUT),
             segments_in: word(offset::SEGS_IN),
+            data_segments_in: word(offset::DATA_SEGS_IN),
+            receive_mss: word(offset::RCV_MSS),
             retransmits: word(offset::TOTAL_RETRANS),
             rtt_us: word(offset::RTT),
             rttvar_us: word(offset::RTTVAR),
@@ -154,6 +162,7 @@ mod tests {
     fn offsets_are_those_of_the_kernel_header() {
         // libc declares the structure of Linux 2.6; the fields since then are checked against a live socket elsewhere.
         assert_eq!(offset::SND_MSS, offset_of!(libc::tcp_info, tcpi_snd_mss));
+        assert_eq!(offset::RCV_MSS, offset_of!(libc::tcp_info, tcpi_rcv_mss));
         assert_eq!(offset::PMTU, offset_of!(libc::tcp_info, tcpi_pmtu));
         assert_eq!(offset::RTT, offset_of!(libc::tcp_info, tcpi_rtt));
         assert_eq!(offset::SND_CWND, offset_of!(libc::tcp_info, tcpi_snd_cwnd));

@@ -10,6 +10,7 @@ use super::TcpRrParams;
 use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
 use crate::workloads::quantities::{Waiting, late_starts, mean_gap, random, share};
 use crate::workloads::rest::Rest;
+use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 /// When one outstanding request was started, and when it was meant to be.
@@ -214,6 +215,10 @@ impl Worker for TcpRrClient {
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
         let state = |flow: &Flow| Some(FlowTcp { flow: flow.bytes.number, tcp: flow.bytes.tcp()? });
         flows.extend(self.flows.iter().filter_map(state));
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.flows.iter().map(|flow| &flow.bytes.stream))
     }
 
     fn n_flows(&self) -> usize {

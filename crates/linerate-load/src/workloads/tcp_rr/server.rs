@@ -9,6 +9,7 @@ use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
 use crate::workloads::quantities::Waiting;
 use crate::workloads::rendezvous::Arrivals;
 use crate::workloads::rest::Rest;
+use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 struct Flow {
@@ -97,6 +98,10 @@ impl Worker for TcpRrServer {
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
         let state = |flow: &Flow| Some(FlowTcp { flow: flow.bytes.number, tcp: flow.bytes.tcp()? });
         flows.extend(self.flows.iter().filter_map(state));
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.flows.iter().map(|flow| &flow.bytes.stream))
     }
 
     fn n_flows(&self) -> usize {

@@ -16,6 +16,7 @@ use super::flow::Flow;
 use super::params::{ReceiveMode, StreamParams};
 use super::receiver::COPY_BYTES;
 use crate::workloads::quantities::Waiting;
+use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 /// The longest a blocking call waits: the engine's patience.
@@ -126,6 +127,10 @@ impl Worker for StreamWorker {
             flow.keep_clamped();
             flows.extend(flow.tcp().map(|tcp| FlowTcp { flow: flow.number, tcp }));
         }
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.flows.iter().map(|flow| &flow.socket))
     }
 
     fn n_flows(&self) -> usize {

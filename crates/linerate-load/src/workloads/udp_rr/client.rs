@@ -13,6 +13,7 @@ use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
 use crate::workloads::quantities::{late_starts, mean_gap, random, share};
 use crate::workloads::rest::Rest;
+use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
 /// The largest response that can come.
@@ -289,6 +290,10 @@ impl Worker for UdpRrClient {
             self.rest.until(due);
         }
         Progress::Idle
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.flows.iter().map(|(flow, _)| flow.socket()))
     }
 
     fn n_flows(&self) -> usize {

@@ -12,6 +12,7 @@ use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
 use crate::workloads::rest::Rest;
+use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
 /// The largest request that can come.
@@ -93,6 +94,10 @@ impl Worker for UdpRrServer {
             self.rest.until(due);
         }
         Progress::Idle
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.flows.iter().map(DatagramFlow::socket))
     }
 
     fn n_flows(&self) -> usize {

@@ -256,6 +256,10 @@ impl Worker for UdpStreamWorker {
         Progress::Idle
     }
 
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.flows.iter().map(|flow| &flow.socket))
+    }
+
     fn n_flows(&self) -> usize {
         0
     }

@@ -1,0 +1,120 @@
+//! Payload that had arrived before a span and was read within it.
+//!
+//! A path bounds what *arrives* in a span; the application counts what it *reads*. Between the two lies what the receiver's
+//! kernel holds: bytes waiting to be read and, with TCP, bytes behind a hole, which can be handed on only when the missing
+//! segment has come. After a loss that is a whole window, released at once.
+//!
+//! Observed at the end of each interval: the memory the kernel holds for such payload (`held_bytes`), which is never less than
+//! the payload, and with TCP the segments with payload that arrived. Between two readings both are taken to change evenly, as
+//! the counters of the interval are, so that they stay comparable. Not seen: what still waits in a device, a ring or the
+//! per-CPU backlog.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Counter, JobRecord, Nanos};
+
+use super::connections::Connections;
+use super::span::{Span, counted};
+
+/// Bytes that `receiver` read during `span` although they had arrived before, at most; 0 where nobody looked.
+///
+/// With TCP: what was read beyond what arrived meanwhile. Without a count of segments: by how much the memory held shrank. In
+/// any case no more than was held when the span began, so that a miscounting application is not excused.
+pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
+    let before = held(receiver, span.from);
+    let surplus = match Connections::of(receiver).arrived(span) {
+        Some(arrived) => counted(receiver, Counter::PayloadReceived, span) - arrived,
+        None => before - held(receiver, span.to),
+    };
+    surplus.clamp(0.0, before)
+}
+
+/// Memory held for `receiver` at `at`, all workers added. A worker held nothing when its first interval began.
+fn held(receiver: &JobRecord, at: Nanos) -> f64 {
+    let mut workers: BTreeMap<u32, Vec<(Nanos, f64)>> = BTreeMap::new();
+    for interval in &receiver.intervals {
+        let Some(bytes) = interval.held_bytes else { continue };
+        workers
+            .entry(interval.worker)
+            .or_insert_with(|| vec![(interval.start, 0.0)])
+            .push((interval.end, bytes as f64));
+    }
+    workers.into_values().map(|mut read| value_at(&mut read, at)).sum()
+}
+
+/// The value at `at` of readings that lie on straight lines between each other; beyond the last it is the last.
+fn value_at(read: &mut [(Nanos, f64)], at: Nanos) -> f64 {
+    read.sort_by_key(|(time, _)| *time);
+    let after = read.partition_point(|(time, _)| *time < at).min(read.len() - 1);
+    let ((earlier, below), (later, above)) = (read[after.saturating_sub(1)], read[after]);
+    if at <= earlier {
+        below
+    } else if at < later {
+        below + (above - below) * at.since(earlier).0 as f64 / later.since(earlier).0 as f64
+    } else {
+        above
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{FlowTcp, Interval, TcpState};
+
+    use super::*;
+
+    const SPAN: Span = Span { from: Nanos(100), to: Nanos(300) };
+    const MSS: u64 = 1_000;
+
+    /// Intervals of 100 ns of one worker: bytes read, bytes held at the end, segments arrived so far.
+    fn record(intervals: &[(u64, Option<u64>, Option<u32>)]) -> JobRecord {
+        let intervals = (0_u64..).zip(intervals).map(|(number, (read, held_bytes, segments))| {
+            let mut interval =
+                Interval { start: Nanos(number * 100), end: Nanos(number * 100 + 100), ..Interval::default() };
+            interval.counters[Counter::PayloadReceived] = *read;
+            interval.held_bytes = *held_bytes;
+            let state = |data_segments_in| TcpState { data_segments_in, receive_mss: 1_000, ..TcpState::default() };
+            interval.flows.extend(segments.map(|segments| FlowTcp { flow: 0, tcp: state(segments) }));
+            interval
+        });
+        JobRecord { intervals: intervals.collect(), flows: Vec::new() }
+    }
+
+    #[test]
+    fn what_waited_behind_a_hole_and_was_released_in_the_span_came_before_it() {
+        // 50 segments arrive, 20 can be read; then 100 arrive each time, and the first time 130 are read.
+        let late = |held| {
+            record(&[(20 * MSS, held, Some(50)), (130 * MSS, Some(0), Some(150)), (100 * MSS, Some(0), Some(250))])
+        };
+        assert_eq!(read_late(&late(Some(48_000)), SPAN), 30.0 * MSS as f64);
+        assert_eq!(read_late(&late(Some(25_000)), SPAN), 25_000.0, "no more than the kernel held");
+        assert_eq!(read_late(&late(None), SPAN), 0.0, "nobody looked");
+    }
+
+    #[test]
+    fn what_waits_as_long_at_the_end_excuses_nothing() {
+        let standing = [
+            (20 * MSS, Some(40_000), Some(50)),
+            (100 * MSS, Some(40_000), Some(150)),
+            (100 * MSS, Some(40_000), Some(250)),
+        ];
+        assert_eq!(read_late(&record(&standing), SPAN), 0.0);
+        let datagrams = standing.map(|(read, held, _)| (read, held, None));
+        assert_eq!(read_late(&record(&datagrams), SPAN), 0.0);
+    }
+
+    #[test]
+    fn without_segments_the_memory_that_became_free_is_what_came_before() {
+        let drained = [(20 * MSS, Some(40_000), None), (110 * MSS, Some(15_000), None), (100 * MSS, Some(5_000), None)];
+        assert_eq!(read_late(&record(&drained), SPAN), 35_000.0);
+    }
+
+    #[test]
+    fn an_edge_within_an_interval_lies_on_the_line_between_two_readings() {
+        let record = record(&[(0, Some(0), None), (0, Some(40_000), None), (0, Some(0), None)]);
+        assert_eq!(
+            [50, 100, 125, 200, 250, 900].map(|at| held(&record, Nanos(at))),
+            [0.0, 0.0, 10_000.0, 40_000.0, 20_000.0, 0.0]
+        );
+        assert_eq!(read_late(&record, Span { from: Nanos(150), to: Nanos(300) }), 20_000.0);
+    }
+}
