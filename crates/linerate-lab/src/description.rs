@@ -241,7 +241,7 @@ impl Description {
     pub fn parse(text: &str) -> (Option<Self>, Vec<Problem>) {
         let file: File = match toml::from_str(text) {
             Ok(file) => file,
-            Err(error) => return (None, vec![Problem::new(error.span(), error.message())]),
+            Err(error) => return (None, vec![Problem::from_serde(error.span(), error.message())]),
         };
         let mut problems = Vec::new();
         let nodes = read_nodes(&file, &mut problems);
@@ -405,7 +405,8 @@ mod tests {
             "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndrop_one_in=0\n",
         );
         assert_eq!((lab, problems.len()), (None, 1));
-        assert!(problems[0].message.contains("nonzero"), "{}", problems[0].message);
+        assert_eq!(problems[0].message, "0 does not fit");
+        assert_eq!(problems[0].expected.as_deref(), Some("a whole number from 1 to 4294967295"));
     }
 
     #[test]

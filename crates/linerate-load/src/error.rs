@@ -6,9 +6,9 @@ use linerate_sys::SysError;
 /// Why one end of a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A parameter does not fit.
-    #[error("parameter {0}")]
-    Param(#[from] ParamError),
+    /// Parameters do not fit.
+    #[error("parameter {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Params(Vec<ParamError>),
     /// A system call failed.
     #[error(transparent)]
     Sys(#[from] SysError),
@@ -34,4 +34,10 @@ pub enum LoadError {
         /// Why it cannot be had, and the remedy.
         why: String,
     },
+}
+
+impl From<Vec<ParamError>> for LoadError {
+    fn from(errors: Vec<ParamError>) -> Self {
+        Self::Params(errors)
+    }
 }

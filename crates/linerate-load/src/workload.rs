@@ -7,7 +7,7 @@ use linerate_model::{Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
-use crate::{Due, LoadError, Tally};
+use crate::{Due, LoadError, ParamDoc, Tally};
 
 /// Proof of belonging to the session: data connections open with it, datagrams carry it, and whatever lacks it is
 /// counted as foreign and dropped.
@@ -42,17 +42,6 @@ pub struct Setup<'a> {
 pub struct Offer {
     /// Addresses it listens on; a workload says in which order it uses them.
     pub addresses: Vec<SocketAddr>,
-}
-
-/// A parameter as help, `linerate list workloads` and the docs print it.
-#[derive(Clone, Copy, Debug)]
-pub struct ParamDoc {
-    /// Its name.
-    pub name: &'static str,
-    /// Its default, as written in a plan.
-    pub default: &'static str,
-    /// What it means, with units and choices.
-    pub meaning: &'static str,
 }
 
 /// A kind of stimulus.

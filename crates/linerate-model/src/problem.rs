@@ -22,6 +22,34 @@ impl Problem {
         Self { span, message: message.into(), expected: None, nearest: None }
     }
 
+    /// What a deserializer says of a value at `span`, in the words of those who write plans rather than programs.
+    #[must_use]
+    pub fn from_serde(span: Option<Range<usize>>, message: &str) -> Self {
+        let message = message.trim();
+        for kind in ["invalid type: ", "invalid value: "] {
+            if let Some((found, expected)) = message.strip_prefix(kind).and_then(|rest| rest.split_once(", expected "))
+            {
+                let (found, expected) = (found_in_words(found), expected_in_words(expected));
+                let bare = found.starts_with(|c: char| c.is_ascii_digit()) && expected.contains(" unit");
+                let message = if bare { format!("{found} has no unit") } else { format!("{found} does not fit") };
+                return Self::new(span, message).expected(expected);
+            }
+        }
+        for (kind, noun) in [("unknown field `", "key"), ("unknown variant `", "choice")] {
+            if let Some((name, known)) = message.strip_prefix(kind).and_then(|rest| rest.split_once('`')) {
+                // What is known stands in backticks, too: every second piece is a name.
+                let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+                let expected = format!("{}{}", if known.len() > 1 { "one of " } else { "" }, known.join(", "));
+                let problem = Self::new(span, format!("unknown {noun} `{name}`"));
+                return problem.expected(expected).nearest(nearest(name, known.iter().copied()));
+            }
+        }
+        match message.strip_prefix("missing field ") {
+            Some(name) => Self::new(span, format!("{name} is missing")),
+            None => Self::new(span, message),
+        }
+    }
+
     /// The same, saying what was expected.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
@@ -34,6 +62,42 @@ impl Problem {
     pub fn nearest(mut self, nearest: Option<&str>) -> Self {
         self.nearest = nearest.map(str::to_owned);
         self
+    }
+}
+
+/// What serde found, without the names of its types.
+fn found_in_words(found: &str) -> String {
+    match found {
+        "map" => "a table".to_owned(),
+        "sequence" => "a list".to_owned(),
+        "null" | "unit value" | "Option value" => "nothing".to_owned(),
+        _ => {
+            let value = ["integer ", "floating point ", "boolean "].iter().find_map(|kind| found.strip_prefix(kind));
+            let value = value.or_else(|| found.strip_prefix("string ")).unwrap_or(found);
+            value.trim_matches('`').to_owned()
+        }
+    }
+}
+
+/// What serde expected: types of the language become what they hold, our own words stay.
+fn expected_in_words(expected: &str) -> String {
+    let whole = |least: u64, most: u64| format!("a whole number from {least} to {most}");
+    match expected {
+        "u8" => whole(0, u8::MAX.into()),
+        "u16" => whole(0, u16::MAX.into()),
+        "u32" => whole(0, u32::MAX.into()),
+        "u64" | "usize" => whole(0, u64::MAX),
+        "a nonzero u32" => whole(1, u32::MAX.into()),
+        "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "a text in quotes".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        _ if expected.starts_with("struct ") => "a table".to_owned(),
+        _ => match expected.strip_prefix("an array of length ") {
+            Some(length) => format!("a list of {length}"),
+            None => expected.to_owned(),
+        },
     }
 }
 
@@ -73,5 +137,40 @@ mod tests {
         let known = ["tcp_stream", "udp_stream", "tcp_rr"];
         assert_eq!(nearest("tcp_steam", known), Some("tcp_stream"));
         assert_eq!(nearest("quic", known), None);
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only what does not fit is looked at")]
+    struct Sample {
+        rate: crate::BitRate,
+        count: Option<u32>,
+        some: Option<std::num::NonZeroU32>,
+        ends: Option<[String; 2]>,
+        on: Option<bool>,
+    }
+
+    /// These messages are made by serde itself: should it word them otherwise one day, this fails.
+    #[test]
+    fn what_a_deserializer_says_is_told_in_plain_words() {
+        let told = |text: &str| {
+            let error = toml::from_str::<Sample>(text).expect_err(text);
+            let problem = Problem::from_serde(error.span(), error.message());
+            let place = problem.span.map(|span| text[span].to_owned()).unwrap_or_default();
+            format!("{place} | {} | {}", problem.message, problem.expected.unwrap_or_default())
+        };
+        let rate = "a bit rate with its unit, such as \"25 Gbit/s\"";
+        assert_eq!(told("rate = 25"), format!("25 | 25 has no unit | {rate}"));
+        assert_eq!(told("rate = true"), format!("true | true does not fit | {rate}"));
+        let rest = |text: &str| told(&format!("rate = '1 bit/s'\n{text}"));
+        assert_eq!(rest("count = 'x'"), "'x' | \"x\" does not fit | a whole number from 0 to 4294967295");
+        assert_eq!(rest("count = -1"), "-1 | -1 does not fit | a whole number from 0 to 4294967295");
+        assert_eq!(rest("some = 0"), "0 | 0 does not fit | a whole number from 1 to 4294967295");
+        assert_eq!(rest("ends = 2.5"), "2.5 | 2.5 does not fit | a list of 2");
+        assert_eq!(rest("on = [1]"), "[1] | a list does not fit | true or false");
+        assert_eq!(rest("cuont = 1"), "cuont | unknown key `cuont` | one of rate, count, some, ends, on");
+        assert!(told("count = 1").contains("`rate` is missing"));
+        let near = Problem::from_serde(None, "unknown variant `onn`, expected `on` or `off`");
+        assert_eq!((near.message.as_str(), near.nearest.as_deref()), ("unknown choice `onn`", Some("on")));
     }
 }

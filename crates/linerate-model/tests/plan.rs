@@ -93,6 +93,37 @@ fn a_plan_is_read_with_its_defaults() {
 }
 
 #[test]
+fn a_short_sweep_has_an_interval_that_fits_it() {
+    for (duration, interval) in
+        [("1 s", "100 ms"), ("60 s", "100 ms"), ("500 ms", "50 ms"), ("50 ms", "10 ms"), ("3 ms", "3 ms")]
+    {
+        let plan = good(&with_axis("").replace("name = 's'", &format!("name = 's'\nduration = '{duration}'")));
+        assert_eq!(plan.sweeps[0].interval, interval.parse().expect("a time"), "{duration}");
+    }
+    let text = with_axis("").replace("name = 's'", "name = 's'\nduration = '50 ms'\ninterval = '100 ms'");
+    let found = problems(&text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].span.clone().map(|span| &text[span]), Some("'100 ms'"));
+    assert_eq!(found[0].expected.as_deref(), Some("at most the duration of the sweep, 50 ms"));
+}
+
+#[test]
+fn an_unknown_endpoint_is_told_where_it_stands_with_what_there_is() {
+    let text = with_axis("").replace("to = 'b'", "to = 'bb'");
+    let errors = expand(&good(&text), &testbed(&[("a", 0), ("b", 0), ("other", 0)])).expect_err("there is no bb");
+    let problem = errors[0].problem();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(problem.message, "the testbed has no endpoint `bb`");
+    assert_eq!(problem.span.map(|span| &text[span]), Some("'bb'"));
+    assert_eq!(problem.expected.as_deref(), Some("one of a, b, other"));
+    assert_eq!(problem.nearest.as_deref(), Some("b"));
+    let text = with_axis("pairs = [['a b'], ['a b', 'a c']]");
+    let errors = expand(&good(&text), &testbed(&[("a", 0), ("b", 0)])).expect_err("there is no c");
+    let place = errors[0].problem().span.map(|span| &text[span]);
+    assert_eq!((errors.len(), place), (1, Some("pairs = [['a b'], ['a b', 'a c']]")));
+}
+
+#[test]
 fn spans_point_at_parameters_and_axes() {
     let plan = good(SMALL);
     let sweep = &plan.sweeps[0];

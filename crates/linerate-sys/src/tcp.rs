@@ -108,7 +108,7 @@ impl MessageBatch {
 
     /// The most messages of `message_bytes` a call can send.
     #[must_use]
-    pub fn most(message_bytes: usize) -> usize {
+    pub const fn most(message_bytes: usize) -> usize {
         MAX_VECTORS * in_block(message_bytes)
     }
 
@@ -123,8 +123,8 @@ impl MessageBatch {
 }
 
 /// Messages of `message_bytes` in a block.
-fn in_block(message_bytes: usize) -> usize {
-    (BLOCK_BYTES / message_bytes).max(1)
+const fn in_block(message_bytes: usize) -> usize {
+    if message_bytes < BLOCK_BYTES { BLOCK_BYTES / message_bytes } else { 1 }
 }
 
 /// A window onto a socket into which the kernel maps received pages instead of copying them (`TCP_ZEROCOPY_RECEIVE`,

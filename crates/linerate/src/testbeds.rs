@@ -239,7 +239,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
     let file: File = toml::from_str(&text)
-        .map_err(|error| problems::failure(&origin, &text, &[Problem::new(error.span(), error.message())]))?;
+        .map_err(|error| problems::failure(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
     let mut found = Vec::new();
     for endpoint in &file.endpoint {
         let host = &endpoint.get_ref().host;

@@ -90,20 +90,118 @@ plan.toml: 5 problems; nothing was run
 }
 
 #[test]
-fn a_bare_number_for_a_quantity_is_refused_with_the_unit_it_lacks() {
-    let folder = tempfile::tempdir().expect("a folder");
-    file(folder.path(), "plan.toml", &plan("udp_stream", 1.0, "rate = 25"));
-    let ended = run(folder.path(), &["plan", "plan.toml"]).expect(2);
-    assert!(ended.stderr.contains("rate of `udp_stream`") && ended.stderr.contains("integer `25`"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("plan.toml:14:12"), "{}", ended.stderr);
+fn a_value_a_parameter_does_not_take_is_shown_with_what_it_takes() {
+    let text = r#"[campaign]
+name = "bad"
+[[sweep]]
+name = "s"
+[[sweep.job]]
+workload = "udp_stream"
+from = "a"
+to = "b"
+params = { rate = 25, streams = "two", receive = "discrad" }
+[sweep.axis]
+"params.datagram_size" = [64, "1400 B"]
+"#;
+    let message = r#"error: rate of `udp_stream`: 25 has no unit
+ --> plan.toml:9:12
+  |
+9 | params = { rate = 25, streams = "two", receive = "discrad" }
+  |            ^^^^^^^^^
+  |
+  = help: expected a rate with its unit, such as "25 Mbit/s" or "10 kpps"
+
+error: streams of `udp_stream`: "two" does not fit
+ --> plan.toml:9:23
+  |
+9 | params = { rate = 25, streams = "two", receive = "discrad" }
+  |                       ^^^^^^^^^^^^^^^
+  |
+  = help: expected a whole number from 1 to 16384
+
+error: receive of `udp_stream`: "discrad" does not fit
+ --> plan.toml:9:40
+  |
+9 | params = { rate = 25, streams = "two", receive = "discrad" }
+  |                                        ^^^^^^^^^^^^^^^^^^^
+  |
+  = help: expected one of "copy", "discard"
+  = help: did you mean `discard`?
+
+error: axis `params.datagram_size`: 64 has no unit
+  --> plan.toml:11:1
+   |
+11 | "params.datagram_size" = [64, "1400 B"]
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   |
+   = help: expected a size with its unit from "24 B" to "65507 B"
+plan.toml: 4 problems; nothing was run
+"#;
+    refused(text, &["run", "plan.toml"], 2, message);
 }
 
 #[test]
-fn an_endpoint_the_place_lacks_is_named_with_those_it_has() {
+fn parameters_that_do_not_go_together_are_shown_where_one_of_them_varies() {
+    let text = plan("udp_stream", 1.0, "streams = 2") + "[sweep.axis]\n\"params.workers\" = [1, 4]\n";
+    let message = r#"error: workers of `udp_stream`: 4 workers cannot share 2 streams: some would have none
+  --> plan.toml:16:1
+   |
+16 | "params.workers" = [1, 4]
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^
+plan.toml: 1 problem; nothing was run
+"#;
+    refused(&text, &["plan", "plan.toml"], 2, message);
+}
+
+#[test]
+fn an_endpoint_the_place_lacks_is_shown_with_those_it_has() {
     let text = plan("tcp_stream", 1.0, "").replace("to = \"b\"", "to = \"bb\"");
-    let message = "linerate: plan.toml: sweep `known` names endpoint `bb`, which the testbed does not have (it has a, b); \
-                   nothing was run\n";
+    let message = r#"error: the testbed has no endpoint `bb`
+  --> plan.toml:13:6
+   |
+13 | to = "bb"
+   |      ^^^^
+   |
+   = help: expected one of a, b
+   = help: did you mean `b`?
+plan.toml: 1 problem; nothing was run
+"#;
     refused(&text, &["run", "plan.toml"], 2, message);
+}
+
+#[test]
+fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", &plan("null", 0.05, "").replace("warmup = \"500 ms\"", "warmup = \"0 s\""));
+    run(folder.path(), &["run", "plan.toml", "--ledger", "short.ledger", "--out", "report"]).expect(0);
+    let campaign = load(&folder.path().join("short.ledger"));
+    let intervals = &campaign.trials[0].jobs[0].0.intervals;
+    assert_eq!(campaign.trials[0].spec.phases.interval, linerate_model::Nanos::from_millis(10));
+    assert!((5..=7).contains(&intervals.len()), "{}", intervals.len());
+}
+
+#[test]
+fn a_mistake_in_a_lab_is_shown_with_what_is_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = "[lab]\nname = \"x\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"bmc\"\n[[controller]]\nname = \"nc\"\n\
+               network = { to = \"a\", rate = \"1 Gbit/s\" }\nsideband = { to = \"bmc\", rate = \"1 Gbit/s\" }\n\
+               faults = { lose_reply = 10 }\n";
+    file(folder.path(), "lab.toml", lab);
+    let ended = run(folder.path(), &["plan", "null", "--lab", "lab.toml"]).expect(2);
+    let message = r#"error: unknown key `lose_reply`
+  --> lab.toml:11:12
+   |
+11 | faults = { lose_reply = 10 }
+   |            ^^^^^^^^^^
+   |
+   = help: expected one of clear_on_read, legacy_statistics, all_ones, silent, reply_delay, deaf_after_reset, lose_reply_one_in, duplicate_reply_one_in, mistake_reply_one_in, truncate_reply_one_in, checksum
+lab.toml: 1 problem; nothing was run
+"#;
+    assert_eq!(ended.stderr, message);
+    file(folder.path(), "lab.toml", &lab.replace("lose_reply = 10", "silnet = true"));
+    let ended = run(folder.path(), &["plan", "null", "--lab", "lab.toml"]).expect(2);
+    assert!(ended.stderr.contains("= help: did you mean `silent`?"), "{}", ended.stderr);
 }
 
 #[test]
@@ -134,7 +232,7 @@ fn a_calculator_says_which_option_is_wrong_and_what_it_expects() {
     for (arguments, message) in [
         (
             ["limit", "tcp", "--rate", "25", "--mtu", "1500"],
-            "linerate: limit tcp --rate: invalid type: integer `25`, expected a bit rate with its unit, such as \"25 Gbit/s\"\n",
+            "linerate: limit tcp --rate: 25 has no unit, expected a bit rate with its unit, such as \"25 Gbit/s\"\n",
         ),
         (
             ["limit", "tcp", "--rate", "1 Gbit/s", "--mtu", "jumbo"],

@@ -16,7 +16,7 @@ pub(super) fn read<P: DeserializeOwned>(params: &Params, options: &[OptionDoc]) 
     for (key, value) in &params.0 {
         if !options.iter().any(|option| option.name == key) {
             let near = nearest(key, options.iter().map(|option| option.name)).map(str::to_owned);
-            errors.push(ParamError { key: key.clone(), cause: "unknown option".into(), nearest: near });
+            errors.push(ParamError { key: key.clone(), cause: "unknown option".into(), expected: None, nearest: near });
             continue;
         }
         let single = Params(Map::from_iter([(key.clone(), value.clone())]));
@@ -25,7 +25,7 @@ pub(super) fn read<P: DeserializeOwned>(params: &Params, options: &[OptionDoc]) 
             single
                 .typed::<P>()
                 .err()
-                .filter(|error| !error.cause.starts_with("missing field"))
+                .filter(|error| !error.cause.ends_with(" is missing"))
                 .map(|error| ParamError { key: key.clone(), ..error }),
         );
     }
@@ -42,7 +42,7 @@ pub(super) fn read<P: DeserializeOwned>(params: &Params, options: &[OptionDoc]) 
 
 /// An option whose value was read but cannot be.
 pub(super) fn refusal(key: &str, cause: impl Into<String>) -> ParamError {
-    ParamError { key: key.to_owned(), cause: cause.into(), nearest: None }
+    ParamError { key: key.to_owned(), cause: cause.into(), expected: None, nearest: None }
 }
 
 /// A number for a derivation: as many digits as a pocket calculator shows, no trailing zeros.

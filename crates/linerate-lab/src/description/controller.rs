@@ -212,6 +212,26 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_that_does_not_exist_is_answered_with_those_that_do() {
+        let fault = |text: &str| {
+            let (lab, problems) = parse(&format!("{PORTS}faults={{{text}}}\n"));
+            assert_eq!((lab, problems.len()), (None, 1), "{text}");
+            problems.into_iter().next().expect("there is one")
+        };
+        let problem = fault("lose_reply_one_on=3");
+        assert_eq!(problem.message, "unknown key `lose_reply_one_on`");
+        assert_eq!(problem.nearest.as_deref(), Some("lose_reply_one_in"));
+        let known = problem.expected.expect("the known ones");
+        assert!(known.starts_with("one of clear_on_read, ") && known.ends_with(", checksum"), "{known}");
+        assert!(problem.span.is_some());
+        let problem = fault("checksum='wrnog'");
+        assert_eq!((problem.message.as_str(), problem.nearest.as_deref()), ("unknown choice `wrnog`", Some("wrong")));
+        let problem = fault("reply_delay=30");
+        assert_eq!(problem.message, "30 has no unit");
+        assert_eq!(problem.expected.as_deref(), Some("a time with its unit, such as \"5 s\""));
+    }
+
+    #[test]
     fn what_a_controller_cannot_be_is_told_at_once() {
         let (_, problems) = parse(
             "network={to='r',rate='1 Gbit/s'}\nsideband={to='bcm',rate='0 bit/s'}\nbuffer='1 KiB'\npackages=9\nchannels=0\n",
@@ -229,7 +249,5 @@ mod tests {
             ]
         );
         assert!(problems.iter().all(|problem| problem.span.is_some()));
-        let (lab, problems) = parse(&format!("{PORTS}faults={{lose_replies=3}}\n"));
-        assert_eq!((lab, problems.len()), (None, 1), "a fault that does not exist");
     }
 }

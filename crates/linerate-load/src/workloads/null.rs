@@ -8,7 +8,9 @@ use std::time::Duration;
 use linerate_model::{FlowReport, ParamError, Params};
 use serde::Deserialize;
 
-use crate::{Due, Listener, LoadError, Offer, ParamDoc, Progress, Setup, Tally, Times, Worker, Workload};
+use super::quantities::WORKERS;
+use crate::parameter::{self, ParamDoc};
+use crate::{Due, Listener, LoadError, Offer, Progress, Setup, Tally, Times, Worker, Workload};
 
 /// Parameters of `null`.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,11 +26,8 @@ impl Default for NullParams {
     }
 }
 
-/// More threads than any machine has CPUs: a larger number is a mistake.
-const MAX_WORKERS: u32 = 4096;
-
 const PARAMETERS: &[ParamDoc] =
-    &[ParamDoc { name: "workers", default: "1", meaning: "threads that step, all at the active end (1 to 4096)" }];
+    &[ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning: "threads that step, all at the active end" }];
 
 /// The `null` workload.
 #[derive(Debug)]
@@ -48,8 +47,7 @@ impl Workload for Null {
     }
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
-        let problems = params.problems::<NullParams>(&["workers"]);
-        if problems.is_empty() { params_of(params).err().into_iter().collect() } else { problems }
+        params_of(params).err().unwrap_or_default()
     }
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
@@ -63,13 +61,8 @@ impl Workload for Null {
     }
 }
 
-fn params_of(params: &Params) -> Result<NullParams, ParamError> {
-    let typed: NullParams = params.typed()?;
-    if (1..=MAX_WORKERS).contains(&typed.workers) {
-        return Ok(typed);
-    }
-    let cause = format!("{} is not between 1 and {MAX_WORKERS}", typed.workers);
-    Err(ParamError { key: "workers".into(), cause, nearest: None })
+fn params_of(params: &Params) -> Result<NullParams, Vec<ParamError>> {
+    parameter::read(params, PARAMETERS, |_| Ok(()))
 }
 
 /// The passive end has no part in it: nobody is waited for, and it has no workers.

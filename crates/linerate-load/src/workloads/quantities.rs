@@ -1,14 +1,28 @@
 //! Parameter types several workloads share: a rate in either unit, how to wait, bounds on counts.
 
-use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError};
+use linerate_model::{Arrival, BitRate, Bytes, Load, Nanos, PacketRate, ParamError};
 use serde::{Deserialize, Deserializer, de};
 
-/// More threads than any machine has CPUs, and more flows than it has ports: a larger number is a mistake.
-pub(crate) const MAX_WORKERS: u32 = 4096;
-/// The most flows of one job.
-pub(crate) const MAX_STREAMS: u32 = 16_384;
-/// Largest code point of RFC 2474.
-pub(crate) const MAX_DSCP: u8 = 63;
+use crate::Takes;
+
+/// Flows of one job: more than this, and a host runs out of ports.
+pub(crate) const STREAMS: Takes = Takes::Count { least: 1, most: 16_384 };
+/// Threads: more than any machine has CPUs is a mistake.
+pub(crate) const WORKERS: Takes = Takes::Count { least: 1, most: 4096 };
+/// Code points of RFC 2474.
+pub(crate) const DSCP: Takes = Takes::Count { least: 0, most: 63 };
+/// Buffers and windows, which are C integers.
+pub(crate) const BUFFER: Takes = Takes::Size { least: Bytes(1), most: Bytes(i32::MAX as u64) };
+/// How long something is waited for before it has failed.
+pub(crate) const TIMEOUT: Takes = Takes::Time { least: Nanos::from_millis(1), most: Nanos::from_secs(3_600) };
+/// Which way data goes, seen from the active end.
+pub(crate) const DIRECTION: Takes = Takes::Word(&["tx", "rx", "both"]);
+/// [`Waiting`].
+pub(crate) const WAIT: Takes = Takes::Word(&["block", "spin"]);
+/// A module of the kernel: which there are only the host knows.
+pub(crate) const CONGESTION: Takes = Takes::Text { example: "cubic" };
+/// An interface, or the endpoint's own.
+pub(crate) const DEVICE: Takes = Takes::Text { example: "eth0" };
 
 /// A rate of datagrams, in either of the units people use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,32 +109,24 @@ pub(crate) fn mean_gap(load: Load) -> Option<Nanos> {
     }
 }
 
-/// A parameter that does not fit.
+/// A parameter that does not go with the others.
 pub(crate) fn wrong(key: &str, cause: impl Into<String>) -> ParamError {
-    ParamError { key: key.to_owned(), cause: cause.into(), nearest: None }
+    ParamError { key: key.to_owned(), cause: cause.into(), expected: None, nearest: None }
 }
 
-/// Checks that `value` lies between `least` and `most`.
-pub(crate) fn within(key: &str, value: u64, least: u64, most: u64) -> Result<(), ParamError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(wrong(key, format!("{value} is not between {least} and {most}")))
-}
-
-/// Checks what every workload with flows has: flows, workers, code point and rate.
-pub(crate) fn check_common(streams: u32, workers: u32, dscp: Option<u8>, rate: Option<Rate>) -> Result<(), ParamError> {
-    within("streams", streams.into(), 1, MAX_STREAMS.into())?;
-    within("workers", workers.into(), 1, MAX_WORKERS.into())?;
+/// Checks what every workload with flows has: each worker has a flow, and a rate sends something.
+pub(crate) fn check_common(streams: u32, workers: u32, rate: Option<Rate>, poisson: bool) -> Result<(), ParamError> {
     if workers > streams {
         return Err(wrong(
             "workers",
             format!("{workers} workers cannot share {streams} streams: some would have none"),
         ));
     }
-    within("dscp", dscp.unwrap_or(0).into(), 0, MAX_DSCP.into())?;
     if rate.is_some_and(|rate| rate.value() <= 0.0) {
         return Err(wrong("rate", "a rate of zero sends nothing; leave it out to send as fast as possible"));
+    }
+    if poisson && rate.is_none() {
+        return Err(wrong("poisson", "Poisson arrivals need a rate"));
     }
     Ok(())
 }
@@ -148,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_worker_without_a_stream_is_refused() {
-        assert_eq!(check_common(2, 4, None, None).expect_err("two have nothing to do").key, "workers");
-        assert_eq!(check_common(4, 2, Some(64), None).expect_err("six bits").key, "dscp");
-        assert!(check_common(4, 2, Some(63), None).is_ok());
+        assert_eq!(check_common(2, 4, None, false).expect_err("two have nothing to do").key, "workers");
+        assert_eq!(check_common(4, 2, None, true).expect_err("no rate").key, "poisson");
+        assert!(check_common(4, 2, None, false).is_ok());
     }
 }

@@ -15,20 +15,19 @@ use serde::Deserialize;
 use socket2::Socket;
 
 use super::companion::Companion;
-use super::quantities::{Rate, Waiting, check_common, within, wrong};
+use super::quantities::{CONGESTION, DEVICE, Rate, TIMEOUT, WAIT, WORKERS, Waiting, check_common};
 use super::rendezvous::{self, Hello};
 use super::socket_options::{device, set_congestion};
-use crate::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
+use crate::parameter::{self, ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker, Workload};
 
 mod client;
 mod server;
 
 /// `tcp_crr` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"tcpc");
-/// The largest request or response: both are held whole in a socket buffer.
-const MAX_BYTES: u64 = 1 << 20;
-/// The longest a connection may take.
-const MAX_TIMEOUT: Nanos = Nanos::from_secs(3_600);
+/// A request or response: both are held whole in a socket buffer.
+const MESSAGE: Takes = Takes::Size { least: Bytes(1), most: Bytes(1 << 20) };
 
 /// Who closes a connection first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -78,34 +77,59 @@ impl Default for TcpCrrParams {
 const PARAMETERS: &[ParamDoc] = &[
     ParamDoc {
         name: "request_size",
+        takes: MESSAGE,
         default: "\"1 B\"",
-        meaning: "bytes of a request, the secret not counted (1 B to 1 MiB)",
+        meaning: "bytes of a request, the secret not counted",
     },
-    ParamDoc { name: "response_size", default: "\"1 B\"", meaning: "bytes of a response (1 B to 1 MiB)" },
+    ParamDoc { name: "response_size", takes: MESSAGE, default: "\"1 B\"", meaning: "bytes of a response" },
     ParamDoc {
         name: "workers",
+        takes: WORKERS,
         default: "1",
         meaning: "threads at each end; each active one has one connection at a time",
     },
     ParamDoc {
         name: "close",
+        takes: Takes::Word(&["client", "server", "reset"]),
         default: "\"client\"",
         meaning: "who closes first and keeps TIME_WAIT: client, server; reset: the client aborts, nobody keeps it",
     },
     ParamDoc {
         name: "rate",
+        takes: Takes::Rate,
         default: "closed loop",
         meaning: "connections per second, all workers together, such as \"1 kpps\": an open loop",
     },
-    ParamDoc { name: "poisson", default: "false", meaning: "exponential gaps instead of constant ones; needs a rate" },
-    ParamDoc { name: "wait", default: "\"block\"", meaning: "block: sleep in the kernel; spin: ask again and again" },
+    ParamDoc {
+        name: "poisson",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "exponential gaps instead of constant ones; needs a rate",
+    },
+    ParamDoc {
+        name: "wait",
+        takes: WAIT,
+        default: "\"block\"",
+        meaning: "block: sleep in the kernel; spin: ask again and again",
+    },
     ParamDoc {
         name: "timeout",
+        takes: TIMEOUT,
         default: "\"3 s\"",
-        meaning: "a connection that takes longer has failed (1 ms to 1 h)",
+        meaning: "a connection that takes longer has failed",
     },
-    ParamDoc { name: "congestion", default: "\"cubic\"", meaning: "congestion control at both ends" },
-    ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
+    ParamDoc {
+        name: "congestion",
+        takes: CONGESTION,
+        default: "\"cubic\"",
+        meaning: "congestion control at both ends",
+    },
+    ParamDoc {
+        name: "device",
+        takes: DEVICE,
+        default: "none",
+        meaning: "interface to bind to; \"endpoint\" is each end's own",
+    },
 ];
 
 /// The `tcp_crr` workload.
@@ -126,9 +150,7 @@ impl Workload for TcpCrr {
     }
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
-        let known: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-        let problems = params.problems::<TcpCrrParams>(&known);
-        if problems.is_empty() { params_of(params).err().into_iter().collect() } else { problems }
+        params_of(params).err().unwrap_or_default()
     }
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
@@ -162,17 +184,15 @@ impl Workload for TcpCrr {
     }
 }
 
-fn params_of(params: &Params) -> Result<TcpCrrParams, ParamError> {
-    let typed: TcpCrrParams = params.typed()?;
-    check_common(typed.workers, typed.workers, None, typed.rate)
-        .map_err(|error| if error.key == "streams" { wrong("workers", error.cause) } else { error })?;
-    within("request_size", typed.request_size.0, 1, MAX_BYTES)?;
-    within("response_size", typed.response_size.0, 1, MAX_BYTES)?;
-    within("timeout", typed.timeout.0, Nanos::from_millis(1).0, MAX_TIMEOUT.0)?;
-    if typed.poisson && typed.rate.is_none() {
-        return Err(wrong("poisson", "Poisson arrivals need a rate"));
+impl TcpCrrParams {
+    /// Whether they go together.
+    fn agree(&self) -> Result<(), ParamError> {
+        check_common(self.workers, self.workers, self.rate, self.poisson)
     }
-    Ok(typed)
+}
+
+fn params_of(params: &Params) -> Result<TcpCrrParams, Vec<ParamError>> {
+    parameter::read(params, PARAMETERS, TcpCrrParams::agree)
 }
 
 #[derive(Debug)]

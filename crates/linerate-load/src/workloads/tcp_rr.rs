@@ -12,18 +12,19 @@ use linerate_model::{Bytes, ParamError, Params};
 use serde::Deserialize;
 
 use super::byte_flow::FlowOptions;
-use super::quantities::{Rate, Waiting, check_common, within, wrong};
+use super::quantities::{BUFFER, CONGESTION, DEVICE, DSCP, Rate, STREAMS, WAIT, WORKERS, Waiting, check_common};
 use super::rendezvous::{self, Hello};
 use super::socket_options::device;
-use crate::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
+use crate::parameter::{self, ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker, Workload};
 
 mod client;
 mod server;
 
 /// `tcp_rr` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"tcpr");
-/// The largest request or response.
-const MAX_BYTES: u64 = 1 << 30;
+/// A request or response.
+const MESSAGE: Takes = Takes::Size { least: Bytes(1), most: Bytes(1 << 30) };
 /// The most requests outstanding on a flow.
 const MAX_DEPTH: u32 = 65_536;
 
@@ -67,31 +68,64 @@ impl Default for TcpRrParams {
 }
 
 const PARAMETERS: &[ParamDoc] = &[
-    ParamDoc { name: "request_size", default: "\"1 B\"", meaning: "bytes of a request (1 B to 1 GiB)" },
-    ParamDoc { name: "response_size", default: "\"1 B\"", meaning: "bytes of a response (1 B to 1 GiB)" },
-    ParamDoc { name: "depth", default: "1", meaning: "requests outstanding on each flow, pipelined (1 to 65536)" },
-    ParamDoc { name: "streams", default: "1", meaning: "connections (1 to 16384)" },
+    ParamDoc { name: "request_size", takes: MESSAGE, default: "\"1 B\"", meaning: "bytes of a request" },
+    ParamDoc { name: "response_size", takes: MESSAGE, default: "\"1 B\"", meaning: "bytes of a response" },
+    ParamDoc {
+        name: "depth",
+        takes: Takes::Count { least: 1, most: MAX_DEPTH as u64 },
+        default: "1",
+        meaning: "requests outstanding on each flow, pipelined",
+    },
+    ParamDoc { name: "streams", takes: STREAMS, default: "1", meaning: "connections" },
     ParamDoc {
         name: "workers",
+        takes: WORKERS,
         default: "1",
         meaning: "threads at each end; flow f is carried by worker f mod workers",
     },
     ParamDoc {
         name: "rate",
+        takes: Takes::Rate,
         default: "closed loop",
         meaning: "requests per second, all flows together, such as \"10 kpps\": an open loop, at most depth outstanding",
     },
-    ParamDoc { name: "poisson", default: "false", meaning: "exponential gaps instead of constant ones; needs a rate" },
+    ParamDoc {
+        name: "poisson",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "exponential gaps instead of constant ones; needs a rate",
+    },
     ParamDoc {
         name: "wait",
+        takes: WAIT,
         default: "\"block\"",
         meaning: "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU per worker",
     },
-    ParamDoc { name: "no_delay", default: "true", meaning: "TCP_NODELAY: no Nagle delay of small requests" },
-    ParamDoc { name: "congestion", default: "\"cubic\"", meaning: "congestion control at both ends" },
-    ParamDoc { name: "socket_buffer", default: "the kernel's", meaning: "SO_SNDBUF and SO_RCVBUF asked for" },
-    ParamDoc { name: "dscp", default: "the kernel's", meaning: "differentiated services code point (0 to 63)" },
-    ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
+    ParamDoc {
+        name: "no_delay",
+        takes: Takes::Flag,
+        default: "true",
+        meaning: "TCP_NODELAY: no Nagle delay of small requests",
+    },
+    ParamDoc {
+        name: "congestion",
+        takes: CONGESTION,
+        default: "\"cubic\"",
+        meaning: "congestion control at both ends",
+    },
+    ParamDoc {
+        name: "socket_buffer",
+        takes: BUFFER,
+        default: "the kernel's",
+        meaning: "SO_SNDBUF and SO_RCVBUF asked for",
+    },
+    ParamDoc { name: "dscp", takes: DSCP, default: "the kernel's", meaning: "differentiated services code point" },
+    ParamDoc {
+        name: "device",
+        takes: DEVICE,
+        default: "none",
+        meaning: "interface to bind to; \"endpoint\" is each end's own",
+    },
 ];
 
 /// The `tcp_rr` workload.
@@ -112,9 +146,7 @@ impl Workload for TcpRr {
     }
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
-        let known: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-        let problems = params.problems::<TcpRrParams>(&known);
-        if problems.is_empty() { params_of(params).err().into_iter().collect() } else { problems }
+        params_of(params).err().unwrap_or_default()
     }
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
@@ -144,6 +176,11 @@ impl Workload for TcpRr {
 }
 
 impl TcpRrParams {
+    /// Whether they go together.
+    fn agree(&self) -> Result<(), ParamError> {
+        check_common(self.streams, self.workers, self.rate, self.poisson)
+    }
+
     fn options(&self) -> FlowOptions {
         FlowOptions {
             socket_buffer: self.socket_buffer,
@@ -163,16 +200,8 @@ impl TcpRrParams {
     }
 }
 
-fn params_of(params: &Params) -> Result<TcpRrParams, ParamError> {
-    let typed: TcpRrParams = params.typed()?;
-    check_common(typed.streams, typed.workers, typed.dscp, typed.rate)?;
-    within("request_size", typed.request_size.0, 1, MAX_BYTES)?;
-    within("response_size", typed.response_size.0, 1, MAX_BYTES)?;
-    within("depth", typed.depth.into(), 1, MAX_DEPTH.into())?;
-    if typed.poisson && typed.rate.is_none() {
-        return Err(wrong("poisson", "Poisson arrivals need a rate"));
-    }
-    Ok(typed)
+fn params_of(params: &Params) -> Result<TcpRrParams, Vec<ParamError>> {
+    parameter::read(params, PARAMETERS, TcpRrParams::agree)
 }
 
 #[derive(Debug)]

@@ -16,9 +16,10 @@ use socket2::Socket;
 
 use super::datagram::label_bits;
 use super::pairing::{self, Paired, Shape, Waiting as Unpaired};
-use super::quantities::{Rate, Waiting, check_common, within, wrong};
+use super::quantities::{BUFFER, DEVICE, DSCP, Rate, STREAMS, TIMEOUT, WAIT, WORKERS, Waiting, check_common, wrong};
 use super::socket_options::{Wanted, device};
-use crate::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
+use crate::parameter::{self, ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker, Workload};
 
 mod client;
 mod flow;
@@ -30,8 +31,8 @@ const WORKLOAD: u32 = u32::from_be_bytes(*b"udpr");
 const PATIENCE: Duration = Duration::from_millis(4);
 /// The most requests outstanding on a flow.
 const MAX_DEPTH: u32 = 65_536;
-/// The longest a response may be waited for.
-const MAX_TIMEOUT: Nanos = Nanos::from_secs(3_600);
+/// What one datagram carries.
+const PAYLOAD: Takes = Takes::Size { least: Bytes(1), most: Bytes(udp::MAX_PAYLOAD_BYTES as u64) };
 
 /// Parameters of `udp_rr`.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,38 +73,58 @@ impl Default for UdpRrParams {
 }
 
 const PARAMETERS: &[ParamDoc] = &[
-    ParamDoc { name: "request_size", default: "\"1 B\"", meaning: "UDP payload of a request (1 B to 65507 B)" },
-    ParamDoc { name: "response_size", default: "\"1 B\"", meaning: "UDP payload of a response (1 B to 65507 B)" },
+    ParamDoc { name: "request_size", takes: PAYLOAD, default: "\"1 B\"", meaning: "UDP payload of a request" },
+    ParamDoc { name: "response_size", takes: PAYLOAD, default: "\"1 B\"", meaning: "UDP payload of a response" },
     ParamDoc {
         name: "depth",
+        takes: Takes::Count { least: 1, most: MAX_DEPTH as u64 },
         default: "1",
-        meaning: "requests outstanding on each flow (1 to 65536; to 128 with 1 or 2 byte datagrams, whose numbers are short)",
+        meaning: "requests outstanding on each flow; to 128 with 1 or 2 byte datagrams, whose numbers are short",
     },
-    ParamDoc { name: "streams", default: "1", meaning: "flows, each on its own pair of sockets (1 to 16384)" },
+    ParamDoc { name: "streams", takes: STREAMS, default: "1", meaning: "flows, each on its own pair of sockets" },
     ParamDoc {
         name: "workers",
+        takes: WORKERS,
         default: "1",
         meaning: "threads at each end; flow f is carried by worker f mod workers",
     },
     ParamDoc {
         name: "rate",
+        takes: Takes::Rate,
         default: "closed loop",
         meaning: "requests per second, all flows together, such as \"10 kpps\": an open loop, at most depth outstanding",
     },
-    ParamDoc { name: "poisson", default: "false", meaning: "exponential gaps instead of constant ones; needs a rate" },
+    ParamDoc {
+        name: "poisson",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "exponential gaps instead of constant ones; needs a rate",
+    },
     ParamDoc {
         name: "wait",
+        takes: WAIT,
         default: "\"block\"",
         meaning: "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU per worker",
     },
     ParamDoc {
         name: "timeout",
+        takes: TIMEOUT,
         default: "\"1 s\"",
-        meaning: "a request without response after this is lost (1 ms to 1 h)",
+        meaning: "a request without response after this is lost",
     },
-    ParamDoc { name: "socket_buffer", default: "the kernel's", meaning: "SO_SNDBUF and SO_RCVBUF asked for" },
-    ParamDoc { name: "dscp", default: "the kernel's", meaning: "differentiated services code point (0 to 63)" },
-    ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
+    ParamDoc {
+        name: "socket_buffer",
+        takes: BUFFER,
+        default: "the kernel's",
+        meaning: "SO_SNDBUF and SO_RCVBUF asked for",
+    },
+    ParamDoc { name: "dscp", takes: DSCP, default: "the kernel's", meaning: "differentiated services code point" },
+    ParamDoc {
+        name: "device",
+        takes: DEVICE,
+        default: "none",
+        meaning: "interface to bind to; \"endpoint\" is each end's own",
+    },
 ];
 
 /// The `udp_rr` workload.
@@ -124,9 +145,7 @@ impl Workload for UdpRr {
     }
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
-        let known: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-        let problems = params.problems::<UdpRrParams>(&known);
-        if problems.is_empty() { params_of(params).err().into_iter().collect() } else { problems }
+        params_of(params).err().unwrap_or_default()
     }
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
@@ -145,6 +164,19 @@ impl Workload for UdpRr {
 }
 
 impl UdpRrParams {
+    /// Whether they go together.
+    fn agree(&self) -> Result<(), ParamError> {
+        check_common(self.streams, self.workers, self.rate, self.poisson)?;
+        // Half of the numbers at least tell apart the requests of one place in the window.
+        let distinct = 1_u64 << (self.number_bits() - 1).min(u32::from(u16::BITS as u16));
+        if u64::from(self.depth) > distinct {
+            let cause =
+                format!("{} requests outstanding need longer datagrams: at most {distinct} with these", self.depth);
+            return Err(wrong("depth", cause));
+        }
+        Ok(())
+    }
+
     fn shape(&self) -> Shape {
         Shape { workload: WORKLOAD, workers: self.workers, flows: self.streams }
     }
@@ -170,19 +202,8 @@ impl UdpRrParams {
     }
 }
 
-fn params_of(params: &Params) -> Result<UdpRrParams, ParamError> {
-    let typed: UdpRrParams = params.typed()?;
-    check_common(typed.streams, typed.workers, typed.dscp, typed.rate)?;
-    within("request_size", typed.request_size.0, 1, udp::MAX_PAYLOAD_BYTES as u64)?;
-    within("response_size", typed.response_size.0, 1, udp::MAX_PAYLOAD_BYTES as u64)?;
-    // Half of the numbers at least tell apart the requests of one place in the window.
-    let distinct = 1_u64 << (typed.number_bits() - 1).min(u32::from(u16::BITS as u16));
-    within("depth", typed.depth.into(), 1, distinct.min(MAX_DEPTH.into()))?;
-    within("timeout", typed.timeout.0, Nanos::from_millis(1).0, MAX_TIMEOUT.0)?;
-    if typed.poisson && typed.rate.is_none() {
-        return Err(wrong("poisson", "Poisson arrivals need a rate"));
-    }
-    Ok(typed)
+fn params_of(params: &Params) -> Result<UdpRrParams, Vec<ParamError>> {
+    parameter::read(params, PARAMETERS, UdpRrParams::agree)
 }
 
 #[derive(Debug)]

@@ -17,9 +17,12 @@ use socket2::Socket;
 
 use super::datagram::HEADER_BYTES;
 use super::pairing::{self, Shape, Waiting as Unpaired};
-use super::quantities::{Rate, Waiting, check_common, random, within, wrong};
+use super::quantities::{
+    BUFFER, DEVICE, DIRECTION, DSCP, Rate, STREAMS, WAIT, WORKERS, Waiting, check_common, random, wrong,
+};
 use super::socket_options::{Wanted, device};
-use crate::{Listener, LoadError, Offer, ParamDoc, Setup, Worker, Workload};
+use crate::parameter::{self, ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Setup, Worker, Workload};
 
 mod receiver;
 mod sender;
@@ -125,52 +128,80 @@ impl Default for UdpStreamParams {
 const PARAMETERS: &[ParamDoc] = &[
     ParamDoc {
         name: "direction",
+        takes: DIRECTION,
         default: "\"tx\"",
         meaning: "which way datagrams go, seen from the active end: tx, rx, both",
     },
-    ParamDoc { name: "streams", default: "1", meaning: "flows, each on its own pair of sockets (1 to 16384)" },
+    ParamDoc { name: "streams", takes: STREAMS, default: "1", meaning: "flows, each on its own pair of sockets" },
     ParamDoc {
         name: "workers",
+        takes: WORKERS,
         default: "1",
         meaning: "threads at each end; flow f is carried by worker f mod workers",
     },
     ParamDoc {
         name: "datagram_size",
+        takes: Takes::Size { least: Bytes(HEADER_BYTES as u64), most: Bytes(udp::MAX_PAYLOAD_BYTES as u64) },
         default: "what fits the path's MTU",
-        meaning: "UDP payload, header of 24 B included (24 B to 65507 B)",
+        meaning: "UDP payload, header of 24 B included",
     },
     ParamDoc {
         name: "rate",
+        takes: Takes::Rate,
         default: "as fast as possible",
         meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second",
     },
-    ParamDoc { name: "poisson", default: "false", meaning: "exponential gaps instead of constant ones; needs a rate" },
+    ParamDoc {
+        name: "poisson",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "exponential gaps instead of constant ones; needs a rate",
+    },
     ParamDoc {
         name: "burst",
+        takes: Takes::Count { least: 1, most: MAX_BATCH as u64 },
         default: "1",
-        meaning: "datagrams sent back to back, then a gap that keeps the rate (1 to 1024); needs a rate",
+        meaning: "datagrams sent back to back, then a gap that keeps the rate; needs a rate",
     },
     ParamDoc {
         name: "gso",
+        takes: Takes::CountOrWord { least: 0, most: udp::MAX_SEGMENTS as u64, words: &["auto", "most"] },
         default: "\"auto\"",
         meaning: "datagrams per message (UDP_SEGMENT), 0 or 1: off; most: as many as fit; auto: the same, off if there is a rate",
     },
-    ParamDoc { name: "batch", default: "4", meaning: "messages per sendmmsg (1 to 1024)" },
-    ParamDoc { name: "gro", default: "true", meaning: "receive datagrams that come together as one message (UDP_GRO)" },
+    ParamDoc {
+        name: "batch",
+        takes: Takes::Count { least: 1, most: MAX_BATCH as u64 },
+        default: "4",
+        meaning: "messages per sendmmsg",
+    },
+    ParamDoc {
+        name: "gro",
+        takes: Takes::Flag,
+        default: "true",
+        meaning: "receive datagrams that come together as one message (UDP_GRO)",
+    },
     ParamDoc {
         name: "receive",
+        takes: Takes::Word(&["copy", "discard"]),
         default: "\"copy\"",
         meaning: "copy: the whole payload; discard: only the first header of each message is copied (MSG_TRUNC)",
     },
     ParamDoc {
         name: "wait",
+        takes: WAIT,
         default: "\"block\"",
         meaning: "block: sleep in the kernel, a lone flow's receiver for 50 us at a time while datagrams are many; spin: ask again and again, a CPU per worker",
     },
-    ParamDoc { name: "send_buffer", default: "the kernel's", meaning: "SO_SNDBUF asked for" },
-    ParamDoc { name: "receive_buffer", default: "\"32 MiB\"", meaning: "SO_RCVBUF asked for" },
-    ParamDoc { name: "dscp", default: "the kernel's", meaning: "differentiated services code point (0 to 63)" },
-    ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
+    ParamDoc { name: "send_buffer", takes: BUFFER, default: "the kernel's", meaning: "SO_SNDBUF asked for" },
+    ParamDoc { name: "receive_buffer", takes: BUFFER, default: "\"32 MiB\"", meaning: "SO_RCVBUF asked for" },
+    ParamDoc { name: "dscp", takes: DSCP, default: "the kernel's", meaning: "differentiated services code point" },
+    ParamDoc {
+        name: "device",
+        takes: DEVICE,
+        default: "none",
+        meaning: "interface to bind to; \"endpoint\" is each end's own",
+    },
 ];
 
 /// The `udp_stream` workload.
@@ -191,9 +222,7 @@ impl Workload for UdpStream {
     }
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
-        let known: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-        let problems = params.problems::<UdpStreamParams>(&known);
-        if problems.is_empty() { params_of(params).err().into_iter().collect() } else { problems }
+        params_of(params).err().unwrap_or_default()
     }
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
@@ -214,6 +243,15 @@ impl Workload for UdpStream {
 }
 
 impl UdpStreamParams {
+    /// Whether they go together.
+    fn agree(&self) -> Result<(), ParamError> {
+        check_common(self.streams, self.workers, self.rate, self.poisson)?;
+        if self.burst > 1 && (self.rate.is_none() || self.poisson) {
+            return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
+        }
+        Ok(())
+    }
+
     fn shape(&self) -> Shape {
         Shape { workload: WORKLOAD, workers: self.workers, flows: self.streams }
     }
@@ -240,24 +278,8 @@ impl UdpStreamParams {
     }
 }
 
-fn params_of(params: &Params) -> Result<UdpStreamParams, ParamError> {
-    let typed: UdpStreamParams = params.typed()?;
-    check_common(typed.streams, typed.workers, typed.dscp, typed.rate)?;
-    within("batch", typed.batch.into(), 1, MAX_BATCH.into())?;
-    if let Some(Bytes(bytes)) = typed.datagram_size {
-        within("datagram_size", bytes, HEADER_BYTES as u64, udp::MAX_PAYLOAD_BYTES as u64)?;
-    }
-    if let Segments::Number(segments) = typed.gso {
-        within("gso", segments.into(), 0, udp::MAX_SEGMENTS as u64)?;
-    }
-    if typed.poisson && typed.rate.is_none() {
-        return Err(wrong("poisson", "Poisson arrivals need a rate"));
-    }
-    within("burst", typed.burst.into(), 1, MAX_BATCH.into())?;
-    if typed.burst > 1 && (typed.rate.is_none() || typed.poisson) {
-        return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
-    }
-    Ok(typed)
+fn params_of(params: &Params) -> Result<UdpStreamParams, Vec<ParamError>> {
+    parameter::read(params, PARAMETERS, UdpStreamParams::agree)
 }
 
 #[derive(Debug)]

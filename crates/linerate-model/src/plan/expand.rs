@@ -4,7 +4,8 @@
 //! in the order they are run. A trial's seed depends on the plan's seed, its sweep's name, its point and its repeat,
 //! and on nothing else: adding a sweep or an axis value changes no other trial.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -166,46 +167,61 @@ fn too_few_cpus<'a>(sweep: &Sweep, values: &[&Value], testbed: &'a Testbed) -> O
 /// Every endpoint and axis of `sweep` that does not fit `testbed`.
 fn check(sweep: &Sweep, testbed: &Testbed, errors: &mut Vec<ExpandError>) {
     let before = errors.len();
-    let bad_axis =
-        |path: &str, cause: String| ExpandError::BadAxis { sweep: sweep.name.clone(), path: path.to_owned(), cause };
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    let pairs = sweep.axes.iter().find(|axis| axis.path == "pairs");
-    for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
-        names.extend([job.from.as_str(), job.to.as_str()]);
+    errors.extend(bad_axes(sweep));
+    let named = endpoints_named(sweep);
+    let known = || testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+    errors.extend(named.iter().filter(|(name, _)| testbed.endpoint(name).is_none()).map(|(name, span)| {
+        let (sweep, endpoint) = (sweep.name.clone(), (*name).to_owned());
+        ExpandError::UnknownEndpoint { sweep, endpoint, known: known(), span: span.clone() }
+    }));
+    let cpus = sweep.axes.iter().find(|axis| axis.path == "cpus");
+    if let (Some(cpus), true) = (cpus, before == errors.len()) {
+        let mut endpoints = named.iter().filter_map(|(name, _)| testbed.endpoint(name));
+        if let Some(endpoint) = endpoints.find(|endpoint| endpoint.cpus.is_empty()) {
+            let cause = format!("endpoint `{}` lists no CPUs; give it `cpus` in the testbed", endpoint.name);
+            errors.push(bad_axis(sweep, cpus, cause));
+        } else if grid(sweep).iter().all(|values| too_few_cpus(sweep, values, testbed).is_some()) {
+            errors.push(bad_axis(sweep, cpus, "every value asks for more CPUs than an endpoint lists".to_owned()));
+        }
     }
-    for (axis_idx, axis) in sweep.axes.iter().enumerate() {
-        match AxisPath::read(&axis.path) {
-            None => errors.push(bad_axis(&axis.path, format!("not one of {PATH_FORMS}"))),
+}
+
+fn bad_axis(sweep: &Sweep, axis: &Axis, cause: String) -> ExpandError {
+    ExpandError::BadAxis { sweep: sweep.name.clone(), path: axis.path.clone(), cause, span: axis.span.clone() }
+}
+
+/// The axes of `sweep` whose path or values no testbed makes good.
+fn bad_axes(sweep: &Sweep) -> impl Iterator<Item = ExpandError> {
+    sweep.axes.iter().enumerate().filter_map(|(axis_idx, axis)| {
+        let cause = match AxisPath::read(&axis.path) {
+            None => format!("not one of {PATH_FORMS}"),
             Some(AxisPath::Job(job, _)) if job >= sweep.jobs.len() => {
-                errors.push(bad_axis(&axis.path, format!("the sweep has {} jobs, numbered from 0", sweep.jobs.len())));
+                format!("the sweep has {} jobs, numbered from 0", sweep.jobs.len())
             }
             Some(_) if sweep.axes[..axis_idx].iter().any(|other| other.path == axis.path) => {
-                errors.push(bad_axis(&axis.path, "it is there twice".to_owned()));
+                "it is there twice".to_owned()
             }
             Some(_) => {
                 let bad = axis.values.iter().find_map(|value| value_problem(&axis.path, value));
-                errors
-                    .extend(bad.map(|(message, expected)| bad_axis(&axis.path, format!("{message}, not {expected}"))));
+                bad.map(|(message, expected)| format!("{message}, not {expected}"))?
             }
-        }
+        };
+        Some(bad_axis(sweep, axis, cause))
+    })
+}
+
+/// The endpoints the jobs of `sweep` run between, each once for every place it is named at.
+fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
+    let pairs = sweep.axes.iter().find(|axis| axis.path == "pairs");
+    let mut named = Vec::new();
+    for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
+        named.extend([(job.from.as_str(), job.span_of("from")), (job.to.as_str(), job.span_of("to"))]);
     }
-    for value in pairs.iter().flat_map(|axis| &axis.values) {
-        names.extend(pairs_of(value).into_iter().flatten().flat_map(|(from, to)| [from, to]));
+    if let Some(axis) = pairs {
+        let names = axis.values.iter().flat_map(pairs_of).flatten().flat_map(|(from, to)| [from, to]);
+        named.extend(names.map(|name| (name, axis.span.clone())));
     }
-    let known = || testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ");
-    errors.extend(names.iter().filter(|name| testbed.endpoint(name).is_none()).map(|name| {
-        ExpandError::UnknownEndpoint { sweep: sweep.name.clone(), endpoint: (*name).to_owned(), known: known() }
-    }));
-    if before < errors.len() {
-        return;
-    }
-    if sweep.axes.iter().any(|axis| axis.path == "cpus") {
-        let unlisted = names.iter().filter_map(|name| testbed.endpoint(name)).find(|endpoint| endpoint.cpus.is_empty());
-        if let Some(endpoint) = unlisted {
-            let cause = format!("endpoint `{}` lists no CPUs; give it `cpus` in the testbed", endpoint.name);
-            errors.push(bad_axis("cpus", cause));
-        } else if grid(sweep).iter().all(|values| too_few_cpus(sweep, values, testbed).is_some()) {
-            errors.push(bad_axis("cpus", "every value asks for more CPUs than an endpoint lists".to_owned()));
-        }
-    }
+    let mut seen = HashSet::new();
+    named.retain(|place| seen.insert(place.clone()));
+    named
 }

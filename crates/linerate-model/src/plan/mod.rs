@@ -16,9 +16,11 @@ pub use parse::{
 };
 pub use set::apply_set;
 
+use std::ops::Range;
+
 use serde_json::Value;
 
-use crate::{Background, Nanos, Params, Warmup};
+use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
 
 /// A plan as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,9 +80,26 @@ pub struct JobPlan {
     pub params: Params,
     /// Where in the text `params` entries stand, by name, for problems found later; after them `workload`, `from` and
     /// `to`.
-    pub spans: Vec<(String, std::ops::Range<usize>)>,
+    pub spans: Vec<(String, Range<usize>)>,
     /// Set if `start` or `duration` make it a background job.
     pub background: Option<Background>,
+}
+
+impl JobPlan {
+    /// Where `workload`, `from` or `to` stands in the text.
+    #[must_use]
+    pub fn span_of(&self, key: &str) -> Option<Range<usize>> {
+        // A parameter may be called like one of these; it stands before them.
+        self.spans.iter().rev().find(|(name, _)| name == key).map(|(_, span)| span.clone())
+    }
+
+    /// Where the parameter `key` stands in the text, or else the job's workload.
+    #[must_use]
+    pub fn span_of_param(&self, key: &str) -> Option<Range<usize>> {
+        let params = self.spans.iter().take(self.params.0.len());
+        let span = params.into_iter().find(|(name, _)| name == key).map(|(_, span)| span.clone());
+        span.or_else(|| self.span_of("workload"))
+    }
 }
 
 /// One axis of a sweep.
@@ -95,21 +114,23 @@ pub struct Axis {
     /// Its values, in the order given.
     pub values: Vec<Value>,
     /// Where it stands in the text.
-    pub span: Option<std::ops::Range<usize>>,
+    pub span: Option<Range<usize>>,
 }
 
 /// Why a plan could not be expanded on a testbed: an endpoint it names is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     /// A job names an endpoint the testbed does not have.
-    #[error("sweep `{sweep}` names endpoint `{endpoint}`, which the testbed does not have (it has {known})")]
+    #[error("sweep `{sweep}` names endpoint `{endpoint}`, which the testbed does not have (it has {})", known.join(", "))]
     UnknownEndpoint {
         /// The sweep.
         sweep: String,
         /// The name.
         endpoint: String,
         /// The names there are.
-        known: String,
+        known: Vec<String>,
+        /// Where the name stands in the text.
+        span: Option<Range<usize>>,
     },
     /// An axis path is not one of the forms of [`Axis`], or its value does not fit.
     #[error("sweep `{sweep}`: axis `{path}`: {cause}")]
@@ -120,5 +141,22 @@ pub enum ExpandError {
         path: String,
         /// What is wrong.
         cause: String,
+        /// Where the axis stands in the text.
+        span: Option<Range<usize>>,
     },
+}
+
+impl ExpandError {
+    /// The same as a problem of the plan's text: where it stands, what there is, and what was probably meant.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::UnknownEndpoint { endpoint, known, span, .. } => {
+                let near = nearest(endpoint, known.iter().map(String::as_str));
+                let message = format!("the testbed has no endpoint `{endpoint}`");
+                Problem::new(span.clone(), message).expected(format!("one of {}", known.join(", "))).nearest(near)
+            }
+            Self::BadAxis { path, cause, span, .. } => Problem::new(span.clone(), format!("axis `{path}`: {cause}")),
+        }
+    }
 }

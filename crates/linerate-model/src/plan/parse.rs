@@ -24,8 +24,11 @@ pub const DEFAULT_DURATION: Nanos = Nanos::from_secs(5);
 pub const DEFAULT_DRAIN: Nanos = Nanos::from_millis(500);
 /// Pause between trials: the kernel's deferred work and the CPU's frequency settle.
 pub const DEFAULT_REST: Nanos = Nanos::from_millis(200);
-/// Length of an interval.
+/// Length of an interval, unless the sweep is too short for ten of them.
 pub const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(100);
+/// Length of an interval of a short sweep: below this, what is read at its end (samplers, TCP states) costs more than it
+/// tells.
+const LEAST_DEFAULT_INTERVAL: Nanos = Nanos::from_millis(10);
 
 /// Most trials of a plan.
 pub const MAX_TRIALS: u64 = 100_000;
@@ -131,7 +134,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     let name = fields.name("name", "a name, unique in the plan", problems).unwrap_or_default().to_owned();
     let millisecond = Nanos::from_millis(1);
     let duration = fields.time("duration", millisecond..=MAX_SPAN, DEFAULT_DURATION, problems);
-    let interval = fields.time("interval", millisecond..=MAX_SPAN, DEFAULT_INTERVAL, problems);
+    let interval = fields.time("interval", millisecond..=MAX_SPAN, default_interval(duration), problems);
     let mut sweep = Sweep {
         name,
         duration,
@@ -166,6 +169,11 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         problems.push(problem.expected("`[sweep.axis]`: the values listed, or a range { from, to, factor }"));
     }
     Some(sweep)
+}
+
+/// The interval of a sweep that names none: a tenth of its duration, so that there is something to see within it.
+fn default_interval(duration: Nanos) -> Nanos {
+    Nanos(duration.0 / 10).clamp(LEAST_DEFAULT_INTERVAL, DEFAULT_INTERVAL).min(duration)
 }
 
 fn lower_warmup(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Warmup {

@@ -45,8 +45,10 @@ pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
         }
     }
     let ceilings = limit.ceilings(&params).map_err(|errors| {
-        let lines: Vec<String> =
-            errors.iter().map(|e| format!("limit {name} --{}: {}", e.key.replace('_', "-"), e.cause)).collect();
+        let lines: Vec<String> = errors
+            .iter()
+            .map(|e| format!("limit {name} --{}", e.to_string().replacen(&e.key, &e.key.replace('_', "-"), 1)))
+            .collect();
         Failure::wrong(lines.join("\n"))
     })?;
     if as_json {

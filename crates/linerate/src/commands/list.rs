@@ -28,7 +28,8 @@ pub(crate) fn run(what: Registry, as_json: bool) -> Outcome {
         println!("{:width$}  {detail}{summary}", name(entry));
         for parameter in entry["parameters"].as_array().into_iter().flatten() {
             let text = |key: &str| parameter[key].as_str().unwrap_or_default().to_owned();
-            println!("{:width$}    {} = {}: {}", "", text("name"), text("default"), text("meaning"));
+            let takes = parameter["takes"].as_str().map(|takes| format!("; {takes}")).unwrap_or_default();
+            println!("{:width$}    {} = {}: {}{takes}", "", text("name"), text("default"), text("meaning"));
         }
     }
     Ok(Exit::Done)
@@ -45,7 +46,7 @@ fn entries(what: Registry) -> Vec<Value> {
                 let parameters: Vec<Value> = workload
                     .parameters()
                     .iter()
-                    .map(|p| json!({ "name": p.name, "default": p.default, "meaning": p.meaning }))
+                    .map(|p| json!({ "name": p.name, "takes": p.takes.to_string(), "default": p.default, "meaning": p.meaning }))
                     .collect();
                 json!({ "name": workload.name(), "summary": workload.summary(), "parameters": parameters })
             })

@@ -1,8 +1,11 @@
 //! `linerate plan`: what a plan amounts to, before anything is run.
 
-use linerate_load::workload;
-use linerate_model::plan::{Plan, apply_set, expand, left_out, parse};
-use linerate_model::{Nanos, Problem, Testbed, TrialSpec, nearest};
+use std::collections::HashSet;
+use std::ops::Range;
+
+use linerate_load::{WORKLOADS, Workload, workload};
+use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, apply_set, expand, left_out, parse};
+use linerate_model::{Nanos, ParamError, Params, Problem, Testbed, TrialSpec, nearest};
 use serde_json::json;
 
 use crate::catalog::{self, Found, PLANS, find};
@@ -63,19 +66,11 @@ pub(crate) fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure>
 
 /// Expands the plan on `testbed` and checks every trial's parameters, axis values applied.
 pub(crate) fn trials(found: &Found, plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Failure> {
-    let wrong = |lines: Vec<String>| Failure::wrong(format!("{}: {}; nothing was run", found.origin, lines.join("\n")));
-    let trials = expand(plan, testbed).map_err(|errors| wrong(errors.iter().map(ToString::to_string).collect()))?;
-    let mut complaints: Vec<String> = trials
-        .iter()
-        .flat_map(|trial| trial.jobs.iter().map(move |job| (trial, job)))
-        .flat_map(|(trial, job)| {
-            let errors = workload(&job.workload).map(|workload| workload.check(&job.params)).unwrap_or_default();
-            errors.into_iter().map(move |error| format!("sweep `{}`: {}: {error}", trial.sweep, job.workload))
-        })
-        .collect();
-    complaints.sort();
-    complaints.dedup();
-    if complaints.is_empty() { Ok(trials) } else { Err(wrong(complaints)) }
+    let wrong = |problems: &[Problem]| problems::failure(&found.origin, &found.text, problems);
+    let trials = expand(plan, testbed)
+        .map_err(|errors| wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()))?;
+    let problems = check_points(plan, &trials);
+    if problems.is_empty() { Ok(trials) } else { Err(wrong(&problems)) }
 }
 
 /// How long `trials` take, without preparation.
@@ -83,32 +78,87 @@ pub(crate) fn duration(trials: &[TrialSpec]) -> Nanos {
     Nanos(trials.iter().map(|trial| trial.phases.total().0).sum())
 }
 
-/// Workloads that do not exist and parameters that do not fit, where they stand in the text.
+/// Workloads that do not exist, and parameters and axis values that do not fit, where they stand in the text.
 fn check_jobs(plan: &Plan) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (sweep, job) in plan.sweeps.iter().flat_map(|sweep| sweep.jobs.iter().map(move |job| (sweep, job))) {
-        let span_of = |key: &str| job.spans.iter().find(|(name, _)| name == key).map(|(_, span)| span.clone());
-        let Some(workload) = workload(&job.workload) else {
-            let near = nearest(&job.workload, linerate_load::WORKLOADS.iter().map(|w| w.name()));
-            let message = format!("there is no workload `{}`", job.workload);
-            let problem = Problem::new(span_of("workload"), message).nearest(near);
-            problems.push(problem.expected("one of `linerate list workloads`"));
-            continue;
-        };
-        let known = |key: &str| workload.parameters().iter().any(|parameter| parameter.name == key);
-        for error in workload.check(&job.params) {
-            let message = format!("{} of `{}`: {}", error.key, workload.name(), error.cause);
-            problems.push(Problem::new(span_of(&error.key), message).nearest(error.nearest.as_deref()));
-        }
-        for axis in &sweep.axes {
-            let Some(key) = axis.path.strip_prefix("params.").filter(|key| !known(key)) else { continue };
-            if job.background.is_some() {
+    for sweep in &plan.sweeps {
+        for (job_idx, job) in sweep.jobs.iter().enumerate() {
+            let Some(workload) = workload(&job.workload) else {
+                let near = nearest(&job.workload, WORKLOADS.iter().map(|workload| workload.name()));
+                let message = format!("there is no workload `{}`", job.workload);
+                let problem = Problem::new(job.span_of("workload"), message).nearest(near);
+                problems.push(problem.expected("one of `linerate list workloads`"));
                 continue;
+            };
+            for error in workload.check(&job.params) {
+                let subject = format!("{} of `{}`", error.key, workload.name());
+                problems.push(unfit(job.span_of_param(&error.key), &subject, error));
             }
-            let near = nearest(key, workload.parameters().iter().map(|parameter| parameter.name));
-            let message = format!("axis `{}`: `{}` has no such parameter", axis.path, workload.name());
-            problems.push(Problem::new(axis.span.clone(), message).nearest(near));
+            for axis in &sweep.axes {
+                if let Some(key) = swept(axis, job_idx, job) {
+                    problems.extend(check_axis(axis, key, workload));
+                }
+            }
         }
     }
-    problems
+    without_repetition(problems)
+}
+
+/// The parameter of `job` that `axis` varies, if it does.
+fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option<&'a str> {
+    match axis.path.strip_prefix(&format!("job.{job_idx}.params.")) {
+        Some(key) => Some(key),
+        None => axis.path.strip_prefix("params.").filter(|_| job.background.is_none()),
+    }
+}
+
+/// The first value of `axis` that its parameter `key` does not take, whatever the others are.
+fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem> {
+    let parameters = workload.parameters();
+    let subject = format!("axis `{}`", axis.path);
+    if !parameters.iter().any(|parameter| parameter.name == key) {
+        let near = nearest(key, parameters.iter().map(|parameter| parameter.name));
+        let message = format!("{subject}: `{}` has no such parameter", workload.name());
+        return Some(Problem::new(axis.span.clone(), message).nearest(near));
+    }
+    let refused = |value: &serde_json::Value| {
+        let mut params = Params::default();
+        params.set(key, value.clone());
+        workload.check(&params).into_iter().find(|error| error.expected.is_some())
+    };
+    axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
+}
+
+/// Parameters that do not go together at some point of the grid, where the axis or else the parameter stands.
+fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.repeat == 0) {
+        let Some(sweep) = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep) else { continue };
+        for spec in &trial.jobs {
+            let errors = workload(&spec.workload).map(|workload| workload.check(&spec.params)).unwrap_or_default();
+            for error in errors {
+                let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == spec.workload);
+                let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(error.key.as_str()));
+                let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
+                let place = axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(&error.key)));
+                let subject = format!("{} of `{}`", error.key, spec.workload);
+                problems.push(unfit(place, &subject, error));
+            }
+        }
+    }
+    without_repetition(problems)
+}
+
+fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
+    let problem = Problem::new(place, format!("{subject}: {}", error.cause)).nearest(error.nearest.as_deref());
+    Problem { expected: error.expected, ..problem }
+}
+
+/// The same problem is met at every job and point that shares its cause: once is enough.
+fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
+    let mut seen = HashSet::new();
+    let first = |problem: &Problem| seen.insert((problem.span.clone(), problem.message.clone()));
+    let mut once: Vec<Problem> = problems.into_iter().filter(first).collect();
+    once.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
+    once
 }

@@ -4,8 +4,10 @@ use linerate_model::{BitRate, Bytes, ParamError, Params};
 use linerate_sys::tcp::MessageBatch;
 use serde::Deserialize;
 
-use crate::ParamDoc;
-use crate::workloads::quantities::{MAX_DSCP, MAX_STREAMS, MAX_WORKERS, Waiting, within, wrong};
+use crate::parameter::{self, ParamDoc, Takes};
+use crate::workloads::quantities::{
+    BUFFER, CONGESTION, DEVICE, DIRECTION, DSCP, STREAMS, WAIT, WORKERS, Waiting, wrong,
+};
 
 /// Parameters of `tcp_stream`. Both ends are given the same.
 #[derive(Clone, Debug, Deserialize)]
@@ -79,40 +81,89 @@ impl Default for StreamParams {
 }
 
 pub(super) const PARAMETERS: &[ParamDoc] = &[
-    ParamDoc { name: "direction", default: "tx", meaning: "tx (active to passive end), rx, or both" },
-    ParamDoc { name: "duplex", default: "two", meaning: "for direction both: one or two connections per stream" },
-    ParamDoc { name: "streams", default: "1", meaning: "streams at once (1 to 16384)" },
-    ParamDoc { name: "workers", default: "one per connection, at most one per CPU", meaning: "threads at each end" },
-    ParamDoc { name: "message_size", default: "128 KiB", meaning: "bytes per application message (4 B to 16 MiB)" },
-    ParamDoc { name: "socket_buffer", default: "tuned by the kernel", meaning: "send and receive buffer, both ends" },
-    ParamDoc { name: "send_buffer", default: "socket_buffer", meaning: "SO_SNDBUF, both ends" },
-    ParamDoc { name: "receive_buffer", default: "socket_buffer", meaning: "SO_RCVBUF, both ends" },
+    ParamDoc {
+        name: "direction",
+        takes: DIRECTION,
+        default: "\"tx\"",
+        meaning: "tx (active to passive end), rx, or both",
+    },
+    ParamDoc {
+        name: "duplex",
+        takes: Takes::Word(&["one", "two"]),
+        default: "\"two\"",
+        meaning: "for direction both: one or two connections per stream",
+    },
+    ParamDoc { name: "streams", takes: STREAMS, default: "1", meaning: "streams at once" },
+    ParamDoc {
+        name: "workers",
+        takes: WORKERS,
+        default: "one per connection, at most one per CPU",
+        meaning: "threads at each end",
+    },
+    ParamDoc { name: "message_size", takes: MESSAGE, default: "\"128 KiB\"", meaning: "bytes per application message" },
+    ParamDoc {
+        name: "socket_buffer",
+        takes: BUFFER,
+        default: "tuned by the kernel",
+        meaning: "send and receive buffer, both ends",
+    },
+    ParamDoc { name: "send_buffer", takes: BUFFER, default: "socket_buffer", meaning: "SO_SNDBUF, both ends" },
+    ParamDoc { name: "receive_buffer", takes: BUFFER, default: "socket_buffer", meaning: "SO_RCVBUF, both ends" },
     ParamDoc {
         name: "window_clamp",
+        takes: BUFFER,
         default: "none",
         meaning: "bound of the advertised window from the handshake on (TCP_WINDOW_CLAMP)",
     },
-    ParamDoc { name: "no_delay", default: "false", meaning: "send small segments at once (TCP_NODELAY)" },
-    ParamDoc { name: "congestion", default: "cubic", meaning: "congestion control at both ends" },
-    ParamDoc { name: "mss", default: "of the path", meaning: "maximum segment size (TCP_MAXSEG), 88 B to 32767 B" },
-    ParamDoc { name: "dscp", default: "0", meaning: "differentiated services code point (0 to 63)" },
-    ParamDoc { name: "device", default: "none", meaning: "interface to bind to; \"endpoint\" is each end's own" },
-    ParamDoc { name: "pacing_rate", default: "none", meaning: "kernel pacing per connection, \"100 Mbit/s\"" },
+    ParamDoc {
+        name: "no_delay",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "send small segments at once (TCP_NODELAY)",
+    },
+    ParamDoc {
+        name: "congestion",
+        takes: CONGESTION,
+        default: "\"cubic\"",
+        meaning: "congestion control at both ends",
+    },
+    ParamDoc { name: "mss", takes: MSS, default: "of the path", meaning: "maximum segment size (TCP_MAXSEG)" },
+    ParamDoc { name: "dscp", takes: DSCP, default: "0", meaning: "differentiated services code point" },
+    ParamDoc {
+        name: "device",
+        takes: DEVICE,
+        default: "none",
+        meaning: "interface to bind to; \"endpoint\" is each end's own",
+    },
+    ParamDoc {
+        name: "pacing_rate",
+        takes: Takes::BitRate,
+        default: "none",
+        meaning: "kernel pacing per connection, payload and TCP/IP headers",
+    },
     ParamDoc {
         name: "send",
-        default: "copy",
+        takes: Takes::Word(&["copy", "batch", "zerocopy", "sendfile", "splice"]),
+        default: "\"copy\"",
         meaning: "copy, batch (many messages a call), zerocopy, sendfile, splice",
     },
-    ParamDoc { name: "receive", default: "copy", meaning: "copy, discard (never copied out), zerocopy (mapped)" },
+    ParamDoc {
+        name: "receive",
+        takes: Takes::Word(&["copy", "discard", "zerocopy"]),
+        default: "\"copy\"",
+        meaning: "copy, discard (never copied out), zerocopy (mapped)",
+    },
     ParamDoc {
         name: "wait",
-        default: "block",
+        takes: WAIT,
+        default: "\"block\"",
         meaning: "block (asleep in the kernel) or spin (never asleep: it needs a CPU at each end)",
     },
     ParamDoc {
         name: "batch",
+        takes: BATCH,
         default: "as many as make 1 MiB",
-        meaning: "messages a call for send batch (1 to 1024 x 64 KiB)",
+        meaning: "messages a call for send batch, in all at most 1024 blocks of 64 KiB",
     },
 ];
 
@@ -175,47 +226,38 @@ pub(super) struct Role {
 
 /// What a default batch adds up to.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Bounds of a message.
-const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 4..=16 << 20;
+/// The smallest message; a smaller one would measure calls and nothing else.
+const LEAST_MESSAGE: Bytes = Bytes(4);
+/// A message.
+const MESSAGE: Takes = Takes::Size { least: LEAST_MESSAGE, most: Bytes(16 << 20) };
+/// Messages a call; how many exactly depends on their size.
+const BATCH: Takes = Takes::Count { least: 1, most: MessageBatch::most(LEAST_MESSAGE.0 as usize) as u64 };
 /// What Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
-const MSS_BYTES: std::ops::RangeInclusive<u64> = 88..=32_767;
-/// Buffers and windows are C integers.
-const MAX_BUFFER: u64 = i32::MAX as u64;
+const MSS: Takes = Takes::Size { least: Bytes(88), most: Bytes(32_767) };
 
 impl StreamParams {
     /// Reads and checks `params`.
-    pub(super) fn read(params: &Params) -> Result<Self, ParamError> {
-        let typed: Self = params.typed()?;
-        within("streams", typed.streams.into(), 1, MAX_STREAMS.into())?;
-        within("workers", typed.workers.unwrap_or(1).into(), 1, MAX_WORKERS.into())?;
-        if typed.workers.is_some_and(|workers| workers > typed.connections()) {
-            let cause = format!("more than the {} connections: some would have nothing to do", typed.connections());
+    pub(super) fn read(params: &Params) -> Result<Self, Vec<ParamError>> {
+        parameter::read(params, PARAMETERS, Self::agree)
+    }
+
+    /// Whether they go together.
+    fn agree(&self) -> Result<(), ParamError> {
+        if self.workers.is_some_and(|workers| workers > self.connections()) {
+            let cause = format!("more than the {} connections: some would have nothing to do", self.connections());
             return Err(wrong("workers", cause));
         }
-        within("message_size", typed.message_size.0, *MESSAGE_BYTES.start(), *MESSAGE_BYTES.end())?;
-        let sizes = [
-            ("socket_buffer", typed.socket_buffer),
-            ("send_buffer", typed.send_buffer),
-            ("receive_buffer", typed.receive_buffer),
-            ("window_clamp", typed.window_clamp),
-        ];
-        for (key, size) in sizes {
-            within(key, size.map_or(1, |size| size.0), 1, MAX_BUFFER)?;
+        let most = MessageBatch::most(self.message_size.0 as usize);
+        if self.batch.is_some_and(|batch| batch as usize > most) {
+            return Err(wrong("batch", format!("a call holds at most {most} messages of {}", self.message_size)));
         }
-        within("mss", typed.mss.map_or(*MSS_BYTES.start(), |mss| mss.0), *MSS_BYTES.start(), *MSS_BYTES.end())?;
-        within("dscp", typed.dscp.unwrap_or(0).into(), 0, MAX_DSCP.into())?;
-        let most = MessageBatch::most(typed.message_size.0 as usize);
-        within("batch", typed.batch.unwrap_or(1).into(), 1, most as u64)?;
-        if typed.batch.is_some() && typed.send != SendMode::Batch {
+        if self.batch.is_some() && self.send != SendMode::Batch {
             return Err(wrong("batch", "counts messages a call of send = \"batch\" only"));
         }
-        if typed.pacing_rate.is_some_and(|rate| rate.0 < f64::from(u8::BITS)) {
+        if self.pacing_rate.is_some_and(|rate| rate.0 < f64::from(u8::BITS)) {
             return Err(wrong("pacing_rate", "less than a byte per second never sends"));
         }
-        if typed.congestion.is_empty() {
-            return Err(wrong("congestion", "names a congestion control, such as \"cubic\""));
-        }
-        Ok(typed)
+        Ok(())
     }
 
     /// Connections between the two ends.
@@ -269,7 +311,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: serde_json::Value) -> Result<StreamParams, ParamError> {
+    fn read(text: serde_json::Value) -> Result<StreamParams, Vec<ParamError>> {
         StreamParams::read(&serde_json::from_value(text).expect("a table"))
     }
 
@@ -291,8 +333,8 @@ mod tests {
         ] {
             let mut params = Params::default();
             params.set(key, value.clone());
-            let error = StreamParams::read(&params).expect_err(key);
-            assert_eq!(error.key, key, "{value}");
+            let errors = StreamParams::read(&params).expect_err(key);
+            assert_eq!(errors[0].key, key, "{value}");
         }
     }
 
@@ -312,19 +354,19 @@ mod tests {
     fn a_batch_fills_a_mebibyte() {
         let batch = |size: &str| read(json!({"send": "batch", "message_size": size})).expect("legal").batch();
         assert_eq!((batch("64 B"), batch("1460 B"), batch("128 KiB"), batch("2 MiB")), (16_384, 718, 8, 1));
-        assert_eq!(read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("").key, "batch");
+        assert_eq!(
+            read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("too many")[0].key,
+            "batch"
+        );
     }
 
     #[test]
-    fn every_parameter_is_documented_once() {
-        let names: Vec<&str> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-        for name in &names {
-            let mut params = Params::default();
-            params.set(name, json!({"no": "such value"}));
-            let error = StreamParams::read(&params).expect_err("a table fits no parameter");
-            assert!(!error.cause.contains("unknown field"), "{name}: {error}");
+    fn every_parameter_is_documented() {
+        // serde names every field of the struct in its own complaint.
+        let error = serde_json::from_value::<StreamParams>(json!({"no_such": 1})).expect_err("unknown").to_string();
+        for parameter in PARAMETERS {
+            assert!(error.contains(&format!("`{}`", parameter.name)), "{}: {error}", parameter.name);
         }
-        let error = read(json!({"no_such": 1})).expect_err("unknown");
-        assert_eq!(error.cause.matches('`').count() / 2, names.len() + 1, "{error}");
+        assert_eq!(error.matches('`').count() / 2, PARAMETERS.len() + 1, "{error}");
     }
 }
