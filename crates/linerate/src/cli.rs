@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
     /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless --allow-set)
+    ///
+    /// Asks through the kernel's own NC-SI stack (generic netlink) where that owns the interface, in raw frames elsewhere, and says
+    /// which and why.
     Ncsi(NcsiArgs),
     /// Print what this host is
     Facts,
@@ -306,6 +309,9 @@ pub(crate) struct NcsiArgs {
     /// Allow commands that change the controller's state
     #[arg(long)]
     pub(crate) allow_set: bool,
+    /// Send raw frames even where the kernel's NC-SI stack owns the interface (either may take the other's answers)
+    #[arg(long)]
+    pub(crate) force_raw: bool,
     /// With watch: lines to print [default: until interrupted]
     #[arg(long)]
     pub(crate) count: Option<u64>,

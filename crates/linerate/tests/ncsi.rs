@@ -92,6 +92,7 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
     let json = lab.ncsi(&["capabilities", "-i", SIDEBAND, "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("one document");
     assert_eq!(value["answers"]["capabilities"]["buffer_bytes"], 8192);
+    assert_eq!(value["transport"], "raw_frames");
     lab.refuses(&["version", "-i", SIDEBAND, "--channel", "1"], 4, "initial state");
     lab.refuses(&["configure", "-i", SIDEBAND, "--channel", "1"], 2, "--allow-set");
     lab.says(&["configure", "-i", SIDEBAND, "--channel", "1", "--allow-set"], &["done", "EnableChannel"]);
@@ -99,6 +100,30 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
     lab.refuses(&["link", "-i", SIDEBAND, "--channel", "9"], 4, "out of range");
     lab.refuses(&["link", "-i", "lr-none"], 4, "No such device");
     lab.refuses(&["link", "-i", "lo"], 4, "looped");
+}
+
+/// The kernel offers its NC-SI stack in the first network namespace only, so a lab never has one, whatever the kernel.
+#[test]
+fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
+    if !common::privileged("raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why") {
+        return;
+    }
+    let lab = Standing::up("ncsit", "");
+    let why = "asked in raw frames, because this kernel offers no NC-SI stack here (no generic netlink family NCSI)";
+    for verb in ["discover", "version", "capabilities", "parameters", "link", "stats"] {
+        lab.says(&[verb, "-i", SIDEBAND], &[&format!("{SIDEBAND}: {why}\n")]);
+        let told = lab.ncsi(&[verb, "-i", SIDEBAND, "--json"]);
+        let value: serde_json::Value = serde_json::from_slice(&told.stdout).expect("one document, nothing beside it");
+        assert_eq!(value["transport"], "raw_frames", "{verb}");
+        assert_eq!(value["transport_reason"], why, "{verb}");
+    }
+    let watched = lab.ncsi(&["watch", "-i", SIDEBAND, "--count", "1", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&watched.stdout).expect("one line");
+    assert_eq!((&value["transport"], &value["interface"]), (&"raw_frames".into(), &SIDEBAND.into()));
+    // Forced, they are the same frames for another reason, and there is nobody to collide with.
+    let forced = lab.ncsi(&["version", "-i", SIDEBAND, "--force-raw"]);
+    assert!(String::from_utf8_lossy(&forced.stdout).contains("because --force-raw says so"), "{forced:?}");
+    assert!(forced.stderr.is_empty(), "{forced:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A controller behind an interface: commands over a packet socket, and a survey of what is there.
+//! A controller behind an interface: commands by whichever way is safe, and a survey of what is there.
 
 use linerate_model::Nanos;
 use linerate_packet::ncsi::{Answer, Command, Outcome, PACKAGE_ITSELF};
@@ -7,6 +7,9 @@ use linerate_sys::packet::{PacketSocket, wait};
 use linerate_sys::{SysError, clock};
 
 use super::exchange::{Address, Exchange, Failure, Reply, Step};
+use super::kernel::{Channel, Package};
+use super::stack::Stack;
+use super::transport::{Ownership, Preference, Transport, choose, ownership};
 
 /// EtherType of control packets.
 const ETHERTYPE: u16 = 0x88f8;
@@ -19,43 +22,98 @@ const CHANNELS: u8 = 31;
 /// The controllers behind one interface.
 #[derive(Debug)]
 pub struct Controller {
+    transport: Transport,
+    /// What the kernel's stack knows of it; empty if it does not own the interface.
+    known: Vec<Package>,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Stack(Stack),
+    Wire(Wire),
+}
+
+/// A packet socket, and the number of the last command.
+#[derive(Debug)]
+struct Wire {
     socket: PacketSocket,
     instance: u8,
     buffer: Box<[u8]>,
 }
 
-/// A channel that answered.
+/// A channel that answered, or that the kernel knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Who.
     pub address: Address,
+    /// What the kernel's stack noted of it, if that owns the interface.
+    pub known: Option<Channel>,
     /// Whether it waits to be initialised, and refuses everything else until then.
     pub initial_state: bool,
     /// Its answer to Get Version ID.
-    pub version: Reply,
-    /// Its answer to Get Capabilities.
+    pub version: Result<Reply, Failure>,
+    /// Its answer to Get Capabilities. Not asked for through the kernel's stack: see [`survey`].
     pub capabilities: Option<Reply>,
     /// Its answer to Get Link Status.
     pub link: Option<Reply>,
 }
 
 impl Controller {
-    /// Opens the interface `device`.
+    /// Opens the interface `device`, by the way that is safe or the one that is preferred.
     ///
     /// # Errors
-    /// If there is no such interface, or CAP_NET_RAW is missing.
-    pub fn open(device: &str) -> Result<Self, SysError> {
+    /// If there is no such interface, CAP_NET_RAW is missing for raw frames, or the kernel does not tell whose the interface is.
+    pub fn open(device: &str, preference: Preference) -> Result<Self, SysError> {
+        let owner = ownership(device);
+        let Some(transport) = choose(owner.as_ref().ok(), preference) else {
+            return Err(owner.expect_err("a way is chosen for every known owner"));
+        };
+        let way = match transport {
+            Transport::GenericNetlink => Way::Stack(Stack::open(device)?),
+            Transport::RawFrames(_) => Way::Wire(Wire::open(device)?),
+        };
+        let known = match owner {
+            Ok(Ownership::Stack(packages)) => packages,
+            _ => Vec::new(),
+        };
+        Ok(Self { transport, known, way })
+    }
+
+    /// Which way commands go.
+    #[must_use]
+    pub const fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// What the kernel's stack knows of it.
+    #[must_use]
+    pub fn known(&self) -> &[Package] {
+        &self.known
+    }
+
+    /// Asks, and waits for the answer: in raw frames three times, a tenth of a second each; through the kernel's stack for its
+    /// second, three times if the command may be carried out twice.
+    ///
+    /// # Errors
+    /// If the interface went away, or CAP_NET_ADMIN is missing for the stack. That nobody answers is the inner error.
+    pub fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
+        match &mut self.way {
+            Way::Stack(stack) => stack.ask(address, command),
+            Way::Wire(wire) => wire.ask(address, command),
+        }
+    }
+}
+
+impl Wire {
+    fn open(device: &str) -> Result<Self, SysError> {
         let socket = PacketSocket::open_for(device, ETHERTYPE)?;
         // A controller answers a command of the same type and number with what it answered before: begin anywhere.
         let instance = (clock::realtime() % u64::from(u8::MAX)) as u8;
         Ok(Self { socket, instance, buffer: vec![0; LONGEST].into_boxed_slice() })
     }
 
-    /// Asks, and waits for the answer: three times, a tenth of a second each.
-    ///
-    /// # Errors
-    /// If the interface went away. That nobody answers is the inner error.
-    pub fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
+    fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
         self.instance = if self.instance == u8::MAX { 1 } else { self.instance + 1 };
         let mut exchange = Exchange::new(address, command, self.instance);
         loop {
@@ -79,9 +137,37 @@ impl Controller {
 /// Finds packages and channels. It only reads, unless `initialise` allows to clear the initial state of channels: a package
 /// answers any command to it by being selected, which a running management controller does all the time.
 ///
+/// Where the kernel's stack owns the interface, the packages and channels are those it knows, and it has initialised them. They are
+/// not asked for capabilities there: many kernels take that answer for one to a question of their own and forget which filters
+/// they have set.
+///
 /// # Errors
 /// If the interface went away.
 pub fn survey(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, SysError> {
+    match controller.way {
+        Way::Stack(_) => visit(controller),
+        Way::Wire(_) => explore(controller, initialise),
+    }
+}
+
+/// Asks the channels that the kernel knows.
+fn visit(controller: &mut Controller) -> Result<Vec<Found>, SysError> {
+    let mut found = Vec::new();
+    for package in controller.known.clone() {
+        for channel in package.channels {
+            let address = Address { package: package.number, channel: channel.number };
+            let version = controller.ask(address, &Command::GetVersion)?;
+            let answers = version.is_ok();
+            let link = if answers { controller.ask(address, &Command::GetLinkStatus)?.ok() } else { None };
+            let initial_state = version.as_ref().is_ok_and(refused_until_initialised);
+            found.push(Found { address, known: Some(channel), initial_state, version, capabilities: None, link });
+        }
+    }
+    Ok(found)
+}
+
+/// Asks packages and channels by number until they fall silent.
+fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, SysError> {
     let mut found = Vec::new();
     for package in 0..PACKAGES {
         let mut channels = CHANNELS;
@@ -104,18 +190,25 @@ pub fn survey(controller: &mut Controller, initialise: bool) -> Result<Vec<Found
     Ok(found)
 }
 
+fn refused_until_initialised(reply: &Reply) -> bool {
+    reply.outcome == Outcome::Failed && reply.reason.0 == 1
+}
+
 fn look(controller: &mut Controller, address: Address, initialise: bool) -> Result<Option<Found>, SysError> {
     let Ok(mut version) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
-    let refused = |reply: &Reply| reply.outcome == Outcome::Failed && reply.reason.0 == 1;
-    if refused(&version) && initialise && controller.ask(address, &Command::ClearInitialState)?.is_ok() {
+    if refused_until_initialised(&version)
+        && initialise
+        && controller.ask(address, &Command::ClearInitialState)?.is_ok()
+    {
         let Ok(again) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
         version = again;
     }
+    let initial_state = refused_until_initialised(&version);
     // A channel that is not there answers, if at all, that its number is out of range.
-    if version.outcome != Outcome::Completed && !refused(&version) && address.channel != PACKAGE_ITSELF {
+    if version.outcome != Outcome::Completed && !initial_state && address.channel != PACKAGE_ITSELF {
         return Ok(None);
     }
     let capabilities = controller.ask(address, &Command::GetCapabilities)?.ok();
     let link = controller.ask(address, &Command::GetLinkStatus)?.ok();
-    Ok(Some(Found { address, initial_state: refused(&version), version, capabilities, link }))
+    Ok(Some(Found { address, known: None, initial_state, version: Ok(version), capabilities, link }))
 }

@@ -5,7 +5,7 @@
 //! counted and passed over.
 
 use linerate_model::Nanos;
-use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, Malformed, Outcome, Reason};
+use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, Malformed, Outcome, Reason, kind};
 
 /// A controller must answer within 50 ms (NC-SI reference 2); twice that is allowed before it is asked again.
 const PATIENCE: Nanos = Nanos::from_millis(100);
@@ -68,6 +68,26 @@ pub enum Failure {
         /// With a wrong checksum.
         checksum: u32,
     },
+    /// The kernel's stack had an answer to a command of this type and did not hand it over.
+    #[error("{}", withheld(*.0))]
+    Withheld(u8),
+    /// The kernel's stack takes no commands.
+    #[error("this kernel's NC-SI stack takes no commands over netlink (--force-raw goes past it)")]
+    NoCommands,
+}
+
+/// Why the kernel keeps the answer to a command of type `kind` to itself.
+fn withheld(kind: u8) -> String {
+    let cause = match kind {
+        kind::GET_PORT_STATISTICS | kind::GET_CONTROL_STATISTICS | kind::GET_PASS_THROUGH_STATISTICS => {
+            "older kernels expect 172 bytes of 0x18, 0x19 and 0x1a where the standard has 204, 32 and 48"
+        }
+        _ => "a refusal, which is shorter than an answer, is one of these",
+    };
+    format!(
+        "the kernel's NC-SI stack did not hand over the answer to command 0x{kind:02x}: it keeps those with a wrong checksum or \
+         of another length than its table says, and {cause} (--force-raw goes past it)"
+    )
 }
 
 /// What to do next.

@@ -1,11 +1,16 @@
 //! Talking NC-SI to a network controller, as the management controller behind its sideband does (DSP0222).
 //!
-//! [`Exchange`] decides without I/O: one command, its retries, and what to make of whatever comes back. [`Controller`] is the
-//! packet socket under it. What is not here: the kernel's own NC-SI stack (generic netlink); where that owns an interface, raw
-//! packets beside it would confuse its numbering, so do not use this there.
+//! There are two ways to it. Where the kernel's own NC-SI stack owns the interface, commands go through that, over its generic
+//! netlink family ([`kernel`]): raw frames beside it would collide with its numbering. Everywhere else they go as raw frames over
+//! a packet socket. [`choose`] decides which, [`Transport`] tells why, and [`Controller`] is either. What decides without I/O:
+//! [`Exchange`] (raw: a command, its retries, and what to make of whatever comes back), [`kernel`] (attributes) and [`choose`].
 
 mod controller;
 mod exchange;
+pub mod kernel;
+mod stack;
+mod transport;
 
 pub use controller::{Controller, Found, survey};
 pub use exchange::{Address, Exchange, Failure, Reply, Step, Strays};
+pub use transport::{Beside, Ownership, Preference, Transport, Why, choose, ownership};

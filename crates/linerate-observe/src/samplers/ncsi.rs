@@ -1,15 +1,17 @@
 //! What a network controller passes through to the host behind its sideband, as it says itself: Get NC-SI Pass-through
 //! Statistics (DSP0222), asked over the sideband once a reading. Packets; `rx` comes from the network, `tx` from this host.
 //!
-//! Only on interfaces that a testbed names. A controller must answer within 50 ms; a sampler waits 5 ms, and a later answer
-//! stands for the next reading. The size of its receive buffer (Get Capabilities) is asked once, when the sampler is opened, and
-//! is given as it was told: whether it can be true is for the judge. Not seen: other channels than the first, and counters the
-//! controller does not have.
+//! Only on interfaces that a testbed names, and that the kernel's own NC-SI stack does not own: raw frames beside it would collide
+//! with its numbering, and through it a silent controller would hold a reading up for a second. A controller must answer within
+//! 50 ms; a sampler waits 5 ms, and a later answer stands for the next reading. The size of its receive buffer (Get Capabilities)
+//! is asked once, when the sampler is opened, and is given as it was told: whether it can be true is for the judge. Not seen:
+//! other channels than the first, and counters the controller does not have.
 
 use linerate_model::{SeriesSpec, Unit};
 use linerate_packet::ncsi::{Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics};
 use linerate_sys::packet::{PacketSocket, wait};
 
+use crate::ncsi::{Ownership, ownership};
 use crate::sampler::{counter, gauge};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
@@ -56,6 +58,13 @@ impl Sampler for Ncsi {
         }
         let mut buffer = vec![0; LONGEST].into_boxed_slice();
         let open = |device: &String| {
+            // Where nobody can tell, the testbed's word counts.
+            if let Ok(Ownership::Stack(_)) = ownership(device) {
+                return Err(Unavailable(format!(
+                    "the kernel's NC-SI stack owns {device}, and raw frames beside it could take its answers (linerate ncsi watch asks \
+                     through it)"
+                )));
+            }
             let socket = PacketSocket::open_for(device, ETHERTYPE).map_err(|error| Unavailable(error.to_string()))?;
             let mut asked = Asked {
                 device: device.clone(),

@@ -129,10 +129,9 @@ impl<'a> Letter<'a> {
         self.kind & !RESPONSE
     }
 
-    /// The packet from its NC-SI header to its checksum, which is zero if [`Self::checksum`] is absent and one off if it is
-    /// wrong.
+    /// Header and payload alone, as the kernel takes a command: it pads, sums and numbers it itself.
     #[must_use]
-    pub fn emit_packet(&self) -> Vec<u8> {
+    pub fn emit_unsealed(&self) -> Vec<u8> {
         let mut packet = vec![0; HEADER_BYTES];
         packet[0] = self.management;
         packet[1] = REVISION;
@@ -142,6 +141,14 @@ impl<'a> Letter<'a> {
         let length = (self.payload.len() as u16) & LENGTH_MASK;
         packet[6..8].copy_from_slice(&length.to_be_bytes());
         packet.extend(&self.payload[..usize::from(length)]);
+        packet
+    }
+
+    /// The packet from its NC-SI header to its checksum, which is zero if [`Self::checksum`] is absent and one off if it is
+    /// wrong.
+    #[must_use]
+    pub fn emit_packet(&self) -> Vec<u8> {
+        let mut packet = self.emit_unsealed();
         let sum = match self.checksum {
             Checksum::Right => checksum(&packet),
             Checksum::Absent => 0,

@@ -36,7 +36,13 @@ impl Version {
     /// The version of the standard as people write it, such as `1.0.1` or `3.7.10a`.
     #[must_use]
     pub fn standard_text(&self) -> String {
-        let [major, minor, update, letters @ ..] = self.standard;
+        Self::spelled(self.standard)
+    }
+
+    /// Major, minor, update and two letters, as on the wire, as people write them.
+    #[must_use]
+    pub fn spelled(standard: [u8; 5]) -> String {
+        let [major, minor, update, letters @ ..] = standard;
         let numbers: Vec<String> =
             [major, minor, update].into_iter().filter_map(digits).map(|n| n.to_string()).collect();
         let letters: String = letters.into_iter().filter(u8::is_ascii_alphanumeric).map(char::from).collect();
@@ -89,8 +95,7 @@ mod tests {
     #[test]
     fn versions_are_read_as_digits_and_as_plain_numbers() {
         // NC-SI reference 1.5.
-        let text =
-            |standard| Version { standard, ..Version::parse(&[0; BODY_BYTES]).expect("long enough") }.standard_text();
+        let text = Version::spelled;
         assert_eq!(text([0xf1, 0xf0, 0xf1, 0, 0]), "1.0.1");
         assert_eq!(text([0xf3, 0xf7, 0x10, b'a', 0]), "3.7.10a");
         assert_eq!(text([0xf1, 0xf1, 0xff, 0, 0]), "1.1");

@@ -1,0 +1,178 @@
+//! Commands through the kernel's own NC-SI stack, over generic netlink.
+//!
+//! The kernel waits a second for an answer and never asks again. We do, for commands that may be carried out twice: a repeat goes
+//! under a new number, so the controller carries it out instead of repeating its answer, and port statistics, which some
+//! controllers clear when they are read, would be lost.
+
+use std::time::Duration;
+
+use linerate_packet::ncsi::Command;
+use linerate_sys::SysError;
+use linerate_sys::netlink::{Family, GenericSocket};
+use linerate_sys::packet::interface_index;
+use rustix::io::Errno;
+
+use super::exchange::{Address, Failure, Reply, Strays};
+use super::kernel;
+
+/// How long the kernel is waited for: its own second, and room for it to say that it is over. For a package it does not know it
+/// says nothing at all.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// Tries of a command that may be carried out twice, the standard's recommendation for a package that may be absent.
+const TRIES: u32 = 3;
+
+/// The stack, as the owner of one interface.
+#[derive(Debug)]
+pub(super) struct Stack {
+    socket: GenericSocket,
+    family: Family,
+    interface: u32,
+}
+
+impl Stack {
+    /// Opens the stack for the interface called `device`, which it owns.
+    pub(super) fn open(device: &str) -> Result<Self, SysError> {
+        let interface = interface_index(device)?;
+        let mut socket = GenericSocket::open()?;
+        let gone = || SysError::new("look up generic netlink family", kernel::FAMILY, Errno::NOENT);
+        let family = socket.family(kernel::FAMILY)?.ok_or_else(gone)?;
+        Ok(Self { socket, family, interface })
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
+        let request = kernel::to_send(self.interface, address, command);
+        let what = format!("the answer to command 0x{:02x} of package {}", command.kind(), address.package);
+        let mut ask = || self.socket.ask(&self.family, kernel::SEND_COMMAND, &request, PATIENCE, &what);
+        pursue(address, command, &mut ask)
+    }
+}
+
+/// Whether a second execution says and does what the first would have.
+const fn may_repeat(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::GetVersion
+            | Command::GetCapabilities
+            | Command::GetParameters
+            | Command::GetLinkStatus
+            | Command::GetPackageStatus
+            | Command::GetPackageUuid
+            | Command::GetMcMacAddress
+    )
+}
+
+/// Asks by `ask` until there is an answer, or none to be had.
+fn pursue(
+    address: Address,
+    command: &Command,
+    ask: &mut dyn FnMut() -> Result<Option<Vec<u8>>, SysError>,
+) -> Result<Result<Reply, Failure>, SysError> {
+    let most = if may_repeat(command) { TRIES } else { 1 };
+    let mut strays = Strays::default();
+    for tries in 1..=most {
+        let handed_over = match ask() {
+            Ok(handed_over) => handed_over,
+            Err(error) => return withheld(command, error).map(Err),
+        };
+        let Some(packet) = handed_over.as_deref().and_then(kernel::packet) else { continue };
+        if let Some((outcome, reason, answer)) = kernel::answer(address, command.kind(), packet) {
+            return Ok(Ok(Reply { outcome, reason, answer, tries, strays }));
+        }
+        strays.malformed += 1;
+    }
+    let Strays { malformed, checksum, .. } = strays;
+    Ok(Err(if malformed == 0 { Failure::Silent(most) } else { Failure::Broken { malformed, checksum } }))
+}
+
+/// What a refusal means. Our requests are complete, so that it cannot be they that are invalid.
+fn withheld(command: &Command, error: SysError) -> Result<Failure, SysError> {
+    match error.errno().map(Errno::from_raw_os_error) {
+        Some(Errno::INVAL) => Ok(Failure::Withheld(command.kind())),
+        Some(Errno::OPNOTSUPP) => Ok(Failure::NoCommands),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_packet::ncsi::{Checksum, Letter, Outcome, Reason};
+    use linerate_sys::netlink::push;
+
+    use super::*;
+
+    const CHANNEL: Address = Address { package: 0, channel: 0 };
+    const DATA: u16 = 5;
+
+    /// What the kernel hands over when the controller answers `kind` with `payload`.
+    fn handed_over(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let checksum = Checksum::Right;
+        let letter = Letter { management: 0, instance: 200, kind, package: 0, channel: 0, payload, checksum };
+        let mut bytes = kernel::of_interface(5);
+        push(&mut bytes, DATA, &letter.emit_packet());
+        bytes
+    }
+
+    /// Asks a kernel that does what `script` says, in order; what came of it, and how often it was asked.
+    fn asked(command: &Command, script: Vec<Result<Option<Vec<u8>>, Errno>>) -> (Result<Reply, Failure>, usize) {
+        let mut script = script.into_iter();
+        let mut n_asked = 0;
+        let mut ask = || {
+            n_asked += 1;
+            let next = script.next().expect("asked more often than the script is long");
+            next.map_err(|cause| SysError::new("ask for", "an answer", cause))
+        };
+        let answered = pursue(CHANNEL, command, &mut ask).expect("the kernel's own stack is there");
+        (answered, n_asked)
+    }
+
+    /// The kernel's second is over: its message without a packet.
+    fn given_up() -> Result<Option<Vec<u8>>, Errno> {
+        Ok(Some(kernel::of_interface(5)))
+    }
+
+    #[test]
+    fn an_answer_and_a_refusal_by_the_controller_are_replies() {
+        let (reply, _) = asked(&Command::EnableChannel, vec![Ok(Some(handed_over(0x83, &[0, 0, 0, 0])))]);
+        assert_eq!(reply.map(|reply| (reply.outcome, reply.tries)), Ok((Outcome::Completed, 1)));
+        let (reply, _) = asked(&Command::EnableChannel, vec![Ok(Some(handed_over(0x83, &[0, 1, 0, 1])))]);
+        let refused = (Outcome::Failed, Reason::INITIALIZATION_REQUIRED);
+        assert_eq!(reply.map(|reply| (reply.outcome, reply.reason)), Ok(refused));
+    }
+
+    #[test]
+    fn what_may_be_carried_out_twice_is_asked_three_times_and_the_rest_once() {
+        let silent = |n| (0..n).map(|_| given_up()).collect::<Vec<_>>();
+        assert_eq!(asked(&Command::GetVersion, silent(3)), (Err(Failure::Silent(3)), 3));
+        for once in [Command::GetPortStatistics, Command::GetPassThroughStatistics, Command::EnableChannel] {
+            assert_eq!(asked(&once, silent(1)), (Err(Failure::Silent(1)), 1), "{once:?}");
+        }
+        // Nothing at all, as for a package the kernel does not know, then the answer.
+        let script = vec![Ok(None), Ok(Some(handed_over(0x8a, &[0; 16])))];
+        let (reply, n_asked) = asked(&Command::GetLinkStatus, script);
+        assert_eq!((reply.map(|reply| reply.tries), n_asked), (Ok(2), 2));
+    }
+
+    #[test]
+    fn an_answer_that_the_kernel_withholds_is_told_with_its_cause_and_its_remedy() {
+        let (withheld, n_asked) = asked(&Command::GetPassThroughStatistics, vec![Err(Errno::INVAL)]);
+        let text = withheld.expect_err("withheld").to_string();
+        for part in ["0x1a", "172", "--force-raw"] {
+            assert!(text.contains(part), "no {part} in: {text}");
+        }
+        assert_eq!(n_asked, 1, "it would refuse again");
+        let text = asked(&Command::GetCapabilities, vec![Err(Errno::INVAL)]).0.expect_err("withheld").to_string();
+        assert!(!text.contains("172") && text.contains("--force-raw"), "{text}");
+        let (none, _) = asked(&Command::GetVersion, vec![Err(Errno::OPNOTSUPP)]);
+        assert_eq!(none, Err(Failure::NoCommands));
+    }
+
+    #[test]
+    fn answers_to_something_else_are_broken_and_other_refusals_are_the_kernels() {
+        let (broken, _) = asked(&Command::GetPortStatistics, vec![Ok(Some(handed_over(0x99, &[0; 32])))]);
+        assert_eq!(broken, Err(Failure::Broken { malformed: 1, checksum: 0 }));
+        let mut ask = || Err(SysError::new("ask for", "an answer", Errno::PERM));
+        let error = pursue(CHANNEL, &Command::GetVersion, &mut ask).expect_err("not allowed");
+        assert_eq!(error.errno(), Some(Errno::PERM.raw_os_error()));
+    }
+}

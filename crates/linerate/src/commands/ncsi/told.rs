@@ -1,0 +1,255 @@
+//! Answers of a controller as lines for a person and as values for a program.
+
+use linerate_observe::ncsi::kernel::Channel;
+use linerate_observe::ncsi::{Found, Reply};
+use linerate_packet::ncsi::{
+    Answer, BufferReport, Capabilities, Command, ControlStatistics, LinkStatus, Parameters, PassThroughStatistics,
+    PortStatistics, Speed, Version,
+};
+use serde_json::{Map, Value, json};
+
+pub(super) type Lines = Vec<(String, String)>;
+
+/// An answer as lines for a person and as a value for a program.
+pub(super) fn told(reply: &Reply) -> (&'static str, Lines, Value) {
+    let line = |what: &str, text: String| (what.to_owned(), text);
+    match &reply.answer {
+        Answer::Capabilities(capabilities) => {
+            ("capabilities", of_capabilities(capabilities), json_of_capabilities(capabilities))
+        }
+        Answer::Version(version) => (
+            "version",
+            of_version(version),
+            json!({
+                "standard": version.standard_text(), "firmware": version.firmware_name_text(),
+                "firmware_version": version.firmware_text(), "pci": version.pci, "enterprise": version.enterprise,
+            }),
+        ),
+        Answer::Parameters(parameters) => (
+            "parameters",
+            of_parameters(parameters),
+            json!({
+                "macs": parameters.macs.iter().map(mac_text).collect::<Vec<_>>(),
+                "macs_enabled": parameters.macs_enabled, "vlan_tags": parameters.vlan_tags,
+                "configuration": parameters.configuration, "vlan_mode": parameters.vlan_mode,
+                "flow_control": parameters.flow_control, "notifications": parameters.notifications,
+            }),
+        ),
+        Answer::LinkStatus(link) => (
+            "link",
+            of_link(link),
+            json!({
+                "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits),
+                "full_duplex": link.speed().map(|speed| speed.full_duplex), "host_driver": link.host_driver_runs(),
+            }),
+        ),
+        Answer::PassThroughStatistics(statistics) => {
+            counters("pass-through statistics", &PassThroughStatistics::NAMES, &statistics.counters)
+        }
+        Answer::ControlStatistics(statistics) => {
+            counters("control statistics", &ControlStatistics::NAMES, &statistics.counters)
+        }
+        Answer::PortStatistics(statistics) => counters("port statistics", &PortStatistics::NAMES, &statistics.counters),
+        _ => {
+            let why = format!("{:?}: {}", reply.outcome, reply.reason.words());
+            ("answer", vec![line("refused", why.clone())], json!({ "refused": why }))
+        }
+    }
+}
+
+/// Counters by name; one the controller does not have is no zero.
+fn counters(group: &'static str, names: &[&str], values: &[Option<u64>]) -> (&'static str, Lines, Value) {
+    let text = |value: &Option<u64>| value.map_or("n/a".to_owned(), |value| value.to_string());
+    let lines = names.iter().zip(values).map(|(name, value)| ((*name).to_owned(), text(value))).collect();
+    let object: Map<String, Value> =
+        names.iter().zip(values).map(|(name, value)| (name.replace(' ', "_"), json!(value))).collect();
+    (group, lines, Value::Object(object))
+}
+
+fn buffer_text(capabilities: &Capabilities) -> String {
+    match capabilities.buffer_report() {
+        BufferReport::Bytes(bytes) => {
+            format!("{bytes} B ({} KiB) as reported; linerate tune window measures it", bytes / 1024)
+        }
+        BufferReport::NotSaid => "not said; linerate tune window measures it".to_owned(),
+        BufferReport::Implausible(bytes) => {
+            format!("{bytes}: cannot be bytes of a buffer that holds a frame; linerate tune window measures it")
+        }
+    }
+}
+
+fn of_capabilities(capabilities: &Capabilities) -> Lines {
+    let [vlan, mixed, multicast, unicast] = capabilities.filters;
+    let yes = |bit: u32| if capabilities.flags >> bit & 1 != 0 { "yes" } else { "no" };
+    [
+        ("buffer from the network", buffer_text(capabilities)),
+        ("channels", capabilities.channels.to_string()),
+        ("hardware arbitration", yes(0).to_owned()),
+        ("tells of the host's driver", yes(1).to_owned()),
+        ("flow control to, from the BMC", format!("{}, {}", yes(2), yes(3))),
+        ("filters", format!("{unicast} unicast, {multicast} multicast, {mixed} mixed, {vlan} VLAN")),
+        ("VLAN modes", format!("{:03b}", capabilities.vlan_modes)),
+        ("broadcasts told apart", format!("{:04b}", capabilities.broadcast_filters)),
+        ("notifications", format!("{:03b}", capabilities.notifications)),
+    ]
+    .map(|(what, text)| (what.to_owned(), text))
+    .to_vec()
+}
+
+fn json_of_capabilities(capabilities: &Capabilities) -> Value {
+    let buffer = match capabilities.buffer_report() {
+        BufferReport::Bytes(bytes) => json!(bytes),
+        _ => Value::Null,
+    };
+    json!({
+        "buffer_bytes": buffer, "buffer_reported": capabilities.buffer, "channels": capabilities.channels,
+        "flags": capabilities.flags, "filters": capabilities.filters, "vlan_modes": capabilities.vlan_modes,
+        "broadcast_filters": capabilities.broadcast_filters, "multicast_filters": capabilities.multicast_filters,
+        "notifications": capabilities.notifications,
+    })
+}
+
+fn of_version(version: &Version) -> Lines {
+    const NONE: u16 = u16::MAX;
+    let pci = match version.pci {
+        [NONE, NONE, ..] => "n/a".to_owned(),
+        [device, vendor, ..] => format!("{vendor:04x}:{device:04x}"),
+    };
+    let enterprise = match version.enterprise {
+        u32::MAX => "n/a".to_owned(),
+        number => number.to_string(),
+    };
+    [
+        ("NC-SI", version.standard_text()),
+        ("firmware", format!("{} {}", version.firmware_name_text(), version.firmware_text())),
+        ("PCI vendor:device", pci),
+        ("manufacturer (IANA)", enterprise),
+    ]
+    .map(|(what, text)| (what.to_owned(), text))
+    .to_vec()
+}
+
+fn mac_text(mac: &[u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn of_parameters(parameters: &Parameters) -> Lines {
+    let (to_bmc, to_network) = parameters.enabled();
+    let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mut lines = vec![
+        ("traffic to the BMC".to_owned(), on(to_bmc)),
+        ("traffic to the network".to_owned(), on(to_network)),
+        ("VLAN mode".to_owned(), parameters.vlan_mode.to_string()),
+        ("flow control".to_owned(), parameters.flow_control.to_string()),
+    ];
+    let macs = parameters.macs.iter().map(mac_text).collect::<Vec<_>>();
+    lines.extend(filters("address", &macs, parameters.macs_enabled.into()));
+    let tags = parameters.vlan_tags.iter().map(|tag| (tag & VLAN_MASK).to_string()).collect::<Vec<_>>();
+    lines.extend(filters("VLAN", &tags, parameters.vlan_tags_enabled.into()));
+    lines
+}
+
+/// The VLAN identifier in a tag (IEEE 802.1Q clause 9.6).
+const VLAN_MASK: u16 = 0x0fff;
+
+/// Filters in force, one a line, and how many are not.
+fn filters(what: &str, values: &[String], enabled: u32) -> Lines {
+    let is_on = |idx: usize| enabled.checked_shr(idx as u32).unwrap_or(0) & 1 != 0;
+    let mut lines: Lines = values
+        .iter()
+        .enumerate()
+        .filter(|(idx, _)| is_on(*idx))
+        .map(|(idx, value)| (format!("{what} filter {}", idx + 1), value.clone()))
+        .collect();
+    if lines.len() < values.len() {
+        lines.push((format!("{what} filters not in use"), (values.len() - lines.len()).to_string()));
+    }
+    lines
+}
+
+fn of_link(link: &LinkStatus) -> Lines {
+    let speed = link.speed().map_or("not known".to_owned(), speed_text);
+    let (tx, rx) = link.flow_control();
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    vec![
+        ("link".to_owned(), if link.is_up() { "up" } else { "down" }.to_owned()),
+        ("speed".to_owned(), speed),
+        ("flow control to, from the network".to_owned(), format!("{}, {}", yes(tx), yes(rx))),
+        ("host driver runs".to_owned(), yes(link.host_driver_runs())),
+    ]
+}
+
+/// What an answer to `command` is called when there is none.
+pub(super) const fn name_of(command: &Command) -> &'static str {
+    match command {
+        Command::GetPassThroughStatistics => "pass-through statistics",
+        Command::GetControlStatistics => "control statistics",
+        Command::GetPortStatistics => "port statistics",
+        Command::GetCapabilities => "capabilities",
+        Command::GetParameters => "parameters",
+        Command::GetVersion => "version",
+        _ => "link",
+    }
+}
+
+/// A channel that was found, as a value.
+pub(super) fn json_of_found(found: &Found) -> Value {
+    let of = |reply: Option<&Reply>| reply.map(|reply| told(reply).2);
+    let mut value = json!({
+        "package": found.address.package, "channel": found.address.channel, "initial_state": found.initial_state,
+        "version": of(found.version.as_ref().ok()), "capabilities": of(found.capabilities.as_ref()),
+        "link": of(found.link.as_ref()),
+    });
+    if let Err(failure) = &found.version {
+        value["failure"] = json!(failure.to_string());
+    }
+    if let Some(known) = &found.known {
+        value["kernel"] = json_of_known(known);
+    }
+    value
+}
+
+/// What the kernel noted of a channel: all of it where the channel does not answer, else what only the kernel knows.
+pub(super) fn of_known(known: &Channel, found: &Found) -> Lines {
+    let use_of_it = match (known.active, known.forced) {
+        (true, true) => "in use, as somebody told it to prefer",
+        (true, false) => "in use",
+        (false, true) => "not in use, though somebody told it to prefer it",
+        (false, false) => "not in use",
+    };
+    let mut lines = vec![("by the kernel".to_owned(), use_of_it.to_owned())];
+    let mut add = |what: &str, text: String| lines.push((what.to_owned(), text));
+    if !known.vlans.is_empty() {
+        add("VLANs the kernel set", known.vlans.iter().map(u16::to_string).collect::<Vec<_>>().join(", "));
+    }
+    if let Err(failure) = &found.version {
+        add("no answer", failure.to_string());
+        if let Some(standard) = known.standard_text() {
+            add("NC-SI, as the kernel noted", standard);
+        }
+        add("firmware, as the kernel noted", known.firmware_name.clone());
+    }
+    if let (None, Some(link)) = (&found.link, known.link_status()) {
+        add("link, as the kernel noted", link_text(&link));
+    }
+    lines
+}
+
+fn link_text(link: &LinkStatus) -> String {
+    let state = if link.is_up() { "up" } else { "down" };
+    link.speed().map_or(state.to_owned(), |speed| format!("{state}, {}", speed_text(speed)))
+}
+
+fn json_of_known(known: &Channel) -> Value {
+    let link = known
+        .link_status()
+        .map(|link| json!({ "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits) }));
+    json!({
+        "active": known.active, "forced": known.forced, "version": known.standard_text(),
+        "firmware": known.firmware_name, "link": link, "vlans": known.vlans,
+    })
+}
+
+fn speed_text(speed: Speed) -> String {
+    format!("{} Mbit/s, {} duplex", speed.megabits, if speed.full_duplex { "full" } else { "half" })
+}
