@@ -24,7 +24,8 @@ pub enum Which<'a> {
 /// An open ledger.
 ///
 /// There may be many readers and, at any moment, one writer. Reading sees what was flushed. Dropping it flushes; an
-/// error then is lost, so flush before.
+/// error then is lost, so flush before. While it is written to there is a log beside the file; the last one to leave it
+/// takes the log in, so that a ledger at rest is one file.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) connection: Connection,
@@ -35,6 +36,8 @@ pub struct Ledger {
     pub(crate) planned: HashMap<TrialId, u32>,
     /// Taken, not yet written.
     pub(crate) pending: Vec<Event>,
+    /// Whether it was opened to be written to.
+    writes: bool,
 }
 
 impl Ledger {
@@ -76,21 +79,26 @@ impl Ledger {
         }
     }
 
-    /// Opens a ledger to read only; works while another process records into it, and on a read-only medium.
+    /// Opens a ledger to read only; works while another process records into it, and on a read-only medium. What is in
+    /// it stays as it is, but a log that a killed process left is taken into the file, if it may be written.
     ///
     /// # Errors
     /// If the file is not there, is no ledger, is of another schema than this version's, or its write-ahead log cannot
     /// be replayed.
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         const OPERATION: &str = "open ledger";
-        let ledger = Self::connect(OPERATION, path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        // Reading a WAL database takes a shared-memory file beside it, which a read-only medium refuses.
+        let fail = |error| StoreError::sqlite(OPERATION, path, error);
+        // One that can only read cannot take the log away when it leaves; where the file is write-protected, SQLite
+        // opens it to read by itself.
+        let ledger = Self::connect(OPERATION, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        ledger.connection.pragma_update(None, "query_only", true).map_err(fail)?;
+        let protected = ledger.connection.is_readonly("main").map_err(fail)?;
+        let has_log = log_of(path).metadata().is_ok_and(|log| log.len() > 0);
         let ledger = match schema::identity(&ledger.connection) {
+            _ if protected && !has_log => Self::connect_immutable(path)?,
+            // The log is replayed through a shared-memory file beside it, which a read-only medium refuses.
             Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) => {
-                if log_of(path).metadata().is_ok_and(|log| log.len() > 0) {
-                    return Err(StoreError::UnreplayedLog { path: path.to_owned() });
-                }
-                Self::connect_immutable(path)?
+                return Err(StoreError::UnreplayedLog { path: path.to_owned() });
             }
             _ => ledger,
         };
@@ -153,7 +161,14 @@ impl Ledger {
         connection.busy_timeout(PATIENCE)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(Self { connection, path: path.to_owned(), campaign: None, planned: HashMap::new(), pending: Vec::new() })
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+            campaign: None,
+            planned: HashMap::new(),
+            pending: Vec::new(),
+            writes: false,
+        })
     }
 
     /// The schema version, 0 for an empty file; refuses what is no ledger or too new.
@@ -189,13 +204,24 @@ impl Ledger {
         if version < schema::VERSION {
             schema::migrate(&mut self.connection, version).map_err(fail)?;
         }
+        self.writes = true;
         Ok(())
+    }
+
+    /// Takes the log into the file and does without it from now on, unless somebody else has the file open: then the last
+    /// to leave takes the log in.
+    fn come_to_rest(&self) -> rusqlite::Result<()> {
+        self.connection.busy_timeout(Duration::ZERO)?;
+        self.connection.pragma_update(None, "journal_mode", "delete")
     }
 }
 
 impl Drop for Ledger {
     fn drop(&mut self) {
         let _ = linerate_model::Recorder::flush(self);
+        if self.writes {
+            let _busy = self.come_to_rest();
+        }
     }
 }
 

@@ -126,6 +126,9 @@ fn a_process_killed_at_any_moment_leaves_everything_it_flushed() {
         assert_eq!(said, n_flushed.to_string());
         child.kill().expect("it runs");
         child.wait().expect("it was started here");
+        let read = Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it can be read");
+        assert!(read.trials[0].jobs[0].0.intervals.len() >= n_flushed);
+        assert!(!path.with_extension("ledger-wal").exists(), "and then it is one file");
         let ledger = Ledger::open(&path).expect("a killed writer leaves a ledger");
         let campaign = ledger.load(Which::Latest).expect("it is whole");
         let intervals = &campaign.trials[0].jobs[0].0.intervals;
@@ -148,6 +151,49 @@ fn a_reader_sees_a_campaign_while_it_is_recorded() {
     assert_eq!(reader.load(Which::Latest).expect("it is whole"), fold(&events[..6]));
     writer.flush().expect("there is room");
     assert_eq!(reader.load(Which::Latest).expect("it is whole"), fold(&events[..7]));
+}
+
+/// What lies in `directory`, by name.
+fn files_in(directory: &tempfile::TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).expect("it is a directory");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_ledger_at_rest_is_one_file_and_stays_so_when_it_is_read() {
+    let directory = directory();
+    let path = recorded(&directory);
+    assert_eq!(files_in(&directory), ["golden.ledger"]);
+    let before = std::fs::read(&path).expect("it is a file");
+    let read = || Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    assert_eq!(read(), fold(&golden_events()));
+    assert_eq!(files_in(&directory), ["golden.ledger"]);
+    assert!(before == std::fs::read(&path).expect("it is a file"), "reading changes nothing");
+    // As earlier versions left it: for its next writer it still wants a log.
+    let earlier = rusqlite::Connection::open(&path).expect("it is a database");
+    earlier.pragma_update(None, "journal_mode", "wal").expect("nobody else has it open");
+    drop(earlier);
+    assert_eq!(read(), fold(&golden_events()));
+    assert_eq!(files_in(&directory), ["golden.ledger"]);
+    record(&mut Ledger::open(&path).expect("it is a ledger"), &golden_events()[..3]);
+    assert_eq!(files_in(&directory), ["golden.ledger"], "a resumed campaign, too");
+}
+
+#[test]
+fn the_last_to_leave_a_ledger_takes_its_log_along() {
+    let directory = directory();
+    let path = directory.path().join("live.ledger");
+    let mut writer = Ledger::create(&path).expect("it is new");
+    record(&mut writer, &golden_events());
+    let reader = Ledger::open_read_only(&path).expect("reading does not wait");
+    assert_eq!(reader.load(Which::Latest).expect("it is whole"), fold(&golden_events()));
+    drop(writer);
+    assert_eq!(reader.load(Which::Latest).expect("it is still whole"), fold(&golden_events()));
+    drop(reader);
+    assert_eq!(files_in(&directory), ["live.ledger"]);
 }
 
 #[test]
