@@ -31,6 +31,25 @@ fn second_trial_done(folder: &Path) -> Child {
     child
 }
 
+/// The names in `folder` that begin with `start`.
+fn files(folder: &Path, start: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("it is a folder");
+    let names = entries.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
+    names.filter(|name| name.starts_with(start)).collect()
+}
+
+#[test]
+fn a_finished_campaign_is_one_file_and_stays_so_when_it_is_read() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", &common::plan("null", 0.2, ""));
+    run(folder.path(), &["run", "plan.toml", "--ledger", "null.ledger", "--out", "report"]).expect(0);
+    assert_eq!(files(folder.path(), "null.ledger"), ["null.ledger"]);
+    run(folder.path(), &["report", "null.ledger", "--out", "report"]).expect(0);
+    run(folder.path(), &["report", "null.ledger", "--json", "--out", "report"]).expect(0);
+    assert_eq!(files(folder.path(), "null.ledger"), ["null.ledger"]);
+}
+
 /// When each completed trial of the campaign began.
 fn completed(campaign: &Campaign) -> BTreeMap<TrialId, u64> {
     let completed = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
@@ -41,6 +60,7 @@ fn completed(campaign: &Campaign) -> BTreeMap<TrialId, u64> {
 fn resume(folder: &Path) {
     let ledger = folder.join("five.ledger");
     let before = completed(&load(&ledger));
+    assert_eq!(files(folder, "five.ledger"), ["five.ledger"], "reading has taken the log of a killed campaign in");
     assert!((2..5).contains(&before.len()), "{before:?}");
     let mut arguments = RUN.to_vec();
     arguments.extend(["--resume", "--json"]);
