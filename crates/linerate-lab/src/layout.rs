@@ -17,7 +17,7 @@ const SUPER_PACKET: Bytes = Bytes(65_536);
 /// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
 const BURST_SECONDS: f64 = 0.001;
 /// Names of the namespaces inside emulated devices; upper case, so that no node can have them.
-const DEVICE: &str = "D";
+pub(crate) const DEVICE: &str = "D";
 /// What an Ethernet wire counts per frame beside the IP packet: header 14, FCS 4, preamble 8, gap 12 (IEEE 802.3 clause 3).
 const WIRE_FRAME_OVERHEAD: Bytes = Bytes(38);
 

@@ -24,4 +24,4 @@ pub use description::{
     Bus, BusEdge, Controller, ControllerFaults, Description, End, Faults, HostSettings, Link, Node, NodeKind, Port,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
-pub use reap::{abandoned, reap};
+pub use reap::{abandoned, is_device, reap};

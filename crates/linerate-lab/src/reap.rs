@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::build::{LabError, run};
+use crate::layout::DEVICE;
 use crate::quota;
 
 /// Namespaces that linerate made and whose process no longer runs.
@@ -33,6 +34,12 @@ pub fn reap() -> Result<Vec<String>, LabError> {
         })?;
     }
     Ok(names)
+}
+
+/// Whether the last part of a namespace's name is that of an emulated device, which no lab's description names.
+#[must_use]
+pub fn is_device(node: &str) -> bool {
+    node.starts_with(DEVICE)
 }
 
 /// Whether the process `pid` runs.

@@ -4,6 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod output;
+
 mod campaign;
 mod catalog;
 mod cli;
@@ -21,7 +24,8 @@ mod testbeds;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::parse().and_then(commands::dispatch) {
+    let outcome = cli::parse().and_then(commands::dispatch);
+    match outcome.and_then(|code| output::finish().map(|()| code)) {
         Ok(code) => code.into(),
         Err(failure) => failure.report(),
     }

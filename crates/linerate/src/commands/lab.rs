@@ -102,9 +102,14 @@ fn standing() -> Result<Vec<String>, Failure> {
     Ok(names.filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned).collect())
 }
 
+/// Lab and node of a standing namespace, as its maker named them.
+fn parts(full: &str) -> Option<(&str, &str)> {
+    full.rsplit_once('-')
+}
+
 fn down(name: &str) -> Outcome {
     let nodes: Vec<String> =
-        standing()?.into_iter().filter(|full| full.rsplit_once('-').is_some_and(|(lab, _)| lab == name)).collect();
+        standing()?.into_iter().filter(|full| parts(full).is_some_and(|(lab, _)| lab == name)).collect();
     if nodes.is_empty() {
         return Err(Failure::missing(format!("lab down {name}: no such lab stands (see linerate lab list)")));
     }
@@ -119,11 +124,13 @@ fn down(name: &str) -> Outcome {
 }
 
 fn list(as_json: bool) -> Outcome {
-    let standing = standing()?;
+    let mut standing = standing()?;
+    // What stands between two nodes, to carry frames, is nothing a person built or can go to.
+    standing.retain(|full| parts(full).is_some_and(|(_, node)| !linerate_lab::is_device(node)));
     if as_json {
         println!("{}", json!(standing));
     } else {
-        standing.iter().filter_map(|full| full.rsplit_once('-')).for_each(|(lab, node)| println!("{lab} {node}"));
+        standing.iter().filter_map(|full| parts(full)).for_each(|(lab, node)| println!("{lab} {node}"));
     }
     Ok(Exit::Done)
 }

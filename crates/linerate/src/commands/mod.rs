@@ -17,7 +17,7 @@ mod run;
 mod to;
 mod tune;
 
-use crate::cli::{self, Command, Invocation};
+use crate::cli::{self, Command, Invocation, LabAction, LabArgs};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Does what the command line asks for.
@@ -65,6 +65,7 @@ fn only_prints(command: &Command) -> bool {
             | Command::Replay(_)
             | Command::Limit
             | Command::Facts
+            | Command::Lab(LabArgs { action: LabAction::List | LabAction::Exec { .. } })
             | Command::List(_)
             | Command::Completions { .. }
             | Command::Man

@@ -1,0 +1,114 @@
+//! Readers that go away, and a standard output that cannot be written: nothing panics, and what was begun is finished.
+
+mod common;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+
+use common::{Ended, alone, file, linerate, load, plan, privileged, run, signal, start, wait};
+
+/// SIGPIPE, by which a command that only prints may end when nobody reads.
+const BROKEN_PIPE: i32 = 13;
+
+/// Waits for `child`, whose standard output nobody reads any more.
+fn unread(mut child: Child) -> (Option<i32>, String) {
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it is our child");
+    let code = output.status.code().or_else(|| output.status.signal().filter(|s| *s == BROKEN_PIPE).map(|_| 0));
+    (code, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn no_command_minds_that_nobody_reads_on() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", &plan("null", 0.2, ""));
+    run(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"]).expect(0);
+    let commands: &[&[&str]] = &[
+        &["--help"],
+        &["completions", "bash"],
+        &["doctor"],
+        &["facts"],
+        &["limit", "tcp", "--rate", "1 Gbit/s", "--mtu", "1500"],
+        &["list", "metrics"],
+        &["list", "workloads", "--json"],
+        &["man"],
+        &["pair", "list"],
+        &["plan", "demo"],
+        &["replay", "all"],
+        &["report", "one.ledger", "--out", "report"],
+        &["report", "one.ledger", "--out", "report", "--json"],
+        &["run", "plan.toml", "--ledger", "two.ledger", "--out", "report"],
+        &["run", "plan.toml", "--ledger", "two.ledger", "--out", "report", "--json"],
+    ];
+    for command in commands {
+        let (code, stderr) = unread(start(folder.path(), command));
+        // `replay` says by 1 that a paper disagrees with itself.
+        assert!(code == Some(0) || (command[0] == "replay" && code == Some(1)), "{command:?}: {code:?} {stderr}");
+        assert!(!stderr.contains("panicked"), "{command:?}: {stderr}");
+    }
+    assert!(load(&folder.path().join("two.ledger")).ended.is_some());
+}
+
+#[test]
+fn a_campaign_goes_on_when_neither_output_is_read() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", &plan("null", 0.2, "").replace("repeats = 1", "repeats = 3"));
+    let mut child = start(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"]);
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().expect("it is our child").code(), Some(0));
+    let campaign = load(&folder.path().join("one.ledger"));
+    assert_eq!(campaign.trials.iter().filter(|trial| trial.outcome.is_some()).count(), 3);
+    assert!(campaign.ended.is_some() && folder.path().join("report").exists());
+}
+
+#[test]
+fn what_could_not_be_printed_is_no_success() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for command in [&["list", "metrics"][..], &["doctor", "--json"], &["limit", "lag", "--links", "4", "--flows", "8"]]
+    {
+        let full = File::create("/dev/full").expect("Linux has one");
+        let output = linerate(folder.path(), command).stdout(full).output().expect("starts");
+        let ended = Ended::from(output).expect(4);
+        let message = "linerate: write to standard output: No space left on device (os error 28) (what was printed is \
+                       incomplete)\n";
+        assert_eq!(ended.stderr, message, "{command:?}");
+    }
+}
+
+#[test]
+fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
+    if !privileged("a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = format!("o{}", std::process::id());
+    let text = include_str!("../../../labs/ncsi.toml").replace("name = \"ncsi\"", &format!("name = \"{name}\""));
+    file(folder.path(), "lab.toml", &text);
+    let mut command = linerate(folder.path(), &["lab", "up", "lab.toml"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
+    // The first line is printed when everything stands; the reader then goes.
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("it speaks");
+    let listed = run(folder.path(), &["lab", "list"]).expect(0).stdout;
+    let own: Vec<&str> = listed.lines().filter_map(|line| line.strip_prefix(&format!("{name} "))).collect();
+    let as_json = run(folder.path(), &["lab", "list", "--json"]).expect(0).json();
+    let alive = child.try_wait().expect("it is our child").is_none();
+    signal(child.id(), "INT");
+    let ended = wait(child);
+    assert!(alive, "{ended:?}");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let hosts: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
+    assert!(own.len() >= 3 && own.iter().all(|node| hosts.contains(node)), "{own:?} of {hosts:?}");
+    let in_json =
+        as_json.as_array().expect("a list").iter().filter_map(|full| full.as_str()?.strip_prefix(&format!("{name}-")));
+    let mut in_json: Vec<&str> = in_json.collect();
+    let mut own = own;
+    own.sort_unstable();
+    in_json.sort_unstable();
+    assert_eq!(in_json, own);
+    assert!(!run(folder.path(), &["lab", "list"]).expect(0).stdout.contains(&name), "it is gone");
+}
