@@ -9,6 +9,10 @@ use crate::exit::Failure;
 /// Set in the process that already runs inside our own user namespace.
 const INSIDE: &str = "LINERATE_USER_NAMESPACE";
 
+/// What a process without root leaves its host's of.
+const UNSHARED: &[&str] =
+    &["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
 /// Makes sure namespaces may be made: does nothing for root, otherwise starts this program again inside a user namespace
 /// (with its own mounts, so that `/run/netns` is ours, and its own process tree, so that nothing outlives it).
 ///
@@ -18,22 +22,11 @@ pub(crate) fn enter() -> Result<(), Failure> {
     if is_root() || std::env::var_os(INSIDE).is_some() {
         return Ok(());
     }
-    let why_not = |cause: &str| {
-        Failure::missing(format!(
-            "build a lab without root: {cause} (run as root, or allow unprivileged user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, \
-             and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
-        ))
-    };
-    let flags = ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let probe = Command::new("unshare").args(flags).arg("true").output();
-    match probe {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => return Err(why_not(String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => return Err(why_not(&format!("run unshare: {error}; install util-linux"))),
-    }
+    let why_not = |cause: &str| Failure::missing(format!("build a lab without root: {cause} ({})", remedy()));
+    possible().map_err(|cause| why_not(&cause))?;
     let program = std::env::current_exe().map_err(|error| why_not(&format!("find this program: {error}")))?;
     let error = Command::new("unshare")
-        .args(flags)
+        .args(UNSHARED)
         .args(["sh", "-c", "mount -t tmpfs tmpfs /run && mkdir -p /run/netns && exec \"$0\" \"$@\""])
         .arg(program)
         .args(std::env::args_os().skip(1))
@@ -42,14 +35,39 @@ pub(crate) fn enter() -> Result<(), Failure> {
     Err(why_not(&format!("run unshare: {error}")))
 }
 
-/// Whether a lab can be built at all, without trying for long.
-pub(crate) fn possible() -> bool {
-    is_root()
-        || std::env::var_os(INSIDE).is_some()
-        || Command::new("unshare")
-            .args(["--user", "--map-root-user", "--net", "true"])
-            .output()
-            .is_ok_and(|o| o.status.success())
+/// Tries whether namespaces may be made, as a lab makes them.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn possible() -> Result<(), String> {
+    let flags = if is_root() || std::env::var_os(INSIDE).is_some() { &["--net"] } else { UNSHARED };
+    match Command::new("unshare").args(flags).arg("true").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Err(format!("run unshare: {error} (install util-linux)")),
+    }
+}
+
+/// What to change so that a lab may be built, as far as the kernel's settings tell.
+pub(crate) fn remedy() -> String {
+    if is_root() {
+        return "give this container CAP_SYS_ADMIN and CAP_NET_ADMIN, or leave it".to_owned();
+    }
+    let is = |path: &str, value: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    let settings = [
+        ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ];
+    let mut remedy = "run as root".to_owned();
+    for (_, _, change) in settings.iter().filter(|(path, forbids, _)| is(path, forbids)) {
+        remedy += &format!(", or sysctl -w {change}");
+    }
+    remedy
 }
 
 /// Whether the tools a lab is built with are installed; the missing ones otherwise.

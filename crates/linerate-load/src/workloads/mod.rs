@@ -19,6 +19,8 @@ mod udp_stream;
 
 use crate::Workload;
 
+pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
+
 /// Every workload.
 pub static WORKLOADS: &[&dyn Workload] =
     &[&null::Null, &tcp_crr::TcpCrr, &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];

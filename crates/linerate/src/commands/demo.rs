@@ -14,7 +14,7 @@ const PLAN: &str = "demo";
 
 /// Builds a lab, or says why it must do with loopback; runs, reports, and says where.
 pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
-    let lab_possible = sandbox::possible() && sandbox::missing_tools().is_empty();
+    let lab_possible = sandbox::possible().is_ok() && sandbox::missing_tools().is_empty();
     let lab = lab_possible.then(|| LAB.to_owned());
     if !lab_possible && !global.quiet {
         eprintln!("no lab can be built here (see linerate doctor): measuring loopback, with both ends in one process");

@@ -1,11 +1,14 @@
 //! `linerate doctor`: what this host can and cannot measure, with the tool's own ceiling.
 
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use linerate_load::engine::{Engine, Timeline};
+use linerate_load::workloads::UDP_RECEIVE_BUFFER;
 use linerate_load::{Offer, Secret, Setup, workload};
-use linerate_model::{Counter, Endpoint, Nanos, Params};
+use linerate_model::{Bytes, Counter, Endpoint, Nanos, Params};
 use linerate_observe::{SAMPLERS, Scope};
+use linerate_sys::socket::{Buffer, set_buffer};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Outcome};
@@ -110,14 +113,10 @@ fn lab() -> Check {
             "apt install iproute2 ethtool procps",
         );
     }
-    match (sandbox::is_root(), sandbox::possible()) {
-        (true, _) => Check::good(subject, "root: network namespaces can be made"),
-        (false, true) => Check::good(subject, "unprivileged user namespaces are allowed"),
-        (false, false) => Check::lacking(
-            subject,
-            "neither root nor user namespaces",
-            "run as root, or sysctl -w kernel.unprivileged_userns_clone=1",
-        ),
+    match (sandbox::possible(), sandbox::is_root()) {
+        (Ok(()), true) => Check::good(subject, "root: network namespaces can be made"),
+        (Ok(()), false) => Check::good(subject, "unprivileged user namespaces are allowed"),
+        (Err(cause), _) => Check::lacking(subject, cause, sandbox::remedy()),
     }
 }
 
@@ -129,54 +128,82 @@ fn cpus(facts: &Value) -> Check {
     let subject = "CPUs";
     let count = facts.pointer("/cpu/count").and_then(Value::as_u64).unwrap_or(0);
     let model = text(facts, "/cpu/model").unwrap_or("unknown model");
-    let governor = text(facts, "/cpu/governor");
-    let seen = format!("{count}, {model}{}", governor.map(|g| format!(", governor {g}")).unwrap_or_default());
-    match governor {
-        Some(governor) if governor != "performance" => {
-            Check::lacking(subject, seen, "cpupower frequency-set -g performance, for figures that do not wander")
-        }
-        _ => Check::good(subject, seen),
+    // One for all CPUs, or a list where they differ; a virtual machine has none.
+    let governors: Vec<&str> = match facts.pointer("/cpu/governor") {
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+        one => one.and_then(Value::as_str).into_iter().collect(),
+    };
+    let seen = format!("{count}, {model}");
+    if governors.is_empty() {
+        return Check::good(subject, seen);
     }
+    let seen = format!("{seen}, governor {}", governors.join(" and "));
+    if governors == ["performance"] {
+        return Check::good(subject, seen);
+    }
+    Check::lacking(subject, seen, "cpupower frequency-set -g performance, for figures that do not wander")
 }
 
 fn clocksource(facts: &Value) -> Check {
+    /// Sources the kernel's vDSO cannot read, so that each reading is a system call (`vdso_clock_mode` in Linux).
+    const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
+    const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     let subject = "clock source";
     match text(facts, "/cpu/clocksource") {
-        Some(source @ ("tsc" | "arch_sys_counter" | "kvm-clock")) => Check::good(subject, source),
-        Some(source) => Check::lacking(
-            subject,
-            format!("{source}: each reading is a system call"),
-            "boot with clocksource=tsc if the hardware allows",
-        ),
-        None => Check::lacking(subject, "unknown", "mount sysfs"),
+        None => Check::lacking(subject, "unknown", "mount sysfs on /sys"),
+        Some(source) if SLOW.contains(&source) => {
+            let available = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+            let remedy = if available.split_whitespace().any(|name| name == "tsc") {
+                "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
+            } else {
+                "none while this kernel runs: it offers no tsc (dmesg says why); boot with tsc=reliable if the processor's is"
+            };
+            Check::lacking(subject, format!("{source}: each reading is a system call"), remedy)
+        }
+        Some(source) => Check::good(subject, source),
     }
 }
 
 fn congestion(facts: &Value) -> Check {
+    /// What the workloads ask for unless told otherwise.
+    const ASKED: &str = "cubic";
     let subject = "congestion control";
     let read = |key: &str| text(facts, &format!("/net/{key}")).unwrap_or("unknown").to_owned();
-    let seen = format!("default {}, available {}", read("congestion_control"), read("available_congestion_control"));
-    Check::good(subject, format!("{seen}; linerate sets it for each connection and records what was granted"))
-}
-
-fn buffers(facts: &Value) -> Check {
-    /// Buffer from which UDP at millions of datagrams a second no longer drops on a busy receiver.
-    const WANTED: u64 = 8 << 20;
-    let subject = "socket buffer limits";
-    let number = |key: &str| {
-        let value = facts.pointer(&format!("/net/{key}"));
-        value.and_then(|v| v.as_u64().or_else(|| v.as_str().and_then(|t| t.trim().parse().ok()))).unwrap_or(0)
-    };
-    let (receive, send) = (number("rmem_max"), number("wmem_max"));
-    let seen = format!("receive {receive} B, send {send} B");
-    if receive < WANTED && !sandbox::is_root() {
-        return Check::lacking(
+    let available = read("available_congestion_control");
+    let seen = format!("default {}, available {available}", read("congestion_control"));
+    if available.split_whitespace().any(|name| name == ASKED) {
+        return Check::good(
             subject,
-            seen,
-            format!("sysctl -w net.core.rmem_max={WANTED} net.core.wmem_max={WANTED}, or run as root"),
+            format!("{seen}; linerate sets it for each connection and records what was granted"),
         );
     }
-    Check::good(subject, seen)
+    Check::lacking(subject, seen, format!("modprobe tcp_{ASKED}, which workloads ask for unless told otherwise"))
+}
+
+/// Whether the kernel grants what `udp_stream` asks for; it is asked, as privileges and limits both count.
+fn buffers(facts: &Value) -> Check {
+    let subject = "socket buffer limits";
+    let wanted = UDP_RECEIVE_BUFFER.0;
+    let limit = facts.pointer("/net/rmem_max").and_then(Value::as_u64);
+    let limit = limit.map_or_else(String::new, |limit| format!(" (net.core.rmem_max {limit})"));
+    let ask = || {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
+        let bytes = usize::try_from(wanted).unwrap_or(usize::MAX);
+        // The kernel counts double, to have room for its own records.
+        let granted = set_buffer(&socket, Buffer::Receive, bytes).map_err(|error| error.to_string())? / 2;
+        Ok::<_, String>(granted as u64)
+    };
+    match ask() {
+        Ok(granted) if granted >= wanted => {
+            Check::good(subject, format!("receive {UDP_RECEIVE_BUFFER}, as udp_stream asks for, is granted{limit}"))
+        }
+        Ok(granted) => Check::lacking(
+            subject,
+            format!("receive {} of the {UDP_RECEIVE_BUFFER} udp_stream asks for{limit}", Bytes(granted)),
+            format!("sysctl -w net.core.rmem_max={wanted}, or run with CAP_NET_ADMIN"),
+        ),
+        Err(cause) => Check::lacking(subject, cause, "allow UDP sockets on 127.0.0.1"),
+    }
 }
 
 /// One line for each sampler that cannot be opened, and one for all that can.
