@@ -145,20 +145,25 @@ impl Wire {
 /// If the interface went away.
 pub fn survey(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, SysError> {
     match controller.way {
-        Way::Stack(_) => visit(controller),
+        Way::Stack(_) => {
+            let known = controller.known.clone();
+            visit(known, &mut |address, command| controller.ask(address, command))
+        }
         Way::Wire(_) => explore(controller, initialise),
     }
 }
 
+/// Asks for something; that nobody answers is the inner error.
+type Ask<'a> = dyn FnMut(Address, &Command) -> Result<Result<Reply, Failure>, SysError> + 'a;
+
 /// Asks the channels that the kernel knows.
-fn visit(controller: &mut Controller) -> Result<Vec<Found>, SysError> {
+fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<Found>, SysError> {
     let mut found = Vec::new();
-    for package in controller.known.clone() {
+    for package in known {
         for channel in package.channels {
             let address = Address { package: package.number, channel: channel.number };
-            let version = controller.ask(address, &Command::GetVersion)?;
-            let answers = version.is_ok();
-            let link = if answers { controller.ask(address, &Command::GetLinkStatus)?.ok() } else { None };
+            let version = ask(address, &Command::GetVersion)?;
+            let link = if version.is_ok() { ask(address, &Command::GetLinkStatus)?.ok() } else { None };
             let initial_state = version.as_ref().is_ok_and(refused_until_initialised);
             found.push(Found { address, known: Some(channel), initial_state, version, capabilities: None, link });
         }
@@ -211,4 +216,50 @@ fn look(controller: &mut Controller, address: Address, initialise: bool) -> Resu
     let capabilities = controller.ask(address, &Command::GetCapabilities)?.ok();
     let link = controller.ask(address, &Command::GetLinkStatus)?.ok();
     Ok(Some(Found { address, known: None, initial_state, version: Ok(version), capabilities, link }))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_packet::ncsi::Reason;
+
+    use super::super::exchange::Strays;
+    use super::*;
+
+    #[test]
+    fn channels_that_the_kernel_knows_are_asked_for_what_disturbs_nobody_and_told_though_they_are_silent() {
+        let channel = |number, active| Channel { number, active, ..Channel::default() };
+        let known = vec![
+            Package { number: 0, forced: false, channels: vec![channel(0, true), channel(1, false)] },
+            Package { number: 3, forced: false, channels: vec![channel(0, false)] },
+        ];
+        let mut asked = Vec::new();
+        let mut ask = |address: Address, command: &Command| {
+            asked.push((address.package, address.channel, command.clone()));
+            let reply = |outcome, reason| {
+                let (answer, strays) = (Answer::Done, Strays::default());
+                Ok(Ok(Reply { outcome, reason, answer, tries: 1, strays }))
+            };
+            match (address.package, address.channel) {
+                (0, 0) => reply(Outcome::Completed, Reason::NONE),
+                (0, _) => reply(Outcome::Failed, Reason::INITIALIZATION_REQUIRED),
+                _ => Ok(Err(Failure::Silent(3))),
+            }
+        };
+        let found = visit(known, &mut ask).expect("the stack is there");
+        let expected = [
+            (0, 0, Command::GetVersion),
+            (0, 0, Command::GetLinkStatus),
+            (0, 1, Command::GetVersion),
+            (0, 1, Command::GetLinkStatus),
+            (3, 0, Command::GetVersion),
+        ];
+        assert_eq!(
+            asked, expected,
+            "no capabilities: the kernel would take them for its own; a silent channel costs seconds"
+        );
+        let told: Vec<_> =
+            found.iter().map(|one| (one.address.package, one.initial_state, one.version.is_ok())).collect();
+        assert_eq!(told, [(0, false, true), (0, true, true), (3, false, false)]);
+        assert!(found[0].known.as_ref().is_some_and(|known| known.active));
+    }
 }

@@ -203,6 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn a_dump_that_fails_on_the_way_is_no_empty_list() {
+        /// Of the family `netdev` (linux/netdev.h, Linux 6.8): queues; of this interface.
+        const GET_QUEUES: u8 = 10;
+        const INTERFACE: u16 = 2;
+        let mut socket = GenericSocket::open().unwrap();
+        let Some(netdev) = socket.family("netdev").unwrap() else {
+            return println!("skipped: this kernel has no family netdev");
+        };
+        let mut nowhere = Vec::new();
+        push(&mut nowhere, INTERFACE, &0x7fff_ffff_u32.to_ne_bytes());
+        let error = socket.dump(&netdev, GET_QUEUES, &nowhere, "queues", |_| panic!("a queue")).unwrap_err();
+        if error.errno() == Some(libc::EOPNOTSUPP) {
+            return println!("skipped: this kernel lists no queues (Linux 6.8)");
+        }
+        assert_eq!(error.errno(), Some(libc::ENODEV), "{error}");
+    }
+
+    #[test]
     fn a_request_that_nobody_answers_is_none_in_time() {
         let mut socket = GenericSocket::open().unwrap();
         let nobody = Family { name: "nobody".into(), id: CONTROLLER, version: 1 };

@@ -253,3 +253,55 @@ fn json_of_known(known: &Channel) -> Value {
 fn speed_text(speed: Speed) -> String {
     format!("{} Mbit/s, {} duplex", speed.megabits, if speed.full_duplex { "full" } else { "half" })
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_observe::ncsi::{Address, Failure};
+
+    use super::*;
+
+    /// 1 Gbit/s, full duplex, up.
+    const UP: u32 = 0x0f;
+
+    fn found(known: Channel, failure: Failure) -> Found {
+        let address = Address { package: 0, channel: known.number };
+        let (capabilities, link) = (None, None);
+        Found { address, known: Some(known), initial_state: false, version: Err(failure), capabilities, link }
+    }
+
+    #[test]
+    fn a_silent_channel_is_told_as_the_kernel_noted_it() {
+        let known = Channel {
+            number: 1,
+            version: Some([0xf1f0_f100, 0]),
+            firmware_name: "linerate-nc".into(),
+            link: Some(UP),
+            active: true,
+            vlans: vec![5, 7],
+            ..Channel::default()
+        };
+        let one = found(known.clone(), Failure::Silent(3));
+        let lines = of_known(&known, &one);
+        let line = |what: &str| lines.iter().find(|(name, _)| name == what).map(|(_, text)| text.as_str());
+        assert_eq!(line("by the kernel"), Some("in use"));
+        assert_eq!(line("VLANs the kernel set"), Some("5, 7"));
+        assert_eq!(line("NC-SI, as the kernel noted"), Some("1.0.1"));
+        assert_eq!(line("link, as the kernel noted"), Some("up, 1000 Mbit/s, full duplex"));
+        let value = json_of_found(&one);
+        assert_eq!(value["failure"], "no answer after 3 tries");
+        assert_eq!(value["version"], Value::Null);
+        let kernel = json!({
+            "active": true, "forced": false, "version": "1.0.1", "firmware": "linerate-nc",
+            "link": { "up": true, "megabits": 1000 }, "vlans": [5, 7],
+        });
+        assert_eq!(value["kernel"], kernel);
+    }
+
+    #[test]
+    fn what_the_kernel_did_not_note_is_a_gap() {
+        let known = Channel::default();
+        let value = json_of_found(&found(known, Failure::Withheld(0x15)));
+        assert_eq!((&value["kernel"]["version"], &value["kernel"]["link"]), (&Value::Null, &Value::Null));
+        assert!(value["failure"].as_str().is_some_and(|text| text.contains("--force-raw")), "{value}");
+    }
+}
