@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod docs;
 mod test;
 mod tidy;
 mod tools;
@@ -20,6 +21,11 @@ struct Task {
 /// Every task, alphabetically.
 static TASKS: &[Task] = &[
     Task { name: "bench", summary: "linerate against the generators Debian ships: bench peers", run: bench::run },
+    Task {
+        name: "docs",
+        summary: "write docs/reference anew, from the registries and the command line",
+        run: docs::run,
+    },
     Task { name: "test", summary: "everything that must pass: format, clippy, tidy and all tests", run: test::run },
     Task { name: "tidy", summary: "the promises of ARCHITECTURE.md that a compiler does not check", run: tidy::run },
 ];

@@ -93,6 +93,12 @@ pub(crate) enum Command {
     /// Print the manual page
     #[command(hide = true)]
     Man,
+    /// Write the reference, page by page
+    #[command(hide = true)]
+    Reference {
+        /// The folder
+        out: PathBuf,
+    },
 }
 
 /// Where a report goes and in which formats.

@@ -16,6 +16,7 @@ mod keys;
 mod ledgers;
 mod problems;
 mod progress;
+mod reference;
 mod reports;
 mod sandbox;
 mod show;

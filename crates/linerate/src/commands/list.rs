@@ -35,7 +35,8 @@ pub(crate) fn run(what: Registry, as_json: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn entries(what: Registry) -> Vec<Value> {
+/// What is registered: `name`, `summary` and what else there is to say of its kind.
+pub(crate) fn entries(what: Registry) -> Vec<Value> {
     let entry = |name: &str, summary: &str| json!({ "name": name, "summary": summary });
     let presets =
         |presets: &'static [catalog::Preset]| presets.iter().map(|p| entry(p.name, &catalog::summary(p))).collect();

@@ -6,7 +6,7 @@ mod doctor;
 mod facts;
 pub(crate) mod lab;
 pub(crate) mod limit;
-mod list;
+pub(crate) mod list;
 mod ncsi;
 mod pair;
 pub(crate) mod plan;
@@ -17,8 +17,11 @@ mod run;
 mod to;
 mod tune;
 
+use std::path::Path;
+
 use crate::cli::{self, Command, Invocation, LabAction, LabArgs};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::reference;
 
 /// Does what the command line asks for.
 pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
@@ -50,11 +53,22 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             clap_complete::generate(shell, &mut cli::command(), "linerate", &mut std::io::stdout());
             Ok(Exit::Done)
         }
+        Command::Reference { out } => write_reference(&out),
         Command::Man => {
             let page = clap_mangen::Man::new(cli::command()).render(&mut std::io::stdout());
             page.map(|()| Exit::Done).map_err(|error| Failure::missing(format!("write manual page: {error}")))
         }
     }
+}
+
+/// Writes the pages of the reference into the folder `out`.
+fn write_reference(out: &Path) -> Outcome {
+    let failed = |error| Failure::missing(format!("write reference to {}: {error}", out.display()));
+    std::fs::create_dir_all(out).map_err(failed)?;
+    for page in reference::pages() {
+        std::fs::write(out.join(page.name), page.text).map_err(failed)?;
+    }
+    Ok(Exit::Done)
 }
 
 /// Whether a command opens no socket, so that it may simply end when its reader does.
