@@ -142,7 +142,8 @@ fn is<Q: std::str::FromStr>(text: &str) -> bool {
     text.parse::<Q>().is_ok()
 }
 
-/// Reads `params` as `P`, whose fields are the parameters that `known` declares; `agree` says whether they go together.
+/// Reads `params` as `P`, whose fields are the parameters that `known` declares; `settle` fills in defaults that depend on
+/// others, and says whether they go together.
 ///
 /// # Errors
 /// Every parameter that is unknown or is not what it takes, all at once, so that a plan with three mistakes shows three; if
@@ -150,7 +151,7 @@ fn is<Q: std::str::FromStr>(text: &str) -> bool {
 pub(crate) fn read<P: DeserializeOwned>(
     params: &Params,
     known: &[ParamDoc],
-    agree: impl Fn(&P) -> Result<(), ParamError>,
+    settle: impl Fn(&mut P) -> Result<(), ParamError>,
 ) -> Result<P, Vec<ParamError>> {
     let refusal = |(key, value): (&String, &Value)| match known.iter().find(|parameter| parameter.name == key) {
         Some(parameter) => parameter.takes.refusal(key, value),
@@ -163,8 +164,8 @@ pub(crate) fn read<P: DeserializeOwned>(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let typed: P = params.typed().map_err(|error| vec![error])?;
-    agree(&typed).map_err(|error| vec![error])?;
+    let mut typed: P = params.typed().map_err(|error| vec![error])?;
+    settle(&mut typed).map_err(|error| vec![error])?;
     Ok(typed)
 }
 

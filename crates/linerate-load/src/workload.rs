@@ -52,8 +52,8 @@ pub trait Workload: Sync {
     /// One sentence: what it does and what its figures mean.
     fn summary(&self) -> &'static str;
 
-    /// Its parameters, in the order of its `Params` struct.
-    fn parameters(&self) -> &'static [ParamDoc];
+    /// Its parameters: its own, then those it shares with other workloads.
+    fn parameters(&self) -> Vec<ParamDoc>;
 
     /// Everything wrong with `params`.
     fn check(&self, params: &Params) -> Vec<ParamError>;

@@ -42,6 +42,7 @@ fn no_step_allocates() {
         ("udp_rr", json!({ "rate": "1 kpps", "depth": 2, "wait": "spin" })),
         ("tcp_crr", json!({ "wait": "spin" })),
         ("tcp_crr", json!({ "close": "reset" })),
+        ("tcp_crr", json!({ "close": "reset", "streams": 3, "dscp": 10, "socket_buffer": "64 KiB", "mss": "1000 B" })),
     ] {
         let mut workers: Vec<_> = open(name, V4, &table, |offer| offer).into_iter().flatten().collect();
         let mut tallies: Vec<_> = workers.iter().map(|worker| Tally::new(worker.times())).collect();

@@ -2,13 +2,14 @@
 
 mod shared;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use linerate_load::Offer;
 use linerate_model::{Counter, Nanos};
 use serde_json::json;
-use shared::{V4, V6, flows_sum, join, open, run, service, start, sum};
+use shared::{V4, V6, connect, flows_sum, join, open, run, service, start, sum};
 
 #[test]
 fn closed_loops_answer_every_request() {
@@ -66,8 +67,6 @@ fn connections_carry_the_congestion_control_asked_for_and_tell_their_state() {
         }
         assert!(report.intervals.iter().any(|interval| interval.flows.len() == 2));
     }
-    let [active, _] = run(open("tcp_crr", V4, &json!({ "congestion": "reno" }), |offer| offer), 100);
-    assert_eq!(active.flows[0].modes["congestion"], "reno");
 }
 
 /// Forwards requests to `to` and what comes back to whoever asked. Of every ten requests the first is dropped, and the
@@ -141,6 +140,8 @@ fn connections_are_opened_used_and_closed_in_every_way() {
                 json!({ "close": close, "workers": 2 }),
                 json!({ "close": close, "request_size": "200 KiB", "response_size": "300 KiB" }),
                 json!({ "close": close, "rate": "200 /s", "wait": "spin" }),
+                json!({ "close": close, "streams": 8, "workers": 2, "response_size": "20 KiB" }),
+                json!({ "close": close, "streams": 3, "wait": "spin" }),
             ] {
                 let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 300);
                 let done = sum(&active, Counter::Connections);
@@ -151,6 +152,83 @@ fn connections_are_opened_used_and_closed_in_every_way() {
                 assert_eq!(sum(&passive, Counter::Foreign), 0, "{table}");
             }
         }
+    }
+}
+
+#[test]
+fn streams_are_connections_under_way_at_once() {
+    /// How long the server of this test keeps each connection waiting.
+    const HELD: Duration = Duration::from_millis(20);
+    for ip in [V4, V6] {
+        let most_at_once = |streams: u32| {
+            let table = json!({ "streams": streams, "close": "server" });
+            let mut most = 0;
+            let active = std::thread::scope(|scope| {
+                let listener = std::net::TcpListener::bind((ip, 0)).expect("loopback");
+                let held = Offer { addresses: vec![listener.local_addr().expect("bound")] };
+                let serving = scope.spawn(move || hold(&listener, HELD));
+                let active = connect("tcp_crr", ip, &table, &held);
+                let report = join(start(active, Nanos::from_millis(300), Nanos::from_millis(500)));
+                most = serving.join().expect("no panic");
+                report
+            });
+            assert!(sum(&active, Counter::Connections) >= u64::from(streams), "{ip} {streams}");
+            assert_eq!(sum(&active, Counter::ConnectionsFailed), 0, "{ip} {streams}");
+            most
+        };
+        assert_eq!([most_at_once(1), most_at_once(5)], [1, 5], "{ip}");
+    }
+}
+
+/// Serves connections until its first one, the companion, has ended: each is answered and closed only after `held`. Returns
+/// how many it had at once.
+fn hold(listener: &std::net::TcpListener, held: Duration) -> usize {
+    let (mut companion, _) = listener.accept().expect("loopback");
+    companion.read_exact(&mut [0; 28]).expect("a hello");
+    companion.write_all(&[6]).expect("the go-ahead");
+    listener.set_nonblocking(true).expect("a listener");
+    companion.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+    let mut guests: Vec<(Instant, TcpStream)> = Vec::new();
+    let mut most = 0;
+    while !matches!(companion.read(&mut [0]), Ok(0)) {
+        while let Ok((guest, _)) = listener.accept() {
+            guests.push((Instant::now(), guest));
+        }
+        most = most.max(guests.len());
+        for (_, mut guest) in guests.extract_if(.., |(since, _)| since.elapsed() > held) {
+            guest.set_nonblocking(false).expect("a connection");
+            guest.read_exact(&mut [0; 17]).expect("secret and request");
+            guest.write_all(b"a").expect("the response");
+        }
+    }
+    most
+}
+
+#[test]
+fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
+    for ip in [V4, V6] {
+        let table = json!({
+            "congestion": "reno", "mss": "600 B", "dscp": 10, "no_delay": false, "socket_buffer": "100 KiB", "streams": 3,
+            "request_size": "3 KiB", "response_size": "5 KiB",
+        });
+        let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 200);
+        for report in [&active, &passive] {
+            let socket = &report.flows[0].socket;
+            let granted = |name: &str| socket[name].granted.clone();
+            assert_eq!(granted("congestion"), Some(json!("reno")));
+            assert_eq!(granted("dscp"), Some(json!(10)));
+            assert_eq!(granted("no_delay"), Some(json!(false)));
+            assert_eq!(granted("send_buffer"), Some(json!(200 << 10)));
+            assert_eq!(socket["mss"].requested, Some(json!(600)));
+        }
+        let tcp = active.flows[0].tcp.expect("connections were closed");
+        let flow = active.flows[0].counters;
+        assert_eq!(tcp.send_mss, 600 - 12, "{ip}: timestamps take 12 B of each segment");
+        assert_eq!(tcp.bytes_received, flow[Counter::PayloadReceived], "{ip}");
+        assert_eq!(tcp.bytes_sent, flow[Counter::PayloadSent], "{ip}");
+        // Of each connection: the handshake's three, and five of the request alone at that segment size.
+        assert!(u64::from(tcp.segments_out) >= 5 * flow[Counter::Connections], "{ip}: {tcp:?}");
+        assert!(active.intervals.iter().all(|interval| interval.flows.is_empty()), "no state of lasting connections");
     }
 }
 

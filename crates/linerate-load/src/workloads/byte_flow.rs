@@ -7,67 +7,20 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use linerate_model::{Bytes, Counter, Counters, FlowReport, SocketValue, TcpState};
+use linerate_model::{Counter, Counters, FlowReport, SocketValue, TcpState};
 use linerate_sys::SysError;
-use socket2::{SockRef, Socket};
+use socket2::SockRef;
 
-use super::quantities::Waiting;
+use super::placement::Waiting;
 use super::rendezvous::would_wait;
-use super::socket_options::{self, Wanted};
-use super::tcp_state;
+use super::tcp_options::{self, TcpOptions};
+use super::{socket_options, tcp_state};
 use crate::{LoadError, Tally};
 
 /// Bytes moved by one call at most.
 pub(crate) const CHUNK_BYTES: usize = 1 << 16;
 /// Blocking calls return after this long at the latest.
 const PATIENCE: Duration = Duration::from_millis(4);
-
-/// Options of a request/response connection.
-#[derive(Clone, Debug)]
-pub(crate) struct FlowOptions {
-    /// Buffers both ways.
-    pub(crate) socket_buffer: Option<Bytes>,
-    /// Code point.
-    pub(crate) dscp: Option<u8>,
-    /// `TCP_NODELAY`.
-    pub(crate) no_delay: bool,
-    /// Congestion control; always explicit, because the system's default is an accident of the host.
-    pub(crate) congestion: String,
-}
-
-impl FlowOptions {
-    fn wanted(&self) -> Wanted {
-        Wanted { send_buffer: self.socket_buffer, receive_buffer: self.socket_buffer, dscp: self.dscp }
-    }
-
-    /// Sets what must be set before a connection is opened; accepted connections inherit it from their listener.
-    pub(crate) fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
-        self.wanted().set(socket)?;
-        socket
-            .set_tcp_nodelay(self.no_delay)
-            .map_err(|cause| SysError::new("set TCP_NODELAY on", "a socket", cause))?;
-        socket_options::set_congestion(socket, &self.congestion)
-    }
-
-    fn granted(&self, stream: &TcpStream) -> BTreeMap<String, SocketValue> {
-        let mut values = self.wanted().granted(stream);
-        let no_delay = SocketValue {
-            requested: Some(self.no_delay.into()),
-            granted: stream.nodelay().ok().map(Into::into),
-            at_end: None,
-        };
-        let name = SockRef::from(stream).tcp_congestion().ok();
-        let name = name.map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
-        let congestion = SocketValue {
-            requested: Some(self.congestion.clone().into()),
-            granted: name.map(Into::into),
-            at_end: None,
-        };
-        values.insert("no_delay".into(), no_delay);
-        values.insert("congestion".into(), congestion);
-        values
-    }
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -84,14 +37,13 @@ pub(crate) struct ByteFlow {
 
 impl ByteFlow {
     /// A flow that is alone on its worker and blocks waits in the call itself; all others never wait in a call.
-    pub(crate) fn new(number: u32, stream: TcpStream, options: &FlowOptions, waits: bool) -> Result<Self, LoadError> {
+    pub(crate) fn new(number: u32, stream: TcpStream, options: &TcpOptions, waits: bool) -> Result<Self, LoadError> {
         let ready = stream
             .set_nonblocking(!waits)
             .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
-            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-            .and_then(|()| stream.set_nodelay(options.no_delay));
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         ready.map_err(|cause| SysError::new("prepare", "a connection", cause))?;
-        let options = options.granted(&stream);
+        let options = options.granted(&SockRef::from(&stream))?;
         Ok(Self { number, stream, owed: 0, ended: false, counters: Counters::default(), options })
     }
 
@@ -161,7 +113,7 @@ impl ByteFlow {
 
     /// What is known at the end.
     pub(crate) fn report(mut self, worker: u32, modes: &BTreeMap<String, String>) -> FlowReport {
-        socket_options::at_end(&mut self.options, &self.stream);
+        tcp_options::at_end(&mut self.options, &SockRef::from(&self.stream));
         let tcp = self.tcp();
         FlowReport {
             flow: self.number,

@@ -1,16 +1,20 @@
 //! The workloads, alphabetically.
 
+mod arrivals;
 mod byte_flow;
 mod companion;
 mod datagram;
+mod exchange;
 mod null;
 mod pairing;
-mod quantities;
+mod parameters;
+mod placement;
 mod rendezvous;
 mod rest;
 mod sequence;
 mod socket_options;
 mod tcp_crr;
+mod tcp_options;
 mod tcp_rr;
 mod tcp_state;
 mod tcp_stream;

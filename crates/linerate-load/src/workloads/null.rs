@@ -5,17 +5,18 @@
 
 use std::time::Duration;
 
-use linerate_model::{FlowReport, ParamError, Params};
+use linerate_model::{FlowReport, ParamError};
 use serde::Deserialize;
 
-use super::quantities::WORKERS;
-use crate::parameter::{self, ParamDoc};
-use crate::{Due, Listener, LoadError, Offer, Progress, Setup, Tally, Times, Worker, Workload};
+use super::parameters::{Parameters, Typed};
+use super::placement::WORKERS;
+use crate::parameter::ParamDoc;
+use crate::{Due, Listener, LoadError, Offer, Progress, Setup, Tally, Times, Worker};
 
 /// Parameters of `null`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct NullParams {
+#[serde(default)]
+pub(super) struct NullParams {
     /// Threads that step, all at the active end.
     workers: u32,
 }
@@ -26,43 +27,33 @@ impl Default for NullParams {
     }
 }
 
-const PARAMETERS: &[ParamDoc] =
-    &[ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning: "threads that step, all at the active end" }];
+impl Parameters for NullParams {
+    fn docs() -> Vec<ParamDoc> {
+        let meaning = "threads that step, all at the active end";
+        vec![ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning }]
+    }
+
+    fn settle(&mut self) -> Result<(), ParamError> {
+        Ok(())
+    }
+}
 
 /// The `null` workload.
 #[derive(Debug)]
 pub(super) struct Null;
 
-impl Workload for Null {
-    fn name(&self) -> &'static str {
-        "null"
-    }
+impl Typed for Null {
+    type Params = NullParams;
+    const NAME: &'static str = "null";
+    const SUMMARY: &'static str = "steps that do nothing: the ceiling of linerate itself, in steps per second";
 
-    fn summary(&self) -> &'static str {
-        "steps that do nothing: the ceiling of linerate itself, in steps per second"
-    }
-
-    fn parameters(&self) -> &'static [ParamDoc] {
-        PARAMETERS
-    }
-
-    fn check(&self, params: &Params) -> Vec<ParamError> {
-        params_of(params).err().unwrap_or_default()
-    }
-
-    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
-        params_of(setup.params)?;
+    fn start_passive(_params: NullParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         Ok(Box::new(NullListener))
     }
 
-    fn connect(&self, setup: &Setup<'_>, _offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let params = params_of(setup.params)?;
+    fn start_active(params: NullParams, _setup: &Setup<'_>, _offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         Ok((0..params.workers).map(|_| Box::new(NullWorker) as Box<dyn Worker>).collect())
     }
-}
-
-fn params_of(params: &Params) -> Result<NullParams, Vec<ParamError>> {
-    parameter::read(params, PARAMETERS, |_| Ok(()))
 }
 
 /// The passive end has no part in it: nobody is waited for, and it has no workers.
@@ -105,17 +96,19 @@ impl Worker for NullWorker {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Params;
     use serde_json::json;
 
     use super::*;
+    use crate::workloads::parameters::read;
 
     #[test]
     fn a_worker_count_out_of_range_is_a_problem() {
         let mut params = Params::default();
-        assert!(Null.check(&params).is_empty());
+        assert!(read::<NullParams>(&params).is_ok());
         for wrong in [json!(0), json!(5000), json!("two")] {
             params.set("workers", wrong);
-            assert_eq!(Null.check(&params)[0].key, "workers");
+            assert_eq!(read::<NullParams>(&params).expect_err("refused")[0].key, "workers");
         }
     }
 }

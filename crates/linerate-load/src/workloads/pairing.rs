@@ -13,7 +13,7 @@ use socket2::{Socket, Type};
 
 use super::datagram::{HEADER_BYTES, Purpose, Tag, number_of, write_header};
 use super::rendezvous::{self, Arrivals, Hello};
-use crate::{LoadError, Offer, Secret, Setup};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 /// How often a pairing datagram is sent again.
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
@@ -47,6 +47,7 @@ pub(crate) struct Paired {
 pub(crate) struct Waiting {
     listener: std::net::TcpListener,
     sockets: Vec<UdpSocket>,
+    /// The companion's address, then the flows'.
     offer: Offer,
     secret: Secret,
     shape: Shape,
@@ -72,11 +73,6 @@ impl Waiting {
             sockets.push(socket.into());
         }
         Ok(Self { listener, sockets, offer: Offer { addresses }, secret: setup.secret, shape })
-    }
-
-    /// The companion's address, then the flows'.
-    pub(crate) fn offer(&self) -> Offer {
-        self.offer.clone()
     }
 
     /// Waits for the companions and for a pairing datagram on every socket.
@@ -116,6 +112,28 @@ impl Waiting {
         }
         rendezvous::give_go_ahead(&streams)?;
         Ok(Paired { companions: streams, sockets: self.sockets, foreign })
+    }
+}
+
+/// Deals paired sockets to workers.
+pub(crate) type Deal<P> = fn(&P, Secret, Paired) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+
+/// The passive end of a workload over paired sockets.
+#[derive(Debug)]
+pub(crate) struct PairedListener<P> {
+    pub(crate) params: P,
+    pub(crate) unpaired: Waiting,
+    pub(crate) deal: Deal<P>,
+}
+
+impl<P: Send> Listener for PairedListener<P> {
+    fn offer(&self) -> Offer {
+        self.unpaired.offer.clone()
+    }
+
+    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let secret = self.unpaired.secret;
+        (self.deal)(&self.params, secret, self.unpaired.accept(patience)?)
     }
 }
 

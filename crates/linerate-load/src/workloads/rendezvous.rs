@@ -14,7 +14,7 @@ use linerate_model::Endpoint;
 use linerate_sys::{SysError, socket as options};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{LoadError, Offer, Secret};
+use crate::{LoadError, Offer, Secret, Setup};
 
 const HELLO_BYTES: usize = 28;
 const SECRET_BYTES: usize = 16;
@@ -197,6 +197,24 @@ pub(crate) fn connect(
     let mut stream: TcpStream = socket.into();
     stream.write_all(&hello.to_bytes()).map_err(error)?;
     Ok(stream)
+}
+
+/// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello, and waits until all of
+/// them are there. `prepare` sets options before each is opened.
+pub(crate) fn connect_all(
+    setup: &Setup<'_>,
+    offer: &Offer,
+    device: Option<&str>,
+    hello: Hello,
+    prepare: impl Fn(&Socket) -> Result<(), LoadError>,
+) -> Result<Vec<TcpStream>, LoadError> {
+    let address = first_address(offer)?;
+    let mut streams = Vec::with_capacity(hello.count as usize);
+    for index in 0..hello.count {
+        streams.push(connect(address, setup.local, device, Hello { index, ..hello }, setup.patience, &prepare)?);
+    }
+    take_every_go_ahead(&streams, setup.patience)?;
+    Ok(streams)
 }
 
 /// The address to connect to `address` from: the endpoint's if it is of the same family, any otherwise.

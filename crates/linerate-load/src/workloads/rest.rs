@@ -7,7 +7,7 @@ use linerate_model::Nanos;
 use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
 
-use super::quantities::Waiting;
+use super::placement::Waiting;
 use crate::{Due, LoadError};
 
 /// Shorter waits are spun: the timer of the system call counts milliseconds.

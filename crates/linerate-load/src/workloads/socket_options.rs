@@ -1,4 +1,4 @@
-//! Socket options a workload asks for, as requested, as granted and as found at the end.
+//! Socket options that both UDP and TCP workloads know, as requested, as granted and as found at the end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,34 +6,94 @@ use std::os::fd::AsFd;
 
 use linerate_model::{Bytes, Endpoint, SocketValue};
 use linerate_sys::socket::{self, Buffer};
+use serde::Deserialize;
 use serde_json::Value;
-use socket2::Socket;
 
 use crate::LoadError;
+use crate::parameter::{ParamDoc, Takes};
 
-/// What an unprivileged process may choose from.
-const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+/// Code points of RFC 2474.
+const DSCP: Takes = Takes::Count { least: 0, most: 63 };
+/// Buffers and windows, which are C integers.
+pub(crate) const BUFFER: Takes = Takes::Size { least: Bytes(1), most: Bytes(i32::MAX as u64) };
+/// An interface, or the endpoint's own.
+const DEVICE: Takes = Takes::Text { example: "eth0" };
 
-/// Options that both UDP and TCP workloads know.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// `SO_SNDBUF`; the kernel grants twice what is asked for.
+/// Options of a socket, at both ends.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SocketOptions {
+    /// Both buffers; the kernel grants twice what is asked for.
+    pub(crate) socket_buffer: Option<Bytes>,
+    /// `SO_SNDBUF`, instead of `socket_buffer`.
     pub(crate) send_buffer: Option<Bytes>,
     /// `SO_RCVBUF`, likewise.
     pub(crate) receive_buffer: Option<Bytes>,
     /// Differentiated services code point.
     pub(crate) dscp: Option<u8>,
+    /// Interface to bind to; `endpoint` is each end's own.
+    pub(crate) device: Option<String>,
 }
 
-impl Wanted {
+impl SocketOptions {
+    /// As documented.
+    pub(crate) const DOCS: &[ParamDoc] = &[
+        ParamDoc {
+            name: "socket_buffer",
+            takes: BUFFER,
+            default: "the kernel's",
+            meaning: "SO_SNDBUF and SO_RCVBUF asked for, both ends",
+        },
+        ParamDoc {
+            name: "send_buffer",
+            takes: BUFFER,
+            default: "socket_buffer",
+            meaning: "SO_SNDBUF asked for, both ends",
+        },
+        ParamDoc {
+            name: "receive_buffer",
+            takes: BUFFER,
+            default: "socket_buffer",
+            meaning: "SO_RCVBUF asked for, both ends",
+        },
+        ParamDoc { name: "dscp", takes: DSCP, default: "the kernel's", meaning: "differentiated services code point" },
+        ParamDoc {
+            name: "device",
+            takes: DEVICE,
+            default: "none",
+            meaning: "interface to bind to; \"endpoint\" is each end's own",
+        },
+    ];
+
+    /// Asks for `bytes` of receive buffer unless the parameters ask for some.
+    pub(crate) fn preset_receive_buffer(&mut self, bytes: Option<Bytes>) {
+        self.receive_buffer = self.receive_buffer.or(self.socket_buffer).or(bytes);
+    }
+
+    /// The interface to bind to at this end.
+    pub(crate) fn device<'a>(&'a self, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
+        match self.device.as_deref() {
+            Some("endpoint") => local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
+                what: format!("bind to the interface of endpoint `{}`", local.name),
+                why: "the testbed does not say which it is (name it, or give the endpoint an address an interface has)"
+                    .into(),
+            }),
+            named => Ok(named),
+        }
+    }
+
     /// Sets them on `socket`.
-    pub(crate) fn set(self, socket: &impl AsFd) -> Result<(), LoadError> {
-        let buffers = [(Buffer::Send, self.send_buffer), (Buffer::Receive, self.receive_buffer)];
-        for (buffer, bytes) in buffers {
+    pub(crate) fn set(&self, socket: &impl AsFd) -> Result<(), LoadError> {
+        for (_, buffer, bytes) in self.buffers() {
             if let Some(bytes) = bytes {
                 socket::set_buffer(socket, buffer, usize::try_from(bytes.0).unwrap_or(usize::MAX))?;
             }
         }
+        self.mark(socket)
+    }
+
+    /// Marks what `socket` sends with the code point asked for.
+    pub(crate) fn mark(&self, socket: &impl AsFd) -> Result<(), LoadError> {
         if let Some(dscp) = self.dscp {
             socket::set_dscp(socket, dscp)?;
         }
@@ -41,47 +101,39 @@ impl Wanted {
     }
 
     /// What is in force when a flow has been opened.
-    pub(crate) fn granted(self, socket: &impl AsFd) -> BTreeMap<String, SocketValue> {
-        let value = |requested: Option<Value>, granted: Option<Value>| SocketValue { requested, granted, at_end: None };
-        let text = |bytes: Option<Bytes>| bytes.map(|bytes| Value::from(bytes.0));
-        BTreeMap::from([
-            ("send_buffer".to_owned(), value(text(self.send_buffer), buffer(socket, Buffer::Send))),
-            ("receive_buffer".to_owned(), value(text(self.receive_buffer), buffer(socket, Buffer::Receive))),
-            ("dscp".to_owned(), value(self.dscp.map(Value::from), socket::dscp(socket).ok().map(Value::from))),
-        ])
+    pub(crate) fn granted(&self, socket: &impl AsFd) -> BTreeMap<String, SocketValue> {
+        let mut values = BTreeMap::new();
+        for (name, buffer, bytes) in self.buffers() {
+            let requested = bytes.map(|bytes| bytes.0.into());
+            values.insert(name.to_owned(), value(requested, buffer_of(socket, buffer)));
+        }
+        values.insert("dscp".to_owned(), value(self.dscp.map(Value::from), dscp_of(socket)));
+        values
     }
+
+    fn buffers(&self) -> [(&'static str, Buffer, Option<Bytes>); 2] {
+        [
+            ("send_buffer", Buffer::Send, self.send_buffer.or(self.socket_buffer)),
+            ("receive_buffer", Buffer::Receive, self.receive_buffer.or(self.socket_buffer)),
+        ]
+    }
+}
+
+/// An option as asked for and as granted.
+pub(crate) fn value(requested: Option<Value>, granted: Option<Value>) -> SocketValue {
+    SocketValue { requested, granted, at_end: None }
 }
 
 /// Adds what is in force now, at the end.
 pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl AsFd) {
     let now = [
-        ("send_buffer", buffer(socket, Buffer::Send)),
-        ("receive_buffer", buffer(socket, Buffer::Receive)),
-        ("dscp", socket::dscp(socket).ok().map(Value::from)),
+        ("send_buffer", buffer_of(socket, Buffer::Send)),
+        ("receive_buffer", buffer_of(socket, Buffer::Receive)),
+        ("dscp", dscp_of(socket)),
     ];
     for (name, value) in now {
         values.entry(name.to_owned()).or_default().at_end = value;
     }
-}
-
-/// Asks for a congestion control by name.
-pub(crate) fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
-    socket.set_tcp_congestion(name.as_bytes()).map_err(|cause| {
-        let allowed = std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
-        let remedy = if cause.kind() == io::ErrorKind::NotFound {
-            format!("this kernel has none of that name: load its module (modprobe tcp_{name}) or ask for another")
-        } else {
-            format!("add it to {ALLOWED_CONGESTION}, or run with CAP_NET_ADMIN")
-        };
-        LoadError::Unsupported {
-            what: format!("congestion control `{name}`"),
-            why: format!("{cause}; allowed here: {}; {remedy}", allowed.trim()),
-        }
-    })
-}
-
-fn buffer(socket: &impl AsFd, buffer: Buffer) -> Option<Value> {
-    socket::buffer(socket, buffer).ok().map(Value::from)
 }
 
 /// Memory held for what has arrived at `sockets` and was not read; `None` where the kernel does not tell.
@@ -89,15 +141,12 @@ pub(crate) fn held<'a, S: AsFd + 'a>(sockets: impl Iterator<Item = &'a S>) -> Op
     sockets.map(|socket| socket::held(socket).ok().map(|bytes| bytes as u64)).sum()
 }
 
-/// The interface to bind to at this end: the one named, or for `"endpoint"` the end's own.
-pub(crate) fn device<'a>(named: &'a Option<String>, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
-    match named.as_deref() {
-        Some("endpoint") => local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
-            what: format!("bind to the interface of endpoint `{}`", local.name),
-            why: "the testbed does not say which it is; name the interface".into(),
-        }),
-        named => Ok(named),
-    }
+fn buffer_of(socket: &impl AsFd, buffer: Buffer) -> Option<Value> {
+    socket::buffer(socket, buffer).ok().map(Value::from)
+}
+
+fn dscp_of(socket: &impl AsFd) -> Option<Value> {
+    socket::dscp(socket).ok().map(Value::from)
 }
 
 /// An address as flow reports carry it; empty if the socket has none any more.

@@ -11,6 +11,31 @@ pub(crate) fn of(socket: &impl AsFd) -> Option<TcpState> {
     tcp::info(socket).ok().map(from)
 }
 
+/// Adds the counters of `one`, a connection that is over, to those of `sum`, which tells of several; what is not a counter is
+/// that of the last, but for the smallest round-trip time.
+pub(crate) fn add(sum: &mut TcpState, one: TcpState) {
+    let smallest = [sum.min_rtt_us, one.min_rtt_us].into_iter().filter(|rtt| *rtt > 0).min().unwrap_or(0);
+    *sum = TcpState {
+        bytes_acked: sum.bytes_acked + one.bytes_acked,
+        bytes_received: sum.bytes_received + one.bytes_received,
+        bytes_sent: sum.bytes_sent + one.bytes_sent,
+        bytes_retransmitted: sum.bytes_retransmitted + one.bytes_retransmitted,
+        segments_out: sum.segments_out.saturating_add(one.segments_out),
+        segments_in: sum.segments_in.saturating_add(one.segments_in),
+        data_segments_in: sum.data_segments_in.saturating_add(one.data_segments_in),
+        retransmits: sum.retransmits.saturating_add(one.retransmits),
+        busy_us: sum.busy_us + one.busy_us,
+        receive_window_limited_us: sum.receive_window_limited_us + one.receive_window_limited_us,
+        send_buffer_limited_us: sum.send_buffer_limited_us + one.send_buffer_limited_us,
+        delivered_ce: sum.delivered_ce.saturating_add(one.delivered_ce),
+        reorder_seen: sum.reorder_seen.saturating_add(one.reorder_seen),
+        out_of_order: sum.out_of_order.saturating_add(one.out_of_order),
+        timeouts: sum.timeouts.saturating_add(one.timeouts),
+        min_rtt_us: smallest,
+        ..one
+    };
+}
+
 /// The hands' view in the words' type.
 fn from(info: tcp::TcpInfo) -> TcpState {
     TcpState {
@@ -44,5 +69,19 @@ fn from(info: tcp::TcpInfo) -> TcpState {
         reorder_seen: info.reorder_seen,
         out_of_order: info.out_of_order,
         timeouts: info.timeouts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_add_up_and_the_rest_is_of_the_last() {
+        let mut sum = TcpState::default();
+        add(&mut sum, TcpState { segments_out: 5, retransmits: 1, rtt_us: 90, min_rtt_us: 20, ..TcpState::default() });
+        add(&mut sum, TcpState { segments_out: 7, retransmits: 0, rtt_us: 40, min_rtt_us: 30, ..TcpState::default() });
+        let expected = TcpState { segments_out: 12, retransmits: 1, rtt_us: 40, min_rtt_us: 20, ..TcpState::default() };
+        assert_eq!(sum, expected);
     }
 }

@@ -10,19 +10,19 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use linerate_model::{Arrival, Bytes, ParamError, Params};
+use linerate_model::{Arrival, Bytes, ParamError};
 use linerate_sys::udp;
 use serde::{Deserialize, Deserializer, de};
 use socket2::Socket;
 
+use super::arrivals::Arrivals;
 use super::datagram::HEADER_BYTES;
-use super::pairing::{self, Shape, Waiting as Unpaired};
-use super::quantities::{
-    BUFFER, DEVICE, DIRECTION, DSCP, Rate, STREAMS, WAIT, WORKERS, Waiting, check_common, random, wrong,
-};
-use super::socket_options::{Wanted, device};
-use crate::parameter::{self, ParamDoc, Takes};
-use crate::{Listener, LoadError, Offer, Setup, Worker, Workload};
+use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
+use super::parameters::{DIRECTION, Parameters, Typed, documented, wrong};
+use super::placement::{Placement, WAIT};
+use super::socket_options::{BUFFER, SocketOptions};
+use crate::parameter::{ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod receiver;
 mod sender;
@@ -81,81 +81,53 @@ enum Receive {
 
 /// Parameters of `udp_stream`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct UdpStreamParams {
+#[serde(default)]
+pub(super) struct UdpStreamParams {
     direction: Flowing,
-    streams: u32,
-    workers: u32,
     datagram_size: Option<Bytes>,
-    rate: Option<Rate>,
-    poisson: bool,
     burst: u32,
     gso: Segments,
     batch: u32,
     gro: bool,
     receive: Receive,
-    wait: Waiting,
-    send_buffer: Option<Bytes>,
-    receive_buffer: Option<Bytes>,
-    dscp: Option<u8>,
-    device: Option<String>,
+    #[serde(flatten)]
+    arrivals: Arrivals,
+    #[serde(flatten)]
+    placement: Placement,
+    #[serde(flatten)]
+    options: SocketOptions,
 }
 
 impl Default for UdpStreamParams {
     fn default() -> Self {
         Self {
             direction: Flowing::Tx,
-            streams: 1,
-            workers: 1,
             datagram_size: None,
-            rate: None,
-            poisson: false,
             burst: 1,
             gso: Segments::Auto,
             // Four 64 KiB messages a call spread its cost and still fit a level 2 cache.
             batch: 4,
             gro: true,
             receive: Receive::Copy,
-            wait: Waiting::Block,
-            send_buffer: None,
-            receive_buffer: Some(RECEIVE_BUFFER),
-            dscp: None,
-            device: None,
+            arrivals: Arrivals::default(),
+            placement: Placement::default(),
+            options: SocketOptions::default(),
         }
     }
 }
 
-const PARAMETERS: &[ParamDoc] = &[
+const OWN: &[ParamDoc] = &[
     ParamDoc {
         name: "direction",
         takes: DIRECTION,
         default: "\"tx\"",
         meaning: "which way datagrams go, seen from the active end: tx, rx, both",
     },
-    ParamDoc { name: "streams", takes: STREAMS, default: "1", meaning: "flows, each on its own pair of sockets" },
-    ParamDoc {
-        name: "workers",
-        takes: WORKERS,
-        default: "1",
-        meaning: "threads at each end; flow f is carried by worker f mod workers",
-    },
     ParamDoc {
         name: "datagram_size",
         takes: Takes::Size { least: Bytes(HEADER_BYTES as u64), most: Bytes(udp::MAX_PAYLOAD_BYTES as u64) },
         default: "what fits the path's MTU",
         meaning: "UDP payload, header of 24 B included",
-    },
-    ParamDoc {
-        name: "rate",
-        takes: Takes::Rate,
-        default: "as fast as possible",
-        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second",
-    },
-    ParamDoc {
-        name: "poisson",
-        takes: Takes::Flag,
-        default: "false",
-        meaning: "exponential gaps instead of constant ones; needs a rate",
     },
     ParamDoc {
         name: "burst",
@@ -188,87 +160,81 @@ const PARAMETERS: &[ParamDoc] = &[
         meaning: "copy: the whole payload; discard: only the first header of each message is copied (MSG_TRUNC)",
     },
     ParamDoc {
+        name: "rate",
+        takes: Takes::Rate,
+        default: "as fast as possible",
+        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second",
+    },
+    ParamDoc {
         name: "wait",
         takes: WAIT,
         default: "\"block\"",
         meaning: "block: sleep in the kernel, a lone flow's receiver for 50 us at a time while datagrams are many; spin: ask again and again, a CPU per worker",
     },
-    ParamDoc { name: "send_buffer", takes: BUFFER, default: "the kernel's", meaning: "SO_SNDBUF asked for" },
-    ParamDoc { name: "receive_buffer", takes: BUFFER, default: "\"32 MiB\"", meaning: "SO_RCVBUF asked for" },
-    ParamDoc { name: "dscp", takes: DSCP, default: "the kernel's", meaning: "differentiated services code point" },
     ParamDoc {
-        name: "device",
-        takes: DEVICE,
-        default: "none",
-        meaning: "interface to bind to; \"endpoint\" is each end's own",
+        name: "receive_buffer",
+        takes: BUFFER,
+        default: "\"32 MiB\"",
+        meaning: "SO_RCVBUF asked for, both ends; socket_buffer comes before this default",
     },
 ];
+
+impl Parameters for UdpStreamParams {
+    fn docs() -> Vec<ParamDoc> {
+        documented(OWN, &[Arrivals::DOCS, Placement::DOCS, SocketOptions::DOCS])
+    }
+
+    fn settle(&mut self) -> Result<(), ParamError> {
+        self.options.preset_receive_buffer(Some(RECEIVE_BUFFER));
+        self.placement.check(self.placement.streams())?;
+        self.arrivals.check()?;
+        if self.burst > 1 && (!self.arrivals.is_open() || self.arrivals.poisson) {
+            return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
+        }
+        Ok(())
+    }
+}
 
 /// The `udp_stream` workload.
 #[derive(Debug)]
 pub(super) struct UdpStream;
 
-impl Workload for UdpStream {
-    fn name(&self) -> &'static str {
-        "udp_stream"
+impl Typed for UdpStream {
+    type Params = UdpStreamParams;
+    const NAME: &'static str = "udp_stream";
+    const SUMMARY: &'static str = "datagrams at a rate or as fast as possible: datagrams and payload bits delivered per second, loss fully accounted";
+
+    fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        let device = params.options.device(setup.local)?;
+        let unpaired = Unpaired::listen(setup, device, params.shape(), |socket| params.prepare(socket))?;
+        Ok(Box::new(PairedListener { params, unpaired, deal: worker::deal_passive }))
     }
 
-    fn summary(&self) -> &'static str {
-        "datagrams at a rate or as fast as possible: datagrams and payload bits delivered per second, loss fully accounted"
-    }
-
-    fn parameters(&self) -> &'static [ParamDoc] {
-        PARAMETERS
-    }
-
-    fn check(&self, params: &Params) -> Vec<ParamError> {
-        params_of(params).err().unwrap_or_default()
-    }
-
-    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
-        let params = params_of(setup.params)?;
-        let unpaired = Unpaired::listen(setup, device(&params.device, setup.local)?, params.shape(), |socket| {
-            params.prepare(socket)
-        })?;
-        Ok(Box::new(UdpStreamListener { params, unpaired, secret: setup.secret }))
-    }
-
-    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let params = params_of(setup.params)?;
-        let paired = pairing::connect(setup, offer, device(&params.device, setup.local)?, params.shape(), |socket| {
-            params.prepare(socket)
-        })?;
-        worker::deal(&params, worker::End::Active, setup.secret, paired)
+    fn start_active(
+        params: UdpStreamParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let device = params.options.device(setup.local)?;
+        let paired = pairing::connect(setup, offer, device, params.shape(), |socket| params.prepare(socket))?;
+        worker::deal_active(&params, setup.secret, paired)
     }
 }
 
 impl UdpStreamParams {
-    /// Whether they go together.
-    fn agree(&self) -> Result<(), ParamError> {
-        check_common(self.streams, self.workers, self.rate, self.poisson)?;
-        if self.burst > 1 && (self.rate.is_none() || self.poisson) {
-            return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
-        }
-        Ok(())
-    }
-
     fn shape(&self) -> Shape {
-        Shape { workload: WORKLOAD, workers: self.workers, flows: self.streams }
+        Shape { workload: WORKLOAD, workers: self.placement.workers(), flows: self.placement.streams() }
     }
 
     fn arrival(&self) -> Arrival {
         match NonZeroU32::new(self.burst) {
             Some(burst) if self.burst > 1 => Arrival::Burst(burst),
-            _ => random(self.poisson),
+            _ => self.arrivals.arrival(),
         }
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted { send_buffer: self.send_buffer, receive_buffer: self.receive_buffer, dscp: self.dscp }
-    }
-
     fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
-        self.wanted().set(socket)?;
+        self.options.set(socket)?;
         udp::count_drops(socket)?;
         if self.gro {
             udp::coalesce(socket)?;
@@ -278,42 +244,16 @@ impl UdpStreamParams {
     }
 }
 
-fn params_of(params: &Params) -> Result<UdpStreamParams, Vec<ParamError>> {
-    parameter::read(params, PARAMETERS, UdpStreamParams::agree)
-}
-
-#[derive(Debug)]
-struct UdpStreamListener {
-    params: UdpStreamParams,
-    unpaired: Unpaired,
-    secret: crate::Secret,
-}
-
-impl Listener for UdpStreamListener {
-    fn offer(&self) -> Offer {
-        self.unpaired.offer()
-    }
-
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let paired = self.unpaired.accept(patience)?;
-        worker::deal(&self.params, worker::End::Passive, self.secret, paired)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::workloads::parameters::{assert_sound, read};
 
     #[test]
     fn every_parameter_is_documented_and_every_mistake_is_named() {
-        for parameter in PARAMETERS {
-            let mut params = Params::default();
-            params.set(parameter.name, json!({}));
-            assert_eq!(UdpStream.check(&params)[0].key, parameter.name);
-        }
-        for (key, value) in [
+        assert_sound::<UdpStreamParams>(&[
             ("gso", json!(129)),
             ("gso", json!("least")),
             ("batch", json!(0)),
@@ -325,13 +265,10 @@ mod tests {
             ("burst", json!(2)),
             ("rate", json!("0 pps")),
             ("workers", json!(2)),
-        ] {
-            let mut params = Params::default();
-            params.set(key, value);
-            assert_eq!(UdpStream.check(&params)[0].key, key);
-        }
-        assert!(UdpStream.check(&Params::default()).is_empty());
-        let documented = PARAMETERS.iter().find(|parameter| parameter.name == "receive_buffer").expect("it is one");
-        assert_eq!(serde_json::from_str::<Bytes>(documented.default).ok(), UdpStreamParams::default().receive_buffer);
+        ]);
+        let documented = UdpStreamParams::docs().into_iter().find(|parameter| parameter.name == "receive_buffer");
+        let default = documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());
+        let settled = read::<UdpStreamParams>(&linerate_model::Params::default()).expect("defaults go together");
+        assert_eq!(default, Some(settled.options.receive_buffer));
     }
 }

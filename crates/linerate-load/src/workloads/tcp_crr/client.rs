@@ -1,25 +1,32 @@
-//! The active end: one connection at a time, through its stages.
+//! The active end: connections through their stages, some at a time.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
-use linerate_sys::clock;
+use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, SocketValue, TcpState};
+use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::{SysError, clock};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{Close, TcpCrrParams};
+use crate::workloads::arrivals::{late_starts, mean_gap};
 use crate::workloads::companion::Companion;
-use crate::workloads::quantities::{Waiting, late_starts, mean_gap, random, share};
+use crate::workloads::placement::Waiting;
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::socket_options::device;
+use crate::workloads::tcp_options::TcpOptions;
+use crate::workloads::tcp_state;
 use crate::{Due, LoadError, Progress, Setup, Tally, Times, Worker};
 
 /// Blocking calls return after this long at the latest; a connection goes through several in a step.
 const PATIENCE: Duration = Duration::from_millis(3);
 /// Rest after a connection for which there was no port: ports come back only with time.
 const NO_PORT_REST: Nanos = Nanos::from_millis(1);
+/// How often connections are looked through for those that take too long.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+/// Sockets looked at in a step.
+const READY: usize = 64;
 const BUFFER_BYTES: usize = 1 << 16;
 /// A connect that was under way has come about. Linux `include/uapi/asm-generic/errno.h`.
 const EISCONN: i32 = 106;
@@ -41,28 +48,46 @@ struct Attempt {
     stage: Stage,
     at: Nanos,
     intended: Nanos,
+    /// For what it is waited, once it is.
+    awaited: Option<Interest>,
+}
+
+/// How a worker waits for its connections.
+enum Wait {
+    /// In the calls: there is one.
+    Call,
+    /// For any of several.
+    Any(Box<Readiness>),
+    /// Never.
+    Spin,
 }
 
 struct TcpCrrClient {
     number: u32,
-    address: SocketAddr,
     remote: SockAddr,
+    address: SocketAddr,
     source: Option<SockAddr>,
     device: Option<String>,
-    congestion: String,
+    options: TcpOptions,
+    /// As granted to a socket opened as each is.
+    granted: BTreeMap<String, SocketValue>,
     close: Close,
-    wait: Waiting,
+    wait: Wait,
     /// Secret and request.
     message: Box<[u8]>,
     response_bytes: usize,
     buffer: Box<[u8]>,
     timeout: Nanos,
+    look_at: Nanos,
     load: Load,
     mean_gap: Option<Nanos>,
-    attempt: Option<Attempt>,
+    /// The connection of each stream.
+    attempts: Box<[Option<Attempt>]>,
+    n_busy: usize,
     companion: Companion,
     stopped: bool,
     counters: Counters,
+    tcp: TcpState,
     without_port: u64,
 }
 
@@ -75,30 +100,46 @@ pub(super) fn worker(
     companion: Companion,
 ) -> Result<Box<dyn Worker>, LoadError> {
     let mut message = setup.secret.0.to_vec();
-    message.resize(message.len() + params.request_size.0 as usize, b'q');
-    let load = share(params.rate.map(|rate| rate.per_second(1)), random(params.poisson), 1, 1, params.workers);
+    message.resize(message.len() + params.exchange.request_bytes(), b'q');
+    let (streams, workers) = (params.placement.streams(), params.placement.workers());
+    // Stream s is carried by worker s mod workers.
+    let own = (streams - number).div_ceil(workers) as usize;
+    let load = params.arrivals.requests(1, own, streams);
+    let wait = match params.placement.wait {
+        Waiting::Spin => Wait::Spin,
+        Waiting::Block if own == 1 => Wait::Call,
+        Waiting::Block => Wait::Any(Box::new(Readiness::new()?)),
+    };
     let same_family = |ip: &IpAddr| ip.is_ipv4() == address.is_ipv4();
-    Ok(Box::new(TcpCrrClient {
+    let mut worker = TcpCrrClient {
         number,
-        address,
         remote: address.into(),
+        address,
         source: setup.local.address.filter(same_family).map(|ip| SocketAddr::new(ip, 0).into()),
-        device: device(&params.device, setup.local)?.map(str::to_owned),
-        congestion: params.congestion.clone(),
+        device: params.options.socket.device(setup.local)?.map(str::to_owned),
+        options: params.options.clone(),
+        granted: BTreeMap::new(),
         close: params.close,
-        wait: params.wait,
+        wait,
         message: message.into_boxed_slice(),
-        response_bytes: params.response_size.0 as usize,
+        response_bytes: params.exchange.response_bytes(),
         buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
         timeout: params.timeout,
+        look_at: Nanos(0),
         mean_gap: mean_gap(load),
         load,
-        attempt: None,
+        attempts: (0..own).map(|_| None).collect(),
+        n_busy: 0,
         companion,
         stopped: false,
         counters: Counters::default(),
+        tcp: TcpState::default(),
         without_port: 0,
-    }))
+    };
+    let probe = worker.bound().map_err(|cause| SysError::new("open a socket to", address.to_string(), cause))?;
+    worker.options.prepare(&probe)?;
+    worker.granted = worker.options.granted(&probe)?;
+    Ok(Box::new(worker))
 }
 
 impl TcpCrrClient {
@@ -108,7 +149,14 @@ impl TcpCrrClient {
         tally.add(counter, n);
     }
 
+    /// A socket to connect with. Its options were granted once: what is wrong now need not be told in detail.
     fn open(&self) -> io::Result<Socket> {
+        let socket = self.bound()?;
+        self.options.prepare(&socket).map_err(|_| io::ErrorKind::Unsupported)?;
+        Ok(socket)
+    }
+
+    fn bound(&self) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, Some(Protocol::TCP))?;
         if let Some(device) = &self.device {
             socket.bind_device(Some(device.as_bytes()))?;
@@ -117,14 +165,12 @@ impl TcpCrrClient {
             socket.bind(source)?;
         }
         match self.wait {
-            Waiting::Spin => socket.set_nonblocking(true)?,
-            Waiting::Block => {
+            Wait::Any(_) | Wait::Spin => socket.set_nonblocking(true)?,
+            Wait::Call => {
                 socket.set_read_timeout(Some(PATIENCE))?;
                 socket.set_write_timeout(Some(PATIENCE))?;
             }
         }
-        socket.set_tcp_nodelay(true)?;
-        socket.set_tcp_congestion(self.congestion.as_bytes())?;
         if self.close == Close::Reset {
             socket.set_linger(Some(Duration::ZERO))?;
         }
@@ -167,65 +213,154 @@ impl TcpCrrClient {
         Ok(n)
     }
 
-    fn begin(&mut self, due: Due, tally: &mut Tally) -> io::Result<()> {
+    /// Begins what is due, on every stream that is free; returns whether anything was begun.
+    fn begin(&mut self, due: Due, tally: &mut Tally) -> bool {
         let now = Nanos(clock::monotonic());
-        let mut intended = now;
-        if let Some(gap) = self.mean_gap {
-            tally.defer(due.operations - 1);
-            self.count(tally, Counter::LateStarts, late_starts(now, due.intended, gap, 1));
-            intended = due.intended;
+        let mut begun = 0;
+        for place in 0..self.attempts.len() {
+            if begun == due.operations {
+                break;
+            }
+            if self.attempts[place].is_some() {
+                continue;
+            }
+            let at = if begun == 0 { now } else { Nanos(clock::monotonic()) };
+            let intended = match self.mean_gap {
+                Some(_) => Nanos(due.intended.0 + u64::from(begun) * due.gap.0),
+                None => at,
+            };
+            begun += 1;
+            match self.open() {
+                Ok(socket) => {
+                    let attempt = Attempt { socket, stage: Stage::Connecting, at, intended, awaited: None };
+                    self.attempts[place] = Some(attempt);
+                    self.n_busy += 1;
+                    if let Wait::Any(_) = self.wait {
+                        self.go_on(place, tally);
+                    }
+                }
+                Err(error) if self.fail(&error, tally) => break,
+                Err(_) => {}
+            }
         }
-        let socket = self.open()?;
-        self.attempt = Some(Attempt { socket, stage: Stage::Connecting, at: now, intended });
-        Ok(())
+        if let Some(gap) = self.mean_gap {
+            tally.defer(due.operations - begun);
+            self.count(tally, Counter::LateStarts, late_starts(now, due.intended, gap, begun.into()));
+        }
+        begun > 0
     }
 
-    /// A connection that came to nothing is a lost transaction, infinitely slow.
-    fn fail(&mut self, error: &io::Error, tally: &mut Tally) {
+    /// A connection that came to nothing is a lost transaction, infinitely slow. Returns whether there was no port for it.
+    fn fail(&mut self, error: &io::Error, tally: &mut Tally) -> bool {
         tally.service.record_lost();
         tally.response.record_lost();
         self.count(tally, Counter::ConnectionsFailed, 1);
         self.count(tally, Counter::TransactionsLost, 1);
-        if error.kind() == io::ErrorKind::AddrNotAvailable || error.kind() == io::ErrorKind::AddrInUse {
+        let without_port = matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse);
+        if without_port {
             self.without_port += 1;
             clock::sleep_until((Nanos(clock::monotonic()) + NO_PORT_REST).0, 0);
+        }
+        without_port
+    }
+
+    /// Adds what the kernel knows of a connection that will be closed.
+    fn note_state(&mut self, attempt: &Attempt) {
+        if let Some(state) = tcp_state::of(&attempt.socket) {
+            tcp_state::add(&mut self.tcp, state);
         }
     }
 
     fn succeed(&mut self, attempt: Attempt, tally: &mut Tally) {
         let (at, intended) = (attempt.at, attempt.intended);
+        // Looking is not part of what is measured.
+        let before = clock::monotonic();
+        self.note_state(&attempt);
+        let looked = clock::monotonic() - before;
         drop(attempt);
-        let now = Nanos(clock::monotonic());
+        let now = Nanos(clock::monotonic() - looked);
         tally.service.record(now.since(at).0);
         tally.response.record(now.since(intended).0);
         self.count(tally, Counter::Connections, 1);
         self.count(tally, Counter::Transactions, 1);
     }
 
-    /// Takes the connection under way as far as it goes.
-    fn go_on(&mut self, tally: &mut Tally) -> Progress {
-        let Some(mut attempt) = self.attempt.take() else { return Progress::Idle };
-        loop {
+    /// Takes the connection of a stream as far as it goes; returns whether it is over.
+    fn go_on(&mut self, place: usize, tally: &mut Tally) -> bool {
+        let Some(mut attempt) = self.attempts[place].take() else { return false };
+        let ended = loop {
             match self.advance(&mut attempt, tally) {
-                Ok(true) => {
-                    self.succeed(attempt, tally);
-                    return Progress::Moved;
-                }
+                Ok(true) => break Ok(()),
                 Ok(false) => {}
-                Err(error) if would_wait(&error) => {
-                    if Nanos(clock::monotonic()).since(attempt.at) > self.timeout {
-                        self.fail(&error, tally);
-                    } else {
-                        self.attempt = Some(attempt);
+                Err(error) if would_wait(&error) => match self.await_next(place, &mut attempt) {
+                    Ok(()) => {
+                        self.attempts[place] = Some(attempt);
+                        return false;
                     }
-                    return Progress::Idle;
-                }
-                Err(error) => {
-                    self.fail(&error, tally);
-                    return Progress::Moved;
-                }
+                    Err(error) => break Err(error),
+                },
+                Err(error) => break Err(error),
+            }
+        };
+        self.n_busy -= 1;
+        match ended {
+            Ok(()) => self.succeed(attempt, tally),
+            Err(error) => {
+                self.note_state(&attempt);
+                drop(attempt);
+                self.fail(&error, tally);
             }
         }
+        true
+    }
+
+    /// Has the kernel tell when the connection can go on. A socket leaves the set when it is closed.
+    fn await_next(&self, place: usize, attempt: &mut Attempt) -> io::Result<()> {
+        let Wait::Any(readiness) = &self.wait else { return Ok(()) };
+        let interest = match attempt.stage {
+            Stage::Connecting | Stage::Sending(_) => Interest::ReadableOrWritable,
+            Stage::Receiving(_) | Stage::Closing => Interest::Readable,
+        };
+        let set = match attempt.awaited {
+            Some(awaited) if awaited == interest => Ok(()),
+            Some(_) => readiness.modify(&attempt.socket, place as u64, interest),
+            None => readiness.add(&attempt.socket, place as u64, interest),
+        };
+        attempt.awaited = Some(interest);
+        set.map_err(|error| error.cause)
+    }
+
+    /// Gives up connections that take too long.
+    fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
+        self.look_at = now + LOOK_EVERY;
+        for place in 0..self.attempts.len() {
+            let is_late = |attempt: &Attempt| now.since(attempt.at) > self.timeout;
+            if let Some(attempt) = self.attempts[place].take_if(|attempt| is_late(attempt)) {
+                self.n_busy -= 1;
+                self.note_state(&attempt);
+                drop(attempt);
+                self.fail(&io::ErrorKind::TimedOut.into(), tally);
+            }
+        }
+    }
+
+    /// Takes every connection on that can go on, waiting for one if `patience` allows; returns whether one is over.
+    fn serve(&mut self, patience: Duration, tally: &mut Tally) -> bool {
+        let mut over = false;
+        let Wait::Any(readiness) = &mut self.wait else {
+            for place in 0..self.attempts.len() {
+                over |= self.go_on(place, tally);
+            }
+            return over;
+        };
+        let mut ready = [0; READY];
+        let tokens = readiness.wait(patience);
+        let n = tokens.len();
+        ready[..n].copy_from_slice(tokens);
+        for place in &ready[..n] {
+            over |= self.go_on(*place as usize, tally);
+        }
+        over
     }
 }
 
@@ -248,28 +383,27 @@ impl Worker for TcpCrrClient {
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
-        if self.attempt.is_none() {
-            if self.stopped {
+        self.companion.look(due.intended, |_, _| {});
+        let mut moved = false;
+        if self.stopped || self.companion.is_gone() {
+            if self.n_busy == 0 {
                 return Progress::Ended;
             }
-            self.companion.look(due.intended, |_, _| {});
-            if self.companion.is_gone() {
-                return Progress::Ended;
-            }
-            if due.operations == 0 {
-                if self.wait == Waiting::Block {
-                    clock::sleep_until(due.until.0, 0);
-                }
-                return Progress::Idle;
-            }
-            if let Err(error) = self.begin(due, tally) {
-                self.fail(&error, tally);
-                return Progress::Moved;
-            }
-        } else if self.mean_gap.is_some() {
-            tally.defer(due.operations);
+            tally.defer(if self.mean_gap.is_some() { due.operations } else { 0 });
+        } else if due.operations > 0 {
+            moved = self.begin(due, tally);
         }
-        self.go_on(tally)
+        let now = Nanos(clock::monotonic());
+        let patience = if moved { Nanos(0) } else { due.until.since(now) };
+        if self.n_busy > 0 {
+            moved |= self.serve(patience.into(), tally);
+        } else if !moved && !matches!(self.wait, Wait::Spin) {
+            clock::sleep_until(due.until.0, 0);
+        }
+        if now >= self.look_at {
+            self.give_up(now, tally);
+        }
+        if moved { Progress::Moved } else { Progress::Idle }
     }
 
     fn n_flows(&self) -> usize {
@@ -281,13 +415,18 @@ impl Worker for TcpCrrClient {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        if self.attempt.take().is_some() {
+        for attempt in std::mem::take(&mut self.attempts).into_iter().flatten() {
+            self.note_state(&attempt);
             self.counters[Counter::ConnectionsFailed] += 1;
             self.counters[Counter::TransactionsLost] += 1;
         }
         let close = format!("{:?}", self.close).to_lowercase();
-        let mut modes = BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), self.wait.name().to_owned())]);
-        modes.insert("congestion".to_owned(), self.congestion.clone());
+        let wait = match self.wait {
+            Wait::Call => "block",
+            Wait::Any(_) => "block (epoll)",
+            Wait::Spin => "spin",
+        };
+        let mut modes = BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), wait.to_owned())]);
         if self.without_port > 0 {
             let why = format!(
                 "no local port for {} connections: TIME_WAIT holds them (let the server close, or reset)",
@@ -300,7 +439,9 @@ impl Worker for TcpCrrClient {
             worker: self.number,
             remote: self.address.to_string(),
             counters: self.counters,
+            socket: std::mem::take(&mut self.granted),
             modes,
+            tcp: (self.tcp != TcpState::default()).then_some(self.tcp),
             ..FlowReport::default()
         }]
     }

@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
-use linerate_model::{Counter, Counters, FlowReport, Nanos};
+use linerate_model::{Counter, Counters, FlowReport, Nanos, SocketValue};
 use linerate_sys::readiness::{Interest, Readiness};
+use socket2::SockRef;
 
 use super::{Close, TcpCrrParams};
 use crate::workloads::companion::Companion;
-use crate::workloads::quantities::Waiting;
+use crate::workloads::placement::Waiting;
 use crate::workloads::rendezvous::{same_secret, would_wait};
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
@@ -40,6 +41,8 @@ struct TcpCrrServer {
     number: u32,
     listener: TcpListener,
     secret: Secret,
+    /// What accepted connections inherit.
+    granted: BTreeMap<String, SocketValue>,
     message_bytes: usize,
     response: Box<[u8]>,
     buffer: Box<[u8]>,
@@ -66,15 +69,17 @@ pub(super) fn worker(
 ) -> Result<Box<dyn Worker>, LoadError> {
     let readiness = Readiness::new()?;
     readiness.add(&listener, LISTENER, Interest::Readable)?;
+    let granted = params.options.granted(&SockRef::from(&listener))?;
     Ok(Box::new(TcpCrrServer {
         number,
         listener,
         secret,
-        message_bytes: secret.0.len() + params.request_size.0 as usize,
-        response: vec![b'a'; params.response_size.0 as usize].into_boxed_slice(),
+        granted,
+        message_bytes: secret.0.len() + params.exchange.request_bytes(),
+        response: vec![b'a'; params.exchange.response_bytes()].into_boxed_slice(),
         buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
         close: params.close,
-        wait: params.wait,
+        wait: params.placement.wait,
         timeout: params.timeout,
         readiness,
         guests: (0..PLACES).map(|_| None).collect(),
@@ -237,6 +242,7 @@ impl Worker for TcpCrrServer {
             worker: self.number,
             local: socket_options::name_of(self.listener.local_addr()),
             counters: self.counters,
+            socket: std::mem::take(&mut self.granted),
             modes: BTreeMap::from([("wait".to_owned(), self.wait.name().to_owned())]),
             ..FlowReport::default()
         }]

@@ -7,8 +7,9 @@ use linerate_model::{Counter, FlowReport, FlowTcp, Load, Nanos};
 use linerate_sys::clock;
 
 use super::TcpRrParams;
+use crate::workloads::arrivals::{late_starts, mean_gap};
 use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
-use crate::workloads::quantities::{Waiting, late_starts, mean_gap, random, share};
+use crate::workloads::placement::deal as deal_flows;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
@@ -50,44 +51,38 @@ struct TcpRrClient {
 
 /// Deals the connections to workers.
 pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let options = params.options();
-    let open = params.rate.is_some();
+    let TcpRrParams { depth, exchange, arrivals, placement, options } = params;
+    let open = arrivals.is_open();
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-    for (number, own) in (0_u32..).zip(params.shares(streams)) {
-        let alone = own.len() == 1 && params.wait == Waiting::Block && !open;
-        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
-        let load = share(
-            params.rate.map(|rate| rate.per_second(1)),
-            random(params.poisson),
-            params.depth,
-            own.len(),
-            params.streams,
-        );
+    for (number, own) in (0_u32..).zip(deal_flows(streams, placement.workers())) {
+        let alone = placement.is_alone(own.len(), open);
+        let rest = Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
+        let load = arrivals.requests(*depth, own.len(), placement.streams());
         let flow = |(number, stream)| {
             Ok(Flow {
-                bytes: ByteFlow::new(number, stream, &options, alone)?,
-                ring: vec![Started::default(); params.depth as usize].into_boxed_slice(),
+                bytes: ByteFlow::new(number, stream, options, alone)?,
+                ring: vec![Started::default(); *depth as usize].into_boxed_slice(),
                 oldest: 0,
                 outstanding: 0,
                 come: 0,
             })
         };
         let flows = own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?;
-        let request_bytes = params.request_size.0 as usize;
+        let request_bytes = exchange.request_bytes();
         workers.push(Box::new(TcpRrClient {
             number,
             flows,
             turn: 0,
             request_bytes,
-            response_bytes: params.response_size.0 as usize,
-            filling: vec![b'q'; CHUNK_BYTES.min(request_bytes * params.depth as usize)].into_boxed_slice(),
+            response_bytes: exchange.response_bytes(),
+            filling: vec![b'q'; CHUNK_BYTES.min(request_bytes * *depth as usize)].into_boxed_slice(),
             buffer: vec![0; CHUNK_BYTES].into_boxed_slice(),
             load,
             mean_gap: mean_gap(load),
             alone,
             rest,
             stopped: false,
-            modes: modes(params.wait, alone, open),
+            modes: modes(placement.wait, alone, open),
         }));
     }
     Ok(workers)

@@ -6,7 +6,7 @@ use linerate_model::{Counter, FlowReport, FlowTcp};
 
 use super::TcpRrParams;
 use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
-use crate::workloads::quantities::Waiting;
+use crate::workloads::placement::deal as deal_flows;
 use crate::workloads::rendezvous::Arrivals;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
@@ -33,24 +33,24 @@ struct TcpRrServer {
 
 /// Deals the connections to workers.
 pub(super) fn deal(params: &TcpRrParams, arrivals: Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let options = params.options();
+    let TcpRrParams { exchange, placement, options, .. } = params;
     let mut foreign = arrivals.foreign;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-    for (number, own) in (0_u32..).zip(params.shares(arrivals.streams)) {
-        let alone = own.len() == 1 && params.wait == Waiting::Block;
-        let rest = Rest::new(params.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
-        let flow = |(number, stream)| Ok(Flow { bytes: ByteFlow::new(number, stream, &options, alone)?, come: 0 });
+    for (number, own) in (0_u32..).zip(deal_flows(arrivals.streams, placement.workers())) {
+        let alone = placement.is_alone(own.len(), false);
+        let rest = Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
+        let flow = |(number, stream)| Ok(Flow { bytes: ByteFlow::new(number, stream, options, alone)?, come: 0 });
         workers.push(Box::new(TcpRrServer {
             number,
             flows: own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?,
-            request_bytes: params.request_size.0 as usize,
-            response_bytes: params.response_size.0 as usize,
+            request_bytes: exchange.request_bytes(),
+            response_bytes: exchange.response_bytes(),
             filling: vec![b'a'; CHUNK_BYTES].into_boxed_slice(),
             buffer: vec![0; CHUNK_BYTES].into_boxed_slice(),
             alone,
             rest,
             foreign: std::mem::take(&mut foreign),
-            modes: modes(params.wait, alone, false),
+            modes: modes(placement.wait, alone, false),
         }));
     }
     Ok(workers)

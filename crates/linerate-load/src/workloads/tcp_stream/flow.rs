@@ -66,7 +66,7 @@ impl Flow {
         let values = options::granted(&socket, params)?;
         let sender = role.sends.then(|| Sender::new(&socket, params, payload)).transpose()?;
         let receiver = role.receives.then(|| Receiver::new(&socket, params.receive)).transpose()?;
-        let mut modes = BTreeMap::from([("wait".to_owned(), params.wait.name().to_owned())]);
+        let mut modes = BTreeMap::from([("wait".to_owned(), params.placement.wait.name().to_owned())]);
         if role.sends {
             modes.insert("send".to_owned(), params.send_name());
         }

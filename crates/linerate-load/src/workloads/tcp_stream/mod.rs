@@ -18,13 +18,15 @@ mod worker;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use linerate_model::{Endpoint, ParamError, Params};
+use linerate_model::Endpoint;
 use linerate_sys::cpu;
 use socket2::Socket;
 
+use super::parameters::Typed;
+use super::placement::deal as deal_flows;
 use super::rendezvous::{self, Hello};
-use crate::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
-use params::{PARAMETERS, StreamParams};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use params::StreamParams;
 use worker::StreamWorker;
 
 /// This workload in a hello.
@@ -34,26 +36,13 @@ const WORKLOAD: u32 = u32::from_be_bytes(*b"tcps");
 #[derive(Debug)]
 pub(super) struct TcpStream;
 
-impl Workload for TcpStream {
-    fn name(&self) -> &'static str {
-        "tcp_stream"
-    }
+impl Typed for TcpStream {
+    type Params = StreamParams;
+    const NAME: &'static str = "tcp_stream";
+    const SUMMARY: &'static str = "bulk transfer over TCP; goodput is what the receiver was delivered, per second";
 
-    fn summary(&self) -> &'static str {
-        "bulk transfer over TCP; goodput is what the receiver was delivered, per second"
-    }
-
-    fn parameters(&self) -> &'static [ParamDoc] {
-        PARAMETERS
-    }
-
-    fn check(&self, params: &Params) -> Vec<ParamError> {
-        StreamParams::read(params).err().unwrap_or_default()
-    }
-
-    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
-        let params = StreamParams::read(setup.params)?;
-        let device = options::device(&params, setup.local)?;
+    fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        let device = params.options.socket.device(setup.local)?;
         let ip = rendezvous::local_ip(setup.local);
         let listener = rendezvous::listen(ip, device, |socket| options::prepare(socket, &params))?;
         Ok(Box::new(StreamListener {
@@ -66,18 +55,11 @@ impl Workload for TcpStream {
         }))
     }
 
-    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let params = StreamParams::read(setup.params)?;
-        let device = options::device(&params, setup.local)?;
-        let address = rendezvous::first_address(offer)?;
-        let count = params.connections();
-        let mut streams = Vec::with_capacity(count as usize);
-        for index in 0..count {
-            let hello = Hello { secret: setup.secret, workload: WORKLOAD, index, count };
-            let prepare = |socket: &Socket| options::prepare(socket, &params);
-            streams.push(rendezvous::connect(address, setup.local, device, hello, setup.patience, prepare)?);
-        }
-        rendezvous::take_every_go_ahead(&streams, setup.patience)?;
+    fn start_active(params: StreamParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let device = params.options.socket.device(setup.local)?;
+        let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.connections() };
+        let prepare = |socket: &Socket| options::prepare(socket, &params);
+        let streams = rendezvous::connect_all(setup, offer, device, hello, prepare)?;
         let sockets = streams.into_iter().map(Socket::from).collect();
         deal(sockets, true, &params, setup.local, setup.seed, 0)
     }
@@ -117,17 +99,10 @@ fn deal(
     seed: u64,
     foreign: u64,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let n_workers = match params.workers {
-        Some(workers) => workers as usize,
-        None if local.cpus.is_empty() => cpu::allowed()?.len().min(sockets.len()),
-        None => local.cpus.len().min(sockets.len()),
-    };
-    let mut shares: Vec<Vec<(u32, Socket)>> = (0..n_workers).map(|_| Vec::new()).collect();
-    for (flow, socket) in (0_u32..).zip(sockets) {
-        shares[flow as usize % n_workers].push((flow, socket));
-    }
-    let mut workers: Vec<Box<dyn Worker>> = Vec::with_capacity(n_workers);
-    for (number, share) in (0_u32..).zip(shares) {
+    let cpus = if local.cpus.is_empty() { cpu::allowed()?.len() } else { local.cpus.len() };
+    let n_workers = params.placement.workers.unwrap_or(cpus.min(sockets.len()) as u32);
+    let mut workers: Vec<Box<dyn Worker>> = Vec::with_capacity(n_workers as usize);
+    for (number, share) in (0_u32..).zip(deal_flows(sockets, n_workers)) {
         let strangers = if number == 0 { foreign } else { 0 };
         let seed = seed.wrapping_add(u64::from(number));
         workers.push(Box::new(StreamWorker::new(number, share, active, params, seed, strangers)?));

@@ -1,57 +1,42 @@
 //! Parameters of `tcp_stream`. Every default is written here, once.
 
-use linerate_model::{BitRate, Bytes, ParamError, Params};
+use linerate_model::{BitRate, Bytes, ParamError};
 use linerate_sys::tcp::MessageBatch;
 use serde::Deserialize;
 
-use crate::parameter::{self, ParamDoc, Takes};
-use crate::workloads::quantities::{
-    BUFFER, CONGESTION, DEVICE, DIRECTION, DSCP, STREAMS, WAIT, WORKERS, Waiting, wrong,
-};
+use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::parameters::{DIRECTION, Parameters, documented, wrong};
+use crate::workloads::placement::{Placement, WORKERS};
+use crate::workloads::socket_options::{BUFFER, SocketOptions};
+use crate::workloads::tcp_options::TcpOptions;
 
 /// Parameters of `tcp_stream`. Both ends are given the same.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct StreamParams {
+#[serde(default)]
+pub(crate) struct StreamParams {
     /// Which way data goes, seen from the active end.
     pub(super) direction: Direction,
     /// For `both`: two connections each way of a stream, or one.
     pub(super) duplex: Duplex,
-    /// Streams; with `both` on two connections there are twice as many connections.
-    pub(super) streams: u32,
-    /// Threads at each end; absent: one per connection, but no more than there are CPUs.
-    pub(super) workers: Option<u32>,
     /// Application message: what one call (or one vector of a call) sends. 128 KiB is what iperf3 sends.
     pub(super) message_size: Bytes,
-    /// Send and receive buffer at both ends; absent: the kernel tunes them.
-    pub(super) socket_buffer: Option<Bytes>,
-    /// Send buffer, instead of `socket_buffer`.
-    pub(super) send_buffer: Option<Bytes>,
-    /// Receive buffer, instead of `socket_buffer`.
-    pub(super) receive_buffer: Option<Bytes>,
     /// Bound of the advertised window.
     pub(super) window_clamp: Option<Bytes>,
-    /// Whether small segments are sent at once (`TCP_NODELAY`). Bulk transfer profits from waiting.
-    pub(super) no_delay: bool,
-    /// Congestion control at both ends. Never left to the host: its default differs between hosts and is a first-order
-    /// effect.
-    pub(super) congestion: String,
-    /// Maximum segment size asked for.
-    pub(super) mss: Option<Bytes>,
-    /// Differentiated services code point.
-    pub(super) dscp: Option<u8>,
-    /// Interface to bind to; `endpoint` is each end's own.
-    pub(super) device: Option<String>,
     /// Kernel pacing per connection, in bits of payload and TCP/IP headers per second.
     pub(super) pacing_rate: Option<BitRate>,
     /// How the sender hands data over.
     pub(super) send: SendMode,
     /// How the receiver takes it.
     pub(super) receive: ReceiveMode,
-    /// How a worker waits.
-    pub(super) wait: Waiting,
     /// Messages a call, for `send = "batch"`; absent: as many as make a mebibyte.
     pub(super) batch: Option<u32>,
+    /// Streams: with `both` on two connections there are twice as many connections. Threads, if absent: one per connection,
+    /// but no more than there are CPUs.
+    #[serde(flatten)]
+    pub(super) placement: Placement,
+    /// Options of each connection. Bulk transfer profits from Nagle's waiting: `no_delay` stays off.
+    #[serde(flatten)]
+    pub(super) options: TcpOptions,
 }
 
 impl Default for StreamParams {
@@ -59,28 +44,19 @@ impl Default for StreamParams {
         Self {
             direction: Direction::Tx,
             duplex: Duplex::Two,
-            streams: 1,
-            workers: None,
             message_size: Bytes(128 << 10),
-            socket_buffer: None,
-            send_buffer: None,
-            receive_buffer: None,
             window_clamp: None,
-            no_delay: false,
-            congestion: "cubic".to_owned(),
-            mss: None,
-            dscp: None,
-            device: None,
             pacing_rate: None,
             send: SendMode::Copy,
             receive: ReceiveMode::Copy,
-            wait: Waiting::Block,
             batch: None,
+            placement: Placement::default(),
+            options: TcpOptions::default(),
         }
     }
 }
 
-pub(super) const PARAMETERS: &[ParamDoc] = &[
+const OWN: &[ParamDoc] = &[
     ParamDoc {
         name: "direction",
         takes: DIRECTION,
@@ -93,47 +69,18 @@ pub(super) const PARAMETERS: &[ParamDoc] = &[
         default: "\"two\"",
         meaning: "for direction both: one or two connections per stream",
     },
-    ParamDoc { name: "streams", takes: STREAMS, default: "1", meaning: "streams at once" },
     ParamDoc {
         name: "workers",
         takes: WORKERS,
         default: "one per connection, at most one per CPU",
-        meaning: "threads at each end",
+        meaning: "threads at each end; connection c is carried by worker c mod workers",
     },
     ParamDoc { name: "message_size", takes: MESSAGE, default: "\"128 KiB\"", meaning: "bytes per application message" },
-    ParamDoc {
-        name: "socket_buffer",
-        takes: BUFFER,
-        default: "tuned by the kernel",
-        meaning: "send and receive buffer, both ends",
-    },
-    ParamDoc { name: "send_buffer", takes: BUFFER, default: "socket_buffer", meaning: "SO_SNDBUF, both ends" },
-    ParamDoc { name: "receive_buffer", takes: BUFFER, default: "socket_buffer", meaning: "SO_RCVBUF, both ends" },
     ParamDoc {
         name: "window_clamp",
         takes: BUFFER,
         default: "none",
         meaning: "bound of the advertised window from the handshake on (TCP_WINDOW_CLAMP)",
-    },
-    ParamDoc {
-        name: "no_delay",
-        takes: Takes::Flag,
-        default: "false",
-        meaning: "send small segments at once (TCP_NODELAY)",
-    },
-    ParamDoc {
-        name: "congestion",
-        takes: CONGESTION,
-        default: "\"cubic\"",
-        meaning: "congestion control at both ends",
-    },
-    ParamDoc { name: "mss", takes: MSS, default: "of the path", meaning: "maximum segment size (TCP_MAXSEG)" },
-    ParamDoc { name: "dscp", takes: DSCP, default: "0", meaning: "differentiated services code point" },
-    ParamDoc {
-        name: "device",
-        takes: DEVICE,
-        default: "none",
-        meaning: "interface to bind to; \"endpoint\" is each end's own",
     },
     ParamDoc {
         name: "pacing_rate",
@@ -152,12 +99,6 @@ pub(super) const PARAMETERS: &[ParamDoc] = &[
         takes: Takes::Word(&["copy", "discard", "zerocopy"]),
         default: "\"copy\"",
         meaning: "copy, discard (never copied out), zerocopy (mapped)",
-    },
-    ParamDoc {
-        name: "wait",
-        takes: WAIT,
-        default: "\"block\"",
-        meaning: "block (asleep in the kernel) or spin (never asleep: it needs a CPU at each end)",
     },
     ParamDoc {
         name: "batch",
@@ -232,21 +173,17 @@ const LEAST_MESSAGE: Bytes = Bytes(4);
 const MESSAGE: Takes = Takes::Size { least: LEAST_MESSAGE, most: Bytes(16 << 20) };
 /// Messages a call; how many exactly depends on their size.
 const BATCH: Takes = Takes::Count { least: 1, most: MessageBatch::most(LEAST_MESSAGE.0 as usize) as u64 };
-/// What Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
-const MSS: Takes = Takes::Size { least: Bytes(88), most: Bytes(32_767) };
 
-impl StreamParams {
-    /// Reads and checks `params`.
-    pub(super) fn read(params: &Params) -> Result<Self, Vec<ParamError>> {
-        parameter::read(params, PARAMETERS, Self::agree)
+impl Parameters for StreamParams {
+    fn docs() -> Vec<ParamDoc> {
+        documented(OWN, &[Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
     }
 
-    /// Whether they go together.
-    fn agree(&self) -> Result<(), ParamError> {
-        if self.workers.is_some_and(|workers| workers > self.connections()) {
-            let cause = format!("more than the {} connections: some would have nothing to do", self.connections());
-            return Err(wrong("workers", cause));
-        }
+    fn settle(&mut self) -> Result<(), ParamError> {
+        self.placement.check(self.connections())?;
+        // A receive buffer the kernel tunes takes the clamp with it; only one that was asked for stays as it is. The kernel
+        // doubles it, and reckons with half of it for the window.
+        self.options.socket.preset_receive_buffer(self.window_clamp);
         let most = MessageBatch::most(self.message_size.0 as usize);
         if self.batch.is_some_and(|batch| batch as usize > most) {
             return Err(wrong("batch", format!("a call holds at most {most} messages of {}", self.message_size)));
@@ -259,12 +196,14 @@ impl StreamParams {
         }
         Ok(())
     }
+}
 
+impl StreamParams {
     /// Connections between the two ends.
     pub(super) fn connections(&self) -> u32 {
         match (self.direction, self.duplex) {
-            (Direction::Both, Duplex::Two) => self.streams.saturating_mul(2),
-            _ => self.streams,
+            (Direction::Both, Duplex::Two) => self.placement.streams().saturating_mul(2),
+            _ => self.placement.streams(),
         }
     }
 
@@ -274,7 +213,7 @@ impl StreamParams {
             (Direction::Tx, _) => (true, false),
             (Direction::Rx, _) => (false, true),
             (Direction::Both, Duplex::One) => (true, true),
-            (Direction::Both, Duplex::Two) => (flow < self.streams, flow >= self.streams),
+            (Direction::Both, Duplex::Two) => (flow < self.placement.streams(), flow >= self.placement.streams()),
         };
         if active { Role { sends, receives } } else { Role { sends: receives, receives: sends } }
     }
@@ -310,14 +249,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::workloads::parameters;
 
     fn read(text: serde_json::Value) -> Result<StreamParams, Vec<ParamError>> {
-        StreamParams::read(&serde_json::from_value(text).expect("a table"))
+        parameters::read(&serde_json::from_value(text).expect("a table"))
     }
 
     #[test]
-    fn wrong_values_are_refused_by_name() {
-        for (key, value) in [
+    fn every_parameter_is_documented_and_every_mistake_is_named() {
+        parameters::assert_sound::<StreamParams>(&[
             ("streams", json!(0)),
             ("workers", json!(2)),
             ("message_size", json!("3 B")),
@@ -330,12 +270,8 @@ mod tests {
             ("pacing_rate", json!("1 bit/s")),
             ("congestion", json!("")),
             ("receive_buffer", json!("4 GiB")),
-        ] {
-            let mut params = Params::default();
-            params.set(key, value.clone());
-            let errors = StreamParams::read(&params).expect_err(key);
-            assert_eq!(errors[0].key, key, "{value}");
-        }
+            ("window_clamp", json!("4 GiB")),
+        ]);
     }
 
     #[test]
@@ -355,18 +291,8 @@ mod tests {
         let batch = |size: &str| read(json!({"send": "batch", "message_size": size})).expect("legal").batch();
         assert_eq!((batch("64 B"), batch("1460 B"), batch("128 KiB"), batch("2 MiB")), (16_384, 718, 8, 1));
         assert_eq!(
-            read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("too many")[0].key,
+            read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("")[0].key,
             "batch"
         );
-    }
-
-    #[test]
-    fn every_parameter_is_documented() {
-        // serde names every field of the struct in its own complaint.
-        let error = serde_json::from_value::<StreamParams>(json!({"no_such": 1})).expect_err("unknown").to_string();
-        for parameter in PARAMETERS {
-            assert!(error.contains(&format!("`{}`", parameter.name)), "{}: {error}", parameter.name);
-        }
-        assert_eq!(error.matches('`').count() / 2, PARAMETERS.len() + 1, "{error}");
     }
 }

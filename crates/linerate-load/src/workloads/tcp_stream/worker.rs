@@ -15,7 +15,7 @@ use socket2::Socket;
 use super::flow::Flow;
 use super::params::{ReceiveMode, StreamParams};
 use super::receiver::COPY_BYTES;
-use crate::workloads::quantities::Waiting;
+use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
@@ -163,7 +163,7 @@ impl Worker for StreamWorker {
 /// Sets the sockets up for how this worker waits.
 fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, LoadError> {
     let error = |cause| SysError::new("set timeouts of", "a data connection", cause);
-    if let ([flow], Waiting::Block) = (flows, params.wait) {
+    if let ([flow], Waiting::Block) = (flows, params.placement.wait) {
         let role = params.role(flow.number, active);
         let one_way = role.sends != role.receives;
         // Mapping pages never waits, so it cannot wait in the call.
@@ -183,7 +183,7 @@ fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, 
         let interest = if sends { Interest::ReadableOrWritable } else { Interest::Readable };
         readiness.add(&flow.socket, token as u64, interest)?;
     }
-    Ok(if params.wait == Waiting::Spin { Wait::Spin(readiness) } else { Wait::Any(readiness) })
+    Ok(if params.placement.wait == Waiting::Spin { Wait::Spin(readiness) } else { Wait::Any(readiness) })
 }
 
 /// Bytes nothing on the path can compress.

@@ -7,11 +7,11 @@ use linerate_sys::clock;
 
 use super::UdpRrParams;
 use super::flow::{DatagramFlow, label_mode, shares};
+use crate::workloads::arrivals::{late_starts, mean_gap};
 use crate::workloads::byte_flow::modes;
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
-use crate::workloads::quantities::{late_starts, mean_gap, random, share};
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
@@ -150,26 +150,26 @@ pub(super) fn deal(
     secret: Secret,
     mut paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let open = params.rate.is_some();
+    let UdpRrParams { depth, timeout, exchange, arrivals, placement, .. } = params;
+    let open = arrivals.is_open();
     let shares = shares(params, secret, &mut paired, (Purpose::Request, Purpose::Response), open)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
-        let alone = params.alone(own.len(), open);
-        let rate = params.rate.map(|rate| rate.per_second(1));
-        let load = share(rate, random(params.poisson), params.depth, own.len(), params.streams);
-        let mut modes = modes(params.wait, alone, open);
+        let alone = placement.is_alone(own.len(), open);
+        let load = arrivals.requests(*depth, own.len(), placement.streams());
+        let mut modes = modes(placement.wait, alone, open);
         modes.insert("label".to_owned(), label_mode(params));
-        let rest = Rest::new(params.wait, own.iter().map(DatagramFlow::socket).filter(|_| !alone))?;
-        let window = || Window::new(params.depth, params.number_bits());
+        let rest = Rest::new(placement.wait, own.iter().map(DatagramFlow::socket).filter(|_| !alone))?;
+        let window = || Window::new(*depth, params.number_bits());
         workers.push(Box::new(UdpRrClient {
             number,
             flows: own.into_iter().map(|flow| (flow, window())).collect(),
             turn: 0,
-            request: vec![b'q'; params.request_size.0 as usize].into_boxed_slice(),
+            request: vec![b'q'; exchange.request_bytes()].into_boxed_slice(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             load,
             mean_gap: mean_gap(load),
-            timeout: params.timeout,
+            timeout: *timeout,
             look_at: Nanos(0),
             alone,
             rest,

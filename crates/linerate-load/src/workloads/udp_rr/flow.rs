@@ -10,6 +10,7 @@ use linerate_sys::SysError;
 use super::UdpRrParams;
 use crate::workloads::datagram::{Purpose, Tag, number_of, read_label};
 use crate::workloads::pairing::Paired;
+use crate::workloads::placement::deal;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::socket_options;
 use crate::{LoadError, Secret, Tally};
@@ -28,7 +29,7 @@ pub(super) struct DatagramFlow {
 
 impl DatagramFlow {
     fn new(params: &UdpRrParams, secret: Secret, number: u32, socket: UdpSocket, ways: (Purpose, Purpose)) -> Self {
-        let options = params.wanted().granted(&socket);
+        let options = params.options.granted(&socket);
         let tag = |purpose| Tag::new(secret, number, purpose);
         let (outward, inward, pairing) = (tag(ways.0), tag(ways.1), tag(Purpose::Pairing));
         Self { number, socket, outward, inward, pairing, counters: Counters::default(), options }
@@ -115,12 +116,12 @@ pub(super) fn shares(
     ways: (Purpose, Purpose),
     open: bool,
 ) -> Result<Vec<Vec<DatagramFlow>>, LoadError> {
-    let mut shares: Vec<Vec<DatagramFlow>> = paired.companions.iter().map(|_| Vec::new()).collect();
-    for (number, socket) in (0_u32..).zip(paired.sockets.drain(..)) {
-        shares[(number % params.workers) as usize].push(DatagramFlow::new(params, secret, number, socket, ways));
-    }
+    let sockets = std::mem::take(&mut paired.sockets);
+    let flow = |(number, socket)| DatagramFlow::new(params, secret, number, socket, ways);
+    let own = |sockets: Vec<_>| sockets.into_iter().map(flow).collect();
+    let shares: Vec<Vec<_>> = deal(sockets, params.placement.workers()).into_iter().map(own).collect();
     for share in &shares {
-        let waits = params.alone(share.len(), open);
+        let waits = params.placement.is_alone(share.len(), open);
         for flow in share {
             let set = flow.socket.set_nonblocking(!waits);
             set.map_err(|cause| SysError::new("prepare", "a udp socket", cause))?;
@@ -131,7 +132,7 @@ pub(super) fn shares(
 
 /// How the labels are named in reports.
 pub(super) fn label_mode(params: &UdpRrParams) -> String {
-    let size = params.request_size.0.min(params.response_size.0).min(16) as u32;
+    let size = params.exchange.request_bytes().min(params.exchange.response_bytes()).min(16) as u32;
     let number = params.number_bits();
     format!("number {number} bits, tag {} bits", size * u8::BITS - number)
 }

@@ -42,14 +42,14 @@ pub(super) fn deal(
     let mut foreign = paired.foreign;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((number, flows), stream) in (0_u32..).zip(shares).zip(paired.companions) {
-        let alone = params.alone(flows.len(), false);
-        let mut modes = modes(params.wait, alone, false);
+        let alone = params.placement.is_alone(flows.len(), false);
+        let mut modes = modes(params.placement.wait, alone, false);
         modes.insert("label".to_owned(), label_mode(params));
         workers.push(Box::new(UdpRrServer {
             number,
-            rest: Rest::new(params.wait, flows.iter().map(DatagramFlow::socket).filter(|_| !alone))?,
+            rest: Rest::new(params.placement.wait, flows.iter().map(DatagramFlow::socket).filter(|_| !alone))?,
             flows,
-            response: vec![b'a'; params.response_size.0 as usize].into_boxed_slice(),
+            response: vec![b'a'; params.exchange.response_bytes()].into_boxed_slice(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             alone,
             companion: Companion::new(stream)?,

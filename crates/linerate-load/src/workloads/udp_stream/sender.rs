@@ -7,8 +7,8 @@ use linerate_sys::udp::{self, SendBatch, Wait};
 
 use super::worker::Flow;
 use super::{Segments, UdpStreamParams};
+use crate::workloads::arrivals::{late_starts, mean_gap, share};
 use crate::workloads::datagram::write_header;
-use crate::workloads::quantities::late_starts;
 use crate::workloads::rendezvous::would_wait;
 use crate::{Due, LoadError, Tally};
 
@@ -40,7 +40,7 @@ impl Sender {
         let most =
             if datagram_bytes > fits { 1 } else { udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / datagram_bytes) };
         let segments = match params.gso {
-            Segments::Auto if params.rate.is_some() => 1,
+            Segments::Auto if params.arrivals.is_open() => 1,
             Segments::Auto | Segments::Most => most,
             Segments::Number(number) if number as usize <= most => (number as usize).max(1),
             Segments::Number(number) => {
@@ -60,9 +60,8 @@ impl Sender {
         let messages = params.batch.max(params.burst) as usize;
         let mut batch = SendBatch::new(messages, segments * datagram_bytes);
         (0..messages).for_each(|message| batch.message_mut(message).fill(FILLING));
-        let rate =
-            params.rate.map(|rate| rate.per_second(datagram_bytes) * flows.len() as f64 / f64::from(params.streams));
-        let mean_gap = rate.map(|rate| Nanos::from_secs_f64(1.0 / rate));
+        let rate = params.arrivals.rate.map(|rate| rate.per_second(datagram_bytes));
+        let mean_gap = mean_gap(share(rate, params.arrival(), 1, flows.len(), params.placement.streams()));
         Ok(Self { batch, datagram_bytes, segments, messages, mean_gap, last_departure: None, wait })
     }
 

@@ -13,10 +13,11 @@ use linerate_sys::udp::{self, Wait};
 use super::receiver::{Next, Receiver};
 use super::sender::Sender;
 use super::{Flowing, UdpStreamParams};
+use crate::workloads::arrivals::share;
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::Paired;
-use crate::workloads::quantities::{Waiting, share};
+use crate::workloads::placement::{Waiting, deal as deal_flows};
 use crate::workloads::sequence::Sequence;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
@@ -33,7 +34,7 @@ const GATHER: Nanos = Nanos(50_000);
 
 /// Which end of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+enum End {
     Active,
     Passive,
 }
@@ -89,37 +90,47 @@ struct UdpStreamWorker {
     foreign: u64,
 }
 
-/// Deals the flows of one end to its workers.
-pub(super) fn deal(
+/// Deals the flows of the active end to its workers.
+pub(super) fn deal_active(
     params: &UdpStreamParams,
-    end: End,
     secret: Secret,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    deal(params, End::Active, secret, paired)
+}
+
+/// Deals the flows of the passive end to its workers.
+pub(super) fn deal_passive(
+    params: &UdpStreamParams,
+    secret: Secret,
+    paired: Paired,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    deal(params, End::Passive, secret, paired)
+}
+
+fn deal(params: &UdpStreamParams, end: End, secret: Secret, paired: Paired) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let (out, back) = match end {
         End::Active => (Purpose::Forward, Purpose::Backward),
         End::Passive => (Purpose::Backward, Purpose::Forward),
     };
-    let mut shares: Vec<Vec<Flow>> = paired.companions.iter().map(|_| Vec::new()).collect();
-    for (number, socket) in (0_u32..).zip(paired.sockets) {
-        let options = params.wanted().granted(&socket);
-        shares[(number % params.workers) as usize].push(Flow {
-            number,
-            outward: Tag::new(secret, number, out),
-            inward: Tag::new(secret, number, back),
-            pairing: Tag::new(secret, number, Purpose::Pairing),
-            next_number: 0,
-            sequence: Sequence::default(),
-            counters: Counters::default(),
-            drops: udp::drops(&socket).unwrap_or(0),
-            drops_known: true,
-            peer_sent: None,
-            options,
-            socket,
-        });
-    }
+    let flow = |(number, socket)| Flow {
+        number,
+        outward: Tag::new(secret, number, out),
+        inward: Tag::new(secret, number, back),
+        pairing: Tag::new(secret, number, Purpose::Pairing),
+        next_number: 0,
+        sequence: Sequence::default(),
+        counters: Counters::default(),
+        drops: udp::drops(&socket).unwrap_or(0),
+        drops_known: true,
+        peer_sent: None,
+        options: params.options.granted(&socket),
+        socket,
+    };
+    let shares = deal_flows(paired.sockets, params.placement.workers());
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-    for ((number, flows), stream) in (0_u32..).zip(shares).zip(paired.companions) {
+    for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
+        let flows = own.into_iter().map(flow).collect();
         let companion = Companion::new(stream)?;
         let foreign = if number == 0 { paired.foreign } else { 0 };
         workers.push(Box::new(UdpStreamWorker::new(params, end, number, flows, companion, foreign)?));
@@ -138,27 +149,28 @@ impl UdpStreamWorker {
     ) -> Result<Self, LoadError> {
         let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == End::Active);
         let receives = params.direction == Flowing::Both || !sends;
-        let wait = if params.wait == Waiting::Spin || receives { Wait::Never } else { Wait::Block };
+        let wait = if params.placement.wait == Waiting::Spin || receives { Wait::Never } else { Wait::Block };
         let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;
         let readiness = Readiness::new()?;
         // Watched only if the worker will wait for several: being watched costs each arrival a callback.
-        let watched = receives && params.wait == Waiting::Block && (sends || flows.len() > 1);
+        let watched = receives && params.placement.wait == Waiting::Block && (sends || flows.len() > 1);
         for (token, flow) in (0_u64..).zip(&flows).filter(|_| watched) {
             readiness.add(&flow.socket, token, Interest::Readable)?;
         }
-        let rate = params.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
+        let rate =
+            params.arrivals.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
         let mut buffers = flows.iter().map(|flow| socket::buffer(&flow.socket, Buffer::Receive));
         let buffer_bytes = buffers.try_fold(usize::MAX, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
         Ok(Self {
             number,
-            load: share(rate, params.arrival(), 1, flows.len(), params.streams),
+            load: share(rate, params.arrival(), 1, flows.len(), params.placement.streams()),
             receiver: receives.then(|| Receiver::new(params)),
             sender,
             flows,
             turn: 0,
             companion,
             readiness,
-            wait: params.wait,
+            wait: params.placement.wait,
             stopped: !sends,
             buffer_bytes,
             next: Next::Wait,

@@ -1,0 +1,142 @@
+//! When operations start: as soon as there is room (closed loop), or at a rate (open loop), evenly or at random.
+
+use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError};
+use serde::{Deserialize, Deserializer, de};
+
+use super::parameters::wrong;
+use crate::parameter::{ParamDoc, Takes};
+
+/// A rate of datagrams, in either of the units people use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rate {
+    /// L4 payload bits per second.
+    Bits(BitRate),
+    /// Datagrams per second.
+    Packets(PacketRate),
+}
+
+impl Rate {
+    /// Datagrams of `payload_bytes` per second.
+    pub(crate) fn per_second(self, payload_bytes: usize) -> f64 {
+        match self {
+            Self::Bits(BitRate(rate)) => rate / (payload_bytes as f64 * f64::from(u8::BITS)),
+            Self::Packets(PacketRate(rate)) => rate,
+        }
+    }
+
+    fn value(self) -> f64 {
+        match self {
+            Self::Bits(BitRate(rate)) | Self::Packets(PacketRate(rate)) => rate,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let packets = text.parse().map(Self::Packets);
+        packets.or_else(|_| text.parse().map(Self::Bits)).map_err(|_| {
+            de::Error::custom(format!("`{text}` is not a rate with its unit, such as \"1 Gbit/s\" or \"100 kpps\""))
+        })
+    }
+}
+
+/// How the operations of a job arrive.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Arrivals {
+    /// Of all flows together; absent: a closed loop.
+    pub(crate) rate: Option<Rate>,
+    /// Exponential gaps instead of constant ones.
+    pub(crate) poisson: bool,
+}
+
+impl Arrivals {
+    /// As documented.
+    pub(crate) const DOCS: &[ParamDoc] = &[
+        ParamDoc {
+            name: "rate",
+            takes: Takes::Rate,
+            default: "closed loop",
+            meaning: "requests per second, all flows together, such as \"10 kpps\": an open loop, at most depth outstanding",
+        },
+        ParamDoc {
+            name: "poisson",
+            takes: Takes::Flag,
+            default: "false",
+            meaning: "exponential gaps instead of constant ones; needs a rate",
+        },
+    ];
+
+    /// Refuses a rate of zero, and random gaps without a rate.
+    pub(crate) fn check(&self) -> Result<(), ParamError> {
+        if self.rate.is_some_and(|rate| rate.value() <= 0.0) {
+            return Err(wrong("rate", "a rate of zero sends nothing; leave it out to send as fast as possible"));
+        }
+        if self.poisson && self.rate.is_none() {
+            return Err(wrong("poisson", "Poisson arrivals need a rate"));
+        }
+        Ok(())
+    }
+
+    /// Whether operations start at their own time, not at the peer's.
+    pub(crate) fn is_open(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// Whether gaps are constant or random.
+    pub(crate) fn arrival(&self) -> Arrival {
+        if self.poisson { Arrival::Poisson } else { Arrival::Constant }
+    }
+
+    /// The share of the load that falls to a worker with `own` of `all` flows, at most `depth` requests outstanding on each.
+    pub(crate) fn requests(&self, depth: u32, own: usize, all: u32) -> Load {
+        share(self.rate.map(|rate| rate.per_second(1)), self.arrival(), depth, own, all)
+    }
+}
+
+/// The share of a job's load that falls to a worker with `own` of its `all` flows.
+pub(crate) fn share(rate: Option<f64>, arrival: Arrival, depth: u32, own: usize, all: u32) -> Load {
+    match rate {
+        Some(rate) => Load::Open { rate: rate * own as f64 / f64::from(all), arrival },
+        None => Load::Closed { depth },
+    }
+}
+
+/// How many of `n` operations, the first of them meant for `intended` and each next a `gap` later, start more than a gap
+/// late if they start `now`.
+#[inline]
+pub(crate) fn late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
+    // Operation k is `now - intended - k * gap` late.
+    (now.since(intended).0.saturating_sub(1) / gap.0.max(1)).min(n)
+}
+
+/// The mean gap between operations of an open load; `None` for a closed one.
+pub(crate) fn mean_gap(load: Load) -> Option<Nanos> {
+    match load {
+        Load::Open { rate, .. } => Some(Nanos::from_secs_f64(1.0 / rate)),
+        Load::Closed { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_has_either_unit() {
+        let rate = |text: &str| serde_json::from_value::<Rate>(json!(text));
+        assert_eq!(rate("8 Mbit/s").expect("a bit rate").per_second(1_000), 1_000.0);
+        assert_eq!(rate("5 kpps").expect("a packet rate").per_second(1_000), 5_000.0);
+        assert!(rate("5").is_err() && rate("5 m").is_err());
+        assert!(serde_json::from_value::<Rate>(json!(5)).is_err());
+    }
+
+    #[test]
+    fn an_operation_is_late_after_a_whole_gap() {
+        let late = |now| late_starts(Nanos(now), Nanos(1_000), Nanos(100), 4);
+        assert_eq!([late(900), late(1_000), late(1_100), late(1_101), late(1_250), late(9_000)], [0, 0, 0, 1, 2, 4]);
+    }
+}
