@@ -16,6 +16,8 @@ mod snmp;
 mod wrapping;
 
 pub use facts::facts;
+#[doc(hidden)]
+pub use facts::read_any as read_any_fact;
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};
 pub use sampling::Sampling;

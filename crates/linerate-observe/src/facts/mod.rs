@@ -21,6 +21,17 @@ use serde_json::{Value, json};
 
 use root::Root;
 
+/// Reads `bytes`, whatever they are, by every reader of facts that goes beyond a single value; returns the members of the
+/// kernel list they may be. For the fuzzer and the property test, which share it.
+#[doc(hidden)]
+#[must_use]
+pub fn read_any(bytes: &[u8]) -> Option<Vec<u32>> {
+    let text = String::from_utf8_lossy(bytes);
+    memory::read_any(bytes, &text);
+    pcie::read_any(bytes);
+    root::list(&text)
+}
+
 /// Reads every fact of this host, in the network namespace of the calling thread. A fact that cannot be read is
 /// `{"unavailable": "why"}`, never left out.
 #[must_use]

@@ -55,6 +55,7 @@ impl Root {
 
 /// The members of a kernel list such as `0-3,8`; `None` if it is not one (or is absurdly long).
 pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
+    /// More CPUs than Linux can be built for (8192).
     const MOST: u32 = 65_536;
     let mut members = Vec::new();
     for range in text.trim().split(',').filter(|range| !range.is_empty()) {
@@ -64,6 +65,9 @@ pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
             return None;
         }
         members.extend(first..=last);
+        if members.len() > MOST as usize {
+            return None;
+        }
     }
     Some(members)
 }
@@ -77,6 +81,7 @@ mod tests {
         assert_eq!(list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(list(""), Some(vec![]));
         assert_eq!((list("0-x"), list("0-4294967295")), (None, None));
+        assert_eq!(list(&"0-65535,".repeat(2)), None, "no kernel lists a CPU twice, and memory is finite");
     }
 
     proptest::proptest! {

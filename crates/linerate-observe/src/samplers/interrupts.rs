@@ -152,6 +152,16 @@ fn parse_softirqs(text: &[u8], n_cpus: usize, counts: &mut [Wrapping], row: &mut
     }
 }
 
+/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
+    let cpus = cpus(text);
+    let n_cells = cpus.len() * SOFTIRQS.len();
+    let mut row = vec![None; n_cells];
+    parse_softirqs(text, cpus.len(), &mut vec![Wrapping::default(); n_cells], &mut row);
+    row.extend([parse_total(text).map(|total| total as f64), parse_vector(text).map(f64::from)]);
+    row
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

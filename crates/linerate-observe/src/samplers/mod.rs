@@ -43,6 +43,22 @@ pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
     SAMPLERS.iter().copied().find(|sampler| sampler.name() == name)
 }
 
+/// What the samplers that read text make of `text`, whatever it is: for the fuzzer and the property test, which share it.
+#[doc(hidden)]
+#[must_use]
+pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
+    vec![
+        ("context_switches", context_switches::read_any(text)),
+        ("cpu", cpu::read_any(text)),
+        ("frequency", frequency::read_any(text)),
+        ("interrupts", interrupts::read_any(text)),
+        ("memory", memory::read_any(text)),
+        ("pressure", pressure::read_any(text)),
+        ("softnet", softnet::read_any(text)),
+        ("udp", udp::read_any(text)),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -85,6 +85,15 @@ fn parse(text: &[u8], cpus: &[u32], counts: &mut [Wrapping], row: &mut [Option<f
     }
 }
 
+/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
+    let cpus = cpus(text, &[0, 1]);
+    let mut counts = vec![Wrapping::default(); cpus.len() * COUNTS.len()];
+    let mut row = vec![None; counts.len()];
+    parse(text, &cpus, &mut counts, &mut row);
+    row
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -95,6 +95,17 @@ fn parse_ipv6(text: &[u8], found: &[Wanted], row: &mut [Option<f64>]) {
     }
 }
 
+/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
+    let layout = Layout::new(text, WANTED);
+    let found6 = find_ipv6(text);
+    let mut row = vec![None; layout.found.len() + found6.len()];
+    let (row4, row6) = row.split_at_mut(layout.found.len());
+    layout.read(text, row4);
+    parse_ipv6(text, &found6, row6);
+    row
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
