@@ -4,6 +4,7 @@
 //! [lab]
 //! name = "pair"
 //! summary = "two hosts, one shaped link"
+//! family = "ipv6"          # addresses that traffic goes to; absent: IPv4 (hosts have both)
 //!
 //! [[host]]
 //! name = "a"
@@ -53,6 +54,8 @@ pub struct Description {
     pub name: String,
     /// One sentence.
     pub summary: String,
+    /// Which of its addresses an endpoint is reached by.
+    pub family: Family,
     /// Hosts, switches and routers: each becomes a namespace.
     pub nodes: Vec<Node>,
     /// Links between them.
@@ -61,6 +64,17 @@ pub struct Description {
     pub buses: Vec<Bus>,
     /// Network controllers with a sideband.
     pub controllers: Vec<Controller>,
+}
+
+/// A version of the Internet Protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// RFC 791.
+    #[default]
+    Ipv4,
+    /// RFC 8200.
+    Ipv6,
 }
 
 /// Something with interfaces.
@@ -196,6 +210,8 @@ struct Header {
     name: String,
     #[serde(default)]
     summary: String,
+    #[serde(default)]
+    family: Family,
 }
 
 #[derive(Deserialize)]
@@ -248,7 +264,8 @@ impl Description {
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
         let controllers = file.controller.iter().map(|text| controller::read(text, &nodes, &mut problems)).collect();
-        let description = Self { name: file.lab.name, summary: file.lab.summary, nodes, links, buses, controllers };
+        let Header { name, summary, family } = file.lab;
+        let description = Self { name, summary, family, nodes, links, buses, controllers };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
     }

@@ -9,13 +9,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Ratio, Testbed};
 
 use crate::description::{
-    Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind, Port as SidePort,
+    Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Family, Faults, Link, NodeKind, Port as SidePort,
 };
 
 /// Largest segmentation-offload packet a token bucket must admit.
 const SUPER_PACKET: Bytes = Bytes(65_536);
 /// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
 const BURST_SECONDS: f64 = 0.001;
+/// What TCP remembered of a destination would leak from one trial into the next; and nobody else has our addresses, so that nothing is
+/// gained by waiting a second or two until a link-local one may be used (RFC 4862 clause 5.4).
+const SETTINGS: [&str; 3] =
+    ["net.ipv4.tcp_no_metrics_save=1", "net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0"];
 /// Names of the namespaces inside emulated devices; upper case, so that no node can have them.
 pub(crate) const DEVICE: &str = "D";
 /// What an Ethernet wire counts per frame beside the IP packet: header 14, FCS 4, preamble 8, gap 12 (IEEE 802.3 clause 3).
@@ -208,8 +212,7 @@ impl<'a> Planner<'a> {
                 node: node.name.clone(),
                 name: format!("lr-{instance}-{}", node.name),
                 ip: vec!["link set lo up".into()],
-                // What TCP remembered of a destination would leak from one trial into the next.
-                sysctls: vec!["net.ipv4.tcp_no_metrics_save=1".into()],
+                sysctls: SETTINGS.map(str::to_owned).to_vec(),
                 cpu: node.settings.cpu,
                 ..Namespace::default()
             };
@@ -474,10 +477,14 @@ impl<'a> Planner<'a> {
                     namespace.ip.extend(least_timeout(port, v4, least));
                 }
                 if let Some(name) = name {
+                    let address = match self.description.family {
+                        Family::Ipv4 => IpAddr::V4(v4),
+                        Family::Ipv6 => IpAddr::V6(v6),
+                    };
                     self.endpoints.push(Endpoint {
                         name: name.clone(),
                         host: namespace.node.clone(),
-                        address: Some(IpAddr::V4(v4)),
+                        address: Some(address),
                         device: Some(port.device.clone()),
                         cpus: Vec::new(),
                         pin: false,
@@ -520,11 +527,11 @@ impl<'a> Planner<'a> {
             let id = class(&edge.name);
             lines.push(format!("qdisc add dev {device} parent 1:{id:x} handle {id:x}: pfifo limit 256"));
             let endpoint = self.endpoints.iter().find(|e| e.name == ends[end]).expect("endpoints were just placed");
-            if let Some(IpAddr::V4(v4)) = endpoint.address {
-                lines.push(format!(
-                    "filter add dev {device} parent 1: protocol ip prio 1 u32 match ip src {v4}/32 flowid 1:{id:x}"
-                ));
-            }
+            let source = match endpoint.address.expect("endpoints of a lab have one") {
+                IpAddr::V4(v4) => format!("protocol ip prio 1 u32 match ip src {v4}/32"),
+                IpAddr::V6(v6) => format!("protocol ipv6 prio 1 u32 match ip6 src {v6}/128"),
+            };
+            lines.push(format!("filter add dev {device} parent 1: {source} flowid 1:{id:x}"));
         }
         lines
     }

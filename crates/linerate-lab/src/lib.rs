@@ -21,7 +21,8 @@ mod wire;
 
 pub use build::{Lab, LabError};
 pub use description::{
-    Bus, BusEdge, Controller, ControllerFaults, Description, End, Faults, HostSettings, Link, Node, NodeKind, Port,
+    Bus, BusEdge, Controller, ControllerFaults, Description, End, Family, Faults, HostSettings, Link, Node, NodeKind,
+    Port,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
 pub use reap::{abandoned, is_device, reap};

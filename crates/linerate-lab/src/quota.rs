@@ -13,7 +13,9 @@ use linerate_model::Ratio;
 use crate::build::LabError;
 
 /// The period over which the share is counted: short enough that a second holds many, long against a scheduler's tick.
-const PERIOD_US: u64 = 20_000;
+const PERIOD_US: f64 = 20_000.0;
+/// The least time that the kernel grants in a period (`min_cfs_quota_period`); a small share is counted over a longer one.
+const LEAST_US: f64 = 1_000.0;
 /// Where the controller is found, newest first.
 const UNIFIED: &str = "/sys/fs/cgroup";
 const LEGACY: &str = "/sys/fs/cgroup/cpu";
@@ -49,11 +51,12 @@ impl Quota {
         let folder = root.join(name);
         fs::create_dir(&folder).map_err(|error| refused(format!("create {}: {error}", folder.display())))?;
         let quota = Self { folder };
-        let allowed = (share.0 * PERIOD_US as f64) as u64;
+        let period = PERIOD_US.max((LEAST_US / share.0).ceil());
+        let (period, allowed) = (period as u64, (share.0 * period).round() as u64);
         let settings = if unified {
-            vec![("cpu.max", format!("{allowed} {PERIOD_US}"))]
+            vec![("cpu.max", format!("{allowed} {period}"))]
         } else {
-            vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", allowed.to_string())]
+            vec![("cpu.cfs_period_us", period.to_string()), ("cpu.cfs_quota_us", allowed.to_string())]
         };
         for (file, value) in settings {
             let path = quota.folder.join(file);

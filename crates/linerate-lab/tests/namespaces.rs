@@ -4,11 +4,11 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use linerate_lab::{Description, Lab};
+use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 12] = [
+const LABS: [(&str, &str); 13] = [
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("lossy", include_str!("../../../labs/lossy.toml")),
@@ -16,6 +16,7 @@ const LABS: [(&str, &str); 12] = [
     ("switch", include_str!("../../../labs/switch.toml")),
     ("ncsi", include_str!("../../../labs/ncsi.toml")),
     ("ncsi-100m", include_str!("../../../labs/ncsi-100m.toml")),
+    ("ncsi-cpu", include_str!("../../../labs/ncsi-cpu.toml")),
     ("ncsi-paper", include_str!("../../../labs/ncsi-paper.toml")),
     ("ncsi-tuned", include_str!("../../../labs/ncsi-tuned.toml")),
     ("sun-link", include_str!("../../../labs/sun-link.toml")),
@@ -47,9 +48,10 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     if !privileged("every_shipped_lab_stands_and_its_endpoints_reach_each_other") {
         return;
     }
-    for (name, text) in LABS {
+    for ((name, text), family) in LABS.iter().flat_map(|lab| [(lab, Family::Ipv4), (lab, Family::Ipv6)]) {
         let instance = format!("{}x{}", std::process::id(), name.len());
-        let lab = Lab::build(&describe(text), &instance).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let lab =
+            Lab::build(&Description { family, ..describe(text) }, &instance).unwrap_or_else(|e| panic!("{name}: {e}"));
         let [first, .., last] = &lab.testbed().endpoints[..] else { panic!("{name}: two endpoints at least") };
         let (from, to) = (first.address.expect("placed"), last.address.expect("placed"));
         let namespace = |host: &str| format!("lr-{instance}-{host}");

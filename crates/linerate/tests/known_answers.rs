@@ -60,6 +60,32 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
 }
 
 #[test]
+fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
+    if !privileged("a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts") {
+        return;
+    }
+    let _turn = alone();
+    let seconds = 2.0;
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = include_str!("../../../labs/pair-100m.toml").replacen("[lab]", "[lab]\nfamily = \"ipv6\"", 1);
+    file(folder.path(), "six.toml", &lab);
+    // An IPv6 header has 20 bytes more than one of IPv4 (RFC 8200 clause 3).
+    for (workload, params, payload) in [
+        ("tcp_stream", "congestion = \"cubic\", socket_buffer = \"1 MiB\"", TCP_PAYLOAD - 20.0),
+        ("udp_stream", "rate = \"200 Mbit/s\", datagram_size = \"1452 B\", gso = 1", UDP_PAYLOAD - 20.0),
+    ] {
+        let text = thrice(&plan(workload, seconds, params));
+        let measured = measure_in(folder.path(), &text, &["--lab", "six.toml"]);
+        let ceiling = LINK * payload / FRAME;
+        let best = best_of(&measured, ceiling, seconds);
+        println!("{workload} over IPv6: {best:.0} bit/s of {ceiling:.0}");
+        assert!((measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
+        let to = measured.campaign.trials[0].spec.jobs[0].to.address.expect("placed");
+        assert!(to.is_ipv6(), "{to}");
+    }
+}
+
+#[test]
 fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
     if !privileged("datagrams_paced_below_the_link_all_arrive_at_their_rate") {
         return;

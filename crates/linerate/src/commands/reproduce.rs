@@ -62,11 +62,12 @@ static INTEL: Recipe = Recipe {
         Step { name: "causes-tuned", plan: "intel-causes", lab: "ncsi-tuned", quick: SHORT },
         Step { name: "port-100m", plan: "intel-link-speed", lab: "ncsi-100m", quick: SHORT },
         Step { name: "port-1g", plan: "intel-link-speed", lab: "ncsi", quick: SHORT },
+        Step { name: "cpu", plan: "intel-cpu", lab: "ncsi-cpu", quick: &["campaign.repeats=2", "duration=\"1 s\""] },
         Step { name: "fire-hose", plan: "fire-hose", lab: "ncsi", quick: &["campaign.repeats=1"] },
     ],
     judge: |studies| match studies {
-        [default, tuned, causes, causes_tuned, slow_port, fast_port, hose] => {
-            Some(intel_ncsi(&IntelStudies { default, tuned, causes, causes_tuned, slow_port, fast_port, hose }))
+        [default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose] => {
+            Some(intel_ncsi(&IntelStudies { default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose }))
         }
         _ => None,
     },

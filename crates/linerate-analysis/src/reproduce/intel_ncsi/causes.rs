@@ -57,7 +57,9 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
     let nearest: Vec<_> = PAPER.iter().map(|(name, before, after)| (*name, nearest((*before, *after)))).collect();
     let row = |row: &'static str| {
         let resent = |study| {
-            let ratio = value(study, row, "retransmit_ratio", Direction::Tx);
+            // A management controller that asks for blocks is the active end of its requests.
+            let bulk = if MEDIA.contains(&row) { Direction::Rx } else { Direction::Tx };
+            let ratio = value(study, row, "retransmit_ratio", bulk);
             ratio.map_or("-".into(), |ratio| format!("{:.2} %", ratio * 100.0))
         };
         let dropped = |study| {

@@ -28,6 +28,8 @@ pub struct IntelStudies<'a> {
     pub slow_port: &'a Study,
     /// The same with one ten times as fast.
     pub fast_port: &'a Study,
+    /// `intel-cpu`.
+    pub cpu: &'a Study,
     /// `fire-hose`.
     pub hose: &'a Study,
 }

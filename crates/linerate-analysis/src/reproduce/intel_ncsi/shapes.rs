@@ -22,6 +22,7 @@ pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
     shapes.extend(link_speed(studies.slow_port, studies.fast_port));
     shapes.extend(tuning(studies));
     shapes.push(to_network(studies.default));
+    shapes.push(cpu_share(studies.cpu));
     shapes.extend(both_ways(studies.default, studies.tuned));
     shapes.push(windows(studies.default, studies.tuned));
     shapes.extend(fire_hose(studies.hose));
@@ -156,10 +157,41 @@ fn to_network(default: &Study) -> Shape {
     match pairs {
         Some(pairs) => {
             let worst = pairs.into_iter().map(f64::abs).fold(0.0, f64::max);
-            shape("V1.7", claim, format!("at most {:.2} % apart", worst * 100.0), Some(worst <= 0.05))
+            shape("V1.7a", claim, format!("at most {:.2} % apart", worst * 100.0), Some(worst <= 0.05))
         }
-        None => not_judged("V1.7", claim, "a cell has no figure"),
+        None => not_judged("V1.7a", claim, "a cell has no figure"),
     }
+}
+
+/// What a management controller sends, against its share of a CPU.
+fn cpu_share(study: &Study) -> Shape {
+    /// A sideband used so far is full: more CPU cannot give much more.
+    const FULL: f64 = 0.9;
+    /// How far "in proportion" reaches, both ways.
+    const PROPORTION: f64 = 0.25;
+    let claim =
+        "V1.7: what a BMC sends grows in proportion to its share of a CPU, within 25 %, until the sideband is full";
+    // The lab's management controllers are named after their share, in per cent.
+    let share = |name: &str| name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>().ok();
+    let mut sent: Vec<(f64, f64)> = sweep(study, "share")
+        .filter_map(|point| {
+            let job = whole(point)?;
+            Some((share(&job.to)?, job.metric("goodput", Direction::Rx)?.estimate?.value))
+        })
+        .collect();
+    sent.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let measured: Vec<String> = sent.iter().map(|(share, rate)| format!("{share} %: {}", mbit(*rate))).collect();
+    let measured = format!("Mbit/s at a share of {}", measured.join(", "));
+    let n_rising = sent.windows(2).take_while(|pair| pair[1].1 < FULL * SIDEBAND).count();
+    let full = sent.last().is_some_and(|(_, rate)| *rate >= FULL * SIDEBAND);
+    if n_rising == 0 || !full {
+        return not_judged("V1.7b", claim, &format!("the sideband is full at every share, or at none ({measured})"));
+    }
+    let in_proportion = sent.windows(2).take(n_rising).all(|pair| {
+        let ((less, slow), (more, fast)) = (pair[0], pair[1]);
+        ((fast / slow) / (more / less) - 1.0).abs() <= PROPORTION
+    });
+    shape("V1.7b", claim, measured, Some(in_proportion))
 }
 
 /// The worst of a ratio over consoles and controllers.
