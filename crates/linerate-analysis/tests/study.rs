@@ -373,6 +373,30 @@ fn gaps_and_tails_are_told_apart_and_located() {
     assert_eq!(only(&study).trials[0].series["loss_ratio"].len(), 5);
 }
 
+/// What Linux 6 counted at a token bucket that messages of 64 datagrams fitted into: each drop was a whole message, and
+/// `packets` were the datagrams that passed.
+#[test]
+fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
+    let located = |messages: u64, drops: f64, passed: Option<f64>| {
+        let mut lossy = datagrams(1000, 614, 5000);
+        lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = messages;
+        let mut series = vec![("qdisc", "drops", "eth0 tbf 1:", drops)];
+        series.extend(passed.map(|passed| ("qdisc", "packets", "eth0 tbf 1:", passed)));
+        lossy.samples.push(("left".into(), samples(&series)));
+        let study = study(&two_hosts(vec![lossy]));
+        let loss = &only(&study).jobs[0].loss[0];
+        assert!(loss.balances());
+        assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, loss.ledger.lost());
+        (loss.located.first().map_or(0, |(_, n)| *n), loss.unexplained)
+    };
+    assert_eq!(located(80, 6.0, Some(614.0)), (1930, 0), "30 drops were 1930 datagrams");
+    assert_eq!(located(80, 6.0, Some(700.0)), (1500, 430), "what passed was lost elsewhere");
+    assert_eq!(located(80, 0.0, Some(614.0)), (0, 1930), "no drop, none there");
+    assert_eq!(located(80, 386.0, Some(614.0)), (1930, 0), "a queue that counts each datagram");
+    assert_eq!(located(5000, 6.0, Some(614.0)), (30, 1900), "messages of one datagram are counted singly");
+    assert_eq!(located(80, 6.0, None), (30, 1900), "what passed is unknown: each drop was one at least");
+}
+
 #[test]
 fn a_ledger_that_does_not_balance_invalidates_the_trial() {
     let study = study(&two_hosts(vec![datagrams(1000, 1001, 5000)]));

@@ -127,6 +127,25 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
 }
 
 #[test]
+fn whole_messages_dropped_by_a_queue_are_found_there() {
+    if !privileged("whole_messages_dropped_by_a_queue_are_found_there") {
+        return;
+    }
+    let _turn = alone();
+    // Messages of 6.4 KB fit the link's token bucket: its queue drops them whole, and counts each once.
+    let text = plan("udp_stream", 1.5, "rate = \"120 Mbit/s\", datagram_size = \"100 B\", gso = 64, batch = 1");
+    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let ledger = ledger_of(&measured);
+    let [loss] = &measured.job().loss[..] else { panic!("one direction") };
+    println!("udp_stream, gso 64, at 120 Mbit/s: {ledger:?}, located {:?}, not {}", loss.located, loss.unexplained);
+    assert!(ledger.lost() > 10_000, "{ledger:?}");
+    assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, ledger.lost());
+    assert_eq!(loss.located[0].0, "sender qdisc");
+    // The queue also passed packets of other kinds: each hides one that it dropped.
+    assert!(loss.located[0].1 as f64 > 0.999 * ledger.lost() as f64, "{loss:?}");
+}
+
+#[test]
 fn a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that() {
     if !privileged("a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that") {
         return;

@@ -142,7 +142,7 @@ fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> 
         let mut loss = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
         let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
-        loss::locate(&mut loss, &Places { sender, receiver, received: flow.receiver, alone });
+        loss::locate(&mut loss, &Places { sender, receiver, sent: flow.sender, received: flow.receiver, alone });
         Some(loss)
     });
     losses.collect()

@@ -207,8 +207,8 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Table
     table.note = Some(
         "Datagrams of whole trials, warm-up and drain included: sent = unique + late + lost. A gap is below the highest number \
          seen, the tail above it, all is a flow of which nothing came. Lost ones are located by the counters of queues, devices \
-         and sockets, which count a GSO packet once however many datagrams it holds; unexplained is what none of these accounts \
-         for. Columns that are zero throughout are left out."
+         and sockets; where the sender's queue dropped whole GSO messages, by what it let through instead, for it counts such a drop \
+         once. Unexplained is what none of these accounts for. Columns that are zero throughout are left out."
             .into(),
     );
     table
