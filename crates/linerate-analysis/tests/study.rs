@@ -707,6 +707,49 @@ fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
 }
 
 #[test]
+fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not() {
+    let of = |waited_ns: u64, switches: u64| {
+        let mut trial = stream(0, 1_000_000);
+        for interval in &mut trial.jobs[0].1.intervals {
+            interval.counters[Counter::RunQueueWait] = waited_ns;
+            interval.counters[Counter::VoluntarySwitches] = switches;
+        }
+        study(&two_hosts(vec![trial]))
+    };
+    // 1 % of each second and 12 us for each switch.
+    let quiet = of(45_000_000, 8_000);
+    assert_eq!(only(&quiet).validity, Validity::Valid, "{:?}", only(&quiet).why);
+    near(value(only(&quiet), 0, "run_queue_wait", Sum), 0.045);
+    assert_eq!(only(&of(9_000_000, 0)).validity, Validity::Valid);
+    let disturbed = of(34_000_000, 1_000);
+    assert_eq!(only(&disturbed).validity, Validity::Suspect);
+    let why = &only(&disturbed).trials[0].why[0];
+    assert!(why.contains("worker 0 on right waited up to 2.2 %") && why.contains("stop them"), "{why}");
+    assert!(value(only(&disturbed), 0, "goodput", Tx).is_some(), "the figure is kept and marked");
+    assert_eq!(value(only(&of(0, 10)), 0, "run_queue_wait", Sum), None, "not accounted is not zero");
+}
+
+#[test]
+fn workers_that_wait_for_each_other_are_not_disturbed_by_others() {
+    let of = |used_by_all: f64| {
+        let mut trial = stream(0, 1_000_000);
+        for interval in &mut trial.jobs[0].1.intervals {
+            interval.counters[Counter::RunQueueWait] = 400_000_000;
+            interval.counters[Counter::CpuUser] = 900_000_000;
+        }
+        let used =
+            [("cpu", "user", "cpu0", used_by_all), ("cpu", "softirq", "cpu0", 5e7), ("cpu", "idle", "cpu0", 1e8)];
+        trial.samples.push(("right".into(), samples(&used)));
+        study(&two_hosts(vec![trial])).points[0].clone()
+    };
+    // One tick of 10 ms in four seconds, and 1 %, may be anybody's.
+    assert_eq!(of(0.91e9).validity, Validity::Valid, "{:?}", of(0.91e9).why);
+    let disturbed = of(1.0e9);
+    assert_eq!(disturbed.validity, Validity::Suspect);
+    assert!(disturbed.why[0].contains("waited up to 9.8 %"), "{:?}", disturbed.why);
+}
+
+#[test]
 fn a_background_job_keeps_its_figures_apart() {
     let mut noise = job("tcp_stream", "c", "d");
     noise.background = Some(Background { start_ns: 0, duration: Nanos::from_secs(600) });

@@ -271,6 +271,13 @@ pub static METRICS: &[Metric] = &[
     m("retransmits", Unit::Count, L4, DOWN, "TCP segments retransmitted, from TCP_INFO of the sender"),
     m("rtt", Unit::Second, L4, DOWN, "smoothed round-trip time of TCP_INFO, mean over intervals and flows"),
     m("rtt_min", Unit::Second, L4, DOWN, "smallest round-trip time TCP saw"),
+    m(
+        "run_queue_wait",
+        Unit::Ratio,
+        None,
+        DOWN,
+        "share of the measured time in which the worker that waited most was ready to run and had no CPU, wake-ups and waits for each other included",
+    ),
     m("rwnd_limited", Unit::Ratio, L4, DOWN, "share of time the sender waited for the peer's receive window"),
     m("sender_busy", Unit::Ratio, L4, None, "share of time the sender had data to send or unacknowledged"),
     m("sender_cpu", Unit::Core, None, DOWN, "CPU of the busiest worker thread at the end that sends, user and system"),

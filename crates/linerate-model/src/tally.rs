@@ -58,6 +58,7 @@ counters! {
     CpuUser "cpu_user_ns" "CPU time of the worker thread in user space, ns.",
     CpuSystem "cpu_system_ns" "CPU time of the worker thread in the kernel, ns.",
     VoluntarySwitches "voluntary_switches" "Times the worker thread gave up its CPU.",
+    RunQueueWait "run_queue_wait_ns" "Time the worker thread was ready to run and had no CPU, ns.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
 }
 

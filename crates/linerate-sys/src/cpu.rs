@@ -1,8 +1,11 @@
-//! Thread placement, CPU time of a thread, and the CPUs this process may use.
+//! Thread placement, CPU time of a thread, its waits for a CPU, and the CPUs this process may use.
 //!
 //! Times come from `getrusage(RUSAGE_THREAD)`: their sum is exact, the split into user and system time is the kernel's
 //! estimate by timer ticks unless it was built with full accounting. They do not contain softirq work done for this
 //! thread's packets on other threads' behalf, or on other CPUs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -41,6 +44,43 @@ impl ThreadUsage {
             voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
             involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
         }
+    }
+}
+
+/// How long one thread has waited for a CPU: ready to run, while something else ran (`/proc/TID/schedstat`, second field;
+/// Linux `Documentation/scheduler/sched-stats.rst`). A wait still under way is not in it. Not seen: time the hypervisor took, or
+/// interrupts on top of the running thread.
+#[derive(Debug)]
+pub struct RunQueueWait {
+    schedstat: File,
+}
+
+impl RunQueueWait {
+    /// Of the calling thread. Opens a file; reading it later neither allocates nor waits.
+    ///
+    /// # Errors
+    /// If there is no `/proc`, or the kernel does not account waits (needs `CONFIG_SCHED_INFO`, and
+    /// `delayacct` on the command line where there is no `CONFIG_SCHEDSTATS`).
+    pub fn of_this_thread() -> Result<Self, SysError> {
+        const PATH: &str = "/proc/thread-self/schedstat";
+        let schedstat = File::open(PATH).map_err(|cause| SysError::new("open", PATH, cause))?;
+        let wait = Self { schedstat };
+        match wait.nanos() {
+            Some(_) => Ok(wait),
+            None => Err(SysError::new("read", PATH, std::io::ErrorKind::Unsupported)),
+        }
+    }
+
+    /// Nanoseconds since the thread was created; `None` if the kernel does not tell.
+    #[must_use]
+    pub fn nanos(&self) -> Option<u64> {
+        // Three numbers of at most 20 digits, two spaces and a line feed.
+        let mut text = [0; 63];
+        let length = self.schedstat.read_at(&mut text, 0).ok()?;
+        let mut fields = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace();
+        let (waited, runs) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse::<u64>().ok()?);
+        // A thread that asks has been given a CPU at least once: a kernel that counted none does not count.
+        (runs > 0).then_some(waited)
     }
 }
 
@@ -90,11 +130,41 @@ mod tests {
         }
     }
 
+    fn spin(ns: u64) {
+        let until = crate::clock::monotonic() + ns;
+        while crate::clock::monotonic() < until {}
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_cpu_waits_for_it_and_one_that_sleeps_does_not() {
+        const MEASURED: u64 = 300_000_000;
+        let cpu = *allowed().expect("affinity").last().expect("a thread runs somewhere");
+        let waited = |work: fn()| {
+            let waiting = std::thread::spawn(move || {
+                pin(cpu).expect("an allowed cpu");
+                let wait = RunQueueWait::of_this_thread().expect("this kernel accounts waits");
+                let before = wait.nanos().expect("as just now");
+                work();
+                wait.nanos().expect("as just now") - before
+            });
+            waiting.join().expect("the pinned thread")
+        };
+        let rival = std::thread::spawn(move || {
+            pin(cpu).expect("an allowed cpu");
+            spin(2 * MEASURED);
+        });
+        let shared = waited(|| spin(MEASURED));
+        rival.join().expect("the rival");
+        // Two threads of equal weight have half of a CPU each; a third program may take its part.
+        assert!(shared > MEASURED / 4, "{shared}");
+        let asleep = waited(|| std::thread::sleep(std::time::Duration::from_nanos(MEASURED)));
+        assert!(asleep < shared / 2, "{asleep} asleep, {shared} sharing");
+    }
+
     #[test]
     fn work_shows_as_cpu_time() {
         let before = ThreadUsage::of_this_thread();
-        let until = crate::clock::monotonic() + 20_000_000;
-        while crate::clock::monotonic() < until {}
+        spin(20_000_000);
         let used = ThreadUsage::of_this_thread().since(&before);
         assert!(used.user_ns + used.system_ns > 1_000_000, "{used:?}");
     }

@@ -1,13 +1,20 @@
 //! Known answers: every workload on a path whose figure follows from arithmetic, end to end through the program.
 //!
 //! Bounds are those of the path, not of this machine: a shaper that passes its rate, a wire that holds every frame for its
-//! time, a wire that drops exactly every hundredth datagram. A busy machine makes a round trip longer and a rate lower, never
-//! the other way round: so every run is held to the bound it cannot pass, and the best of three to the one it must reach.
+//! time, a wire that drops exactly every hundredth datagram. Every run is held to them, from both sides where the path gives
+//! both. A busy machine makes a round trip longer and a rate lower: a run that the study itself marks as disturbed is held to
+//! the bound it cannot pass, and the test says so aloud.
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
 use common::{Measured, alone, file, measure, measure_in, plan, privileged};
-use linerate_model::{Counter, LossLedger, Validity};
+use linerate_analysis::study;
+use linerate_model::{BitRate, Campaign, Counter, Direction, LossLedger, Validity};
+use linerate_sys::cpu;
 
 /// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
 const LINK: f64 = 100e6;
@@ -15,8 +22,8 @@ const LINK: f64 = 100e6;
 const FRAME: f64 = 1514.0;
 const TCP_PAYLOAD: f64 = 1448.0;
 const UDP_PAYLOAD: f64 = 1472.0;
-/// What a receiver may have got before a span and read in it: one bucket of the shaper and one call of 128 KiB.
-const BACKLOG_BITS: f64 = (65_536.0 + 131_072.0) * 8.0;
+/// How far a run may stay below the ceiling of the link or, where a backlog allows it, lie above.
+const CLOSE: f64 = 0.02;
 
 fn ledger_of(measured: &Measured) -> LossLedger {
     let [loss] = &measured.job().loss[..] else { panic!("one direction: {:?}", measured.job().loss) };
@@ -29,15 +36,28 @@ fn thrice(text: &str) -> String {
     text.replace("repeats = 1", "repeats = 3")
 }
 
-/// The best goodput of the repeats, within 2 % of the ceiling; none may exceed it by more than a backlog.
-fn best_of(measured: &Measured, ceiling: f64, seconds: f64) -> f64 {
+/// Holds every repeat's goodput to `ceiling`: none above what the gate allows, none off by more than [`CLOSE`] unless the study
+/// says that it was disturbed. Returns the figures.
+fn every_run_reaches(measured: &Measured, ceiling: f64) -> Vec<f64> {
     let values = &measured.json["points"][0]["jobs"][0]["metrics"]["goodput"]["values"];
-    let values: Vec<f64> = values.as_array().expect("a list").iter().filter_map(serde_json::Value::as_f64).collect();
-    assert_eq!(values.len(), 3, "every repeat carries a figure: {values:?}");
-    let best = values.iter().copied().fold(0.0, f64::max);
-    assert!(best <= ceiling + BACKLOG_BITS / seconds, "{values:?}");
-    assert!(best >= 0.98 * ceiling, "{values:?}");
-    best
+    let values: Vec<Option<f64>> = values.as_array().expect("a list").iter().map(serde_json::Value::as_f64).collect();
+    let trials = &measured.study.points[0].trials;
+    assert_eq!((values.len(), trials.len()), (3, 3));
+    let mut figures = Vec::new();
+    for (value, trial) in values.into_iter().zip(trials) {
+        let value = value.unwrap_or_else(|| panic!("run {:?} carries no figure: {:?}", trial.id, trial.why));
+        let share = value / ceiling;
+        println!("run {:?}: {value:.0} bit/s, {share:.4} of the ceiling, {:?}", trial.id, trial.validity);
+        assert!(share <= 1.0 + CLOSE, "run {:?}: {share} of the ceiling", trial.id);
+        if trial.validity == Validity::Suspect {
+            println!("disturbed: run {:?} is not held to the lower bound: {:?}", trial.id, trial.why);
+        } else {
+            assert_eq!(trial.validity, Validity::Valid, "{:?}", trial.why);
+            assert!(share >= 1.0 - CLOSE, "run {:?}: {share} of the ceiling", trial.id);
+        }
+        figures.push(value);
+    }
+    figures
 }
 
 #[test]
@@ -46,17 +66,101 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
         return;
     }
     let _turn = alone();
-    let seconds = 2.0;
-    let text = thrice(&plan("tcp_stream", seconds, "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2"));
+    let text = thrice(&plan("tcp_stream", 2.0, "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2"));
     let measured = measure(&text, &["--lab", "pair-100m"]);
     let ceiling = LINK * TCP_PAYLOAD / FRAME;
-    let best = best_of(&measured, ceiling, seconds);
-    println!("tcp_stream: {best:.0} bit/s of {ceiling:.0}, share {:.4}", best / ceiling);
+    every_run_reaches(&measured, ceiling);
     assert!((measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
-    assert_ne!(measured.study.points[0].validity, Validity::Impossible);
     let hosts: Vec<_> = measured.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
     assert_eq!(hosts, ["a", "b"], "an agent in each namespace joined on its standard streams");
     assert_eq!(measured.json["campaign"]["emulated"], true);
+}
+
+/// Losses leave hundreds of kilobytes behind holes when the measurement begins, which are read in it: none of these figures is
+/// impossible, and what crossed the link is.
+#[test]
+fn a_stream_that_recovers_from_losses_is_judged_by_what_arrived() {
+    const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let test = "a_stream_that_recovers_from_losses_is_judged_by_what_arrived";
+    if !privileged(test) {
+        return;
+    }
+    if !std::fs::read_to_string(AVAILABLE).is_ok_and(|names| names.split_whitespace().any(|name| name == "bbr")) {
+        println!("skipped: {test}: needs congestion control bbr (modprobe tcp_bbr)");
+        return;
+    }
+    let _turn = alone();
+    let mut measured =
+        measure(&thrice(&plan("tcp_stream", 2.0, "congestion = \"bbr\", streams = 2")), &["--lab", "pair-100m"]);
+    for trial in &measured.study.points[0].trials {
+        assert!(trial.validity <= Validity::Suspect, "{:?}", trial.why);
+    }
+    let held = |campaign: &Campaign| {
+        let receivers = campaign.trials.iter().flat_map(|trial| &trial.jobs[0].1.intervals);
+        receivers.filter_map(|interval| interval.held_bytes).max().unwrap_or(0)
+    };
+    let goodput = measured.job().metric("goodput", Direction::Tx).expect("figures");
+    println!("tcp_stream, bbr: up to {} B held at once, {:?}", held(&measured.campaign), goodput.values);
+    assert!(held(&measured.campaign) > 50_000, "{}", held(&measured.campaign));
+    // Had the link been declared 3 % slower than it is, nothing held would excuse it.
+    for capacity in &mut measured.campaign.header.capacities {
+        capacity.rate = BitRate(capacity.rate.0 * 0.97);
+    }
+    let slower = study(&measured.campaign);
+    let refused = slower.points[0].trials.iter().filter(|trial| trial.validity == Validity::Impossible).count();
+    println!("against a link of 97 Mbit/s {refused} of 3 are impossible");
+    assert!(refused > 0);
+}
+
+/// Spins on every CPU this process may use, until dropped.
+struct Rivals(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Rivals {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let spin = |cpu: usize| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                cpu::pin(cpu).expect("an allowed cpu");
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let rivals = cpu::allowed().expect("affinity").into_iter().map(spin).collect();
+        Self(stop, rivals)
+    }
+}
+
+impl Drop for Rivals {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        for rival in self.1.drain(..) {
+            rival.join().expect("a spinning thread does not panic");
+        }
+    }
+}
+
+#[test]
+fn programs_that_take_the_cpus_make_a_trial_suspect_and_the_reason_says_what_to_do() {
+    let _turn = alone();
+    let text = plan("tcp_stream", 1.0, "wait = \"spin\"");
+    let waited = |measured: &Measured| measured.metric("run_queue_wait");
+    let undisturbed = measure(&text, &[]);
+    let rivals = Rivals::start();
+    let disturbed = measure(&text, &[]);
+    drop(rivals);
+    let trial = &disturbed.study.points[0].trials[0];
+    println!(
+        "waited {:.3} of the time alone ({:?}), {:.3} beside a spinner on each CPU: {:?}",
+        waited(&undisturbed),
+        undisturbed.study.points[0].trials[0].validity,
+        waited(&disturbed),
+        trial.why
+    );
+    assert_eq!(trial.validity, Validity::Suspect);
+    assert!(trial.why.iter().any(|why| why.contains("for a CPU that other programs used")));
+    assert!(waited(&disturbed) > 0.1 && waited(&disturbed) > waited(&undisturbed));
 }
 
 #[test]
@@ -112,14 +216,13 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
         return;
     }
     let _turn = alone();
-    let seconds = 1.5;
-    let text = thrice(&plan("udp_stream", seconds, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1"));
+    let text = thrice(&plan("udp_stream", 1.5, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1"));
     let measured = measure(&text, &["--lab", "pair-100m"]);
     let ceiling = LINK * UDP_PAYLOAD / FRAME;
-    let best = best_of(&measured, ceiling, seconds);
+    every_run_reaches(&measured, ceiling);
     let ledger = ledger_of(&measured);
     let [loss] = &measured.job().loss[..] else { panic!("one direction") };
-    println!("udp_stream at 200 Mbit/s: {best:.0} bit/s of {ceiling:.0}, {ledger:?}, located {:?}", loss.located);
+    println!("udp_stream at 200 Mbit/s: {ledger:?}, located {:?}", loss.located);
     assert!(ledger.lost() > 0);
     let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
     assert_eq!(located + loss.unexplained, ledger.lost(), "{loss:?}");

@@ -111,6 +111,31 @@ pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'
     shares.max_by(f64::total_cmp)
 }
 
+/// CPU time during `span` that programs other than the workers of `jobs` took on the kernel of `host`, ns, less what the reading
+/// is coarse by; `None` if not read. Soft interrupts are the load's own as often as not, and are left out.
+pub(super) fn taken_by_others(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    host: &str,
+    span: Span,
+) -> Option<f64> {
+    const BY_PROGRAMS: [&str; 3] = ["user", "nice", "system"];
+    let kernel = hosts.kernel(host);
+    // Of several hosts on one kernel, one reads for all.
+    let reader = *kernels(jobs, hosts).get(&kernel)?;
+    let samples = Samples::of(trial, reader);
+    let is_used = |series: &SeriesSpec| series.sampler == "cpu" && BY_PROGRAMS.contains(&series.name.as_str());
+    let used = samples.change(span, is_used)?;
+    let ends = jobs.iter().flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
+    let own: f64 = ends
+        .filter(|(host, _)| hosts.kernel(host) == kernel)
+        .map(|(_, end)| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span))
+        .sum();
+    let coarse = samples.n_series(|series| series.sampler == "cpu" && series.name == "user") as f64 * TICK;
+    Some((used - own - coarse).max(0.0))
+}
+
 fn is_busy(series: &SeriesSpec) -> bool {
     series.sampler == "cpu" && BUSY.contains(&series.name.as_str())
 }

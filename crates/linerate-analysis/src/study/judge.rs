@@ -2,7 +2,7 @@
 //!
 //! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
 //! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
-//! [`MOST_STEAL`] by more than its reading is coarse, drops at the per-CPU backlog, a clock incident, a disturbed environment,
+//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], drops at the per-CPU backlog, a clock incident, a disturbed environment,
 //! a CPU not granted, no steady state, an open load of which more than [`MOST_UNPACED`] was not started, or whose
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
@@ -19,6 +19,14 @@ use super::warmup::Measured;
 const LEAST_COVERED: f64 = 0.9;
 /// Steal of the CPUs' time beyond which a trial is suspect.
 const MOST_STEAL: f64 = 0.005;
+/// Share of the measurement that a worker may wait for other programs, besides its wake-ups, before the trial is suspect. A worker that
+/// is always busy does that much less; it is as much as may be missing of an open load.
+const MOST_WAITED: f64 = MOST_UNPACED;
+/// What being switched to may take, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's softirq thread takes turns with
+/// the worker; a program that wants the CPU takes it for hundreds of microseconds at least (`sched_base_slice`, 0.7 ms and up).
+const SWITCH: f64 = 12_000.0;
+/// Nanoseconds in a second.
+const NANOS: f64 = 1e9;
 /// Share of an open load's operations that may be missing or late. Batches of datagrams are late by design, so that only
 /// requests are held to it.
 const MOST_UNPACED: f64 = 0.01;
@@ -96,6 +104,12 @@ pub(super) fn measured(
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
             standing.lower(Validity::Invalid, format!("{name}: nothing was sent, received or stepped"));
         }
+        for (end, host) in [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)] {
+            let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
+            for doubt in kept_waiting(end, host, others, span) {
+                standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+            }
+        }
         for doubt in unpaced(job, span) {
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
         }
@@ -121,6 +135,25 @@ pub(super) fn measured(
     if let Some(doubt) = &measured.doubt {
         standing.lower(Validity::Suspect, doubt.clone());
     }
+}
+
+/// Which workers of `end` waited for a CPU that other programs used: they took `others` ns on that kernel, if known, and nobody
+/// waits for them longer than they run. Workers that wait for each other are the plan's own affair.
+fn kept_waiting(end: &linerate_model::JobRecord, host: &str, others: Option<f64>, span: Span) -> Vec<String> {
+    let told = |waited: super::traffic::Waited| {
+        let ns = (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
+        let share = ns / NANOS / span.seconds();
+        (share > MOST_WAITED).then(|| {
+            format!(
+                "worker {} on {host} waited up to {:.1} % of the measurement for a CPU that other programs used, above {} %: stop \
+                 them, or give the endpoint CPUs of its own (`cpus` and `pin`)",
+                waited.worker,
+                share * 100.0,
+                MOST_WAITED * 100.0
+            )
+        })
+    };
+    super::traffic::waits(end, span).into_iter().filter_map(told).collect()
 }
 
 /// In what an open load was not the one intended.

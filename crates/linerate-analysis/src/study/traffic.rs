@@ -12,6 +12,7 @@
 //! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite |
 //! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
 //! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
+//! | `run_queue_wait` | `run_queue_wait_ns` of the worker of either end that waited most, over the span; direction `sum`; absent where the kernel does not account it |
 //! | `payload_per_send` | sending end, `payload_sent` over `calls_sent`, per direction |
 //! | `calls_per_second`, `cpu_app`, `cpu_kernel` | both ends' counters, direction `sum` |
 //! | `null_step_cost` | `cpu_user_ns` over `steps`, workload `null` only |
@@ -226,6 +227,31 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     figures
 }
 
+/// How long one worker was ready to run and had no CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waited {
+    /// The worker's number.
+    pub(super) worker: u32,
+    /// Nanoseconds waited.
+    pub(super) ns: f64,
+    /// Times it was switched to.
+    pub(super) switches: f64,
+}
+
+/// The waits of the workers of `end` during `span`; none where the kernel does not account them.
+pub(super) fn waits(end: &JobRecord, span: Span) -> Vec<Waited> {
+    let mut workers: BTreeMap<u32, Waited> = BTreeMap::new();
+    for interval in &end.intervals {
+        let share = span.share(interval.start, interval.end);
+        let counted = |counter| interval.counters[counter] as f64 * share;
+        let waited = workers.entry(interval.worker).or_default();
+        waited.worker = interval.worker;
+        waited.ns += counted(Counter::RunQueueWait);
+        waited.switches += counted(Counter::VoluntarySwitches) + counted(Counter::InvoluntarySwitches);
+    }
+    workers.into_values().filter(|waited| waited.ns > 0.0).collect()
+}
+
 /// CPU of the busiest worker of `end`, cores; `None` where none was counted.
 fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
     let mut workers: BTreeMap<u32, f64> = BTreeMap::new();
@@ -328,6 +354,8 @@ fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
         figures.put("cpu_app", Direction::Sum, user / NANOS / span.seconds());
         figures.put("cpu_kernel", Direction::Sum, system / NANOS / span.seconds());
     }
+    let waited = job.ends().into_iter().flat_map(|end| waits(end, span)).map(|waited| waited.ns).reduce(f64::max);
+    figures.put_some("run_queue_wait", Direction::Sum, waited.map(|ns| ns / NANOS / span.seconds()));
     let intended = both_ends(Counter::Intended);
     if intended > 0.0 {
         figures.put("pacing_error", Direction::Sum, (both_ends(Counter::Started) / intended - 1.0).abs());

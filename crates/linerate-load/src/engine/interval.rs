@@ -5,7 +5,7 @@
 //! empty buffer the worker does not cut, and its interval merges into the next.
 
 use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos};
-use linerate_sys::cpu::ThreadUsage;
+use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{Histogram, Tally, Worker};
@@ -38,6 +38,9 @@ pub(super) struct Cutter {
     start: Nanos,
     counters: Counters,
     usage: ThreadUsage,
+    /// Opened on the worker's thread; absent where the kernel does not account waits.
+    wait: Option<RunQueueWait>,
+    waited: u64,
 }
 
 /// The collector's end.
@@ -64,6 +67,8 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
         start: origin,
         counters: Counters::default(),
         usage: ThreadUsage::default(),
+        wait: None,
+        waited: 0,
     };
     (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
 }
@@ -75,10 +80,16 @@ fn buffer(worker: &dyn Worker) -> Box<Buffer> {
 }
 
 impl Cutter {
-    /// The load begins: called on the worker's thread, whose CPU time counts from here.
+    /// Opens what is read at each cut; called on the worker's thread, before the barrier.
+    pub(super) fn prepare(&mut self) {
+        self.wait = RunQueueWait::of_this_thread().ok();
+    }
+
+    /// The load begins: called on the worker's thread, whose CPU time and waits for a CPU count from here.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
         self.usage = ThreadUsage::of_this_thread();
+        self.waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(0);
     }
 
     /// Ends the current interval at `now` and sends it, if there is a buffer for it.
@@ -110,11 +121,13 @@ impl Cutter {
 
     fn fill(&mut self, buffer: &mut Buffer, now: Nanos, tally: &mut Tally) {
         let used = ThreadUsage::of_this_thread().since(&self.usage);
+        let waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(self.waited);
         for (counter, value) in [
             (Counter::CpuUser, used.user_ns),
             (Counter::CpuSystem, used.system_ns),
             (Counter::VoluntarySwitches, used.voluntary_switches),
             (Counter::InvoluntarySwitches, used.involuntary_switches),
+            (Counter::RunQueueWait, waited.saturating_sub(self.waited)),
         ] {
             tally.counters[counter] = value;
         }

@@ -107,6 +107,20 @@ fn cpu_time_is_counted_into_the_intervals() {
 }
 
 #[test]
+fn workers_that_share_a_cpu_wait_for_it() {
+    let cpu = *linerate_sys::cpu::allowed().expect("affinity").last().expect("a thread runs somewhere");
+    let workers = (0..2).flat_map(|_| scripted(counting)).collect();
+    let report = Engine::start(workers, timeline(300, 0, 10), &[cpu], 1).join();
+    for worker in [0, 1] {
+        let own = report.intervals.iter().filter(|interval| interval.worker == worker);
+        let (waited, span) = own.fold((0, 0), |(waited, span), interval| {
+            (waited + interval.counters[Counter::RunQueueWait], span + interval.end.since(interval.start).0)
+        });
+        assert!(waited > span / 4 && waited < span, "worker {worker} waited {waited} of {span} ns");
+    }
+}
+
+#[test]
 fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
     let mut steps = 0;
     let worker = scripted(move |due, tally| {

@@ -64,6 +64,7 @@ impl Task {
                 format!("worker {} runs unpinned: {error} (is it inside this process's cpuset?)", self.number);
             ending.incidents.push(incident(IncidentKind::NotGranted, message));
         }
+        cutter.prepare();
         let mut tally = Tally::new(worker.times());
         let mut run = Run {
             task: &self,
