@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
+use std::process::Command;
 
 use linerate_lab::Lab;
 use linerate_model::{Capacity, Endpoint, HostAddress, Problem, Testbed, TestbedKind, nearest};
@@ -142,9 +143,8 @@ fn own_program() -> Result<String, Failure> {
 pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
     let (address, name) = match host.strip_prefix("ssh:") {
         Some(target) => {
-            let command = ["ssh", "-o", "BatchMode=yes", target, "linerate", "agent", "--stdio"];
-            let machine = target.rsplit_once('@').map_or(target, |(_, machine)| machine);
-            (HostAddress::Command(command.map(str::to_owned).to_vec()), machine.to_owned())
+            let command = ["ssh", "-o", "BatchMode=yes", "--", target, "linerate", "agent", "--stdio"];
+            (HostAddress::Command(command.map(str::to_owned).to_vec()), machine_behind(target))
         }
         None => {
             let with_port = with_port(host, AGENT_PORT);
@@ -173,6 +173,16 @@ pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<G
     };
     list_cpus(&mut testbed);
     Ok(Ground { testbed, capacities: Vec::new(), kind: TestbedKind::Hosts, lab_text: None, lab: None })
+}
+
+/// The machine that ssh goes to for `target`: names of its own (`Host` in its configuration) are looked up there.
+fn machine_behind(target: &str) -> String {
+    let told = Command::new("ssh").args(["-G", "--", target]).output();
+    let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let named = told.lines().find_map(|line| line.strip_prefix("hostname "));
+    // An ssh that cannot tell says so when it is started for the agent.
+    let written = || target.rsplit_once('@').map_or(target, |(_, machine)| machine);
+    named.unwrap_or_else(written).to_owned()
 }
 
 fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {

@@ -101,16 +101,16 @@ pub fn reading_of(trial: &TrialRecord, host: &str, sampler: &str, name: &str) ->
     column.iter().flatten().last().copied()
 }
 
-/// By how much the counters called `name` of `sampler` rose at `host` during `trial`, all instances but the loopback added; `None`
-/// if they were not read, or ran backwards (they were cleared).
+/// By how much the counters of `sampler` at `host` whose names are `wanted` rose during `trial`, all instances but the loopback added;
+/// `None` if none was read, or they ran backwards (they were cleared).
 #[must_use]
-pub fn change_of(trial: &TrialRecord, host: &str, sampler: &str, name: &str) -> Option<u64> {
+pub fn change_of(trial: &TrialRecord, host: &str, sampler: &str, wanted: impl Fn(&str) -> bool) -> Option<u64> {
     let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
     let wanted = block
         .series
         .iter()
         .zip(&block.columns)
-        .filter(|(series, _)| series.sampler == sampler && series.name == name && series.instance != "lo");
+        .filter(|(series, _)| series.sampler == sampler && wanted(&series.name) && series.instance != "lo");
     let changes = wanted.filter_map(|(_, column)| {
         let mut read = column.iter().flatten();
         let first = *read.next()?;

@@ -370,15 +370,15 @@ fn sweep(
 
 /// The counters of one stream with the host's own window.
 fn drops(trial: &TrialRecord, ends: &Ends, hose: &Hose, own: &WindowRow) -> Drops {
-    let there = |sampler: &str, name: &str| change_of(trial, &ends.to.host, sampler, name);
-    let missed = [there("interface", "rx_missed"), there("interface", "rx_fifo")];
+    let there = |sampler: &str, names: &[&str]| change_of(trial, &ends.to.host, sampler, |name| names.contains(&name));
+    let pauses = |host: &str| change_of(trial, host, "ethtool", |name| name.contains("pause"));
     Drops {
-        controller_received: there("ncsi", "pass_through_received"),
-        controller_dropped: there("ncsi", "pass_through_dropped"),
-        ring_missed: missed.iter().flatten().copied().reduce(|a, b| a + b),
-        socket_dropped: None,
+        controller_received: there("ncsi", &["pass_through_received"]),
+        controller_dropped: there("ncsi", &["pass_through_dropped"]),
+        ring_missed: there("interface", &["rx_missed", "rx_fifo"]),
+        socket_dropped: there("tcp_extension", &["backlog_drop", "rcv_pruned", "rcv_queue_drop"]),
         retransmitted: retransmitted(trial),
-        pauses: None,
+        pauses: [&ends.from.host, &ends.to.host].into_iter().filter_map(|host| pauses(host)).reduce(|a, b| a + b),
         utilisation: own.goodput / hose.full_rate().0,
         window: own.seen.unwrap_or(0),
     }
