@@ -1,16 +1,16 @@
 //! From a description to commands, endpoints and capacities: pure, so that a lab can be read before it is built.
-//!
-//! Addresses come from 198.18.0.0/15 (RFC 2544 appendix C.2.2) and 2001:2::/48 (RFC 5180 clause 8): they are set aside for
-//! benchmarks and never routed. Each segment (a link, a switch with its links, or a bus) is one /24 and one /64.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Ratio, Testbed};
 
 use crate::description::{
-    Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Family, Faults, Link, NodeKind, Port as SidePort,
+    Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind, Port as SidePort,
 };
+
+mod addressing;
+mod capacities;
 
 /// Largest segmentation-offload packet a token bucket must admit.
 const SUPER_PACKET: Bytes = Bytes(65_536);
@@ -128,6 +128,11 @@ fn offloads(link: &Link) -> bool {
     link.offloads.unwrap_or(link.rate.is_none() && !link.is_handled())
 }
 
+/// The hardware address of a management controller: administered locally, the rest says NC-SI.
+fn management_address(controller: usize) -> [u8; 6] {
+    [0x02, b'N', b'C', b'S', b'I', controller as u8]
+}
+
 /// One interface on a segment.
 struct Port {
     node: usize,
@@ -148,32 +153,6 @@ fn paced(port: &SidePort, mtu: Bytes, device: &str) -> String {
     let rate = port.rate.0 * frame.0 as f64 / wire;
     let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
     format!("qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}", burst.0, QUEUE_FRAMES * frame.0)
-}
-
-/// Replaces the routes that the kernel made for a port's own segment by ones with a least retransmission timeout.
-fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
-    /// Metric of the routes that the kernel makes for IPv6 addresses.
-    const KERNEL_METRIC: u32 = 256;
-    let (v4, v6) = (address_v4(port.segment, 0), address_v6(port.segment, 0));
-    let least = least.0 / Nanos::from_millis(1).0;
-    let device = &port.device;
-    [
-        format!("route replace {v4}/24 dev {device} proto kernel scope link src {own} rto_min {least}ms"),
-        format!("route replace {v6}/64 dev {device} proto kernel metric {KERNEL_METRIC} rto_min {least}ms"),
-    ]
-}
-
-/// The hardware address of a management controller: administered locally, the rest says NC-SI.
-fn management_address(controller: usize) -> [u8; 6] {
-    [0x02, b'N', b'C', b'S', b'I', controller as u8]
-}
-
-fn address_v4(segment: usize, host: usize) -> Ipv4Addr {
-    Ipv4Addr::new(198, 18 + (segment >> 8) as u8, segment as u8, host as u8)
-}
-
-fn address_v6(segment: usize, host: usize) -> Ipv6Addr {
-    Ipv6Addr::new(0x2001, 2, 0, segment as u16, 0, 0, 0, host as u16)
 }
 
 /// Lays `description` out; namespaces are called `lr-{instance}-{node}`.
@@ -355,67 +334,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames with preamble and gap
-    /// (DSP0222), and nothing of that host passes elsewhere.
-    fn note_sideband(&mut self, controller: &Controller) {
-        let own = &controller.sideband.to.endpoint;
-        let of_links = self.description.links.iter().flat_map(|link| &link.ends);
-        let of_controllers = self.description.controllers.iter().map(|other| &other.sideband.to);
-        let peers: Vec<&String> = of_links
-            .chain(of_controllers)
-            .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host && end.endpoint != *own)
-            .map(|end| &end.endpoint)
-            .collect();
-        let out = peers.iter().map(|peer| (own.clone(), (*peer).clone())).collect();
-        let into = peers.iter().map(|peer| ((*peer).clone(), own.clone())).collect();
-        for (word, pairs) in [("out of", out), ("into", into)] {
-            self.capacities.push(Capacity {
-                name: format!("sideband of {}, {word} {own}", controller.name),
-                rate: controller.sideband.rate,
-                frame_overhead: WIRE_FRAME_OVERHEAD,
-                mtu: controller.mtu,
-                pairs,
-                source: format!("lab {}: emulated controller", self.description.name),
-            });
-        }
-    }
-
-    /// The link's shaper bounds every pair of hosts whose only way leads over it. That is certain where one of its ends is
-    /// a host: nothing of that endpoint passes elsewhere.
-    fn note_capacity(&mut self, link: &Link) {
-        let Some(rate) = link.rate else { return };
-        let is_host = |i: usize| self.kind(self.node(&link.ends[i].node)) == NodeKind::Host;
-        let all: Vec<&str> = self
-            .description
-            .links
-            .iter()
-            .flat_map(|l| &l.ends)
-            .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host)
-            .map(|end| end.endpoint.as_str())
-            .collect();
-        let mut found = Vec::new();
-        for i in [0, 1].into_iter().filter(|&i| is_host(i)) {
-            let own = link.ends[i].endpoint.as_str();
-            let peers: Vec<&str> = if is_host(1 - i) { vec![link.ends[1 - i].endpoint.as_str()] } else { all.clone() };
-            let peers = peers.into_iter().filter(|peer| *peer != own);
-            let (out, into): (Vec<_>, Vec<_>) =
-                peers.map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned()))).unzip();
-            let name = format!("{}-{}", link.ends[i].node, link.ends[1 - i].node);
-            let directions = if is_host(1 - i) { vec![("out of", out)] } else { vec![("out of", out), ("into", into)] };
-            for (word, pairs) in directions {
-                found.push(Capacity {
-                    name: format!("link {name}, {word} {own}"),
-                    rate,
-                    frame_overhead: ETHERNET_HEADER,
-                    mtu: link.mtu,
-                    pairs,
-                    source: format!("lab {}: token bucket", self.description.name),
-                });
-            }
-        }
-        self.capacities.extend(found);
-    }
-
     fn place_buses(&mut self) {
         for (index, bus) in self.description.buses.iter().enumerate() {
             let number = self.description.links.len() + index;
@@ -431,69 +349,6 @@ impl<'a> Planner<'a> {
             }
             self.note_bus_capacities(bus);
         }
-    }
-
-    fn note_bus_capacities(&mut self, bus: &Bus) {
-        for edge in &bus.edges {
-            let below = |leaf: &BusEdge| {
-                let mut at = Some(leaf);
-                while let Some(here) = at {
-                    if here.name == edge.name {
-                        return true;
-                    }
-                    at = here.parent.as_ref().and_then(|p| bus.edges.iter().find(|e| e.name == *p));
-                }
-                false
-            };
-            let leaves = bus.edges.iter().filter(|leaf| leaf.ends.is_some() && below(leaf));
-            let ends: Vec<[String; 2]> = leaves.filter_map(|leaf| leaf.ends.clone()).collect();
-            for direction in [0, 1] {
-                self.capacities.push(Capacity {
-                    name: format!("{}, {} to {}", edge.name, bus.between[direction], bus.between[1 - direction]),
-                    rate: edge.rate,
-                    frame_overhead: ETHERNET_HEADER,
-                    mtu: bus.mtu,
-                    pairs: ends.iter().map(|e| (e[direction].clone(), e[1 - direction].clone())).collect(),
-                    source: format!("lab {}: class of a hierarchical token bucket", self.description.name),
-                });
-            }
-        }
-    }
-
-    /// Gives every port its addresses; host numbers count up within a segment.
-    fn address(&mut self) {
-        let mut next_host = vec![1_usize; self.n_segments];
-        for port in &self.ports {
-            let names: Vec<Option<&String>> =
-                if port.endpoints.is_empty() { vec![None] } else { port.endpoints.iter().map(Some).collect() };
-            for name in names {
-                let host = next_host[port.segment];
-                next_host[port.segment] += 1;
-                let (v4, v6) = (address_v4(port.segment, host), address_v6(port.segment, host));
-                let namespace = &mut self.namespaces[port.node];
-                namespace.ip.push(format!("addr add {v4}/24 dev {}", port.device));
-                namespace.ip.push(format!("addr add {v6}/64 dev {} nodad", port.device));
-                if let Some(least) = self.description.nodes[port.node].settings.min_rto {
-                    namespace.ip.extend(least_timeout(port, v4, least));
-                }
-                if let Some(name) = name {
-                    let address = match self.description.family {
-                        Family::Ipv4 => IpAddr::V4(v4),
-                        Family::Ipv6 => IpAddr::V6(v6),
-                    };
-                    self.endpoints.push(Endpoint {
-                        name: name.clone(),
-                        host: namespace.node.clone(),
-                        address: Some(address),
-                        device: Some(port.device.clone()),
-                        cpus: Vec::new(),
-                        pin: false,
-                        ncsi: self.sidebands.contains(&port.device).then(|| port.device.clone()),
-                    });
-                }
-            }
-        }
-        self.shape_buses();
     }
 
     fn shape_buses(&mut self) {
@@ -534,52 +389,6 @@ impl<'a> Planner<'a> {
             lines.push(format!("filter add dev {device} parent 1: {source} flowid 1:{id:x}"));
         }
         lines
-    }
-
-    /// Routes between segments: breadth first over routers, next hop by next hop.
-    fn route(&mut self) {
-        let mut additions: Vec<(usize, String)> = Vec::new();
-        for node in (0..self.namespaces.len()).filter(|&node| self.kind(node) != NodeKind::Switch) {
-            let own: Vec<usize> = self.ports.iter().filter(|p| p.node == node).map(|p| p.segment).collect();
-            let mut first_hop: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-            let mut queue: VecDeque<(usize, Option<(usize, usize)>)> = own.iter().map(|&s| (s, None)).collect();
-            let mut seen = own.clone();
-            while let Some((segment, via)) = queue.pop_front() {
-                for router in self
-                    .ports
-                    .iter()
-                    .filter(|p| p.segment == segment && p.node != node && self.kind(p.node) == NodeKind::Router)
-                {
-                    let hop = via.unwrap_or((segment, router.node));
-                    for beyond in self
-                        .ports
-                        .iter()
-                        .filter(|p| p.node == router.node && !seen.contains(&p.segment))
-                        .map(|p| p.segment)
-                        .collect::<Vec<_>>()
-                    {
-                        seen.push(beyond);
-                        first_hop.insert(beyond, hop);
-                        queue.push_back((beyond, Some(hop)));
-                    }
-                }
-            }
-            for (segment, (at, router)) in first_hop {
-                let gateway = self.host_number(at, router);
-                additions
-                    .push((node, format!("route add {}/24 via {}", address_v4(segment, 0), address_v4(at, gateway))));
-                additions
-                    .push((node, format!("route add {}/64 via {}", address_v6(segment, 0), address_v6(at, gateway))));
-            }
-        }
-        for (node, line) in additions {
-            self.namespaces[node].ip.push(line);
-        }
-    }
-
-    fn host_number(&self, segment: usize, node: usize) -> usize {
-        let before = self.ports.iter().filter(|p| p.segment == segment).take_while(|p| p.node != node);
-        1 + before.map(|p| p.endpoints.len().max(1)).sum::<usize>()
     }
 
     fn finish(self) -> Layout {

@@ -1,0 +1,96 @@
+//! What links, buses and sidebands bound: the capacities a study takes its ceilings from.
+
+use linerate_model::Capacity;
+
+use super::{Planner, WIRE_FRAME_OVERHEAD};
+use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Link, NodeKind};
+
+impl Planner<'_> {
+    /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames with preamble and gap
+    /// (DSP0222), and nothing of that host passes elsewhere.
+    pub(super) fn note_sideband(&mut self, controller: &Controller) {
+        let own = &controller.sideband.to.endpoint;
+        let of_links = self.description.links.iter().flat_map(|link| &link.ends);
+        let of_controllers = self.description.controllers.iter().map(|other| &other.sideband.to);
+        let peers: Vec<&String> = of_links
+            .chain(of_controllers)
+            .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host && end.endpoint != *own)
+            .map(|end| &end.endpoint)
+            .collect();
+        let out = peers.iter().map(|peer| (own.clone(), (*peer).clone())).collect();
+        let into = peers.iter().map(|peer| ((*peer).clone(), own.clone())).collect();
+        for (word, pairs) in [("out of", out), ("into", into)] {
+            self.capacities.push(Capacity {
+                name: format!("sideband of {}, {word} {own}", controller.name),
+                rate: controller.sideband.rate,
+                frame_overhead: WIRE_FRAME_OVERHEAD,
+                mtu: controller.mtu,
+                pairs,
+                source: format!("lab {}: emulated controller", self.description.name),
+            });
+        }
+    }
+
+    /// The link's shaper bounds every pair of hosts whose only way leads over it. That is certain where one of its ends is
+    /// a host: nothing of that endpoint passes elsewhere.
+    pub(super) fn note_capacity(&mut self, link: &Link) {
+        let Some(rate) = link.rate else { return };
+        let is_host = |i: usize| self.kind(self.node(&link.ends[i].node)) == NodeKind::Host;
+        let all: Vec<&str> = self
+            .description
+            .links
+            .iter()
+            .flat_map(|l| &l.ends)
+            .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host)
+            .map(|end| end.endpoint.as_str())
+            .collect();
+        let mut found = Vec::new();
+        for i in [0, 1].into_iter().filter(|&i| is_host(i)) {
+            let own = link.ends[i].endpoint.as_str();
+            let peers: Vec<&str> = if is_host(1 - i) { vec![link.ends[1 - i].endpoint.as_str()] } else { all.clone() };
+            let peers = peers.into_iter().filter(|peer| *peer != own);
+            let (out, into): (Vec<_>, Vec<_>) =
+                peers.map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned()))).unzip();
+            let name = format!("{}-{}", link.ends[i].node, link.ends[1 - i].node);
+            let directions = if is_host(1 - i) { vec![("out of", out)] } else { vec![("out of", out), ("into", into)] };
+            for (word, pairs) in directions {
+                found.push(Capacity {
+                    name: format!("link {name}, {word} {own}"),
+                    rate,
+                    frame_overhead: ETHERNET_HEADER,
+                    mtu: link.mtu,
+                    pairs,
+                    source: format!("lab {}: token bucket", self.description.name),
+                });
+            }
+        }
+        self.capacities.extend(found);
+    }
+
+    pub(super) fn note_bus_capacities(&mut self, bus: &Bus) {
+        for edge in &bus.edges {
+            let below = |leaf: &BusEdge| {
+                let mut at = Some(leaf);
+                while let Some(here) = at {
+                    if here.name == edge.name {
+                        return true;
+                    }
+                    at = here.parent.as_ref().and_then(|p| bus.edges.iter().find(|e| e.name == *p));
+                }
+                false
+            };
+            let leaves = bus.edges.iter().filter(|leaf| leaf.ends.is_some() && below(leaf));
+            let ends: Vec<[String; 2]> = leaves.filter_map(|leaf| leaf.ends.clone()).collect();
+            for direction in [0, 1] {
+                self.capacities.push(Capacity {
+                    name: format!("{}, {} to {}", edge.name, bus.between[direction], bus.between[1 - direction]),
+                    rate: edge.rate,
+                    frame_overhead: ETHERNET_HEADER,
+                    mtu: bus.mtu,
+                    pairs: ends.iter().map(|e| (e[direction].clone(), e[1 - direction].clone())).collect(),
+                    source: format!("lab {}: class of a hierarchical token bucket", self.description.name),
+                });
+            }
+        }
+    }
+}
