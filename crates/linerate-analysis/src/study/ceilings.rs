@@ -86,7 +86,7 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
     let mut bounds = Vec::new();
     for one in &carried {
         for element in elements.iter().filter(|element| element.crossed_by.contains(&one.id)) {
-            bounds.extend(single(one, element));
+            bounds.extend(single(one, element, acknowledgements(one, element, &carried)));
         }
         bounds.extend(expected_window(one, trials));
     }
@@ -258,7 +258,28 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     (bound, derivation)
 }
 
-fn single(one: &Carried<'_>, element: &Element) -> Vec<Bound> {
+/// What the goodput of `one` leaves out if its job also carries data the other way: the acknowledgements of that data share its
+/// direction. RFC 5681 clause 4.2 wants one for every second segment at least, but receivers that merge segments (GRO) send
+/// fewer, and data of the same connection carries them for nothing: they have no certain least, so that a ceiling
+/// without them is the one that nothing exceeds.
+fn acknowledgements(one: &Carried<'_>, element: &Element, carried: &[Carried<'_>]) -> Option<String> {
+    /// Segments that one acknowledgement is asked for.
+    const SEGMENTS: u64 = 2;
+    let back = carried.iter().any(|other| other.id.0 == one.id.0 && other.id.1 != one.id.1);
+    if !back || one.flow.is_datagrams() || !one.flow.is_tcp() {
+        return None;
+    }
+    let own = ethernet::on_wire(headers::tcp(one.ip, one.timestamps), element.frame_overhead);
+    let data = ethernet::on_wire(element.mtu, element.frame_overhead);
+    let percent = own.0 as f64 / (SEGMENTS * data.0) as f64 * 100.0;
+    Some(format!(
+        "not subtracted: acknowledgements of the data the other way, {} bytes for every {SEGMENTS} of its packets of {}, {percent:.1} % of \
+         its rate; merged or carried by data they are fewer, so that this is no certain bound",
+        own.0, data.0
+    ))
+}
+
+fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec<Bound> {
     let (job, direction) = one.id;
     let name = format!("{}, {}, mtu {}{}", element.name, element.rate, element.mtu.0, one.label);
     let hard = |metric: &str, value: f64, derivation| Bound {
@@ -266,7 +287,8 @@ fn single(one: &Carried<'_>, element: &Element) -> Vec<Bound> {
         scope: Scope::Job(job),
         hard: true,
     };
-    let (bound, derivation) = goodput(one, element);
+    let (bound, mut derivation) = goodput(one, element);
+    derivation.extend(left_out);
     let mut bounds = vec![hard("goodput", bound.0, derivation)];
     let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
     if let Some(payload) = payload.filter(|payload| *payload <= udp::largest_payload(element.mtu, one.ip)) {

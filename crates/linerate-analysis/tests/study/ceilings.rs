@@ -1,0 +1,212 @@
+//! What bounds a figure, and what is said of one above.
+
+use linerate_analysis::study;
+use linerate_model::Direction::{Rx, Tx};
+use linerate_model::{BitRate, Capacity, Counter, TcpState, TestbedKind, TrialRecord, Validity};
+use serde_json::json;
+
+use crate::fixture::{
+    SECONDS, campaign, datagrams, gigabit, job, near, only, steady, stream, trial, two_hosts, value, with_tcp,
+};
+
+/// 1 Gbit/s, MTU 1500, IPv4 with timestamps: 941.482 Mbit/s (methodology 3.1).
+#[test]
+fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
+    let stamped = || json!({"net": {"tcp_timestamps": 1}});
+    let of = |megabits: f64| {
+        let bytes = (megabits * 1e6 / 8.0) as u64;
+        let mut campaign = campaign(TestbedKind::Hosts, [stamped(), stamped()], vec![stream(0, bytes)]);
+        campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+        study(&campaign)
+    };
+    let at = of(941.482);
+    let metric = only(&at).jobs[0].metric("goodput", Tx).expect("goodput");
+    assert!((metric.share.expect("a ceiling") - 1.0).abs() < 1e-5, "{metric:?}");
+    assert_eq!(only(&at).validity, Validity::Valid, "{:?}", only(&at).why);
+    assert!((only(&at).ceilings[metric.ceiling.expect("a ceiling")].value / 1e6 - 941.482).abs() < 0.001);
+
+    let above = of(942.5);
+    let point = only(&above);
+    assert_eq!((point.validity, point.trials[0].validity), (Validity::Impossible, Validity::Impossible));
+    assert!(point.jobs[0].metric("goodput", Tx).is_none_or(|metric| metric.estimate.is_none()));
+    let why = &point.trials[0].why[0];
+    let cause = |text: &str| why.find(text).unwrap_or_else(|| panic!("{text} in {why}"));
+    assert!(
+        cause("accounting at the sender") < cause("wrong layer") && cause("wrong layer") < cause("wrong link speed")
+    );
+}
+
+#[test]
+fn an_impossible_trial_leaves_the_rest_suspect() {
+    let mut campaign = two_hosts(vec![stream(0, 100_000_000), stream(1, 200_000_000), stream(2, 100_000_000)]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    let study = study(&campaign);
+    let point = only(&study);
+    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    assert_eq!(metric.values, [Some(800e6), None, Some(800e6)]);
+    assert_eq!((metric.estimate.expect("two runs").n, point.validity), (2, Validity::Suspect));
+}
+
+#[test]
+fn an_emulated_shaper_may_pass_one_bucket_more_but_not_two() {
+    let bucket = 65_536;
+    let of = |extra: u64| {
+        // 949.285 Mbit/s without timestamps, over four seconds.
+        let mut trial = stream(0, 118_660_000);
+        trial.jobs[0].1.intervals[2].counters[Counter::PayloadReceived] += extra;
+        let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
+        campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+        study(&campaign).points[0].validity
+    };
+    assert_eq!(of(bucket / 2), Validity::Valid);
+    assert_eq!(of(8 * bucket), Validity::Impossible);
+}
+
+/// Bytes that make counts of intervals show no step.
+const ODD: [u64; SECONDS as usize] = [1, 8, 3, 14, 5];
+
+/// A link full of 80 000 segments a second, of which 6400 wait behind a hole when the measurement begins, 2 % of what it carries
+/// meanwhile. `released`: they are read in its first second, else they wait on. `arriving` times as many segments as fit arrive.
+/// Memory held is one part in 20 more than the payload; `looked`: it was observed.
+fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
+    const MSS: u64 = 1_448;
+    let segments = (80_000.0 * arriving) as u64;
+    let waiting = 8 * 80_000 / 100;
+    let mut trial = stream(0, segments * MSS);
+    let receiver = &mut trial.jobs[0].1;
+    with_tcp(
+        receiver,
+        0,
+        TcpState {
+            data_segments_in: segments as u32,
+            receive_mss: MSS as u32,
+            bytes_received: 1,
+            ..TcpState::default()
+        },
+    );
+    for (interval, second) in receiver.intervals.iter_mut().zip(1..) {
+        interval.counters[Counter::PayloadReceived] += ODD[second - 1];
+        let held = if released && second > 1 { 0 } else { waiting * MSS };
+        interval.held_bytes = looked.then_some(held + held / 20);
+    }
+    receiver.intervals[0].counters[Counter::PayloadReceived] -= waiting * MSS;
+    if released {
+        receiver.intervals[1].counters[Counter::PayloadReceived] += waiting * MSS;
+    }
+    let mut campaign = two_hosts(vec![trial]);
+    campaign.header.capacities = vec![Capacity { rate: BitRate(80_000.0 * 1_538.0 * 8.0), ..gigabit(&[("a", "b")]) }];
+    campaign.hosts.iter_mut().for_each(|host| host.facts["net"] = json!({"tcp_timestamps": 1}));
+    study(&campaign).points[0].trials[0].validity
+}
+
+#[test]
+fn what_arrived_before_the_measurement_and_was_read_in_it_is_no_impossible_figure() {
+    assert_eq!(holed(true, 1.0, true), Validity::Valid);
+    assert_eq!(holed(true, 1.0, false), Validity::Impossible, "nobody looked, so nothing is excused");
+}
+
+#[test]
+fn a_backlog_excuses_only_what_left_it() {
+    assert_eq!(holed(true, 1.01, true), Validity::Impossible, "1 % more arrived than the link carries");
+    assert_eq!(holed(false, 1.01, true), Validity::Impossible, "what waits is still waiting at the end");
+    assert_eq!(holed(false, 1.0, true), Validity::Valid);
+}
+
+/// Datagrams of 1000 B over 1 Gbit/s, MTU 1500: 117 261 a second.
+#[test]
+fn a_packet_rate_above_its_ceiling_is_impossible_on_an_emulated_link_too() {
+    let of = |excess: f64| {
+        let per_second = (1e9 / 8.0 / (1000.0 + 28.0 + 38.0) * excess) as u64;
+        let mut trial = datagrams(per_second, per_second, per_second * SECONDS);
+        // The bytes were miscounted, so that only the packets exceed their ceiling.
+        for (interval, odd) in trial.jobs[0].1.intervals.iter_mut().zip(ODD) {
+            interval.counters[Counter::PayloadReceived] = interval.counters[Counter::PayloadReceived] / 2 + odd;
+        }
+        let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
+        campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+        study(&campaign).points[0].trials[0].clone()
+    };
+    assert_eq!(of(0.99).validity, Validity::Valid, "{:?}", of(0.99).why);
+    let above = of(1.01);
+    assert_eq!(above.validity, Validity::Impossible);
+    assert!(above.why.iter().any(|why| why.starts_with("packet_rate")), "{:?}", above.why);
+}
+
+#[test]
+fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
+    let of = |bytes: u64| {
+        let mut pair = trial(0, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
+        for record in &mut pair.jobs {
+            *record = (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]));
+        }
+        let mut campaign = two_hosts(vec![pair]);
+        campaign.header.capacities = vec![gigabit(&[("a", "b"), ("c", "d")])];
+        study(&campaign)
+    };
+    let possible = of(50_000_000);
+    let point = only(&possible);
+    assert_eq!((point.jobs.len(), point.jobs[2].workload.as_str()), (3, "all"));
+    near(value(point, 2, "goodput", Tx), 800e6);
+    let share = point.jobs[2].metric("goodput", Tx).and_then(|metric| metric.share).expect("a ceiling");
+    assert!((share - 800.0 / 949.285).abs() < 1e-5, "{share}");
+    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+    assert_eq!(only(&of(75_000_000)).validity, Validity::Impossible);
+}
+
+#[test]
+fn a_physical_link_is_a_ceiling_and_a_virtual_one_is_not() {
+    let facts = |driver| json!({"interfaces": {"eth0": {"driver": driver, "speed_bps": 1e9, "mtu": 1500}}});
+    for (driver, expected) in [("igb", Validity::Impossible), ("veth", Validity::Valid)] {
+        let campaign = campaign(TestbedKind::Hosts, [facts(driver), facts(driver)], vec![stream(0, 150_000_000)]);
+        assert_eq!(only(&study(&campaign)).validity, expected, "{driver}");
+    }
+}
+
+/// Generation 1, one lane, payload 128: 2 Gbit/s x 128 / 148, of which TCP over IPv4 has 1460 of 1514 bytes.
+#[test]
+fn a_narrow_slot_bounds_a_fast_device() {
+    let facts = || {
+        json!({
+            "interfaces": {"eth0": {"driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500}},
+            "pcie": {"eth0": [{
+                "address": "0000:01:00.0", "kind": "pcie", "max_link_speed": 2.5, "current_link_speed": 2.5,
+                "current_link_width": 1, "mps_bytes": 128, "mrrs_bytes": 512,
+            }]},
+        })
+    };
+    let study = study(&campaign(TestbedKind::Hosts, [facts(), facts()], vec![stream(0, 100_000_000)]));
+    let point = only(&study);
+    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    let ceiling = &point.ceilings[metric.ceiling.expect("a ceiling")];
+    assert!(ceiling.name.starts_with("pcie 0000:01:00.0"), "{}", ceiling.name);
+    near(Some(ceiling.value), 2e9 * 128.0 / 148.0 * 1460.0 / 1514.0);
+    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+}
+
+#[test]
+fn acknowledgements_of_the_other_direction_are_named_and_not_subtracted() {
+    let ceilings = |trial: TrialRecord| {
+        let mut campaign = two_hosts(vec![trial]);
+        campaign.header.capacities = vec![gigabit(&[("a", "b"), ("b", "a")])];
+        let study = study(&campaign);
+        let of = |direction| {
+            let metric = only(&study).jobs[0].metric("goodput", direction)?;
+            Some(only(&study).ceilings[metric.ceiling?].clone())
+        };
+        [of(Tx), of(Rx)]
+    };
+    let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
+    let counts = || steady(&[(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)]);
+    both.jobs[0] = (counts(), counts());
+    let [one_way, _] = ceilings(stream(0, 1_000_000));
+    let one_way = one_way.expect("a link is one");
+    assert!(!one_way.derivation.iter().any(|line| line.contains("acknowledgements")), "{one_way:?}");
+    for two_ways in ceilings(both) {
+        let two_ways = two_ways.expect("a link is one");
+        // 84 of 2 x 1538 bytes without timestamps: 40 bytes are padded to a frame of 64.
+        let said =
+            two_ways.derivation.iter().any(|line| line.contains("84 bytes for every 2") && line.contains("2.7 %"));
+        assert!(said, "{two_ways:?}");
+        assert_eq!(two_ways.value, one_way.value);
+    }
+}

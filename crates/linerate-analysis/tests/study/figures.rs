@@ -1,0 +1,144 @@
+//! What a study makes of counters, kernel states and readings.
+
+use linerate_analysis::study;
+use linerate_model::Direction::{Rx, Sum, Tx};
+use linerate_model::{Background, Counter, Nanos, TcpState, TestbedKind, Validity};
+use serde_json::json;
+
+use crate::fixture::{campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp};
+
+#[test]
+fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
+    let trials = [10, 12, 11, 14, 13, 10].iter().zip(0..).map(|(m, n)| stream(n, m * 1_000_000)).collect();
+    let study = study(&two_hosts(trials));
+    let point = only(&study);
+    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    let estimate = metric.estimate.expect("six runs");
+    assert_eq!((estimate.value, estimate.low, estimate.high), (92e6, Some(80e6), Some(112e6)));
+    assert!((estimate.confidence.expect("six runs") - 0.96875).abs() < 1e-12 && estimate.n == 6);
+    assert_eq!(metric.values[3], Some(112e6));
+    assert!(point.jobs[0].metric("goodput", Sum).is_none() && point.jobs[0].metric("goodput", Rx).is_none());
+    assert_eq!((point.validity, point.why.len()), (Validity::Valid, 0));
+    assert_eq!(point.trials[0].series["goodput_tx"], vec![Some(80e6); 5]);
+    assert_eq!(point.trials[0].seconds, [1.0, 2.0, 3.0, 4.0, 5.0]);
+}
+
+#[test]
+fn both_directions_are_added_only_where_both_carry_data() {
+    let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
+    let counts = |received| steady(&[(Counter::PayloadSent, 1), (Counter::PayloadReceived, received)]);
+    both.jobs[0] = (counts(1_000_000), counts(3_000_000));
+    let study = study(&two_hosts(vec![both]));
+    for (direction, megabits) in [(Tx, 24.0), (Rx, 8.0), (Sum, 32.0)] {
+        near(value(only(&study), 0, "goodput", direction), megabits * 1e6);
+    }
+}
+
+#[test]
+fn two_kernels_are_added_and_one_kernel_is_counted_once() {
+    let two = study(&two_hosts(vec![costly()]));
+    near(value(only(&two), 0, "cpu_seconds_per_gigabyte", Sum), 10.0);
+    near(value(only(&two), 0, "cpu_from", Sum), 0.5);
+    near(value(only(&two), 0, "cpu_softirq", Sum), 0.4);
+
+    let same = || json!({"kernel": {"boot_id": "1"}});
+    let one = study(&campaign(TestbedKind::Lab, [same(), same()], vec![costly()]));
+    near(value(only(&one), 0, "cpu_seconds_per_gigabyte", Sum), 5.0);
+    near(value(only(&one), 0, "cpu_from", Sum), 0.25);
+    near(value(only(&one), 0, "cpu_to", Sum), 0.15);
+    near(value(only(&one), 0, "cpu_softirq", Sum), 0.2);
+    near(value(only(&one), 0, "cpu_kernel", Sum), 0.4);
+    assert_eq!(one.overhead.samplers["left"], 0.001);
+}
+
+#[test]
+fn what_was_not_sampled_is_absent_and_not_zero() {
+    let mut trial = costly();
+    trial.samples.remove(1);
+    let study = study(&two_hosts(vec![trial]));
+    let point = only(&study);
+    for metric in ["cpu_seconds_per_gigabyte", "cpu_to", "interrupts", "instructions_per_packet", "throughput_l2"] {
+        let absent = point.jobs[0].metrics.iter().all(|known| known.name != metric);
+        assert!(absent, "{metric}");
+    }
+    near(value(point, 0, "cpu_from", Sum), 0.5);
+}
+
+#[test]
+fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
+    let mut trial = stream(0, 4_000_000);
+    let (active, passive) = &mut trial.jobs[0];
+    for flow in [0, 1] {
+        let sends = TcpState {
+            segments_out: 1000,
+            segments_in: 500,
+            retransmits: 10,
+            bytes_sent: 2_000_000,
+            bytes_retransmitted: 20_000,
+            busy_us: 900_000,
+            receive_window_limited_us: 400_000,
+            rtt_us: 1000 * (flow + 1),
+            min_rtt_us: 500,
+            send_window: 50_000,
+            ..TcpState::default()
+        };
+        with_tcp(active, flow, sends);
+        let bytes_received = [1_000_000, 3_000_000][flow as usize];
+        with_tcp(passive, flow, TcpState { segments_in: 990, bytes_received, ..TcpState::default() });
+    }
+    let study = study(&two_hosts(vec![trial]));
+    let point = only(&study);
+    for (metric, expected) in [
+        ("packet_rate", 1980.0),
+        ("retransmits", 80.0),
+        ("retransmit_ratio", 0.01),
+        ("sender_busy", 0.9),
+        ("rwnd_limited", 0.4),
+        ("sndbuf_limited", 0.0),
+        ("rtt", 0.0015),
+        ("rtt_min", 0.0005),
+        ("fairness", 0.8),
+    ] {
+        near(value(point, 0, metric, Tx), expected);
+    }
+    let expected = point.ceilings.iter().find(|ceiling| ceiling.name.starts_with("expected")).expect("window and rtt");
+    near(Some(expected.value), 2.0 * 50_000.0 * 8.0 / 0.0005);
+    assert_eq!(point.jobs[0].metric("goodput", Tx).and_then(|m| m.ceiling), None, "an expectation is no ceiling");
+    assert_eq!(point.trials[0].series["retransmits"], vec![Some(20.0); 5]);
+}
+
+#[test]
+fn a_background_job_keeps_its_figures_apart() {
+    let mut noise = job("tcp_stream", "c", "d");
+    noise.background = Some(Background { start_ns: 0, duration: Nanos::from_secs(600) });
+    let mut trial = trial(0, vec![job("tcp_stream", "a", "b"), noise]);
+    for (record, bytes) in trial.jobs.iter_mut().zip([1_000_000, 9_000_000]) {
+        *record = (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]));
+    }
+    let study = study(&two_hosts(vec![trial]));
+    let point = only(&study);
+    assert_eq!(point.jobs.len(), 2, "one measured job needs no sum");
+    near(value(point, 0, "goodput", Tx), 8e6);
+    near(value(point, 1, "goodput", Tx), 72e6);
+    assert!(point.jobs[1].background);
+    assert_eq!(point.trials[0].series["goodput_tx"][0], Some(8e6));
+}
+
+#[test]
+fn the_null_workload_tells_the_engines_own_cost() {
+    let mut trial = trial(0, vec![job("null", "a", "b")]);
+    trial.jobs[0].0 = steady(&[(Counter::Steps, 40_000_000), (Counter::CpuUser, 1_000_000_000)]);
+    let study = study(&two_hosts(vec![trial]));
+    near(value(only(&study), 0, "null_step_cost", Sum), 25.0);
+    assert_eq!(study.overhead.null_step_ns, Some(25.0));
+    assert_eq!(only(&study).validity, Validity::Valid, "{:?}", only(&study).why);
+}
+
+#[test]
+fn frames_at_the_receiving_device_include_their_check_sequence() {
+    let mut trial = costly();
+    let device = samples(&[("interface", "rx_bytes", "eth0", 151_400.0), ("interface", "rx_packets", "eth0", 100.0)]);
+    trial.samples[1].1 = device;
+    let study = study(&two_hosts(vec![trial]));
+    near(value(only(&study), 0, "throughput_l2", Tx), 100.0 * 1518.0 * 8.0);
+}

@@ -1,0 +1,92 @@
+//! The loss ledger, and where losses are found.
+
+use linerate_analysis::study;
+use linerate_model::Direction::{Sum, Tx};
+use linerate_model::{Counter, Distribution, Validity};
+
+use crate::fixture::{datagrams, job, near, only, samples, steady, trial, two_hosts, value};
+
+#[test]
+fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
+    let study = study(&two_hosts(vec![datagrams(1000, 0, 0)]));
+    let point = only(&study);
+    assert_eq!(value(point, 0, "loss_ratio", Tx), Some(1.0));
+    assert_eq!(value(point, 0, "goodput", Tx), Some(0.0));
+    let loss = &point.jobs[0].loss[0];
+    assert_eq!((loss.ledger.lost_all, loss.unexplained), (5000, 5000));
+    assert!(loss.balances());
+    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+}
+
+#[test]
+fn gaps_and_tails_are_told_apart_and_located() {
+    let mut lossy = datagrams(1000, 990, 4970);
+    lossy.jobs[0].1.flows[0].counters[Counter::SocketDrops] = 15;
+    lossy.samples.push((
+        "left".into(),
+        samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0), ("qdisc", "drops", "eth0 fq 2:", 3.0)]),
+    ));
+    let study = study(&two_hosts(vec![lossy]));
+    let loss = &only(&study).jobs[0].loss[0];
+    let ledger = &loss.ledger;
+    assert_eq!((ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail), (5000, 4950, 20, 30));
+    assert_eq!(loss.located, [("sender qdisc".to_owned(), 20), ("receiver socket".to_owned(), 15)]);
+    assert_eq!(loss.unexplained, 15);
+    assert_eq!(loss.unobserved, ["sender device", "receiver device", "receiver backlog (softnet)"]);
+    near(value(only(&study), 0, "loss_ratio", Tx), 0.01);
+    assert_eq!(only(&study).trials[0].series["loss_ratio"].len(), 5);
+}
+
+/// What Linux 6 counted at a token bucket that messages of 64 datagrams fitted into: each drop was a whole message, and
+/// `packets` were the datagrams that passed.
+#[test]
+fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
+    let located = |messages: u64, drops: f64, passed: Option<f64>| {
+        let mut lossy = datagrams(1000, 614, 5000);
+        lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = messages;
+        let mut series = vec![("qdisc", "drops", "eth0 tbf 1:", drops)];
+        series.extend(passed.map(|passed| ("qdisc", "packets", "eth0 tbf 1:", passed)));
+        lossy.samples.push(("left".into(), samples(&series)));
+        let study = study(&two_hosts(vec![lossy]));
+        let loss = &only(&study).jobs[0].loss[0];
+        assert!(loss.balances());
+        assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, loss.ledger.lost());
+        (loss.located.first().map_or(0, |(_, n)| *n), loss.unexplained)
+    };
+    assert_eq!(located(80, 6.0, Some(614.0)), (1930, 0), "30 drops were 1930 datagrams");
+    assert_eq!(located(80, 6.0, Some(700.0)), (1500, 430), "what passed was lost elsewhere");
+    assert_eq!(located(80, 0.0, Some(614.0)), (0, 1930), "no drop, none there");
+    assert_eq!(located(80, 386.0, Some(614.0)), (1930, 0), "a queue that counts each datagram");
+    assert_eq!(located(5000, 6.0, Some(614.0)), (30, 1900), "messages of one datagram are counted singly");
+    assert_eq!(located(80, 6.0, None), (30, 1900), "what passed is unknown: each drop was one at least");
+}
+
+#[test]
+fn a_ledger_that_does_not_balance_invalidates_the_trial() {
+    let study = study(&two_hosts(vec![datagrams(1000, 1001, 5000)]));
+    let point = only(&study);
+    assert_eq!(point.validity, Validity::Invalid);
+    assert!(point.why.iter().any(|why| why.contains("does not balance")), "{:?}", point.why);
+    assert!(point.jobs[0].metrics.is_empty());
+}
+
+#[test]
+fn lost_requests_are_losses_and_infinitely_slow() {
+    let mut trial = trial(0, vec![job("udp_rr", "a", "b")]);
+    let mut active =
+        steady(&[(Counter::Transactions, 900), (Counter::TransactionsLost, 100), (Counter::PayloadSent, 1)]);
+    for interval in &mut active.intervals {
+        interval.response = Distribution { buckets: vec![(1_000, 800), (2_000, 100)], lost: 100 };
+    }
+    trial.jobs[0] = (active, steady(&[(Counter::PayloadReceived, 900)]));
+    let study = study(&two_hosts(vec![trial]));
+    let point = only(&study);
+    near(value(point, 0, "transaction_rate", Sum), 900.0);
+    near(value(point, 0, "loss_ratio", Sum), 0.1);
+    near(value(point, 0, "response_time_p50", Sum), 1e-6);
+    near(value(point, 0, "response_time_p90", Sum), 2e-6);
+    assert_eq!(value(point, 0, "response_time_p99", Sum), Some(f64::INFINITY));
+    assert_eq!(value(point, 0, "response_time_max", Sum), Some(f64::INFINITY));
+    assert_eq!(value(point, 0, "response_time_p9999", Sum), None, "4000 operations are too few for it");
+    assert_eq!(point.jobs[0].response.count(), 4000);
+}

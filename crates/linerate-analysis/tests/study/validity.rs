@@ -1,0 +1,181 @@
+//! What makes a trial suspect or invalid.
+
+use linerate_analysis::study;
+use linerate_model::Direction::{Sum, Tx};
+use linerate_model::{Counter, Incident, IncidentKind, Interval, Nanos, Phases, TrialRecord, Validity, Warmup};
+
+use crate::fixture::{costly, delivered, job, near, only, samples, steady, stream, trial, two_hosts, value};
+
+#[test]
+fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
+    let mut trials: Vec<TrialRecord> = (0..6).map(|number| stream(number, 1_000_000)).collect();
+    trials[3].outcome = None;
+    trials[3].jobs[0].1.intervals.truncate(2);
+    for unreached in &mut trials[4..] {
+        *unreached = TrialRecord::new(unreached.spec.clone());
+    }
+    let mut campaign = two_hosts(trials);
+    campaign.ended = None;
+    let study = study(&campaign);
+    let point = only(&study);
+    assert_eq!(point.jobs[0].metric("goodput", Tx).and_then(|m| m.estimate).expect("three runs").n, 3);
+    assert!(point.why.contains(&"2 of 6 trials: not run".to_owned()), "{:?}", point.why);
+    assert!(point.why.contains(&"1 of 6 trials: the campaign ended during the trial".to_owned()), "{:?}", point.why);
+
+    let nothing = TrialRecord::new(trial(0, vec![job("tcp_stream", "a", "b")]).spec);
+    assert_eq!(only(&linerate_analysis::study(&two_hosts(vec![nothing]))).validity, Validity::Invalid);
+}
+
+#[test]
+fn a_receiver_that_stopped_counting_invalidates_the_trial() {
+    let mut cut = stream(0, 1_000_000);
+    cut.jobs[0].1.intervals.truncate(3);
+    let study = study(&two_hosts(vec![cut]));
+    assert_eq!(only(&study).validity, Validity::Invalid);
+    assert!(only(&study).why[1].contains("recorded 50 %"), "{:?}", only(&study).why);
+    assert_eq!(only(&study).trials[0].series["goodput_tx"], [Some(8e6), Some(8e6), Some(8e6), None, None]);
+}
+
+#[test]
+fn steal_makes_a_trial_suspect_and_a_tester_limit_makes_it_invalid() {
+    let mut stolen = costly();
+    stolen.samples[0].1 = samples(&[("cpu", "idle", "cpu0", 0.98e9), ("cpu", "steal", "cpu0", 0.02e9)]);
+    let found = study(&two_hosts(vec![stolen]));
+    assert_eq!(only(&found).validity, Validity::Suspect, "{:?}", only(&found).why);
+    assert!(value(only(&found), 0, "goodput", Tx).is_some());
+
+    let mut limited = stream(0, 1_000_000);
+    let incident = |kind| Incident { host: "left".into(), kind, message: "generator late".into() };
+    limited.incidents.push(incident(IncidentKind::Rejected));
+    assert_eq!(only(&study(&two_hosts(vec![limited.clone()]))).validity, Validity::Valid);
+    limited.incidents.push(incident(IncidentKind::Tester));
+    let found = study(&two_hosts(vec![limited]));
+    assert_eq!(only(&found).validity, Validity::Invalid);
+    assert_eq!(only(&found).trials[0].why, ["left: generator late"]);
+}
+
+#[test]
+fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
+    let mut trial = trial(0, vec![job("tcp_stream", "a", "b")]);
+    trial.spec.phases = Phases {
+        warmup: Warmup::Auto,
+        measure: Nanos::from_secs(10),
+        drain: Nanos(0),
+        rest: Nanos(0),
+        interval: Nanos::from_millis(100),
+    };
+    let delivered = |bin: u64| if bin < 15 { 10_000 * bin } else { 1_000_000 + 100 * (bin % 3) };
+    let interval = |bin: u64| {
+        let (start, end) = (Nanos::from_millis(bin * 100), Nanos::from_millis((bin + 1) * 100));
+        let mut interval = Interval { start, end, ..Interval::default() };
+        interval.counters[Counter::PayloadReceived] = delivered(bin);
+        interval
+    };
+    trial.jobs[0].1.intervals = (0..110).map(interval).collect();
+    let study = study(&two_hosts(vec![trial]));
+    let point = only(&study);
+    assert_eq!(point.trials[0].measured_from, 1.5);
+    let goodput = value(point, 0, "goodput", Tx).expect("goodput");
+    assert!((goodput / 80e6 - 1.0).abs() < 0.001, "{goodput}");
+    assert_eq!(point.validity, Validity::Valid);
+}
+
+#[test]
+fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_is() {
+    let scatter = [3, 8, 4, 9, 5, 2, 9, 9, 9, 9, 9, 9].map(|megabytes| megabytes * 1_000_000);
+    let found = study(&two_hosts(vec![delivered(&scatter)]));
+    assert_eq!((only(&found).validity, only(&found).trials[0].measured_from), (Validity::Valid, 0.2));
+
+    let falling: Vec<u64> = (0..110).map(|bin| 2_000_000 - bin * 10_000).collect();
+    let found = study(&two_hosts(vec![delivered(&falling)]));
+    assert_eq!(only(&found).validity, Validity::Suspect);
+    assert!(only(&found).why[0].contains("no steady state"), "{:?}", only(&found).why);
+}
+
+#[test]
+fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
+    // One tick of 10 ms in four seconds of one CPU is 0.25 %: three ticks are 0.75 %, two of them beyond doubt are 0.5 %.
+    let with_steal = |per_second: f64| {
+        let mut trial = costly();
+        trial.samples[0].1 =
+            samples(&[("cpu", "idle", "cpu0", 1e9 - per_second), ("cpu", "steal", "cpu0", per_second)]);
+        only(&study(&two_hosts(vec![trial]))).validity
+    };
+    assert_eq!((with_steal(7.4e6), with_steal(7.6e6)), (Validity::Valid, Validity::Suspect));
+}
+
+#[test]
+fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
+    let open = |intended, started, late, transactions| {
+        let mut trial = trial(0, vec![job("udp_rr", "a", "b")]);
+        let counts = [
+            (Counter::Intended, intended),
+            (Counter::Started, started),
+            (Counter::LateStarts, late),
+            (Counter::Transactions, transactions),
+            (Counter::PayloadReceived, 64_000),
+        ];
+        trial.jobs[0] = (steady(&counts), steady(&[(Counter::PayloadReceived, 64_000)]));
+        study(&two_hosts(vec![trial]))
+    };
+    let short = open(1000, 900, 0, 900);
+    near(value(only(&short), 0, "pacing_error", Sum), 0.1);
+    assert_eq!(only(&short).validity, Validity::Suspect);
+    assert!(only(&short).why[0].contains("90.0 % of the intended load"), "{:?}", only(&short).why);
+    assert_eq!(only(&open(1000, 995, 5, 995)).validity, Validity::Valid);
+    assert_eq!(only(&open(1000, 1000, 50, 1000)).validity, Validity::Suspect);
+    assert_eq!(only(&open(1000, 1000, 500, 0)).validity, Validity::Valid, "batches of datagrams");
+    assert_eq!(only(&open(50, 49, 0, 49)).validity, Validity::Valid, "four of two hundred, two of them at the edges");
+    assert_eq!(only(&open(10, 9, 0, 9)).validity, Validity::Suspect, "four of forty");
+}
+
+#[test]
+fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not() {
+    let of = |waited_ns: u64, switches: u64| {
+        let mut trial = stream(0, 1_000_000);
+        for interval in &mut trial.jobs[0].1.intervals {
+            interval.counters[Counter::RunQueueWait] = waited_ns;
+            interval.counters[Counter::VoluntarySwitches] = switches;
+        }
+        study(&two_hosts(vec![trial]))
+    };
+    // 1 % of each second and 12 us for each switch.
+    let quiet = of(45_000_000, 8_000);
+    assert_eq!(only(&quiet).validity, Validity::Valid, "{:?}", only(&quiet).why);
+    near(value(only(&quiet), 0, "run_queue_wait", Sum), 0.045);
+    assert_eq!(only(&of(9_000_000, 0)).validity, Validity::Valid);
+    let disturbed = of(34_000_000, 1_000);
+    assert_eq!(only(&disturbed).validity, Validity::Suspect);
+    let why = &only(&disturbed).trials[0].why[0];
+    assert!(why.contains("worker 0 on right waited up to 2.2 %") && why.contains("stop them"), "{why}");
+    assert!(value(only(&disturbed), 0, "goodput", Tx).is_some(), "the figure is kept and marked");
+    assert_eq!(value(only(&of(0, 10)), 0, "run_queue_wait", Sum), None, "not accounted is not zero");
+}
+
+#[test]
+fn workers_that_wait_for_each_other_are_not_disturbed_by_others() {
+    let of = |used_by_all: f64| {
+        let mut trial = stream(0, 1_000_000);
+        for interval in &mut trial.jobs[0].1.intervals {
+            interval.counters[Counter::RunQueueWait] = 400_000_000;
+            interval.counters[Counter::CpuUser] = 900_000_000;
+        }
+        let used =
+            [("cpu", "user", "cpu0", used_by_all), ("cpu", "softirq", "cpu0", 5e7), ("cpu", "idle", "cpu0", 1e8)];
+        trial.samples.push(("right".into(), samples(&used)));
+        study(&two_hosts(vec![trial])).points[0].clone()
+    };
+    // One tick of 10 ms in four seconds, and 1 %, may be anybody's.
+    assert_eq!(of(0.91e9).validity, Validity::Valid, "{:?}", of(0.91e9).why);
+    let disturbed = of(1.0e9);
+    assert_eq!(disturbed.validity, Validity::Suspect);
+    assert!(disturbed.why[0].contains("waited up to 9.8 %"), "{:?}", disturbed.why);
+}
+
+#[test]
+fn a_drift_over_the_order_run_is_told() {
+    let trials = (0..8).map(|number| stream(number, 1_000_000 + u64::from(number) * 50_000)).collect();
+    let study = study(&two_hosts(trials));
+    assert_eq!(only(&study).validity, Validity::Suspect);
+    assert!(only(&study).why.iter().any(|why| why.contains("drifts")), "{:?}", only(&study).why);
+}
