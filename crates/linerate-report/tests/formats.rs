@@ -4,6 +4,7 @@ mod fixture;
 
 use std::io::Read as _;
 
+use linerate_analysis::Study;
 use linerate_model::{Direction, TestbedKind, Validity};
 use linerate_report::document::{Block, Cell};
 use linerate_report::sections::SECTIONS;
@@ -155,6 +156,19 @@ fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
     assert!(figures.iter().any(|line| line.starts_with("  Highest tcp_rr rate ")), "{summary}");
     assert!(!figures.iter().any(|line| line.contains("tcp_rr goodput") || line.contains("tcp_rr packet")), "{summary}");
     assert!(figures.iter().any(|line| line.starts_with("  Highest UDP goodput ")), "{summary}");
+}
+
+#[test]
+fn every_stream_is_told_its_own_cost() {
+    let (campaign, mut study) = fixture::fixture();
+    let cost = |study: &Study| study.points[0].jobs[0].metric("cpu_seconds_per_gigabyte", Direction::Sum).cloned();
+    let mut cheap = cost(&study).expect("the cost of a TCP stream");
+    cheap.estimate.as_mut().expect("an estimate").value = 0.5;
+    let datagrams = study.points.iter_mut().find(|point| point.jobs[0].workload == "udp_stream");
+    datagrams.expect("datagrams").jobs[0].metrics.push(cheap);
+    let summary = text::summary(&compose(&campaign, &study));
+    let told = |label: &str| summary.lines().any(|line| line.trim_start().starts_with(label));
+    assert!(told("Lowest TCP CPU cost") && told("Lowest UDP CPU cost"), "{summary}");
 }
 
 #[test]
