@@ -83,6 +83,62 @@ pub fn grids(study: &Study) -> Vec<Grid<'_>> {
     grids
 }
 
+/// Sweeps whose points share a table: one that varies something by itself, those of a single point beside one another.
+#[derive(Clone, Debug)]
+pub struct Family<'a> {
+    /// Ends the names of its tables.
+    pub id: String,
+    /// What its tables are called after.
+    pub name: String,
+    /// Its sweeps, in the order of the plan.
+    pub grids: Vec<&'a Grid<'a>>,
+}
+
+/// The families of `grids`, each where its first sweep stands. Streams and requests have other figures, hence other tables.
+#[must_use]
+pub fn families<'a>(grids: &'a [Grid<'a>]) -> Vec<Family<'a>> {
+    let kind = |grid: &Grid<'_>| {
+        let single = grid.points.len() == 1;
+        single.then(|| grid.points.iter().filter_map(|point| headline(point)).any(is_stream))
+    };
+    let mut families: Vec<(Option<bool>, Vec<&Grid<'_>>)> = Vec::new();
+    for grid in grids {
+        let kind = kind(grid);
+        match families.iter_mut().find(|(known, _)| kind.is_some() && *known == kind) {
+            Some((_, members)) => members.push(grid),
+            None => families.push((kind, vec![grid])),
+        }
+    }
+    let family = |(kind, grids): (Option<bool>, Vec<&'a Grid<'a>>)| match (kind, grids.as_slice()) {
+        (_, [one]) => Family { id: one.number.to_string(), name: one.sweep.to_owned(), grids },
+        (Some(true), _) => Family { id: "streams".into(), name: "streams".into(), grids },
+        _ => Family { id: "requests".into(), name: "requests and connections".into(), grids },
+    };
+    families.into_iter().map(family).collect()
+}
+
+impl<'a> Family<'a> {
+    /// Every point with its sweep.
+    pub fn points(&self) -> impl Iterator<Item = (&'a Grid<'a>, &'a PointStudy)> + use<'a> {
+        self.grids.clone().into_iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
+    }
+
+    /// Columns that say where a point lies: the axes of one sweep, the names of several.
+    #[must_use]
+    pub fn place_columns(&self) -> Vec<Column> {
+        match self.grids.as_slice() {
+            [one] => one.axis_columns(),
+            _ => vec![Column::text("sweep")],
+        }
+    }
+
+    /// Their cells for `point` of `grid`.
+    #[must_use]
+    pub fn place_cells(&self, grid: &Grid<'_>, point: &PointStudy) -> Vec<Cell> {
+        if self.grids.len() == 1 { grid.axis_cells(point) } else { vec![Cell::Text(grid.full_place_of(point))] }
+    }
+}
+
 fn axes(points: &[&PointStudy]) -> Vec<GridAxis> {
     let mut paths: Vec<&String> = Vec::new();
     for path in points.iter().flat_map(|point| point.parameters.keys()) {
@@ -412,6 +468,41 @@ mod tests {
         assert_eq!(label(json!(["a b"])), "a-b");
         assert_eq!(label(json!(["a1 b2", "a2 b1"])), "a1-b2+a2-b1");
         assert_eq!(pairs_of(&json!(["a1"])), None);
+    }
+
+    #[test]
+    fn sweeps_of_a_single_point_stand_beside_one_another() {
+        let point = |sweep: &str, metric: &str, streams: u32| {
+            let metric = MetricStudy {
+                name: metric.into(),
+                unit: linerate_model::Unit::Count,
+                layer: None,
+                direction: Direction::Sum,
+                estimate: None,
+                values: Vec::new(),
+                ceiling: None,
+                share: None,
+            };
+            let jobs = vec![JobStudy { metrics: vec![metric], ..JobStudy::default() }];
+            let mut point = PointStudy { sweep: sweep.into(), jobs, ..PointStudy::default() };
+            point.parameters.insert("params.streams".into(), streams.into());
+            point
+        };
+        let points = vec![
+            point("cubic", "goodput", 1),
+            point("swept", "goodput", 1),
+            point("latency", "transaction_rate", 1),
+            point("swept", "goodput", 2),
+            point("bbr", "goodput", 1),
+        ];
+        let study = Study { points, ..Study::default() };
+        let grids = grids(&study);
+        let told: Vec<(String, Vec<&str>)> = families(&grids)
+            .into_iter()
+            .map(|family| (family.id.clone(), family.points().map(|(grid, _)| grid.sweep).collect()))
+            .collect();
+        let expected = [("streams", vec!["cubic", "bbr"]), ("2", vec!["swept", "swept"]), ("3", vec!["latency"])];
+        assert_eq!(told, expected.map(|(id, sweeps)| (id.to_owned(), sweeps)));
     }
 
     #[test]

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_analysis::PointStudy;
-use linerate_model::metric;
+use linerate_model::{Direction, metric};
 
 use super::{Section, Subject};
 use crate::curves::{curves, metric_title};
 use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Table};
-use crate::grid::{Grid, estimate_cell, headline};
+use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
 /// Columns of the table, as far as one point has them.
@@ -51,7 +51,7 @@ impl Section for Cost {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let mut blocks: Vec<Block> = subject.grids.iter().flat_map(|grid| of_sweep(grid)).collect();
+        let mut blocks: Vec<Block> = families(subject.grids).iter().flat_map(of_family).collect();
         if !blocks.is_empty() {
             blocks.extend(unavailable(subject));
         }
@@ -59,18 +59,15 @@ impl Section for Cost {
     }
 }
 
-fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
-    let names: Vec<&str> = COSTS
-        .iter()
-        .chain(SPLIT.iter().map(|(name, _)| name))
-        .copied()
-        .filter(|n| grid.tells(n) && grid.direction(n).is_some())
-        .collect();
+fn of_family(family: &Family<'_>) -> Vec<Block> {
+    let told = |name: &&str| family.grids.iter().any(|grid| grid.tells(name) && grid.direction(name).is_some());
+    let names: Vec<&str> = COSTS.iter().chain(SPLIT.iter().map(|(name, _)| name)).copied().filter(told).collect();
     if names.is_empty() {
         return Vec::new();
     }
     let mut blocks = Vec::new();
-    if let Some(main) = grid.main_axis() {
+    // Sweeps of a single point have no axis to draw along.
+    for (grid, main) in family.grids.iter().filter_map(|grid| Some((grid, grid.main_axis()?))) {
         let by = if grid.direction("cpu_ns_per_packet").is_some() {
             "cpu_ns_per_packet"
         } else {
@@ -79,37 +76,34 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
         blocks.extend(curves("cost", grid, main, by));
         blocks.extend(split(grid, main).map(Block::Chart));
     }
-    blocks.push(Block::Table(table(grid, &names)));
+    blocks.push(Block::Table(table(family, &names)));
     blocks
 }
 
-fn table(grid: &Grid<'_>, names: &[&str]) -> Table {
-    let directed: Vec<_> =
-        names.iter().filter_map(|name| Some((*name, grid.direction(name)?, metric(name)?))).collect();
-    let mut columns = grid.axis_columns();
-    for (name, direction, known) in &directed {
-        let values = grid.points.iter().filter_map(|p| Some(headline(p)?.metric(name, *direction)?.estimate?.value));
+fn table(family: &Family<'_>, names: &[&str]) -> Table {
+    let figure = |grid: &Grid<'_>, point: &PointStudy, name: &str| {
+        headline(point).and_then(|job| job.metric(name, grid.direction(name)?)).cloned()
+    };
+    let mut columns = family.place_columns();
+    for known in names.iter().filter_map(|name| metric(name)) {
+        let name = known.name;
+        let values = family.points().filter_map(|(grid, point)| Some(figure(grid, point, name)?.estimate?.value));
         let scale = Scale::fit(name, known.unit, values);
         let head = SPLIT
             .iter()
-            .find(|(n, _)| n == name)
+            .find(|(n, _)| *n == name)
             .map_or_else(|| metric_title(name), |(_, told)| format!("CPU: {told}"));
         // Costs are of both ends; a direction would mislead.
-        columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, *direction) });
+        columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, Direction::Sum) });
     }
-    let mut table = Table::new(format!("cost-{}", grid.number), format!("Cost: {}", grid.sweep), columns);
-    for point in &grid.points {
-        let mut cells = grid.axis_cells(point);
-        let job = headline(point);
-        cells.extend(
-            directed
-                .iter()
-                .map(|(name, direction, _)| estimate_cell(point, job.and_then(|j| j.metric(name, *direction)))),
-        );
+    let mut table = Table::new(format!("cost-{}", family.id), format!("Cost: {}", family.name), columns);
+    for (grid, point) in family.points() {
+        let mut cells = family.place_cells(grid, point);
+        cells.extend(names.iter().map(|name| estimate_cell(point, figure(grid, point, name).as_ref())));
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some("CPU time of both ends. Packets are IP packets; GSO segments are counted singly.".into());
-    table.folded = grid.points.len() > 12;
+    table.folded = table.rows.len() > 12;
     table
 }
 

@@ -8,7 +8,7 @@ use linerate_model::{Direction, METRICS, Metric};
 use super::{Section, Subject};
 use crate::curves::metric_title;
 use crate::document::{Block, Cell, Column, Row, Table};
-use crate::grid::{Grid, estimate_cell, headline};
+use crate::grid::{Family, estimate_cell, families, headline};
 use crate::number::Scale;
 
 /// Metrics shown, in this order; all others are in the JSON.
@@ -51,33 +51,32 @@ impl Section for Points {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().map(|grid| Block::Table(table(grid))).collect()
+        families(subject.grids).iter().map(|family| Block::Table(table(family))).collect()
     }
 }
 
-fn table(grid: &Grid<'_>) -> Table {
+fn table(family: &Family<'_>) -> Table {
     let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
-    for name in SHOWN.into_iter().filter(|name| grid.tells(name)) {
+    for name in SHOWN.into_iter().filter(|name| family.grids.iter().any(|grid| grid.tells(name))) {
         let Some(known) = METRICS.iter().find(|metric| metric.name == name) else { continue };
         let told = DIRECTIONS.into_iter().filter(|direction| {
-            let jobs = grid.points.iter().filter_map(|point| headline(point));
+            let jobs = family.points().filter_map(|(_, point)| headline(point));
             jobs.filter_map(|job| job.metric(name, *direction)).any(|metric| metric.estimate.is_some())
         });
         figures.extend(told.map(|direction| (known, direction)));
     }
-    let mut columns = grid.axis_columns();
+    let mut columns = family.place_columns();
     columns.push(Column::text("validity"));
     columns.push(Column::number("runs", Scale::COUNT));
     for (known, direction) in &figures {
-        let value = |point: &&linerate_analysis::PointStudy| {
-            Some(headline(point)?.metric(known.name, *direction)?.estimate?.value)
-        };
-        let scale = Scale::fit(known.name, known.unit, grid.points.iter().filter_map(value));
+        let value =
+            |(_, point)| -> Option<f64> { Some(headline(point)?.metric(known.name, *direction)?.estimate?.value) };
+        let scale = Scale::fit(known.name, known.unit, family.points().filter_map(value));
         columns.push(Column::estimate(metric_title(known.name), scale, known.layer, *direction));
     }
-    let mut table = Table::new(format!("points-{}", grid.number), format!("Points: {}", grid.sweep), columns);
-    for point in &grid.points {
-        let mut cells = grid.axis_cells(point);
+    let mut table = Table::new(format!("points-{}", family.id), format!("Points: {}", family.name), columns);
+    for (grid, point) in family.points() {
+        let mut cells = family.place_cells(grid, point);
         cells.push(Cell::text(point.validity.word()));
         cells.push(Cell::Number(point.trials.len() as f64));
         let job = headline(point);
@@ -87,6 +86,6 @@ fn table(grid: &Grid<'_>) -> Table {
         cells.extend(figures.iter().map(figure));
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.folded = grid.points.len() > 12;
+    table.folded = table.rows.len() > 12;
     table
 }
