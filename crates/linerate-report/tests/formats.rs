@@ -196,6 +196,27 @@ fn losses_stand_where_they_were_found() {
 }
 
 #[test]
+fn what_a_controller_dropped_stands_where_loss_is_told_if_one_was_read() {
+    let (campaign, mut study) = fixture::fixture();
+    let told = |study: &Study| compose(&campaign, study).tables().find(|table| table.id == "loss-controllers").cloned();
+    assert_eq!(told(&study), None, "no controller was read");
+    let sample = study.points[0].jobs[0].metrics[0].clone();
+    for (at, dropped) in [(0, 0.0), (1, 50.0)] {
+        for (name, frames) in [("controller_received", 1000.0), ("controller_dropped", dropped)] {
+            let mut read = sample.clone();
+            (read.name, read.direction, read.ceiling) = (name.into(), Direction::Sum, None);
+            read.estimate.as_mut().expect("an estimate").value = frames;
+            study.points[at].jobs[0].metrics.push(read);
+        }
+    }
+    let table = told(&study).expect("two points have readings");
+    let share = table.columns.iter().position(|column| column.head == "of those received").expect("the share");
+    let shares: Vec<Option<f64>> = table.rows.iter().map(|row| row.cells[share].value()).collect();
+    assert_eq!(shares, [Some(0.0), Some(0.05)], "points without a reading are absent");
+    assert!(table.columns.iter().any(|column| column.head == "retransmits"), "beside what TCP noticed");
+}
+
+#[test]
 fn a_suspect_point_is_the_maximum_only_where_there_is_no_valid_one() {
     let (campaign, mut study) = fixture::fixture();
     let best = study.points.iter_mut().find(|p| p.parameters.values().filter(|v| **v == "1 MiB").count() == 2);

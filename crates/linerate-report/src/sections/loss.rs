@@ -4,7 +4,10 @@
 //! The ledger is the study's: totals of whole trials, warm-up and drain included, so that every datagram is in the account. A
 //! *gap* is a datagram missing below the highest sequence number seen, the *tail* is missing above it, *all* is a flow of which
 //! nothing came. Losses are located as far as counters of queues, devices and sockets allow; the rest is *unexplained*, and
-//! places whose counters could not be read are named.
+//! places whose counters could not be read are named. What network controllers dropped stands apart (see `controllers`): they
+//! count frames of all traffic, not the datagrams of a job.
+
+mod controllers;
 
 use linerate_analysis::{JobStudy, LossStudy, PointStudy};
 
@@ -41,11 +44,11 @@ impl Section for Loss {
     }
 
     fn title(&self) -> &'static str {
-        "Where datagrams went"
+        "What was lost, and where"
     }
 
     fn summary(&self) -> &'static str {
-        "the loss ledger of datagram workloads: sent, received, late, lost, and where the lost ones were found"
+        "the loss ledger of datagram workloads, where lost ones were found, and what network controllers dropped"
     }
 
     fn order(&self) -> u32 {
@@ -53,7 +56,8 @@ impl Section for Loss {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().flat_map(of_sweep).collect()
+        let ledgers = subject.grids.iter().flat_map(of_sweep);
+        ledgers.chain(controllers::table(subject).map(Block::Table)).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::grid::{Family, estimate_cell, families, headline};
 use crate::number::Scale;
 
 /// Metrics shown, in this order; all others are in the JSON.
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 15] = [
     "goodput",
     "throughput_l2",
     "packet_rate",
@@ -23,6 +23,7 @@ const SHOWN: [&str; 14] = [
     "response_time_p99",
     "loss_ratio",
     "retransmits",
+    "controller_dropped",
     "rtt",
     "fairness",
     "cpu_seconds_per_gigabyte",

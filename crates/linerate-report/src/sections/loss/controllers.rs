@@ -1,0 +1,102 @@
+//! What network controllers dropped before their sideband, by their own NC-SI statistics, beside what the ends noticed of it:
+//! TCP's retransmissions and datagrams that did not arrive.
+//!
+//! Frames at L2, of every host behind a controller, added, and all traffic to that host with them. A point at which no
+//! controller was read is absent: that a controller dropped nothing is said only where it was asked.
+
+use linerate_analysis::{MetricStudy, PointStudy};
+use linerate_model::{Direction, metric};
+
+use crate::curves::metric_title;
+use crate::document::{Cell, Column, Row, Table, Tone};
+use crate::grid::{Grid, estimate_cell, headline};
+use crate::number::Scale;
+use crate::sections::Subject;
+
+/// Frames from the network that a controller received, and those of them it dropped.
+const RECEIVED: &str = "controller_received";
+const DROPPED: &str = "controller_dropped";
+/// What the ends noticed.
+const NOTICED: [&str; 2] = ["retransmits", "loss_ratio"];
+
+/// A point at which a controller was read.
+struct Reading<'a> {
+    grid: &'a Grid<'a>,
+    point: &'a PointStudy,
+    received: &'a MetricStudy,
+    dropped: &'a MetricStudy,
+}
+
+/// One row for each point at which a controller was read.
+pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
+    let points = subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
+    let readings: Vec<Reading<'_>> = points.filter_map(|(grid, point)| reading(grid, point)).collect();
+    if readings.is_empty() {
+        return None;
+    }
+    let frames = |head: &str, name: &str| {
+        let layer = metric(name).and_then(|known| known.layer);
+        Column { direction: None, ..Column::estimate(head, Scale::COUNT, layer, Direction::Sum) }
+    };
+    // A column of nothing but zeros would say that something was looked for in vain.
+    let noticed: Vec<_> = NOTICED
+        .iter()
+        .filter_map(|name| metric(name))
+        .filter(|known| readings.iter().any(|one| one.noticed(known.name).is_some_and(|found| value(&found) > 0.0)))
+        .collect();
+    let mut columns = vec![
+        Column::text("where"),
+        frames("frames received", RECEIVED),
+        frames("dropped", DROPPED),
+        Column::number("of those received", Scale::PERCENT),
+    ];
+    for known in &noticed {
+        let values = readings.iter().filter_map(|one| one.noticed(known.name)).map(|found| value(&found));
+        let scale = Scale::fit(known.name, known.unit, values);
+        let head = metric_title(known.name).to_lowercase();
+        columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, Direction::Sum) });
+    }
+    let mut table = Table::new("loss-controllers", "Frames that network controllers dropped", columns);
+    for one in &readings {
+        let mut cells = vec![
+            Cell::Text(one.grid.full_place_of(one.point)),
+            estimate_cell(one.point, Some(one.received)),
+            estimate_cell(one.point, Some(one.dropped)),
+            one.share().map_or(Cell::Missing("–".into()), Cell::Number),
+        ];
+        cells.extend(noticed.iter().map(|known| estimate_cell(one.point, one.noticed(known.name).as_ref())));
+        let tone = if value(one.dropped) > 0.0 { Tone::Marked } else { Tone::Plain };
+        table.rows.push(Row { cells, tone });
+    }
+    table.note = Some(
+        "Frames from the network to the host behind a controller's sideband, while measuring, by the controller's own NC-SI \
+         statistics. What it drops no counter of a host shows; TCP makes up for it by retransmitting. The share is of the \
+         medians. Points at which no controller was read are left out."
+            .into(),
+    );
+    Some(table)
+}
+
+fn reading<'a>(grid: &'a Grid<'a>, point: &'a PointStudy) -> Option<Reading<'a>> {
+    let job = headline(point)?;
+    let read = |name| job.metric(name, Direction::Sum).filter(|found| found.estimate.is_some());
+    Some(Reading { grid, point, received: read(RECEIVED)?, dropped: read(DROPPED)? })
+}
+
+fn value(metric: &MetricStudy) -> f64 {
+    metric.estimate.map_or(0.0, |estimate| estimate.value)
+}
+
+impl Reading<'_> {
+    /// What the ends noticed: both directions where both were told, else the one that was.
+    fn noticed(&self, name: &str) -> Option<MetricStudy> {
+        let job = headline(self.point)?;
+        let told = [Direction::Sum, Direction::Tx, Direction::Rx].into_iter();
+        told.filter_map(|way| job.metric(name, way)).find(|found| found.estimate.is_some()).cloned()
+    }
+
+    fn share(&self) -> Option<f64> {
+        let received = value(self.received);
+        (received > 0.0).then(|| value(self.dropped) / received)
+    }
+}
