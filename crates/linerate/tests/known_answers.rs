@@ -169,7 +169,6 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
         return;
     }
     let _turn = alone();
-    let seconds = 2.0;
     let folder = tempfile::tempdir().expect("a folder");
     let lab = include_str!("../../../labs/pair-100m.toml").replacen("[lab]", "[lab]\nfamily = \"ipv6\"", 1);
     file(folder.path(), "six.toml", &lab);
@@ -178,11 +177,11 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
         ("tcp_stream", "congestion = \"cubic\", socket_buffer = \"1 MiB\"", TCP_PAYLOAD - 20.0),
         ("udp_stream", "rate = \"200 Mbit/s\", datagram_size = \"1452 B\", gso = 1", UDP_PAYLOAD - 20.0),
     ] {
-        let text = thrice(&plan(workload, seconds, params));
+        let text = thrice(&plan(workload, 2.0, params));
         let measured = measure_in(folder.path(), &text, &["--lab", "six.toml"]);
         let ceiling = LINK * payload / FRAME;
-        let best = best_of(&measured, ceiling, seconds);
-        println!("{workload} over IPv6: {best:.0} bit/s of {ceiling:.0}");
+        println!("{workload} over IPv6, {ceiling:.0} bit/s at most:");
+        every_run_reaches(&measured, ceiling);
         assert!((measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
         let to = measured.campaign.trials[0].spec.jobs[0].to.address.expect("placed");
         assert!(to.is_ipv6(), "{to}");
