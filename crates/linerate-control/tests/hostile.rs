@@ -171,8 +171,8 @@ impl Workload for Broken {
         "goes wrong"
     }
 
-    fn parameters(&self) -> &'static [ParamDoc] {
-        &[]
+    fn parameters(&self) -> Vec<ParamDoc> {
+        Vec::new()
     }
 
     fn check(&self, _params: &Params) -> Vec<ParamError> {
