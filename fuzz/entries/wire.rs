@@ -1,5 +1,5 @@
 //! Whatever the bytes: reading the control protocol ends without a panic, takes no more than there is, and what was read
-//! can be said again.
+//! can be said again and is read as the same, to the last bit of its numbers.
 
 use linerate_control::wire::{GREETING_LIMIT, decode, decode_within, encode, name, pieces};
 
@@ -10,9 +10,9 @@ pub fn wire(bytes: &[u8]) {
         assert!((1..=rest.len()).contains(&taken), "{taken} bytes taken of {}", rest.len());
         // Numbers may take more digits than they came with, so that a message near the limit may exceed it.
         if let Ok(frame) = encode(&message) {
-            let again = decode(&frame).expect("what is said can be read");
-            let again = again.map(|(message, taken)| (name(&message), taken));
-            assert_eq!(again, Some((name(&message), frame.len())));
+            let (again, taken) = decode(&frame).expect("what is said can be read").expect("it is whole");
+            assert_eq!((name(&again), taken), (name(&message), frame.len()));
+            assert!(again == message, "{message:?} became {again:?}");
         }
         assert!(!pieces(message).is_empty());
         rest = &rest[taken..];

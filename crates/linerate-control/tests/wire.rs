@@ -176,6 +176,17 @@ fn long_readings_travel_in_pieces_and_lose_nothing() {
 }
 
 #[test]
+fn readings_arrive_as_they_left_to_the_last_bit() {
+    // Each is read one bit too high or too low by a decoder that only comes close.
+    let readings = [51.248_178_375_505_404, 93.311_370_376_880_33, 36.573_994_842_753_436, 97.453_653_200_346_85];
+    let times = (0..4).map(Nanos).collect();
+    let block = SampleBlock { times, columns: vec![readings.map(Some).to_vec()], ..SampleBlock::default() };
+    let message = Message::Samples { trial: TrialId(1), block: Box::new(block) };
+    let frame = encode(&message).unwrap();
+    assert_eq!(decode(&frame).unwrap(), Some((message, frame.len())));
+}
+
+#[test]
 fn words_of_a_peer_reach_the_terminal_without_escape_sequences_and_have_an_end() {
     assert_eq!(printable("a\x1b[2Jb\r\n"), "a?[2Jb??");
     assert_eq!(printable(&"é".repeat(10_000)).chars().count(), 500);
