@@ -145,13 +145,13 @@ impl Answer {
     /// An answer without code and reason, as some responders give to commands they do not know, is unsupported.
     #[must_use]
     pub fn parse(command: u8, payload: &[u8]) -> (Outcome, Reason, Self) {
+        let untyped = |body: &[u8]| if body.is_empty() { Self::Done } else { Self::Other(body.to_vec()) };
         let (Some(code), Some(reason)) = (u16_at(payload, 0), u16_at(payload, 2)) else {
-            return (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, Self::Other(payload.to_vec()));
+            return (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, untyped(payload));
         };
         let body = &payload[CODE_BYTES..];
         let answer = if code == 0 { Self::body(command, body) } else { None };
-        let answer = answer.unwrap_or_else(|| if body.is_empty() { Self::Done } else { Self::Other(body.to_vec()) });
-        (Outcome::of(code), Reason(reason), answer)
+        (Outcome::of(code), Reason(reason), answer.unwrap_or_else(|| untyped(body)))
     }
 
     fn body(command: u8, body: &[u8]) -> Option<Self> {
@@ -210,7 +210,9 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_code_is_unsupported() {
-        assert_eq!(Answer::parse(kind::OEM, &[]).0, Outcome::Unsupported);
+        let (outcome, reason, answer) = Answer::parse(kind::OEM, &[]);
+        assert_eq!((outcome, reason, &answer), (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, &Answer::Done));
+        assert_eq!(Answer::parse(kind::OEM, &answer.emit(outcome, reason)), (outcome, reason, answer));
     }
 
     #[test]
