@@ -1,4 +1,5 @@
-//! Whatever the bytes: reading a plan, changing it and expanding it end without a panic, and problems point into the text.
+//! Whatever the bytes: reading a plan, changing it and expanding it end without a panic, problems point into the text, and
+//! a changed plan is TOML that can be changed again.
 
 use linerate_model::plan::{MAX_TRIALS, apply_set, expand, parse};
 use linerate_model::{Endpoint, Testbed};
@@ -14,6 +15,9 @@ pub fn plan(bytes: &[u8]) {
     let (assignment, rest) = text.split_once('\n').unwrap_or((text, ""));
     if let Ok(changed) = apply_set(rest, assignment) {
         let _ = parse(&changed);
+        // Only text that is not TOML has a place to point at.
+        let broken = apply_set(&changed, "repeats=1").err().and_then(|problem| problem.span);
+        assert_eq!(broken, None, "not TOML: {changed}");
     }
     if let (Some(plan), true) = (plan, problems.is_empty()) {
         let names = plan.sweeps.iter().flat_map(|sweep| &sweep.jobs).flat_map(|job| [&job.from, &job.to]);
