@@ -279,6 +279,17 @@ fn html_is_well_formed_and_ordered() {
 }
 
 #[test]
+fn a_long_table_scrolls_in_its_box_and_a_short_one_stands_in_the_page() {
+    let page = one(Format::Html);
+    for table in document().tables() {
+        let before = page.split(&format!("id=\"{}\">", table.id)).next().expect("the table");
+        let open = before.rfind("<div class=\"").expect("its box");
+        assert_eq!(before[open..].contains(" tall\""), table.rows.len() > 20, "{}", table.id);
+    }
+    assert!(document().tables().any(|table| table.rows.len() > 20), "or nothing was shown");
+}
+
+#[test]
 fn every_chart_has_its_table_and_its_marks_are_columns_of_it() {
     for section in document().sections {
         for block in section.blocks {

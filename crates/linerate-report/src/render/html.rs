@@ -23,6 +23,10 @@ const LOG_TINT_SPREAD: f64 = 50.0;
 /// A chart with more lines or places than this needs the whole width.
 const MOST_MARKS_IN_HALF: usize = 4;
 const MOST_PLACES_IN_HALF: usize = 12;
+/// A table longer than this scrolls in a box of its own.
+const LONGEST_IN_PAGE: usize = 20;
+/// A cell with more letters than this holds a sentence, which needs a column it can be read in.
+const LONG_CELL: usize = 40;
 /// A table longer than this is not unfolded for paper.
 const LONGEST_ON_PAPER: usize = 60;
 /// Tints above this need light letters.
@@ -132,6 +136,8 @@ struct TableView {
     folded: bool,
     /// Whether it stays folded on paper as well.
     long: bool,
+    /// Whether it scrolls in a box of its own on a screen.
+    tall: bool,
     heat: bool,
     mark: Option<&'static str>,
     heads: Vec<HeadView>,
@@ -157,6 +163,8 @@ struct CellView {
     interval: Option<String>,
     number: bool,
     missing: bool,
+    /// Whether it holds a sentence.
+    long: bool,
     /// 0 to 1 within the matrix.
     tint: Option<String>,
     dark: bool,
@@ -264,6 +272,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
                     interval,
                     number,
                     missing: matches!(cell, Cell::Missing(_)),
+                    long: matches!(cell, Cell::Text(words) if words.chars().count() > LONG_CELL),
                     tint: share.map(|share| round_half_up(share * 100.0, 0)),
                     dark: share.is_some_and(|share| share > DARK_TINT),
                 }
@@ -276,6 +285,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
         note: table.note.clone(),
         folded: table.folded && !heat,
         long: table.rows.len() > LONGEST_ON_PAPER,
+        tall: table.rows.len() > LONGEST_IN_PAGE,
         heat,
         mark: table.mark,
         heads: heads.collect(),
