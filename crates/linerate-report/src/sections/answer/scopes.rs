@@ -60,8 +60,10 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     table.rows = rows.iter().map(|best| row(best, bounded)).collect();
     let bounds = if bounded {
         "The share is of the lowest ceiling known."
-    } else {
+    } else if subject.campaign.header.capacities.is_empty() {
         "No ceiling is known for this path: nothing says what its parts can carry."
+    } else {
+        "No ceiling on this rate is known here."
     };
     table.note = Some(format!("{}. tx: the job's first endpoint sends. {bounds}", capitalised(known.meaning)));
     Some(table)
