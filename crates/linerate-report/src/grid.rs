@@ -14,6 +14,9 @@ use crate::number::Scale;
 /// From this many consecutive endpoints on, only the first and the last are named.
 const LONG_RUN: usize = 4;
 
+/// Ends of the names of axes that count what works at once.
+const PARALLEL: [&str; 6] = ["connections", "cpus", "depth", "flows", "pairs", "streams"];
+
 /// What the values of an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
@@ -277,16 +280,17 @@ impl GridAxis {
         self.values.iter().position(|value| value.raw == *raw)
     }
 
-    /// Whether it is a size of what is sent (not of a buffer).
+    /// Whether it is a size of what is sent (not of a buffer, nor a bound such as a window).
     #[must_use]
     pub fn is_message(&self) -> bool {
-        self.dimension == Dimension::Size && !self.name.contains("buffer")
+        self.dimension == Dimension::Size && self.name.ends_with("size")
     }
 
-    /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints.
+    /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints. A burst is sent one after the other.
     #[must_use]
     pub fn is_parallel(&self) -> bool {
-        matches!(self.dimension, Dimension::Count | Dimension::Pairs)
+        self.dimension == Dimension::Pairs
+            || self.dimension == Dimension::Count && PARALLEL.iter().any(|word| self.name.ends_with(word))
     }
 
     /// Whether its values are places without a distance between them.
@@ -503,6 +507,28 @@ mod tests {
             .collect();
         let expected = [("streams", vec!["cubic", "bbr"]), ("2", vec!["swept", "swept"]), ("3", vec!["latency"])];
         assert_eq!(told, expected.map(|(id, sweeps)| (id.to_owned(), sweeps)));
+    }
+
+    #[test]
+    fn windows_and_bursts_are_settings_not_messages_or_parallel_work() {
+        let axis_of = |path: &str, values: [Value; 2]| {
+            let point = |value| PointStudy { parameters: [(path.to_owned(), value)].into(), ..PointStudy::default() };
+            let points = values.map(point);
+            axis(path, &points.iter().collect::<Vec<_>>())
+        };
+        let sizes = || [json!("2920 B"), json!("1 MiB")];
+        let counts = || [json!(2), json!(8)];
+        for (path, message) in [
+            ("message_size", true),
+            ("job.1.params.datagram_size", true),
+            ("window_clamp", false),
+            ("socket_buffer", false),
+        ] {
+            assert_eq!(axis_of(path, sizes()).is_message(), message, "{path}");
+        }
+        for (path, parallel) in [("params.streams", true), ("params.depth", true), ("params.burst", false)] {
+            assert_eq!(axis_of(path, counts()).is_parallel(), parallel, "{path}");
+        }
     }
 
     #[test]
