@@ -6,15 +6,16 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use linerate_model::{Capacity, HostAddress, Testbed};
+use linerate_model::{Capacity, HostAddress, Nanos, Testbed};
 use linerate_sys::SysError;
+use linerate_sys::clock::monotonic;
 
 use crate::controller::Running;
 use crate::description::Description;
+use crate::element;
 use crate::layout::{DeviceKind, Layout, Namespace, layout};
 use crate::middle::Middle;
 use crate::quota::Quota;
-use crate::wire::Wire;
 
 /// Why a lab could not be built or used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,7 @@ pub struct Lab {
     layout: Layout,
     middles: Vec<Middle>,
     controllers: Vec<Running>,
+    elements: Vec<element::Running>,
     quotas: Vec<Quota>,
     keep: bool,
 }
@@ -67,6 +69,7 @@ impl Lab {
             layout: layout(description, instance),
             middles: Vec::new(),
             controllers: Vec::new(),
+            elements: Vec::new(),
             quotas: Vec::new(),
             keep: false,
         };
@@ -84,7 +87,11 @@ impl Lab {
         for device in &lab.layout.devices {
             let (namespace, interfaces) = (&device.namespace, &device.interfaces);
             lab.middles.push(match &device.kind {
-                DeviceKind::Wire { delay, faults } => Middle::start(namespace, interfaces, Wire::new(*delay, *faults))?,
+                DeviceKind::Element(element) => {
+                    let (running, passage) = element::Running::new(element, Nanos(monotonic()));
+                    lab.elements.push(running);
+                    Middle::start(namespace, interfaces, passage)?
+                }
                 DeviceKind::Controller { controller, management } => {
                     let (running, passage) = Running::new(controller, *management);
                     lab.controllers.push(running);
@@ -148,8 +155,14 @@ impl Lab {
         &self.controllers
     }
 
-    /// Leaves it standing when dropped (`linerate lab up`), if it can stand alone; returns whether it can. Delayed links, faults and
-    /// controllers cannot, whose frames this process carries, nor can shares of a CPU.
+    /// The emulated devices, links with delay or faults among them: what became of the frames that came to each.
+    #[must_use]
+    pub fn elements(&self) -> &[element::Running] {
+        &self.elements
+    }
+
+    /// Leaves it standing when dropped (`linerate lab up`), if it can stand alone; returns whether it can. Delayed links, faults, emulated
+    /// devices and controllers cannot, whose frames this process carries, nor can shares of a CPU.
     pub fn keep(&mut self) -> bool {
         self.keep = self.middles.is_empty() && self.quotas.is_empty();
         self.keep

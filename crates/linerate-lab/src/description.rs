@@ -22,6 +22,20 @@
 //! drop_one_in = 100        # of the UDP datagrams of one length, each way; absent: none is dropped
 //! duplicate_one_in = 1000  # likewise, of those not dropped
 //!
+//! [[element]]              # a device under test between two ports, of known capacity; each way the same
+//! name = "dut"
+//! ends = ["a", "b"]        # as of a link
+//! port_rate = "1 Gbit/s"   # what its ports carry; absent: frames are there at once
+//! rate = "100 Mbit/s"      # what it forwards, counted as a wire does; absent: as its ports
+//! packet_rate = "20 kpps"  # frames it forwards a second, whatever their size
+//! buffer = "64 KiB"        # whole frames, dropped at the tail
+//! buffer_frames = 32       # and no more of them than this
+//! forwarding = "cut-through"                       # or "store-and-forward"
+//! delay = "50 us"
+//! stall = { length = "5 ms", every = "1 s" }       # random = true, seed = 7: at random
+//! faults = { drop_one_in = 100, drop_ratio = "0.1 %", duplicate_one_in = 1000, reorder_one_in = 500, reorder_by = 3,
+//!            reflect_one_in = 800, seed = 7 }      # of the UDP datagrams, as at a link
+//!
 //! [[controller]]           # a network controller that a management controller (BMC) sits behind
 //! name = "nc"
 //! network = { to = "sw", rate = "1 Gbit/s" }       # its port: a switch or host
@@ -34,6 +48,7 @@
 //! ```
 
 mod controller;
+mod element;
 mod host;
 
 use std::num::NonZeroU32;
@@ -44,6 +59,8 @@ use serde::Deserialize;
 
 use controller::ControllerText;
 pub use controller::{Controller, ControllerFaults, Port};
+use element::ElementText;
+pub use element::{Element, Faults, Forwarding, Stall};
 pub use host::HostSettings;
 use host::HostText;
 
@@ -64,6 +81,8 @@ pub struct Description {
     pub buses: Vec<Bus>,
     /// Network controllers with a sideband.
     pub controllers: Vec<Controller>,
+    /// Emulated devices under test.
+    pub elements: Vec<Element>,
 }
 
 /// A version of the Internet Protocol.
@@ -139,19 +158,6 @@ impl Link {
     }
 }
 
-/// What a link does to datagrams on purpose, so that what a measurement must find is known.
-///
-/// Every n-th is meant exactly, by no chance. Datagrams are counted for each direction and frame length apart: neither
-/// answers nor the few small ones with which a measurement begins move the count of the stream that is measured. Only UDP,
-/// over IPv4 or IPv6 without extension headers, is touched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Every n-th datagram is dropped.
-    pub drop_one_in: Option<NonZeroU32>,
-    /// Every n-th datagram, of those not dropped, arrives twice.
-    pub duplicate_one_in: Option<NonZeroU32>,
-}
-
 /// A tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a bridge.
 ///
 /// Both directions have the tree, independently. The endpoints are addresses on one trunk; the tree is an HTB
@@ -202,6 +208,8 @@ struct File {
     bus: Vec<toml::Spanned<BusText>>,
     #[serde(default)]
     controller: Vec<toml::Spanned<ControllerText>>,
+    #[serde(default)]
+    element: Vec<toml::Spanned<ElementText>>,
 }
 
 #[derive(Deserialize)]
@@ -264,8 +272,9 @@ impl Description {
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
         let controllers = file.controller.iter().map(|text| controller::read(text, &nodes, &mut problems)).collect();
+        let elements = file.element.iter().map(|text| element::read(text, &nodes, &mut problems)).collect();
         let Header { name, summary, family } = file.lab;
-        let description = Self { name, summary, family, nodes, links, buses, controllers };
+        let description = Self { name, summary, family, nodes, links, buses, controllers, elements };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
     }
@@ -336,7 +345,7 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
         buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
         burst: text.burst,
         delay: text.delay,
-        faults: Faults { drop_one_in: text.drop_one_in, duplicate_one_in: text.duplicate_one_in },
+        faults: Faults { drop_one_in: text.drop_one_in, duplicate_one_in: text.duplicate_one_in, ..Faults::default() },
         mtu: text.mtu.unwrap_or(ETHERNET_MTU),
         offloads: text.offloads,
     };
@@ -386,7 +395,8 @@ fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
     let is_host = |name: &str| description.node(name).is_some_and(|node| node.kind == NodeKind::Host);
     let of_links = description.links.iter().flat_map(|link| &link.ends);
     let of_controllers = description.controllers.iter().flat_map(|c| [&c.network.to, &c.sideband.to]);
-    let of_cables = of_links.chain(of_controllers).filter(|end| is_host(&end.node));
+    let of_elements = description.elements.iter().flat_map(|element| &element.ends);
+    let of_cables = of_links.chain(of_controllers).chain(of_elements).filter(|end| is_host(&end.node));
     let mut seen: Vec<&str> = of_cables.map(|end| end.endpoint.as_str()).collect();
     seen.extend(
         description

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Ratio, Testbed};
+use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Ratio, Testbed};
 
-use crate::description::{
-    Bus, BusEdge, Controller, Description, ETHERNET_HEADER, End, Faults, Link, NodeKind, Port as SidePort,
-};
+use crate::description::{Bus, BusEdge, Controller, Description, ETHERNET_HEADER, Element, End, Link, NodeKind};
 
 mod addressing;
 mod capacities;
@@ -75,13 +73,8 @@ pub struct Device {
 /// What an emulated device does with frames.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceKind {
-    /// A link with delay or faults.
-    Wire {
-        /// How long a frame is held, each way.
-        delay: Nanos,
-        /// What happens to datagrams on purpose.
-        faults: Faults,
-    },
+    /// A device under test, or a link with delay or faults, which is one without limits.
+    Element(Box<Element>),
     /// A network controller with a sideband.
     Controller {
         /// What it is.
@@ -142,15 +135,15 @@ struct Port {
     endpoints: Vec<String>,
 }
 
-/// What stands at the other end of a controller's port sends no faster than that, and has the queue every Linux interface
-/// has: a veth has no rate, and would hand the controller more than a wire can.
-fn paced(port: &SidePort, mtu: Bytes, device: &str) -> String {
+/// What stands at the other end of a device's port sends no faster than that, and has the queue every Linux interface
+/// has: a veth has no rate, and would hand the device more than a wire can.
+fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
     /// Frames in the queue of an interface (`txqueuelen`) unless somebody says otherwise.
     const QUEUE_FRAMES: u64 = 1000;
     let frame = mtu + ETHERNET_HEADER;
     // A shaper counts the frame, a wire its preamble, FCS and gap as well.
     let wire = (mtu + WIRE_FRAME_OVERHEAD).0 as f64;
-    let rate = port.rate.0 * frame.0 as f64 / wire;
+    let rate = rate.0 * frame.0 as f64 / wire;
     let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
     format!("qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}", burst.0, QUEUE_FRAMES * frame.0)
 }
@@ -161,6 +154,7 @@ pub fn layout(description: &Description, instance: &str) -> Layout {
     let mut plan = Planner::new(description, instance);
     plan.place_links();
     plan.place_controllers();
+    plan.place_elements();
     plan.place_buses();
     plan.address();
     plan.route();
@@ -277,8 +271,7 @@ impl<'a> Planner<'a> {
         for (number, link) in self.description.links.iter().enumerate() {
             let nodes = [self.node(&link.ends[0].node), self.node(&link.ends[1].node)];
             let devices = if link.is_handled() {
-                let kind = DeviceKind::Wire { delay: link.delay.unwrap_or_default(), faults: link.faults };
-                self.handled(nodes, number, link.mtu, kind)
+                self.handled(nodes, number, link.mtu, DeviceKind::Element(Box::new(Element::of_link(link))))
             } else {
                 self.veth(nodes, number, link.mtu)
             };
@@ -328,9 +321,25 @@ impl<'a> Planner<'a> {
             self.sidebands.push(devices[1].clone());
             self.plug(ends, &devices, false);
             for (end, port) in [&controller.network, &controller.sideband].into_iter().enumerate() {
-                self.namespaces[nodes[end]].tc.push(paced(port, controller.mtu, &devices[end]));
+                self.namespaces[nodes[end]].tc.push(paced(port.rate, controller.mtu, &devices[end]));
             }
             self.note_sideband(controller);
+        }
+    }
+
+    fn place_elements(&mut self) {
+        let others = self.description.links.len() + self.description.buses.len() + self.description.controllers.len();
+        for (index, element) in self.description.elements.iter().enumerate() {
+            let ends = [&element.ends[0], &element.ends[1]];
+            let nodes = ends.map(|end| self.node(&end.node));
+            let kind = DeviceKind::Element(Box::new(element.clone()));
+            let devices = self.handled(nodes, others + index, element.mtu, kind);
+            self.plug(ends, &devices, false);
+            for end in [0, 1] {
+                let paced = element.port_rate.map(|rate| paced(rate, element.mtu, &devices[end]));
+                self.namespaces[nodes[end]].tc.extend(paced);
+            }
+            self.note_element(element);
         }
     }
 

@@ -5,7 +5,8 @@
 //! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
 //!
 //! What it emulates: rate, buffer, delay, exact loss and duplication of datagrams, MTU, offloads, forwarding, buses
-//! shared by several interfaces, network controllers with a sideband. What it does not:
+//! shared by several interfaces, network controllers with a sideband, and devices under test of known capacity, buffer,
+//! stalls, loss, order and reflection, cut-through or store-and-forward. What it does not:
 //! bit errors, interrupt behaviour and DMA of real hardware.
 
 #![forbid(unsafe_code)]
@@ -13,16 +14,19 @@
 mod build;
 pub mod controller;
 mod description;
+mod draw;
+pub mod element;
 mod layout;
 mod middle;
+mod pass_through;
 mod quota;
 mod reap;
-mod wire;
+mod stalls;
 
 pub use build::{Lab, LabError};
 pub use description::{
-    Bus, BusEdge, Controller, ControllerFaults, Description, End, Family, Faults, HostSettings, Link, Node, NodeKind,
-    Port,
+    Bus, BusEdge, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, HostSettings,
+    Link, Node, NodeKind, Port, Stall,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
 pub use reap::{abandoned, is_device, reap};

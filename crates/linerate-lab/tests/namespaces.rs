@@ -8,7 +8,9 @@ use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 13] = [
+const LABS: [(&str, &str); 15] = [
+    ("device", include_str!("../../../labs/device.toml")),
+    ("device-stalls", include_str!("../../../labs/device-stalls.toml")),
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("lossy", include_str!("../../../labs/lossy.toml")),

@@ -12,7 +12,6 @@ mod channel;
 mod control;
 mod filters;
 mod letter;
-mod pass_through;
 mod statistics;
 
 use std::collections::BTreeMap;
@@ -20,14 +19,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use linerate_model::{Bytes, Nanos};
+use linerate_model::Nanos;
 
+pub use crate::pass_through::PassThrough;
 pub use control::Event;
 pub use letter::Checksum;
-pub use pass_through::PassThrough;
 
 use crate::description::Controller;
 use crate::middle::{Departures, Passage};
+use crate::pass_through::on_the_wire;
 use control::{Control, Leaving, Room};
 
 /// The side of the network, and that of the management controller.
@@ -195,11 +195,6 @@ impl Device {
             self.leaving.insert((at, self.n_left), frame);
         }
     }
-}
-
-/// What a frame takes of a buffer: a MAC fills short ones up.
-fn on_the_wire(frame: &[u8]) -> Bytes {
-    Bytes(frame.len().max(statistics::SMALLEST) as u64)
 }
 
 #[cfg(test)]

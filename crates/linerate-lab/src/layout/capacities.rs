@@ -1,9 +1,18 @@
 //! What links, buses and sidebands bound: the capacities a study takes its ceilings from.
 
-use linerate_model::Capacity;
+use linerate_model::{BitRate, Bytes, Capacity};
 
 use super::{Planner, WIRE_FRAME_OVERHEAD};
-use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Link, NodeKind};
+use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Element, End, Link, NodeKind};
+
+/// What a cable or a device lets pass each way.
+struct Bound {
+    name: String,
+    rate: BitRate,
+    frame_overhead: Bytes,
+    mtu: Bytes,
+    source: String,
+}
 
 impl Planner<'_> {
     /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames with preamble and gap
@@ -11,8 +20,10 @@ impl Planner<'_> {
     pub(super) fn note_sideband(&mut self, controller: &Controller) {
         let own = &controller.sideband.to.endpoint;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
+        let of_elements = self.description.elements.iter().flat_map(|element| &element.ends);
         let of_controllers = self.description.controllers.iter().map(|other| &other.sideband.to);
         let peers: Vec<&String> = of_links
+            .chain(of_elements)
             .chain(of_controllers)
             .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host && end.endpoint != *own)
             .map(|end| &end.endpoint)
@@ -31,36 +42,52 @@ impl Planner<'_> {
         }
     }
 
-    /// The link's shaper bounds every pair of hosts whose only way leads over it. That is certain where one of its ends is
-    /// a host: nothing of that endpoint passes elsewhere.
+    /// The link's shaper bounds what passes it.
     pub(super) fn note_capacity(&mut self, link: &Link) {
         let Some(rate) = link.rate else { return };
-        let is_host = |i: usize| self.kind(self.node(&link.ends[i].node)) == NodeKind::Host;
-        let all: Vec<&str> = self
-            .description
-            .links
-            .iter()
-            .flat_map(|l| &l.ends)
+        let name = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
+        let source = format!("lab {}: token bucket", self.description.name);
+        self.note_cable(&link.ends, Bound { name, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source });
+    }
+
+    /// A device bounds what passes it, counted as a wire does.
+    pub(super) fn note_element(&mut self, element: &Element) {
+        let Some(rate) = element.rate.or(element.port_rate) else { return };
+        let name = format!("device {}", element.name);
+        let source = format!("lab {}: emulated device", self.description.name);
+        self.note_cable(
+            &element.ends,
+            Bound { name, rate, frame_overhead: WIRE_FRAME_OVERHEAD, mtu: element.mtu, source },
+        );
+    }
+
+    /// What stands between `ends` bounds every pair of hosts whose only way leads over it. That is certain where one of the ends is
+    /// a host: nothing of that endpoint passes elsewhere.
+    fn note_cable(&mut self, ends: &[End; 2], bound: Bound) {
+        let is_host = |i: usize| self.kind(self.node(&ends[i].node)) == NodeKind::Host;
+        let of_links = self.description.links.iter().flat_map(|link| &link.ends);
+        let of_elements = self.description.elements.iter().flat_map(|element| &element.ends);
+        let all: Vec<&str> = of_links
+            .chain(of_elements)
             .filter(|end| self.kind(self.node(&end.node)) == NodeKind::Host)
             .map(|end| end.endpoint.as_str())
             .collect();
         let mut found = Vec::new();
         for i in [0, 1].into_iter().filter(|&i| is_host(i)) {
-            let own = link.ends[i].endpoint.as_str();
-            let peers: Vec<&str> = if is_host(1 - i) { vec![link.ends[1 - i].endpoint.as_str()] } else { all.clone() };
+            let own = ends[i].endpoint.as_str();
+            let peers: Vec<&str> = if is_host(1 - i) { vec![ends[1 - i].endpoint.as_str()] } else { all.clone() };
             let peers = peers.into_iter().filter(|peer| *peer != own);
             let (out, into): (Vec<_>, Vec<_>) =
                 peers.map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned()))).unzip();
-            let name = format!("{}-{}", link.ends[i].node, link.ends[1 - i].node);
             let directions = if is_host(1 - i) { vec![("out of", out)] } else { vec![("out of", out), ("into", into)] };
             for (word, pairs) in directions {
                 found.push(Capacity {
-                    name: format!("link {name}, {word} {own}"),
-                    rate,
-                    frame_overhead: ETHERNET_HEADER,
-                    mtu: link.mtu,
+                    name: format!("{}, {word} {own}", bound.name),
+                    rate: bound.rate,
+                    frame_overhead: bound.frame_overhead,
+                    mtu: bound.mtu,
                     pairs,
-                    source: format!("lab {}: token bucket", self.description.name),
+                    source: bound.source.clone(),
                 });
             }
         }

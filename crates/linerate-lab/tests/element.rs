@@ -1,0 +1,182 @@
+//! The emulated device on the real kernel: it forwards what it can, and tells of every frame what became of it.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use linerate_lab::element::{Class, Counted, Fate};
+use linerate_lab::{Description, Lab};
+use linerate_sys::netns::within;
+use linerate_sys::socket::{Buffer, set_buffer};
+
+/// Bytes of a numbered datagram.
+const PAYLOAD: usize = 100;
+
+fn privileged(test: &str) -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0\n"));
+    if !root {
+        println!("skipped: {test}: needs root to build namespaces");
+    }
+    root
+}
+
+/// Two hosts with the device `more` between them, and UDP sockets at both, connected to each other.
+struct Bench {
+    lab: Lab,
+    near: UdpSocket,
+    far: UdpSocket,
+}
+
+impl Bench {
+    fn new(more: &str, suffix: &str) -> Self {
+        let (description, problems) = Description::parse(&format!(
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\n{more}"
+        ));
+        assert_eq!(problems, []);
+        let instance = format!("{}{suffix}", std::process::id());
+        let lab = Lab::build(&description.expect("no problem"), &instance).expect("built");
+        let open = |name: &str| {
+            let address = lab.testbed().endpoint(name).expect("described").address.expect("placed");
+            within(&format!("lr-{instance}-{name}"), || UdpSocket::bind((address, 0))).expect("entered").expect("bound")
+        };
+        let (near, far) = (open("a"), open("b"));
+        near.connect(far.local_addr().expect("bound")).expect("connected");
+        far.connect(near.local_addr().expect("bound")).expect("connected");
+        // Room for all: what is lost is lost in the device. It is set beyond the system's bound, as root may.
+        assert!(set_buffer(&far, Buffer::Receive, 4 << 20).expect("set") >= 4 << 20);
+        far.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+        // The first datagram pays for address resolution; its length is not that of the others.
+        near.send(&[0; 40]).expect("sent");
+        assert_eq!(far.recv(&mut [0; 64]).expect("arrived"), 40);
+        Self { lab, near, far }
+    }
+
+    /// Sends `n` datagrams one after the other, each with its number; returns the numbers that arrive, in order, and how long sending took.
+    fn send(&self, n: u32) -> (Vec<u32>, Duration) {
+        let arrive = || {
+            let mut payload = [0; PAYLOAD];
+            let number = |bytes: &[u8]| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            std::iter::from_fn(|| self.receive(&mut payload).map(|()| number(&payload))).collect()
+        };
+        std::thread::scope(|scope| {
+            let arriving = scope.spawn(arrive);
+            let start = Instant::now();
+            for number in 0..n {
+                let mut payload = [0; PAYLOAD];
+                payload[..4].copy_from_slice(&number.to_be_bytes());
+                self.near.send(&payload).expect("sent");
+            }
+            let taken = start.elapsed();
+            (arriving.join().expect("it only receives"), taken)
+        })
+    }
+
+    /// The next datagram to arrive; `None` if none does for a while.
+    fn receive(&self, buffer: &mut [u8]) -> Option<()> {
+        loop {
+            match self.far.recv(buffer) {
+                Ok(_) => return Some(()),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        self.lab.elements()[0].counted(0)
+    }
+
+    fn datagrams(&self, fate: Fate) -> u64 {
+        self.counted().of(Class::Datagram, fate)
+    }
+}
+
+#[test]
+fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
+    if !privileged("a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest") {
+        return;
+    }
+    const N: u32 = 2000;
+    let bench = Bench::new("packet_rate='5 kpps'\nbuffer_frames=50\n", "q");
+    let (arrived, taken) = bench.send(N);
+    // The buffer, what was forwarded while it was being filled, and the one that was being forwarded as it began.
+    let most = 50.0 + taken.as_secs_f64() * 5000.0 + 1.0;
+    let n_arrived = arrived.len() as u64;
+    assert!((50.0..=most).contains(&(n_arrived as f64)), "{n_arrived} of {N} arrived, at most {most:.1} can");
+    assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]), "they keep their order");
+    // One more than was counted here paid for address resolution.
+    assert_eq!(bench.datagrams(Fate::Received), u64::from(N) + 1);
+    assert_eq!(bench.datagrams(Fate::Forwarded), n_arrived + 1);
+    assert_eq!(bench.counted().dropped(Class::Datagram), u64::from(N) - n_arrived);
+    assert_eq!(bench.lab.emulation_losses(), 0);
+}
+
+#[test]
+fn each_fault_does_exactly_what_was_asked_for() {
+    if !privileged("each_fault_does_exactly_what_was_asked_for") {
+        return;
+    }
+    const N: u32 = 1000;
+    let bench = Bench::new(
+        "faults={drop_one_in=100,duplicate_one_in=40,reorder_one_in=30,reorder_by=2,reflect_one_in=25}\n",
+        "f",
+    );
+    let (arrived, _) = bench.send(N);
+    let mut unique = arrived.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    // Ten are dropped, and of the 25 that are doubled those whose number both divide: 200, 400, 600, 800, 1000.
+    assert_eq!((unique.len(), arrived.len()), (990, 990 + 20));
+    let descents = arrived.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    // 33 are overtaken, but the three of them that are dropped: 300, 600, 900.
+    assert_eq!((descents, bench.datagrams(Fate::Overtaken)), (30, 30));
+    assert_eq!((bench.datagrams(Fate::DroppedByOrder), bench.datagrams(Fate::Reflected)), (10, 40));
+    assert_eq!(bench.lab.emulation_losses(), 0);
+}
+
+#[test]
+fn nothing_passes_while_a_device_stands_still_and_all_of_it_afterwards() {
+    if !privileged("nothing_passes_while_a_device_stands_still_and_all_of_it_afterwards") {
+        return;
+    }
+    let bench = Bench::new("stall={length='40 ms',every='200 ms'}\n", "s");
+    let (mut longest, start) = (Duration::ZERO, Instant::now());
+    let mut buffer = [0; 128];
+    while start.elapsed() < Duration::from_millis(500) {
+        let sent = Instant::now();
+        bench.near.send(&[0; 100]).expect("sent");
+        bench.receive(&mut buffer).expect("it arrives, if late");
+        longest = longest.max(sent.elapsed());
+    }
+    assert!((Duration::from_millis(25)..Duration::from_millis(80)).contains(&longest), "{longest:?}");
+    assert_eq!((bench.counted().dropped(Class::Datagram), bench.lab.emulation_losses()), (0, 0));
+}
+
+#[test]
+fn cut_through_saves_one_serialisation_each_way() {
+    if !privileged("cut_through_saves_one_serialisation_each_way") {
+        return;
+    }
+    let round_trip = |forwarding: &str, suffix: &str| {
+        let bench = Bench::new(&format!("port_rate='1 Mbit/s'\nforwarding='{forwarding}'\n"), suffix);
+        let mut times: Vec<Duration> = (0..9)
+            .map(|_| {
+                let (start, mut buffer) = (Instant::now(), [0; 1500]);
+                bench.near.send(&[0; 1208]).expect("sent");
+                bench.receive(&mut buffer).expect("arrived");
+                start.elapsed()
+            })
+            .collect();
+        // The least: whatever else runs only adds to it.
+        times.sort_unstable();
+        times[0]
+    };
+    let (stored, cut) = (round_trip("store-and-forward", "w"), round_trip("cut-through", "c"));
+    // 1208 bytes and 42 of headers, 24 more on the wire, at 1 Mbit/s: 10.19 ms.
+    let serialisation = 10.192;
+    let saved = (stored - cut).as_secs_f64() * 1e3;
+    assert!(
+        (saved - serialisation).abs() < 0.5,
+        "{saved} ms saved, {serialisation} ms is one frame: {stored:?}, {cut:?}"
+    );
+}
