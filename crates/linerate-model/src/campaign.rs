@@ -107,7 +107,7 @@ pub struct TrialRecord {
     pub skew: Option<(u64, u64)>,
     /// Per job of the spec: the active and the passive end.
     pub jobs: Vec<(JobRecord, JobRecord)>,
-    /// Readings by host.
+    /// Readings by host; what a lab's devices counted stands under the empty name.
     pub samples: Vec<(String, SampleBlock)>,
     /// What went wrong.
     pub incidents: Vec<Incident>,

@@ -17,6 +17,7 @@ use linerate_store::{Ledger, Which};
 use sha2::{Digest, Sha256};
 
 use crate::commands::plan;
+use crate::devices::Devices;
 use crate::exit::{Exit, Failure};
 use crate::testbeds::Ground;
 use crate::{catalog::Found, keys};
@@ -57,7 +58,13 @@ pub(crate) fn conduct(
         options: RunOptions::default(),
     };
     let losses = request.ground.emulation_losses();
-    let mut watched = Watched { ledger: &mut ledger, ground: request.ground, losses, recorded: request.resume };
+    let mut watched = Watched {
+        ledger: &mut ledger,
+        ground: request.ground,
+        losses,
+        devices: Devices::note(&[]),
+        recorded: request.resume,
+    };
     let outcome = linerate_control::run(campaign, &mut watched, progress);
     let recorded = watched.recorded;
     drop(ledger);
@@ -73,11 +80,14 @@ pub(crate) fn conduct(
     Ok((ledger.load(Which::Id(&id))?, summary))
 }
 
-/// The ledger, with an eye on the emulation: frames that a lab lost by itself make the trial they fell in invalid.
+/// The ledger, with an eye on the emulation: what a lab's devices counted is recorded with the trial it fell in, and frames that
+/// the lab lost by itself make that trial invalid.
 struct Watched<'a> {
     ledger: &'a mut Ledger,
     ground: &'a Ground,
     losses: u64,
+    /// What its devices had counted as the trial under way began.
+    devices: Devices,
     /// Whether the ledger knows of the campaign.
     recorded: bool,
 }
@@ -85,12 +95,19 @@ struct Watched<'a> {
 impl Recorder for Watched<'_> {
     fn record(&mut self, event: &Event) -> Result<(), RecorderError> {
         self.recorded = true;
+        if let Event::TrialStarted { .. } = event {
+            self.devices = Devices::note(self.ground.devices());
+        }
         if let Event::TrialEnded { trial, .. } = event {
+            if let Some(samples) = self.devices.samples(*trial, self.ground.devices()) {
+                self.ledger.record(&samples)?;
+            }
             let losses = self.ground.emulation_losses();
             let new = losses - std::mem::replace(&mut self.losses, losses);
             if new > 0 {
-                let message =
-                    format!("emulate delayed link: {new} frames lost by the emulation itself (lower the lab's rates)");
+                let message = format!(
+                    "emulate device or delayed link: {new} frames lost by the emulation itself (lower the lab's rates)"
+                );
                 let incident = Incident { host: String::new(), kind: IncidentKind::Tester, message };
                 self.ledger.record(&Event::Incident { trial: Some(*trial), incident })?;
             }

@@ -11,6 +11,7 @@ mod campaign;
 mod catalog;
 mod cli;
 mod commands;
+mod devices;
 mod exit;
 mod keys;
 mod ledgers;

@@ -52,6 +52,11 @@ impl Ground {
         self.lab.as_ref().map_or(0, Lab::emulation_losses)
     }
 
+    /// The devices under test of a lab, and what they counted.
+    pub(crate) fn devices(&self) -> &[linerate_lab::element::Running] {
+        self.lab.as_ref().map_or(&[], Lab::elements)
+    }
+
     /// Takes a lab down now rather than at the end.
     pub(crate) fn dismantle(&mut self) {
         self.lab = None;

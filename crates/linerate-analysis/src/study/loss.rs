@@ -6,8 +6,9 @@
 //! phase may arrive in the next. Duplicates never make up for losses (methodology 4.0).
 //!
 //! Losses are located as far as counters allow, in the order of the path; the rest is *unexplained*. Counters of queues and
-//! devices also count other traffic: what they show is claimed only up to what was lost. What it does not see: drops inside
-//! the network, and which of two flows a shared counter belongs to (so shared counters are used only where one job ran).
+//! devices also count other traffic: what they show is claimed only up to what was lost. A lab's devices under test count
+//! datagrams apart and by cause: what they dropped is located to the frame. What it does not see: drops inside
+//! other networks, and which of two flows a shared counter belongs to (so shared counters are used only where one job ran).
 
 use std::collections::BTreeMap;
 
@@ -119,12 +120,24 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
     flows
 }
 
+/// The host name under which readings of a lab's devices are recorded, and what stands for their sampler.
+pub(super) const OF_DEVICES: &str = "";
+const DEVICE_SAMPLER: &str = "device";
+/// Why a device drops a datagram: what its counter is called, and what a person calls it.
+const CAUSES: [(&str, &str); 3] = [
+    ("datagrams_dropped_full", "buffer full"),
+    ("datagrams_dropped_by_order", "every n-th"),
+    ("datagrams_dropped_at_random", "at random"),
+];
+
 /// Where losses may be looked for.
 pub(super) struct Places<'a> {
     /// The sending host's readings and end.
     pub(super) sender: (&'a Samples<'a>, &'a Endpoint),
     /// The receiving host's readings and end.
     pub(super) receiver: (&'a Samples<'a>, &'a Endpoint),
+    /// What the lab's devices counted.
+    pub(super) devices: &'a Samples<'a>,
     /// What the sending end counted.
     pub(super) sent: &'a JobRecord,
     /// What the receiving end counted.
@@ -135,7 +148,8 @@ pub(super) struct Places<'a> {
 
 /// Looks for the losses of `loss` along the path.
 pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
-    let Places { sender: (sending, from), receiver: (receiving, to), sent, received, alone } = places;
+    let Places { sender: (sending, from), receiver: (receiving, to), devices, sent, received, alone } = places;
+    let within = in_devices(devices, &from.name, &to.name);
     let summed = |samples: &Samples<'_>, sampler: &str, name: &str, device: Option<&str>| {
         let wanted = |s: &SeriesSpec| {
             s.sampler == sampler && s.name == name && device.is_none_or(|device| is_of(&s.instance, device))
@@ -159,9 +173,9 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
     };
     let passed = from.and_then(|device| queued(sending, "packets", Some(device)));
     let dropped_at_queue = queued(sending, "drops", from).map(|drops| dropped_datagrams(drops, passed, sent));
-    let shared = [
-        ("sender qdisc", dropped_at_queue),
-        ("sender device", summed(sending, "interface", "tx_dropped", from)),
+    let near =
+        [("sender qdisc", dropped_at_queue), ("sender device", summed(sending, "interface", "tx_dropped", from))];
+    let far = [
         (
             "receiver device",
             sum(summed(receiving, "interface", "rx_dropped", to), summed(receiving, "interface", "rx_missed", to)),
@@ -170,19 +184,46 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
     ];
     let controller =
         sideband.map(|device| ("network controller", summed(receiving, "ncsi", "pass_through_dropped", Some(device))));
-    let shared = shared.into_iter().chain(controller).map(|(place, drops)| (place, drops.filter(|_| *alone)));
-    for (place, drops) in shared.chain([("receiver socket", socket)]) {
+    let named = |(place, drops): (&str, Option<f64>)| (place.to_owned(), drops);
+    let shared = near.into_iter().map(named).chain(within).chain(far.into_iter().chain(controller).map(named));
+    let shared = shared.map(|(place, drops)| (place, drops.filter(|_| *alone)));
+    for (place, drops) in shared.chain([named(("receiver socket", socket))]) {
         match drops {
-            None => loss.unobserved.push(place.to_owned()),
+            None => loss.unobserved.push(place),
             Some(drops) => {
                 let found = (drops.round() as u64).min(loss.unexplained);
                 loss.unexplained -= found;
                 if found > 0 {
-                    loss.located.push((place.to_owned(), found));
+                    loss.located.push((place, found));
                 }
             }
         }
     }
+}
+
+/// What the devices on the way from endpoint `from` to `to` dropped, by device and cause. One that joins neither of them to anything is
+/// not known to be on the way.
+fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<(String, Option<f64>)> {
+    let Some(span) = devices.extent() else { return Vec::new() };
+    let mut found = Vec::new();
+    for instance in devices.instances(DEVICE_SAMPLER) {
+        // `NAME FROM>TO`; the name of a link has a space of its own.
+        let Some((name, (near, far))) =
+            instance.rsplit_once(' ').and_then(|(name, way)| Some((name, way.split_once('>')?)))
+        else {
+            continue;
+        };
+        if near != from && far != to {
+            continue;
+        }
+        for (counter, cause) in CAUSES {
+            let dropped = devices.change(span, |s| s.instance == instance && s.name == counter);
+            if dropped.is_some_and(|dropped| dropped > 0.0) {
+                found.push((format!("{name} ({cause})"), dropped));
+            }
+        }
+    }
+    found
 }
 
 /// The datagrams of `sent` that a queueing discipline dropped at the least, if it counted `drops` and let `passed` packets through.

@@ -180,7 +180,8 @@ fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {
     let mut costs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (host, block) in campaign.trials.iter().flat_map(|trial| &trial.samples) {
         let read = block.times.last().zip(block.times.first()).map_or(0, |(last, first)| last.since(*first).0);
-        if read > 0 {
+        // What has no host is no reading of a sampler.
+        if read > 0 && !host.is_empty() {
             costs.entry(host.clone()).or_default().push(block.cost_ns as f64 / read as f64);
         }
     }

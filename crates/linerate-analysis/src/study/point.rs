@@ -137,12 +137,14 @@ fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> 
         return Vec::new();
     }
     let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
+    let devices = Samples::of(trial, loss::OF_DEVICES);
     let flows = job.flows();
     let losses = flows.iter().filter_map(|flow| {
         let mut loss = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
         let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
-        loss::locate(&mut loss, &Places { sender, receiver, sent: flow.sender, received: flow.receiver, alone });
+        let (sent, received) = (flow.sender, flow.receiver);
+        loss::locate(&mut loss, &Places { sender, receiver, devices: &devices, sent, received, alone });
         Some(loss)
     });
     losses.collect()

@@ -43,6 +43,12 @@ impl<'a> Samples<'a> {
         self.0.iter().flat_map(|block| &block.series).filter(|series| wanted(series)).count()
     }
 
+    /// The things that `sampler` reads, each once.
+    pub(super) fn instances(&self, sampler: &str) -> BTreeSet<&'a str> {
+        let series = self.0.iter().flat_map(|block| &block.series).filter(|series| series.sampler == sampler);
+        series.map(|series| series.instance.as_str()).collect()
+    }
+
     /// Growth during `span` of the counters `wanted` picks, all added.
     pub(super) fn change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         self.rate(span, wanted).map(|rate| rate * span.seconds())

@@ -37,6 +37,26 @@ fn gaps_and_tails_are_told_apart_and_located() {
     assert_eq!(only(&study).trials[0].series["loss_ratio"].len(), 5);
 }
 
+#[test]
+fn what_a_device_dropped_is_located_there_by_cause_and_to_the_frame() {
+    let mut lossy = datagrams(1000, 990, 5000);
+    lossy.samples.push((
+        String::new(),
+        samples(&[
+            ("device", "datagrams_dropped_full", "dut a>b", 8.0),
+            ("device", "datagrams_dropped_by_order", "link a-s a>s", 2.0),
+            ("device", "others_dropped_full", "dut a>b", 3.0),
+            ("device", "datagrams_dropped_full", "dut b>a", 5.0),
+            ("device", "datagrams_dropped_full", "other c>d", 7.0),
+        ]),
+    ));
+    let study = study(&two_hosts(vec![lossy]));
+    let loss = &only(&study).jobs[0].loss[0];
+    assert_eq!(loss.located, [("dut (buffer full)".to_owned(), 40), ("link a-s (every n-th)".to_owned(), 10)]);
+    assert_eq!((loss.ledger.lost(), loss.unexplained), (50, 0));
+    assert!(!study.overhead.samplers.contains_key(""), "devices are no samplers");
+}
+
 /// What Linux 6 counted at a token bucket that messages of 64 datagrams fitted into: each drop was a whole message, and
 /// `packets` were the datagrams that passed.
 #[test]

@@ -17,6 +17,15 @@ pub enum Class {
 impl Class {
     /// Every class, in the order counted.
     pub const ALL: [Self; 2] = [Self::Datagram, Self::Other];
+
+    /// What its frames are called together.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Datagram => "datagrams",
+            Self::Other => "others",
+        }
+    }
 }
 
 /// What became of a frame.

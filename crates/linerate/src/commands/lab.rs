@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use linerate_lab::element::{Class, Fate};
 use linerate_lab::{Description, Lab};
 use serde_json::json;
 
@@ -86,6 +87,22 @@ fn stay(lab: &Lab) -> Outcome {
             outward.refused,
             outward.dropped
         );
+    }
+    for device in lab.elements() {
+        for end in [0, 1] {
+            let counted = device.counted(end);
+            let all = |fate| Class::ALL.map(|class| counted.of(class, fate)).iter().sum::<u64>();
+            let [near, far] = [&device.ends()[end], &device.ends()[1 - end]];
+            let told: Vec<String> = Fate::ALL
+                .map(|fate| (all(fate), fate.name()))
+                .iter()
+                .filter(|(n, _)| *n > 0)
+                .map(|(n, name)| format!("{n} {}", name.replace('_', " ")))
+                .collect();
+            if !told.is_empty() {
+                println!("{}, {near} to {far}: frames {}", device.name(), told.join(", "));
+            }
+        }
     }
     match lab.emulation_losses() {
         0 => {}

@@ -1,0 +1,62 @@
+//! What became of the frames that came to a lab's devices under test, as readings of the trial they came in.
+//!
+//! The devices run in this process, not on a host: their readings are recorded under the empty host name. A series stands for one
+//! direction of one device; its instance is `NAME FROM>TO`, where FROM and TO are what the two ports lead to.
+
+use std::time::Instant;
+
+use linerate_lab::element::{Class, Fate, Running};
+use linerate_model::{Event, Nanos, SampleBlock, SeriesKind, SeriesSpec, TrialId};
+
+/// The name that stands where other series name their sampler.
+const SAMPLER: &str = "device";
+
+/// The readings at the start of the trial under way.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    before: Vec<f64>,
+    since: Instant,
+}
+
+impl Devices {
+    /// Reads them as a trial begins.
+    pub(crate) fn note(running: &[Running]) -> Self {
+        Self { before: readings(running), since: Instant::now() }
+    }
+
+    /// What was counted since then; `None` if the lab has no devices.
+    pub(crate) fn samples(&self, trial: TrialId, running: &[Running]) -> Option<Event> {
+        let series = series(running);
+        if series.is_empty() {
+            return None;
+        }
+        let after = readings(running);
+        let columns = self.before.iter().zip(&after).map(|(before, after)| vec![Some(*before), Some(*after)]).collect();
+        let elapsed = Nanos(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let times = vec![Nanos(0), elapsed];
+        let block = SampleBlock { series, times, columns, ..SampleBlock::default() };
+        Some(Event::Samples { trial, host: String::new(), block })
+    }
+}
+
+/// Every counter of every direction of every device, in one order.
+fn counters(running: &[Running]) -> impl Iterator<Item = (&Running, usize, Class, Fate)> {
+    let ways = running.iter().flat_map(|device| [(device, 0), (device, 1)]);
+    let classes = ways.flat_map(|(device, end)| Class::ALL.map(|class| (device, end, class)));
+    classes.flat_map(|(device, end, class)| Fate::ALL.map(|fate| (device, end, class, fate)))
+}
+
+fn series(running: &[Running]) -> Vec<SeriesSpec> {
+    let spec = |(device, end, class, fate): (&Running, usize, Class, Fate)| SeriesSpec {
+        sampler: SAMPLER.into(),
+        name: format!("{}_{}", class.name(), fate.name()),
+        instance: format!("{} {}>{}", device.name(), device.ends()[end], device.ends()[1 - end]),
+        unit: "1".into(),
+        kind: SeriesKind::Counter,
+    };
+    counters(running).map(spec).collect()
+}
+
+fn readings(running: &[Running]) -> Vec<f64> {
+    counters(running).map(|(device, end, class, fate)| device.counted(end).of(class, fate) as f64).collect()
+}
