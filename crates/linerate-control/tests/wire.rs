@@ -136,6 +136,8 @@ fn a_length_beyond_the_limit_is_refused_at_its_fourth_byte_and_named_after_what_
     assert!(refused(b"GET / HTTP/1.1").contains("HTTP"));
     assert!(refused(b"SSH-2.0").contains("SSH"));
     assert!(refused(&[22, 3, 1, 0]).contains("TLS"));
+    let banner = refused(b"\r\nWelcome to \x1b[1mdb7\x1b[0m!\nLast login: Monday\n");
+    assert!(banner.contains("\"Welcome to \\u{1b}[1mdb7\\u{1b}[0m!\" (a command that starts an agent"), "{banner}");
     assert_eq!(decode(&[1, 0, 0]), Ok(None));
     let length = MESSAGE_LIMIT + 1;
     let error = WireError::TooLong { length, limit: MESSAGE_LIMIT, hint: "" };

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use linerate_load::engine::{Engine, Timeline};
 use linerate_load::{Due, Histogram, Pacer, Progress, Tally, Times, Worker};
 use linerate_model::{Counter, FlowReport, Load, Nanos};
-use linerate_sys::{clock, cpu};
+use linerate_sys::clock;
 
 const ROUNDS: usize = 9;
 const OPERATIONS: u64 = 2_000_000;
@@ -53,13 +53,9 @@ fn spread(k: u64) -> u64 {
 fn row(name: &str, operation: &mut impl FnMut(u64)) {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let began = cpu::ThreadUsage::of_this_thread();
-        let from = clock::monotonic();
+        let from = clock::thread_cpu();
         (0..OPERATIONS).for_each(&mut *operation);
-        let elapsed = (clock::monotonic() - from) as f64;
-        let used = cpu::ThreadUsage::of_this_thread().since(&began);
-        // Wall time, unless the thread was off its CPU for part of it.
-        best = best.min(elapsed.min((used.user_ns + used.system_ns) as f64).max(1.0) / OPERATIONS as f64);
+        best = best.min((clock::thread_cpu() - from) as f64 / OPERATIONS as f64);
     }
     println!("{name}: {best:.2} ns");
 }

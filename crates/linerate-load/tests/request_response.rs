@@ -241,7 +241,7 @@ fn a_connection_without_the_secret_is_dropped_and_counted() {
     });
     let mut stranger = TcpStream::connect(address.expect("offered")).expect("loopback");
     stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("write");
-    let [active, passive] = run(ends, 100);
+    let [active, passive] = run(ends, 1_000);
     assert_eq!(sum(&passive, Counter::Foreign), 1);
     assert!(sum(&active, Counter::Connections) > 3);
 }

@@ -9,8 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_model::{Nanos, SampleBlock, SeriesSpec};
-use linerate_sys::clock::monotonic;
-use rustix::time::{ClockId, clock_gettime};
+use linerate_sys::clock::{self, monotonic};
 
 use crate::{Probe, SAMPLERS, Scope};
 
@@ -151,14 +150,8 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
         tick += 1;
     }
     readings.take(&mut probes);
-    readings.cost_ns = thread_cpu_ns();
+    readings.cost_ns = clock::thread_cpu();
     readings
-}
-
-/// CPU time this thread has used, ns.
-fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32).as_nanos() as u64
 }
 
 #[cfg(test)]

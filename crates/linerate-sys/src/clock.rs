@@ -1,6 +1,6 @@
-//! The monotonic clock and the wall clock, as nanoseconds; waiting until an instant.
+//! The monotonic clock, the wall clock and a thread's CPU time, as nanoseconds; waiting until an instant.
 //!
-//! Both are read through the vDSO, without a system call. The monotonic clock's epoch is this host's boot and means
+//! The first two are read through the vDSO, without a system call. The monotonic clock's epoch is this host's boot and means
 //! nothing elsewhere. What it does not see: steps of the wall clock, and time the machine was suspended.
 
 use rustix::thread::clock_nanosleep_absolute;
@@ -19,6 +19,13 @@ pub fn monotonic() -> u64 {
 #[must_use]
 pub fn realtime() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// CPU time the calling thread has used, ns, to the nanosecond (a system call). [`crate::cpu::ThreadUsage`] splits it, and is
+/// told in steps of a scheduler's tick.
+#[must_use]
+pub fn thread_cpu() -> u64 {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
 /// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns` are spent spinning:
@@ -47,6 +54,15 @@ fn timespec(ns: u64) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_time_is_told_in_steps_finer_than_a_tick() {
+        let began = monotonic();
+        let before = thread_cpu();
+        while monotonic() < began + 100_000 {}
+        let used = thread_cpu() - before;
+        assert!((1..=monotonic() - began).contains(&used), "{used} ns");
+    }
 
     #[test]
     fn the_monotonic_clock_never_goes_back() {

@@ -35,8 +35,8 @@ use sandbox::Sandbox;
 use statistics::Median;
 use table::Result;
 
-const USAGE: &str =
-    "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only tcp|udp|rr|own] [--out FILE]";
+const USAGE: &str = "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only tcp|udp|rr|own|PART OF A ROW'S NAME] \
+     [--out FILE]";
 /// Both ends run on this core when pinned.
 const PINNED_CORE: usize = 0;
 /// No round is begun after this.
@@ -72,7 +72,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let missing = tools::provide(tools::FOR_BENCH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
-    let rows: Vec<Row> = rows::rows(options.scope).into_iter().filter(|row| wanted(row.family)).collect();
+    let named = |row: &Row| options.only.as_deref().is_some_and(|only| row.name().contains(only));
+    let rows: Vec<Row> = rows::rows(options.scope).into_iter().filter(|row| wanted(row.family) || named(row)).collect();
     if wanted("own") {
         own::prepare(root)?;
     }
@@ -124,8 +125,11 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
             _ => bail!("{argument}: unknown\n{USAGE}"),
         }
     }
-    if let Some(only) = only.as_deref().filter(|only| !["tcp", "udp", "rr", "own"].contains(only)) {
-        bail!("--only {only}: unknown\n{USAGE}");
+    let meant = |only: &str| {
+        only == "own" || rows::rows(scope).iter().any(|row| row.family == only || row.name().contains(only))
+    };
+    if let Some(only) = only.as_deref().filter(|only| !meant(only)) {
+        bail!("--only {only}: no such rows\n{USAGE}");
     }
     let rounds = rounds.unwrap_or(if scope == Scope::Full { 6 } else { 3 });
     Ok(Options { rounds, seconds, scope, only, out })
@@ -260,7 +264,7 @@ mod tests {
             &["peer"][..],
             &["peers", "--rounds"],
             &["peers", "--rounds", "0"],
-            &["peers", "--only", "x"],
+            &["peers", "--only", "SCTP"],
             &["peers", "-x"],
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");

@@ -13,6 +13,8 @@ pub const MESSAGE_LIMIT: usize = 16 << 20;
 pub const GREETING_LIMIT: usize = 16 << 10;
 /// Bytes of the length in front of each message.
 const LENGTH_BYTES: usize = 4;
+/// Characters quoted of a text that is no message.
+const QUOTED: usize = 60;
 /// Messages longer than this are sent in pieces where they can be cut, bytes.
 const PIECE: usize = 4 << 20;
 
@@ -27,6 +29,14 @@ pub enum WireError {
         /// Longest allowed, bytes.
         limit: usize,
         /// What the bytes look like.
+        hint: &'static str,
+    },
+    /// The other end says something in plain text: a web browser, a login message in front of the agent's messages.
+    #[error("it says text where messages are expected: \"{beginning}\"{hint}")]
+    Text {
+        /// What it says: the first line, cut.
+        beginning: String,
+        /// What the text is likely to be.
         hint: &'static str,
     },
     /// The frame's content is no message of this version.
@@ -71,7 +81,7 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
     let Some((prefix, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*prefix) as usize;
     if length > limit {
-        return Err(WireError::TooLong { length, limit, hint: hint(prefix) });
+        return Err(stranger(bytes, length, limit));
     }
     let Some(content) = rest.get(..length) else { return Ok(None) };
     let message =
@@ -79,18 +89,35 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 
-/// What a stranger's first four bytes look like.
-fn hint(prefix: &[u8; LENGTH_BYTES]) -> &'static str {
-    match prefix {
+/// What to say of bytes that announce a frame of `length` bytes, more than `limit`.
+fn stranger(bytes: &[u8], length: usize, limit: usize) -> WireError {
+    let too_long = |hint| WireError::TooLong { length, limit, hint };
+    match bytes {
         // TLS record: handshake (22), legacy version 3.x (RFC 8446 clause 5.1).
-        [22, 3, ..] => ": it looks like TLS, but this end has no paired key",
+        [22, 3, ..] => too_long(": it looks like TLS, but this end has no paired key"),
         // TLS record: alert (21).
-        [21, 3, ..] => ": it looks like a TLS alert: the other end refuses",
-        b"GET " | b"POST" | b"HEAD" => ": it looks like HTTP",
-        b"SSH-" => ": it looks like SSH",
-        prefix if prefix.iter().all(u8::is_ascii_graphic) => ": it looks like text",
-        _ => "",
+        [21, 3, ..] => too_long(": it looks like a TLS alert: the other end refuses"),
+        bytes if bytes.iter().take(LENGTH_BYTES).all(|byte| matches!(byte, b'\t'..=b'\r' | b' '..=b'~')) => {
+            WireError::Text { beginning: beginning(bytes), hint: text_hint(bytes) }
+        }
+        _ => too_long(""),
     }
+}
+
+/// What a text is likely to be.
+fn text_hint(text: &[u8]) -> &'static str {
+    match text {
+        [b'G', b'E', b'T', b' ', ..] | [b'P', b'O', b'S', b'T', ..] | [b'H', b'E', b'A', b'D', ..] => " (it is HTTP)",
+        [b'S', b'S', b'H', b'-', ..] => " (it is SSH)",
+        _ => " (a command that starts an agent must print nothing itself: look into its shell's start-up files)",
+    }
+}
+
+/// The first line of `text` that is not empty, cut, with whatever cannot be printed escaped.
+fn beginning(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().take(QUOTED).flat_map(char::escape_debug).collect()
 }
 
 /// `message`, cut into several of the same kind if it is long: intervals, flows and readings by time.
