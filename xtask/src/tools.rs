@@ -21,9 +21,33 @@ pub(crate) struct Tool {
 
 /// What the tests call.
 pub(crate) static FOR_TESTS: &[Tool] = &[
+    Tool { command: "blkid", package: "util-linux", purpose: "says beside us what is on a disk" },
     Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
+    Tool {
+        command: "cryptsetup",
+        package: "cryptsetup-bin",
+        purpose: "makes encrypted volumes that must not be written to",
+    },
     Tool { command: "ethtool", package: "ethtool", purpose: "the lab sets offloads" },
     Tool { command: "ip", package: "iproute2", purpose: "the lab builds namespaces and links" },
+    Tool { command: "losetup", package: "mount", purpose: "shows files as disks" },
+    Tool { command: "make-bcache", package: "bcache-tools", purpose: "makes a cache that must not be written to" },
+    Tool { command: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.erofs", package: "erofs-utils", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.exfat", package: "exfatprogs", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.ext4", package: "e2fsprogs", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.f2fs", package: "f2fs-tools", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.ntfs", package: "ntfs-3g", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.vfat", package: "dosfstools", purpose: "makes a filesystem that must not be written to" },
+    Tool { command: "mkfs.xfs", package: "xfsprogs", purpose: "makes a filesystem that must not be written to" },
+    Tool {
+        command: "mksquashfs",
+        package: "squashfs-tools",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool { command: "pvcreate", package: "lvm2", purpose: "makes a volume that must not be written to" },
+    Tool { command: "sfdisk", package: "fdisk", purpose: "makes partitions that must not be written to" },
+    Tool { command: "sgdisk", package: "gdisk", purpose: "makes partitions that must not be written to" },
     Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
     Tool { command: "tshark", package: "tshark", purpose: "reads our NC-SI packets beside us" },
     Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
@@ -32,6 +56,7 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
 /// What the benchmark against peers calls.
 pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
+    Tool { command: "fio", package: "fio", purpose: "a peer" },
     Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
     Tool { command: "iperf", package: "iperf", purpose: "a peer" },
     Tool { command: "iperf3", package: "iperf3", purpose: "a peer" },

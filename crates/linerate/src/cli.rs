@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::commands::disk::DiskArgs;
 use crate::commands::limit;
 use crate::exit::Failure;
 
@@ -73,6 +74,8 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
+    /// List disks, and give or end the consent to write to one
+    Disk(DiskArgs),
     /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless --allow-set)
     ///
     /// Asks through the kernel's own NC-SI stack (generic netlink) where that owns the interface, in raw frames elsewhere, and says

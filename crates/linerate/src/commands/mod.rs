@@ -2,6 +2,7 @@
 
 mod agent;
 mod demo;
+pub(crate) mod disk;
 mod doctor;
 mod facts;
 pub(crate) mod lab;
@@ -20,6 +21,7 @@ mod tune;
 use std::path::Path;
 
 use crate::cli::{self, Command, Invocation, LabAction, LabArgs};
+use crate::commands::disk::{DiskAction, DiskArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reference;
 
@@ -45,6 +47,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
         Command::Lab(args) => lab::run(args.action, global.json),
+        Command::Disk(args) => disk::run(args, global),
         Command::Ncsi(args) => ncsi::run(&args, global),
         Command::Facts => facts::run(global.json),
         Command::Doctor => doctor::run(global.json),
@@ -81,6 +84,7 @@ fn only_prints(command: &Command) -> bool {
             | Command::Facts
             | Command::Lab(LabArgs { action: LabAction::List | LabAction::Exec { .. } })
             | Command::List(_)
+            | Command::Disk(DiskArgs { action: DiskAction::List })
             | Command::Completions { .. }
             | Command::Man
     )

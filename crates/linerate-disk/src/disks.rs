@@ -1,0 +1,254 @@
+//! The disks and files of one session: opened through the gate, held until the session ends.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::OFlags;
+
+use crate::claim::RESERVED_BYTES;
+use crate::gate::{self, Refusal};
+use crate::scratch::Scratch;
+use crate::topology::{System, split};
+use crate::{DiskError, scratch};
+
+/// Which claimed devices loads may write to on this host. A conductor cannot change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writable {
+    /// Those with these serial numbers.
+    Listed(Vec<String>),
+    /// Any that a person has claimed: for the process that this person runs.
+    Claimed,
+}
+
+impl Default for Writable {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
+}
+
+impl Writable {
+    fn allows(&self, serial: Option<&str>) -> bool {
+        match self {
+            Self::Claimed => true,
+            Self::Listed(serials) => serial.is_some_and(|serial| serials.iter().any(|listed| listed == serial)),
+        }
+    }
+}
+
+/// What a load wants of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission<'a> {
+    /// To read.
+    Read,
+    /// To write too, with this consent.
+    Write {
+        /// The serial number under which the device was claimed.
+        consent: Option<&'a str>,
+    },
+}
+
+/// A device or file that a load may use, held open.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: File,
+    is_writable: bool,
+    range: Range<u64>,
+    block_bytes: u64,
+    /// Whole disk, or partition, that the kernel counts sectors of.
+    number: (u32, u32),
+    /// Of a claimed device.
+    serial: Option<String>,
+    is_filled: AtomicBool,
+}
+
+/// The targets of one session; those open for writing are held until it is dropped, and scratch files end with it.
+#[derive(Debug, Default)]
+pub struct Disks {
+    writable: Writable,
+    held: Mutex<BTreeMap<PathBuf, Arc<Target>>>,
+}
+
+impl Disks {
+    /// None yet; loads may write to these.
+    #[must_use]
+    pub fn new(writable: Writable) -> Self {
+        Self { writable, held: Mutex::default() }
+    }
+
+    /// The device or file called `path`: to read, or to write if every gate lets it pass.
+    ///
+    /// # Errors
+    /// If it is neither, does not exist, or is not to be written to. Existing files never are.
+    pub fn open(&self, path: &Path, permission: Permission<'_>) -> Result<Arc<Target>, DiskError> {
+        let path = &fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(target) = held.get(path).filter(|_| permission == Permission::Read) {
+            return Ok(Arc::clone(target));
+        }
+        let kind = fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?.file_type();
+        match permission {
+            Permission::Write { consent } if kind.is_block_device() => {
+                self.allow(path, consent)?;
+                let target = match held.get(path).filter(|target| consent == target.serial.as_deref()) {
+                    // It is ours since an earlier trial.
+                    Some(target) => Arc::clone(target),
+                    None => Arc::new(Target::device(path, consent)?),
+                };
+                held.insert(path.clone(), Arc::clone(&target));
+                Ok(target)
+            }
+            Permission::Write { .. } => Err(DiskError::unsuitable(
+                format!("write to {}", path.display()),
+                "existing files are never written to (name a folder and a size: a scratch file is made in it)",
+            )),
+            Permission::Read if kind.is_block_device() || kind.is_file() => Target::readable(path).map(Arc::new),
+            Permission::Read => Err(DiskError::unsuitable(
+                format!("read {}", path.display()),
+                "it is neither a block device nor a file (a folder needs a size: a scratch file is made in it)",
+            )),
+        }
+    }
+
+    /// A file of `size` bytes without a name in `folder`; the same one each time in a session.
+    ///
+    /// # Errors
+    /// If it cannot be made, or would fill the filesystem.
+    pub fn scratch(&self, folder: &Path, size: u64) -> Result<Arc<Target>, DiskError> {
+        let folder = fs::canonicalize(folder).map_err(|cause| DiskError::io("find", folder.display(), cause))?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(target) = held.get(&folder).filter(|target| target.range.end == size) {
+            return Ok(Arc::clone(target));
+        }
+        // One of another size gives its room back first.
+        held.remove(&folder);
+        let Scratch { file, block_bytes } = scratch::make(&folder, size)?;
+        let device = file.metadata().map_err(|cause| DiskError::io("look at", folder.display(), cause))?.dev();
+        let target = Arc::new(Target {
+            path: folder.clone(),
+            file,
+            is_writable: true,
+            range: 0..size,
+            block_bytes,
+            number: split(device),
+            serial: None,
+            is_filled: AtomicBool::new(false),
+        });
+        held.insert(folder, Arc::clone(&target));
+        Ok(target)
+    }
+
+    fn allow(&self, path: &Path, consent: Option<&str>) -> Result<(), DiskError> {
+        if self.writable.allows(consent) {
+            return Ok(());
+        }
+        Err(DiskError::Refused { device: path.display().to_string(), refusals: vec![Refusal::NotAllowed] })
+    }
+}
+
+impl Target {
+    fn device(path: &Path, consent: Option<&str>) -> Result<Self, DiskError> {
+        let (file, inspection) = gate::open_claimed(path, consent)?;
+        let topology = inspection.topology;
+        let block = topology.logical_block_bytes.max(1);
+        let end = (topology.size_bytes - RESERVED_BYTES) / block * block;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_writable: true,
+            range: RESERVED_BYTES..end,
+            block_bytes: block,
+            number: topology.number,
+            serial: topology.serial,
+            is_filled: AtomicBool::new(false),
+        })
+    }
+
+    fn readable(path: &Path) -> Result<Self, DiskError> {
+        let file = File::open(path).map_err(|cause| DiskError::io("open", path.display(), cause))?;
+        let opened = file.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
+        let (size, block_bytes, number) = if opened.file_type().is_block_device() {
+            let number = split(opened.rdev());
+            let known = System::read(Path::new("/")).describe(number);
+            let known =
+                known.ok_or_else(|| DiskError::unsuitable(path.display().to_string(), "sysfs does not show it"))?;
+            (known.size_bytes, known.logical_block_bytes, number)
+        } else {
+            (opened.len(), scratch::direct_block_bytes(&file), split(opened.dev()))
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_writable: false,
+            range: 0..size,
+            block_bytes,
+            number,
+            serial: None,
+            is_filled: AtomicBool::new(true),
+        })
+    }
+
+    /// Its name; of a scratch file, its folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes a load may touch.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// What offsets, lengths and addresses of direct transfers must be multiples of.
+    #[must_use]
+    pub fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// The device whose sectors the kernel counts: this one, or the one under a file's filesystem.
+    #[must_use]
+    pub fn device_number(&self) -> (u32, u32) {
+        self.number
+    }
+
+    /// Whether everything in its range has been written by this session, or was there before.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.is_filled.load(Ordering::Relaxed)
+    }
+
+    /// Says that everything in its range has been written.
+    pub fn set_filled(&self) {
+        self.is_filled.store(true, Ordering::Relaxed);
+    }
+
+    /// Another descriptor of the very same device or file, past the page cache if `direct`.
+    ///
+    /// # Errors
+    /// If it is to be written to and was opened to read, or the filesystem has no direct transfers.
+    pub fn open(&self, write: bool, direct: bool) -> Result<File, DiskError> {
+        if write && !self.is_writable {
+            let what = format!("write to {}", self.path.display());
+            return Err(DiskError::unsuitable(what, "it was opened for reading only"));
+        }
+        // Not by its name, which may mean something else by now.
+        let held = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = i32::try_from(flags.bits()).expect("open flags are small numbers");
+        let opened = OpenOptions::new().read(true).write(write).custom_flags(flags).open(held);
+        opened.map_err(|cause| match cause.raw_os_error() {
+            Some(code) if direct && code == rustix::io::Errno::INVAL.raw_os_error() => DiskError::unsuitable(
+                format!("open {} past the page cache", self.path.display()),
+                "its filesystem has no direct transfers (set cache = \"buffered\")",
+            ),
+            _ => DiskError::io("open", self.path.display(), cause),
+        })
+    }
+}

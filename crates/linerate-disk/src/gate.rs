@@ -1,0 +1,330 @@
+//! The gate: every reason why a device may not be written to, claiming, and releasing.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
+use serde::Serialize;
+
+use crate::DiskError;
+use crate::claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
+use crate::content::Content;
+use crate::signature::Finding;
+use crate::topology::{System, Topology, Use, split};
+
+/// The least a device must have between its reserved edges: one claim's worth would be no load.
+const LEAST_BYTES: u64 = 3 * RESERVED_BYTES;
+
+/// A reason not to write to a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "refusal", rename_all = "snake_case")]
+pub enum Refusal {
+    /// The kernel knows a user.
+    InUse {
+        /// Who.
+        #[serde(flatten)]
+        by: Use,
+    },
+    /// The kernel's exclusive open says that somebody has it.
+    Busy,
+    /// Something with a name is on it.
+    Contains {
+        /// What.
+        #[serde(flatten)]
+        finding: Finding,
+    },
+    /// Something without a name is on it.
+    NotBlank {
+        /// Where, bytes from its start.
+        offset: u64,
+    },
+    /// The kernel refuses writes to it.
+    ReadOnly,
+    /// Nothing tells it from other disks.
+    NoSerial,
+    /// It has too few bytes.
+    TooSmall,
+    /// It could not be looked at.
+    Unreadable {
+        /// The kernel's answer.
+        cause: String,
+    },
+    /// Nobody has claimed it.
+    Unclaimed,
+    /// The claim on it is that of another device.
+    ForeignClaim {
+        /// The serial number in it.
+        serial: String,
+    },
+    /// The serial number named is not its own.
+    OtherSerial {
+        /// The one named.
+        named: String,
+    },
+    /// A plan names no consent.
+    NoConsent,
+    /// This agent's own list does not have it.
+    NotAllowed,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { by } => by.fmt(f),
+            Self::Busy => f.write_str("another program or the kernel holds it exclusively"),
+            Self::Contains { finding } => {
+                write!(f, "it contains {finding} (if that may go: wipefs -a, then blkdiscard -z)")
+            }
+            Self::NotBlank { offset } => {
+                write!(f, "it is not blank: data of no known kind at byte {offset} (if that may go: blkdiscard -z)")
+            }
+            Self::ReadOnly => f.write_str("it is read-only"),
+            Self::NoSerial => f.write_str("it has no serial number to tell it from other disks by"),
+            Self::TooSmall => write!(f, "it has less than {LEAST_BYTES} bytes"),
+            Self::Unreadable { cause } => write!(f, "it cannot be read: {cause}"),
+            Self::Unclaimed => f.write_str("nobody has claimed it (linerate disk claim DEVICE --serial SERIAL)"),
+            Self::ForeignClaim { serial } => {
+                write!(f, "the claim on it is for {serial} and another size: was it copied here?")
+            }
+            Self::OtherSerial { named } => write!(f, "its serial number is not {named}"),
+            Self::NoConsent => {
+                f.write_str("the job names no consent (parameter `consent`, the serial number it was claimed with)")
+            }
+            Self::NotAllowed => {
+                f.write_str("it is not among the disks this agent may write to (linerate agent --allow-write SERIAL)")
+            }
+        }
+    }
+}
+
+/// Everything known of a device, and why it may not be written to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// What the kernel says.
+    #[serde(flatten)]
+    pub topology: Topology,
+    /// What is on it; absent if it could not be read.
+    pub content: Option<Content>,
+    /// Every reason, apart from consent.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Inspection {
+    /// Whether it carries a claim of its own.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.claim().is_some()
+    }
+
+    fn claim(&self) -> Option<&Claim> {
+        let claim = self.content.as_ref()?.claim.as_ref()?;
+        (Some(&claim.serial) == self.topology.serial.as_ref() && claim.size_bytes == self.topology.size_bytes)
+            .then_some(claim)
+    }
+
+    /// What is still wrong for a writer that names `consent`.
+    pub(crate) fn refusals_of_writing(&self, consent: Option<&str>) -> Vec<Refusal> {
+        let mut refusals = self.refusals.clone();
+        if self.claim().is_none() && self.content.as_ref().is_some_and(|content| content.claim.is_none()) {
+            refusals.push(Refusal::Unclaimed);
+        }
+        refusals.extend(self.refusal_of_name(consent));
+        refusals
+    }
+
+    fn refusal_of_name(&self, named: Option<&str>) -> Option<Refusal> {
+        match named {
+            None => Some(Refusal::NoConsent),
+            Some(named) if Some(named) != self.topology.serial.as_deref() => {
+                Some(Refusal::OtherSerial { named: named.to_owned() })
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+/// Every disk of this host.
+#[must_use]
+pub fn list() -> Vec<Inspection> {
+    let system = System::read(Path::new("/"));
+    let disks: Vec<Topology> = system.disks().filter_map(|number| system.describe(number)).collect();
+    // Unbound loop devices and the like have no bytes.
+    let present = disks.into_iter().filter(|disk| disk.size_bytes > 0);
+    present.map(|disk| glance(&device_path(&disk.name), disk)).collect()
+}
+
+/// Looks at the device called `path`.
+///
+/// # Errors
+/// If it is no block device, or the kernel does not show it.
+pub fn inspect(path: &Path) -> Result<Inspection, DiskError> {
+    Ok(glance(path, describe(path)?))
+}
+
+/// Looks without getting in anybody's way: an exclusive open, which makes a mount at the same instant fail, is tried only on a device
+/// where nothing else speaks against writing, and so nothing is to be mounted.
+fn glance(path: &Path, disk: Topology) -> Inspection {
+    let device = match File::open(path) {
+        Ok(device) => device,
+        Err(error) => return unreadable(disk, &error),
+    };
+    let mut inspection = judged(disk, Some(&device));
+    if inspection.refusals.is_empty() && exclusive(path, false).is_err_and(|error| is_busy(&error)) {
+        inspection.refusals.push(Refusal::Busy);
+    }
+    inspection
+}
+
+/// Writes the consent of a person who named `serial` on the blank device `path`: [`CLAIM_BYTES`] at its start, nothing else.
+///
+/// # Errors
+/// With every reason, if it is not to be written to.
+pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
+    let (device, inspection) = held(path)?;
+    let mut refusals = inspection.refusals.clone();
+    if let Some(content) = &inspection.content {
+        // What lies behind an old claim was written by loads.
+        let offset = content.inner_data.filter(|_| !inspection.is_claimed());
+        refusals.extend(offset.map(|offset| Refusal::NotBlank { offset }));
+    }
+    refusals.extend(inspection.refusal_of_name(Some(serial)));
+    pass(path, refusals)?;
+    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
+    let uuid = uuid.map_err(|cause| DiskError::io("read", "/proc/sys/kernel/random/uuid", cause))?.trim().to_owned();
+    let claimed_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let claim = Claim { serial: serial.to_owned(), size_bytes: inspection.topology.size_bytes, uuid, claimed_s };
+    let block = claim.encode().ok_or_else(|| {
+        DiskError::unsuitable(format!("claim {}", path.display()), format!("the serial number {serial} is too long"))
+    })?;
+    write_start(&device, path, &block)?;
+    Ok(claim)
+}
+
+/// Ends the consent: zeros where the claim stood, nothing else. What loads wrote stays.
+///
+/// # Errors
+/// If there is no claim of this device's own, or it is in use.
+pub fn release(path: &Path) -> Result<Claim, DiskError> {
+    let (device, inspection) = held(path)?;
+    let Some(claim) = inspection.claim().cloned() else {
+        return Err(refused(path, vec![Refusal::Unclaimed]));
+    };
+    let uses = inspection.topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() });
+    pass(path, uses.collect())?;
+    write_start(&device, path, &[0; CLAIM_BYTES])?;
+    Ok(claim)
+}
+
+/// Opens `path` for writing and holds it, if every gate but the agent's list lets it pass.
+///
+/// # Errors
+/// With every reason.
+pub(crate) fn open_claimed(path: &Path, consent: Option<&str>) -> Result<(File, Inspection), DiskError> {
+    let (device, inspection) = held(path)?;
+    pass(path, inspection.refusals_of_writing(consent))?;
+    Ok((device, inspection))
+}
+
+fn pass(path: &Path, refusals: Vec<Refusal>) -> Result<(), DiskError> {
+    if refusals.is_empty() { Ok(()) } else { Err(refused(path, refusals)) }
+}
+
+fn refused(path: &Path, refusals: Vec<Refusal>) -> DiskError {
+    DiskError::Refused { device: path.display().to_string(), refusals }
+}
+
+fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<(), DiskError> {
+    let written = device.write_all_at(block, 0).and_then(|()| device.sync_all());
+    written.map_err(|cause| DiskError::io("write the claim on", path.display(), cause))
+}
+
+/// Opens `path` exclusively for writing, then looks at it.
+fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
+    let before = describe(path)?;
+    let device = match exclusive(path, true) {
+        Ok(device) => device,
+        Err(error) if is_busy(&error) => {
+            let mut refusals = judged(before, File::open(path).ok().as_ref()).refusals;
+            refusals.push(Refusal::Busy);
+            return Err(refused(path, refusals));
+        }
+        Err(error) => return Err(refused(path, unreadable(before, &error).refusals)),
+    };
+    // From here on nobody can mount it; what the name meant before no longer matters.
+    let opened = device.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
+    let inspection = judged(topology(path, opened.rdev())?, Some(&device));
+    Ok((device, inspection))
+}
+
+fn describe(path: &Path) -> Result<Topology, DiskError> {
+    let file = std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?;
+    if !file.file_type().is_block_device() {
+        return Err(DiskError::unsuitable(path.display().to_string(), "it is no block device"));
+    }
+    topology(path, file.rdev())
+}
+
+fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
+    System::read(Path::new("/")).describe(split(device)).ok_or_else(|| {
+        DiskError::unsuitable(path.display().to_string(), "the kernel does not show it under /sys/block")
+    })
+}
+
+fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
+    let mut inspection = judged(topology, None);
+    inspection.refusals.push(Refusal::Unreadable { cause: error.to_string() });
+    inspection
+}
+
+/// Every reason against writing that does not depend on who asks.
+fn judged(topology: Topology, device: Option<&File>) -> Inspection {
+    let mut refusals: Vec<Refusal> = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() }).collect();
+    if topology.read_only {
+        refusals.push(Refusal::ReadOnly);
+    }
+    if topology.serial.is_none() {
+        refusals.push(Refusal::NoSerial);
+    }
+    if topology.size_bytes < LEAST_BYTES {
+        refusals.push(Refusal::TooSmall);
+    }
+    let content = device.and_then(|device| match Content::read(device, topology.size_bytes) {
+        Ok(content) => Some(content),
+        Err(error) => {
+            refusals.push(Refusal::Unreadable { cause: error.to_string() });
+            None
+        }
+    });
+    let mut inspection = Inspection { topology, content, refusals };
+    let found = inspection.content.iter().flat_map(|content| {
+        let foreign = content.claim.as_ref().filter(|_| !inspection.is_claimed());
+        let foreign = foreign.map(|claim| Refusal::ForeignClaim { serial: claim.serial.clone() });
+        let named = content.findings.iter().map(|&finding| Refusal::Contains { finding });
+        // A name says more than that there is something.
+        let blank = content.edge_data.filter(|_| content.findings.is_empty());
+        named.chain(foreign).chain(blank.map(|offset| Refusal::NotBlank { offset })).collect::<Vec<_>>()
+    });
+    let found: Vec<Refusal> = found.collect();
+    inspection.refusals.extend(found);
+    inspection
+}
+
+/// Opens a block device so that nobody else can mount, claim or open it so; fails if somebody has.
+fn exclusive(path: &Path, write: bool) -> io::Result<File> {
+    let flags = (OFlags::EXCL | OFlags::CLOEXEC).bits();
+    let flags = i32::try_from(flags).expect("open flags are small numbers");
+    OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
+}
+
+/// The file of the device the kernel calls `name`; `!` stands for `/` in sysfs.
+fn device_path(name: &str) -> std::path::PathBuf {
+    Path::new("/dev").join(name.replace('!', "/"))
+}

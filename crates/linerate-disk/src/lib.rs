@@ -1,0 +1,26 @@
+//! The lock: which disks this host has, what is on them, who uses them, and who may write to them.
+//!
+//! Nothing else opens a disk or a file for writing under a load. Reading is free; writing to a block device passes every gate, in this
+//! order: the agent's own allow-list, an exclusive open that is held, the topology (nothing mounted, no swap, no holder, no
+//! partition, no loop device over it), and the content: the only bytes in its first and last MiB are the claim that a
+//! person wrote there by naming its serial. Files are written only if this process has just made them.
+//!
+//! What it does not see: other hosts on a shared LUN, and drivers in user space.
+
+#![forbid(unsafe_code)]
+
+mod claim;
+mod content;
+mod disks;
+mod error;
+mod gate;
+mod scratch;
+pub mod signature;
+mod topology;
+
+pub use claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
+pub use content::Content;
+pub use disks::{Disks, Permission, Target, Writable};
+pub use error::DiskError;
+pub use gate::{Inspection, Refusal, claim, inspect, list, release};
+pub use topology::{Topology, Use};

@@ -1,0 +1,106 @@
+//! Loop devices over sparse files, made by the real tools, with a digest of every byte.
+
+// Each test file uses its part of this.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linerate_disk::{DiskError, Refusal, inspect};
+use sha2::{Digest, Sha256};
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// A loop device over a file of its own.
+pub(crate) struct Loop {
+    pub(crate) device: PathBuf,
+    pub(crate) image: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Loop {
+    /// A blank one; `None`, said aloud, where there are no loop devices.
+    pub(crate) fn blank(test: &str, size: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let image = folder.path().join("image");
+        File::create(&image).and_then(|file| file.set_len(size)).expect("a sparse file");
+        let device = attach(test, &["-P"], &image)?;
+        Some(Self { device, image, _folder: folder })
+    }
+
+    /// Every byte of the file behind it.
+    pub(crate) fn digest(&self) -> Vec<u8> {
+        digest_from(&self.image, 0)
+    }
+
+    pub(crate) fn serial(&self) -> String {
+        inspect(&self.device).expect("it is a block device").topology.serial.expect("its file stands for it")
+    }
+
+    pub(crate) fn part(&self, number: u32) -> PathBuf {
+        PathBuf::from(format!("{}p{number}", self.device.display()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        detach(&self.device);
+    }
+}
+
+/// Attaches `image` to a free loop device.
+pub(crate) fn attach(test: &str, options: &[&str], image: &Path) -> Option<PathBuf> {
+    let output = Command::new("losetup").args(["-f", "--show"]).args(options).arg(image).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+        }
+        Ok(output) => skip(test, &format!("losetup: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => skip(test, &format!("losetup: {error}")),
+    }
+}
+
+pub(crate) fn detach(device: &Path) {
+    let _ = Command::new("losetup").arg("-d").arg(device).status();
+}
+
+pub(crate) fn skip<T>(test: &str, why: &str) -> Option<T> {
+    println!("skipped: {test}: {why}");
+    None
+}
+
+/// Everything in `path` from `start` on.
+pub(crate) fn digest_from(path: &Path, start: usize) -> Vec<u8> {
+    let mut file = File::open(path).expect("readable");
+    let mut digest = Sha256::new();
+    let mut chunk = vec![0; 1 << 20];
+    let mut skipped = start;
+    loop {
+        let read = file.read(&mut chunk).expect("readable");
+        if read == 0 {
+            return digest.finalize().to_vec();
+        }
+        let from = skipped.min(read);
+        skipped -= from;
+        digest.update(&chunk[from..read]);
+    }
+}
+
+/// Runs a tool; `None`, said aloud, where it is missing.
+pub(crate) fn tool(test: &str, command: &str, arguments: &[&str]) -> Option<()> {
+    let output = Command::new(command).args(arguments).stdin(Stdio::null()).output();
+    let Ok(output) = output else { return skip(test, &format!("there is no {command}")) };
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command} {arguments:?}: {told}");
+    Some(())
+}
+
+/// The reasons in a refusal.
+pub(crate) fn reasons<T: std::fmt::Debug>(result: Result<T, DiskError>) -> Vec<Refusal> {
+    match result {
+        Err(DiskError::Refused { refusals, .. }) => refusals,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}

@@ -1,0 +1,260 @@
+//! Devices in use, claims and their end, on real loop devices: what is refused, and what the kernel then refuses others.
+
+mod common;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Loop, MIB, attach, detach, digest_from, reasons, tool};
+use linerate_disk::{CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Use, Writable, claim, inspect, list, release};
+
+/// A mount that ends with the test.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(test: &str, device: &Path, at: &Path) -> Option<Self> {
+        tool(test, "mount", &[device.to_str()?, at.to_str()?])?;
+        Some(Self(at.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("plain text")
+}
+
+fn is_mounted_use(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::InUse { by: Use::Mounted { .. } })
+}
+
+fn write_permission(serial: &str) -> Permission<'_> {
+    Permission::Write { consent: Some(serial) }
+}
+
+#[test]
+fn a_mounted_filesystem_is_refused_and_its_place_named() {
+    let Some(device) = Loop::blank("mounted", 16 * MIB) else { return };
+    if tool("mounted", "mkfs.ext4", &["-q", "-F", text(&device.device)]).is_none() {
+        return;
+    }
+    let at = tempfile::tempdir().expect("a folder");
+    let Some(_mounted) = Mounted::new("mounted", &device.device, at.path()) else { return };
+    let refusals = reasons(claim(&device.device, &device.serial()));
+    assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
+    let told: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    let wanted = format!("is mounted at {}", at.path().display());
+    assert!(told.iter().any(|one| one.ends_with(&wanted)), "{told:?}");
+    let listed = list().into_iter().find(|disk| device.device.ends_with(&disk.topology.name)).expect("listed");
+    assert!(listed.refusals.iter().any(is_mounted_use), "{:?}", listed.refusals);
+}
+
+#[test]
+fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
+    let Some(device) = Loop::blank("mounted partition", 32 * MIB) else { return };
+    let disk = text(&device.device);
+    let made = tool("mounted partition", "sgdisk", &["-n", "1:2048:+8M", "-n", "2:0:+8M", disk]);
+    if !device.part(2).exists() {
+        // A kernel that reads no partition tables still shows the partitions it is told of.
+        let _ = Command::new("partx").args(["-a", disk]).output();
+    }
+    if made.is_none() || !device.part(2).exists() {
+        return println!(
+            "skipped: mounted partition: sgdisk is missing, or the kernel shows no partitions on loop devices"
+        );
+    }
+    tool("mounted partition", "mkfs.ext4", &["-q", "-F", text(&device.part(1))]).expect("mkfs.ext4 as above");
+    let at = tempfile::tempdir().expect("a folder");
+    let Some(mounted) = Mounted::new("mounted partition", &device.part(1), at.path()) else { return };
+    let before = digest_from(&device.device, 0);
+    let refusals = reasons(claim(&device.device, &device.serial()));
+    assert!(refusals.iter().any(is_mounted_use) && refusals.contains(&Refusal::Busy), "{refusals:?}");
+    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })), "{refusals:?}");
+    let first = inspect(&device.part(1)).expect("a partition").topology.serial.expect("its file stands for it");
+    assert!(first.ends_with("-part1"));
+    assert!(reasons(claim(&device.part(1), &first)).iter().any(is_mounted_use));
+    assert!(digest_from(&device.device, 0) == before, "the disk was changed");
+
+    // The disk's own serial number is no consent for its partition.
+    assert_eq!(reasons(claim(&device.part(2), &device.serial())), [Refusal::OtherSerial { named: device.serial() }]);
+    let second = first.replace("-part1", "-part2");
+    assert_eq!(claim(&device.part(2), &second).expect("it is blank and free").serial, second);
+    drop(mounted);
+    // Partitions bar the disk even when nothing is mounted.
+    let refusals = reasons(claim(&device.device, &device.serial()));
+    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })), "{refusals:?}");
+}
+
+#[test]
+fn swap_in_use_is_refused() {
+    let Some(device) = Loop::blank("swap in use", 16 * MIB) else { return };
+    if tool("swap in use", "mkswap", &["-q", text(&device.device)]).is_none() {
+        return;
+    }
+    let on = Command::new("swapon").arg(&device.device).output().expect("swapon is beside mkswap");
+    if !on.status.success() {
+        return println!("skipped: swap in use: swapon: {}", String::from_utf8_lossy(&on.stderr).trim());
+    }
+    let refusals = reasons(claim(&device.device, &device.serial()));
+    let _ = Command::new("swapoff").arg(&device.device).status();
+    assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
+    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Swap { .. } })), "{refusals:?}");
+}
+
+#[test]
+fn what_a_loop_device_shows_is_refused() {
+    let Some(device) = Loop::blank("loop over loop", 16 * MIB) else { return };
+    let Some(upper) = attach("loop over loop", &[], &device.device) else { return };
+    let refusals = reasons(claim(&device.device, &device.serial()));
+    detach(&upper);
+    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })), "{refusals:?}");
+    let Some(twin) = attach("loop beside loop", &[], &device.image) else { return };
+    let refusals = reasons(claim(&device.device, &device.serial()));
+    detach(&twin);
+    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })), "{refusals:?}");
+}
+
+#[test]
+fn a_read_only_device_is_refused() {
+    let Some(device) = Loop::blank("read-only", 16 * MIB) else { return };
+    detach(&device.device);
+    let Some(fixed) = attach("read-only", &["-r"], &device.image) else { return };
+    let refusals = reasons(claim(&fixed, "any"));
+    detach(&fixed);
+    assert!(refusals.contains(&Refusal::ReadOnly), "{refusals:?}");
+}
+
+#[test]
+fn the_root_filesystems_device_is_refused() {
+    let root = list()
+        .into_iter()
+        .find(|disk| disk.topology.uses.iter().any(|one| matches!(one, Use::Mounted { at, .. } if at == "/")));
+    match root {
+        Some(disk) => assert!(disk.refusals.iter().any(is_mounted_use), "{:?}", disk.refusals),
+        None => println!("skipped: root device: the root filesystem is on no block device"),
+    }
+}
+
+#[test]
+fn a_claim_changes_its_block_only_and_release_gives_it_back() {
+    let Some(device) = Loop::blank("claim", 16 * MIB) else { return };
+    let (path, serial) = (&device.device, device.serial());
+    let blank = device.digest();
+    let rest = digest_from(&device.image, CLAIM_BYTES);
+    assert_eq!(reasons(claim(path, "wrong")), [Refusal::OtherSerial { named: "wrong".into() }]);
+    assert!(device.digest() == blank);
+    let claimed = claim(path, &serial).expect("blank and free");
+    assert!(inspect(path).expect("a device").is_claimed());
+    assert_ne!(device.digest(), blank);
+    assert!(digest_from(&device.image, CLAIM_BYTES) == rest, "only the claim's block was written");
+    assert_eq!(release(path).expect("it is claimed"), claimed);
+    assert!(device.digest() == blank, "it is as it was");
+}
+
+#[test]
+fn every_gate_must_let_a_writer_pass() {
+    let Some(device) = Loop::blank("gates", 16 * MIB) else { return };
+    let (path, serial) = (&device.device, device.serial());
+    let mine = || Disks::new(Writable::Claimed);
+    assert_eq!(reasons(mine().open(path, write_permission(&serial))), [Refusal::Unclaimed]);
+    claim(path, &serial).expect("blank and free");
+    let none = Permission::Write { consent: None };
+    assert_eq!(reasons(mine().open(path, none)), [Refusal::NoConsent]);
+    let other = write_permission("other");
+    assert_eq!(reasons(mine().open(path, other)), [Refusal::OtherSerial { named: "other".into() }]);
+    // An agent's own list decides, whatever the conductor says.
+    for list in [vec![], vec!["other".to_owned()]] {
+        let refusals = reasons(Disks::new(Writable::Listed(list)).open(path, write_permission(&serial)));
+        assert_eq!(refusals, [Refusal::NotAllowed]);
+    }
+    let listed = Disks::new(Writable::Listed(vec![serial.clone()]));
+    let target = listed.open(path, write_permission(&serial)).expect("every gate is open");
+    assert_eq!(target.range(), MIB..15 * MIB, "its edges are left alone");
+}
+
+#[test]
+fn a_device_open_for_writing_is_held_until_the_session_ends() {
+    let Some(device) = Loop::blank("held", 16 * MIB) else { return };
+    let (path, serial) = (&device.device, device.serial());
+    claim(path, &serial).expect("blank and free");
+    let disks = Disks::new(Writable::Claimed);
+    drop(disks.open(path, write_permission(&serial)).expect("open"));
+    // Nobody uses it at the moment, and still it is held.
+    assert!(reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial))).contains(&Refusal::Busy));
+    assert!(reasons(release(path)).contains(&Refusal::Busy));
+    assert!(inspect(path).expect("a device").refusals.contains(&Refusal::Busy), "and the list says so");
+    let before = device.digest();
+    let mkfs = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(path).output();
+    if let Ok(mkfs) = mkfs {
+        assert!(!mkfs.status.success(), "mkfs.ext4 does not get it");
+        assert!(device.digest() == before);
+    }
+    assert!(disks.open(path, write_permission(&serial)).is_ok(), "the next trial of the session gets it");
+    drop(disks);
+    assert!(release(path).is_ok());
+}
+
+#[test]
+fn a_filesystem_made_after_the_claim_ends_the_consent() {
+    for (mkfs, size, name) in
+        [("mkfs.ext4", 16, "ext4"), ("mkfs.xfs", 320, "xfs"), ("mkfs.btrfs", 128, "btrfs"), ("mkfs.vfat", 16, "vfat")]
+    {
+        let Some(device) = Loop::blank(mkfs, size * MIB) else { return };
+        let (path, serial) = (&device.device, device.serial());
+        claim(path, &serial).expect("blank and free");
+        let forced = if mkfs == "mkfs.xfs" || mkfs == "mkfs.btrfs" { "-f" } else { "-v" };
+        let forced = if mkfs == "mkfs.ext4" { "-F" } else { forced };
+        if tool(mkfs, mkfs, &[forced, text(path)]).is_none() {
+            continue;
+        }
+        let before = device.digest();
+        let refusals = reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)));
+        let named = |one: &Refusal| matches!(one, Refusal::Contains { finding } if finding.name == name);
+        assert!(refusals.iter().any(named), "{name}: {refusals:?}");
+        assert!(device.digest() == before, "{name} was changed");
+    }
+}
+
+#[test]
+fn a_claim_copied_to_another_disk_is_none() {
+    let (Some(one), Some(other)) = (Loop::blank("copied", 16 * MIB), Loop::blank("copied", 16 * MIB)) else { return };
+    claim(&one.device, &one.serial()).expect("blank and free");
+    let mut block = vec![0; CLAIM_BYTES];
+    std::fs::File::open(&one.device).and_then(|file| file.read_exact_at(&mut block, 0)).expect("read");
+    let file = OpenOptions::new().write(true).open(&other.device).expect("the other");
+    file.write_all_at(&block, 0).and_then(|()| file.sync_all()).expect("copied");
+    drop(file);
+    let refusals = reasons(Disks::new(Writable::Claimed).open(&other.device, write_permission(&other.serial())));
+    assert_eq!(refusals, [Refusal::ForeignClaim { serial: one.serial() }]);
+}
+
+#[test]
+fn existing_files_are_read_and_never_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("precious");
+    std::fs::write(&file, vec![7; 8192]).expect("written");
+    let disks = Disks::new(Writable::Claimed);
+    assert!(matches!(disks.open(&file, write_permission("any")), Err(DiskError::Unsuitable { .. })));
+    let target = disks.open(&file, Permission::Read).expect("readable");
+    assert_eq!(target.range(), 0..8192);
+    assert!(target.open(true, false).is_err(), "not even by the way of what is open");
+    assert_eq!(std::fs::read(&file).expect("readable"), vec![7; 8192]);
+}
+
+#[test]
+fn a_scratch_file_is_the_sessions_own() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let disks = Disks::default();
+    let one = disks.scratch(folder.path(), MIB).expect("made");
+    let again = disks.scratch(folder.path(), MIB).expect("the same");
+    assert!(std::sync::Arc::ptr_eq(&one, &again));
+    let written = one.open(true, false).expect("it may be written to");
+    written.write_all_at(b"mine", 0).expect("written");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0, "it has no name");
+}

@@ -1,0 +1,65 @@
+//! `linerate disk claim` and `release`.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
+
+use linerate_disk::{CLAIM_BYTES, Claim, RESERVED_BYTES};
+use serde_json::json;
+
+use super::list;
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Claims `device` for whoever names its serial number.
+pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Outcome {
+    let serial = match serial {
+        Some(serial) => serial,
+        None => ask(device)?,
+    };
+    let claim = linerate_disk::claim(device, &serial)?;
+    told("claimed", device, &claim, as_json);
+    if !as_json {
+        println!(
+            "wrote {CLAIM_BYTES} bytes at its start; loads write between byte {RESERVED_BYTES} and byte {}; \
+             jobs must name the serial number (consent = \"{serial}\")",
+            claim.size_bytes - RESERVED_BYTES
+        );
+    }
+    Ok(Exit::Done)
+}
+
+/// Ends the claim on `device`.
+pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
+    let claim = linerate_disk::release(device)?;
+    told("released", device, &claim, as_json);
+    if !as_json {
+        println!(
+            "wrote {CLAIM_BYTES} zeros at its start; what loads wrote is still there (blkdiscard -z makes it blank)"
+        );
+    }
+    Ok(Exit::Done)
+}
+
+fn told(what: &str, device: &Path, claim: &Claim, as_json: bool) {
+    if as_json {
+        println!("{}", json!({ "device": device, what: claim }));
+    } else {
+        println!("{what} {}, serial number {}, claim {}", device.display(), claim.serial, claim.uuid);
+    }
+}
+
+/// Shows the disk and has its serial number typed.
+fn ask(device: &Path) -> Result<String, Failure> {
+    let disk = linerate_disk::inspect(device)?;
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::wrong(format!(
+            "disk claim {}: name its serial number (--serial, see linerate disk list)",
+            device.display()
+        )));
+    }
+    list::print(&disk);
+    eprintln!("everything on it may then be overwritten; type its serial number:");
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Failure::missing(format!("read the serial number: {error}")))?;
+    Ok(line.trim().to_owned())
+}

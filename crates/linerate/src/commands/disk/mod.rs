@@ -1,0 +1,64 @@
+//! `linerate disk`: which disks there are, what is on them, and the consent to write to one.
+
+mod consent;
+mod list;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::Global;
+use crate::exit::{Exit, Failure, Outcome};
+use linerate_disk::DiskError;
+
+#[derive(Debug, Args)]
+pub(crate) struct DiskArgs {
+    #[command(subcommand)]
+    pub(crate) action: DiskAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskAction {
+    /// Print every disk, what is on it, and whether it may be written to, with every reason against it
+    List,
+    /// Let linerate overwrite a blank disk: a claim is written into its first 4 KiB; loads leave its first and last MiB alone
+    ///
+    /// A disk that is in use or not blank is refused, and there is no way to force it: wipe it yourself (wipefs -a, blkdiscard -z).
+    Claim {
+        /// The device, or a partition that nobody uses
+        device: PathBuf,
+        /// Its serial number, as `disk list` prints it [default: asked for on a terminal]
+        #[arg(long)]
+        serial: Option<String>,
+    },
+    /// End a claim: zeros where it stood; what loads wrote stays
+    Release {
+        /// The device
+        device: PathBuf,
+    },
+}
+
+/// Lists, claims or releases.
+pub(crate) fn run(args: DiskArgs, global: Global) -> Outcome {
+    match args.action {
+        DiskAction::List => {
+            list::run(global.json);
+            Ok(Exit::Done)
+        }
+        DiskAction::Claim { device, serial } => consent::claim(&device, serial, global.json),
+        DiskAction::Release { device } => consent::release(&device, global.json),
+    }
+}
+
+impl From<DiskError> for Failure {
+    /// A refusal is told a reason a line.
+    fn from(error: DiskError) -> Self {
+        match &error {
+            DiskError::Refused { device, refusals } => {
+                let reasons: Vec<String> = refusals.iter().map(|one| format!("  {one}")).collect();
+                Self::missing(format!("write to {device}: refused:\n{}", reasons.join("\n")))
+            }
+            _ => Self::missing(error),
+        }
+    }
+}
