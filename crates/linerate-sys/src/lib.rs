@@ -5,7 +5,9 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod ebpf;
 pub mod ethtool;
+pub mod live;
 pub mod memory;
 pub mod netlink;
 pub mod netns;
@@ -18,6 +20,7 @@ pub mod socket;
 pub mod sysctl;
 pub mod tcp;
 pub mod udp;
+pub mod xdp;
 pub mod zerocopy;
 
 mod error;

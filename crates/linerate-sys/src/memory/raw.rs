@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -43,6 +44,30 @@ impl Mapping {
         // SAFETY: the kernel chooses an address where nothing is mapped; no reference into it is ever made.
         let start = unsafe { mmap(null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, socket, 0) }?;
         Ok(Self::owned(start.cast(), bytes))
+    }
+
+    /// Memory that the kernel reads and writes beside us, `offset` bytes into what `file` stands for: an index or a word at a
+    /// time through [`Mapping::word`] and [`Mapping::start`], never as a slice.
+    pub(crate) fn shared(file: &impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
+        let bytes = whole_pages(bytes)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses an address where nothing is mapped.
+        let start =
+            unsafe { mmap(null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::POPULATE, file, offset) }?;
+        Ok(Self::owned(start.cast(), bytes))
+    }
+
+    /// Where a mapping of [`Mapping::shared`] begins, for the rings of AF_XDP.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The `idx`-th 64-bit word of a mapping of [`Mapping::shared`].
+    pub(crate) fn word(&self, idx: usize) -> &AtomicU64 {
+        assert!(idx < self.bytes / size_of::<AtomicU64>(), "word {idx} of a mapping of {} bytes", self.bytes);
+        // SAFETY: the word lies inside the mapping, which is aligned to a page, lives as long as `self` and is written to only as
+        // whole words: by this process through atomics, by programs in the kernel through aligned 64-bit stores.
+        unsafe { self.start.cast::<AtomicU64>().add(idx).as_ref() }
     }
 
     fn owned(start: *mut u8, bytes: usize) -> Self {

@@ -1,0 +1,195 @@
+//! Maps: what a program and its user share, and where it may send frames to. Keys are indices.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::raw;
+use crate::SysError;
+use crate::memory::Mapping;
+
+/// `BPF_MAP_TYPE_*` of linux/bpf.h.
+const ARRAY: u32 = 2;
+const PER_CPU_ARRAY: u32 = 6;
+const DEVICES: u32 = 14;
+const XDP_SOCKETS: u32 = 17;
+const MAPPABLE: u32 = 1 << 10;
+
+const KEY_BYTES: u32 = 4;
+const WORD_BYTES: usize = 8;
+
+/// A map of any kind.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    value_bytes: u32,
+}
+
+impl Map {
+    fn create(kind: u32, name: &str, value_bytes: u32, n_entries: u32, flags: u32) -> Result<Self, SysError> {
+        raw::create_map(kind, name, KEY_BYTES, value_bytes, n_entries, flags)
+            .map(|fd| Self { fd, value_bytes })
+            .map_err(|cause| SysError::new("create BPF map (needs CAP_BPF or root)", name, cause))
+    }
+
+    /// Room for `n_entries` network devices, as targets of a redirect.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN.
+    pub fn devices(name: &str, n_entries: u32) -> Result<Self, SysError> {
+        Self::create(DEVICES, name, 4, n_entries, 0)
+    }
+
+    /// Room for `n_entries` AF_XDP sockets, by receive queue.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN.
+    pub fn xdp_sockets(name: &str, n_entries: u32) -> Result<Self, SysError> {
+        Self::create(XDP_SOCKETS, name, 4, n_entries, 0)
+    }
+
+    /// Sets entry `idx` to the number of a device or the descriptor of a socket.
+    ///
+    /// # Errors
+    /// If there is no such entry, device or socket, or the device takes no redirected frames.
+    pub fn set(&self, idx: u32, number: u32) -> Result<(), SysError> {
+        raw::update(self.fd.as_fd(), self.value_bytes as usize, idx, &number.to_ne_bytes())
+            .map_err(|cause| SysError::new("write to BPF map, entry", idx.to_string(), cause))
+    }
+
+    /// The descriptor, as instructions name it until they are loaded.
+    pub(super) fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// 64-bit words that a program and this process both read and write, without system calls.
+#[derive(Debug)]
+pub struct SharedWords {
+    map: Map,
+    mapping: Mapping,
+    n_words: usize,
+}
+
+impl SharedWords {
+    /// `n_words` words, all zero.
+    ///
+    /// # Errors
+    /// Without CAP_BPF, or before Linux 5.5.
+    ///
+    /// # Panics
+    /// If there are more than 2^28 of them.
+    pub fn new(name: &str, n_words: usize) -> Result<Self, SysError> {
+        let bytes = u32::try_from(n_words * WORD_BYTES).expect("at most 2 GiB of state");
+        let map = Map::create(ARRAY, name, bytes, 1, MAPPABLE)?;
+        let mapping = Mapping::shared(&map, n_words * WORD_BYTES, 0)
+            .map_err(|cause| SysError::new("map memory of BPF map", name, cause))?;
+        Ok(Self { map, mapping, n_words })
+    }
+
+    /// The map: one entry, whose value is the words.
+    #[must_use]
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Word `idx` now. A program that runs meanwhile may have written others since.
+    ///
+    /// # Panics
+    /// If `idx` is out of range.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, idx: usize) -> u64 {
+        self.word(idx).load(Ordering::Relaxed)
+    }
+
+    /// Sets word `idx`.
+    ///
+    /// # Panics
+    /// If `idx` is out of range.
+    #[inline]
+    pub fn set(&self, idx: usize, value: u64) {
+        self.word(idx).store(value, Ordering::Relaxed);
+    }
+
+    fn word(&self, idx: usize) -> &AtomicU64 {
+        assert!(idx < self.n_words, "word {idx} of {}", self.n_words);
+        self.mapping.word(idx)
+    }
+}
+
+/// Counters that each CPU has its own of.
+#[derive(Debug)]
+pub struct PerCpuCounters {
+    map: Map,
+    n_counters: usize,
+    /// What a look-up writes: every possible CPU's counters.
+    scratch: Vec<u8>,
+}
+
+impl PerCpuCounters {
+    /// `n_counters` counters a CPU, all zero.
+    ///
+    /// # Errors
+    /// Without CAP_BPF, or if the kernel does not say how many CPUs there may be.
+    pub fn new(name: &str, n_counters: usize) -> Result<Self, SysError> {
+        let bytes = n_counters * WORD_BYTES;
+        let map = Map::create(PER_CPU_ARRAY, name, bytes as u32, 1, 0)?;
+        Ok(Self { map, n_counters, scratch: vec![0; bytes * possible_cpus()?] })
+    }
+
+    /// The map: one entry a CPU, whose value is its counters.
+    #[must_use]
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Counter `idx`, all CPUs together.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    ///
+    /// # Panics
+    /// If `idx` is out of range.
+    pub fn total(&mut self, idx: usize) -> Result<u64, SysError> {
+        assert!(idx < self.n_counters, "counter {idx} of {}", self.n_counters);
+        let value_bytes = self.scratch.len();
+        raw::look_up(self.map.as_fd(), value_bytes, 0, &mut self.scratch)
+            .map_err(|cause| SysError::new("read", "per-CPU counters of a BPF map", cause))?;
+        let word = |at: usize| {
+            let word = &self.scratch[at * WORD_BYTES..(at + 1) * WORD_BYTES];
+            u64::from_ne_bytes(word.try_into().expect("a word has eight bytes"))
+        };
+        let n_cpus = value_bytes / WORD_BYTES / self.n_counters;
+        Ok((0..n_cpus).map(|cpu| word(cpu * self.n_counters + idx)).sum())
+    }
+}
+
+/// CPUs that may ever be there: what the kernel makes per-CPU memory for.
+fn possible_cpus() -> Result<usize, SysError> {
+    const FILE: &str = "/sys/devices/system/cpu/possible";
+    let text = std::fs::read_to_string(FILE).map_err(|cause| SysError::new("read", FILE, cause))?;
+    count(&text).ok_or_else(|| SysError::new("read a list of CPUs in", FILE, io::ErrorKind::InvalidData))
+}
+
+/// How many numbers a list like `0-3,5` holds; possible CPUs are counted to the highest, as the kernel does.
+fn count(list: &str) -> Option<usize> {
+    let last = list.trim().rsplit([',', '-']).next()?;
+    last.parse::<usize>().ok().map(|last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted_to_the_highest() {
+        assert_eq!((count("0-1\n"), count("0"), count("0-3,8-11\n"), count("")), (Some(2), Some(1), Some(12), None));
+    }
+}

@@ -1,0 +1,97 @@
+//! A program at an interface, as long as this lives.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::SysError;
+use crate::ebpf::program::Program;
+use crate::ebpf::raw;
+use crate::packet::interface_index;
+
+/// Where on the way of a frame a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In the driver, before a socket buffer is made.
+    Native,
+    /// In the kernel's stack, on a socket buffer: works everywhere, and is slower.
+    Generic,
+}
+
+impl Placement {
+    /// As rows name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// `XDP_FLAGS_*` of linux/if_link.h.
+    const fn flags(self) -> u32 {
+        match self {
+            Self::Generic => 1 << 1,
+            Self::Native => 1 << 2,
+        }
+    }
+}
+
+/// A program attached to an interface by a BPF link: the kernel detaches it when this is dropped or the process dies.
+#[derive(Debug)]
+pub struct Attachment {
+    _link: OwnedFd,
+    placement: Placement,
+}
+
+impl Attachment {
+    /// Attaches `program` to `device` of the calling thread's network namespace, at `placement` or nowhere.
+    ///
+    /// # Errors
+    /// If the driver has no native XDP, another program is there, the MTU is too large, or privilege is missing.
+    pub fn at(program: &Program, device: &str, placement: Placement) -> Result<Self, SysError> {
+        let ifindex = interface_index(device)?;
+        raw::create_xdp_link(program.as_fd(), ifindex, placement.flags())
+            .map(|link| Self { _link: link, placement })
+            .map_err(|cause| refused(device, placement, cause))
+    }
+
+    /// Attaches natively if the driver can, generically if not.
+    ///
+    /// # Errors
+    /// What the kernel has against the generic placement, if neither is possible; against the native one if the interface is busy.
+    pub fn at_best(program: &Program, device: &str) -> Result<Self, SysError> {
+        let native = match Self::at(program, device, Placement::Native) {
+            Ok(attachment) => return Ok(attachment),
+            Err(error) => error,
+        };
+        // A generic program beside a native one is refused as well, for a reason that says less.
+        if matches!(native.errno(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM)) {
+            return Err(native);
+        }
+        Self::at(program, device, Placement::Generic)
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub const fn placement(&self) -> Placement {
+        self.placement
+    }
+}
+
+fn refused(device: &str, placement: Placement, cause: io::Error) -> SysError {
+    let remedy = match (cause.raw_os_error(), placement) {
+        (Some(libc::EBUSY | libc::EEXIST), _) => {
+            "another program is attached: see `ip link show`, and `ip link set dev NAME xdp off` if nobody needs it"
+        }
+        (Some(libc::EPERM | libc::EACCES), _) => "needs CAP_NET_ADMIN and CAP_BPF, or root",
+        (Some(libc::EOPNOTSUPP), Placement::Native) => "its driver has no native XDP: use the generic mode",
+        (Some(libc::ERANGE | libc::EINVAL | libc::EMSGSIZE), Placement::Native) => {
+            "the MTU, of a veth that of its peer, may be too large for one buffer: lower it or allow several buffers"
+        }
+        (Some(libc::ENOSPC), Placement::Native) => {
+            "a veth needs as many receive queues as its peer has transmit queues"
+        }
+        _ => "see the kernel's answer",
+    };
+    SysError::new("attach XDP program to", format!("{device} ({} mode; {remedy})", placement.name()), cause)
+}

@@ -1,0 +1,69 @@
+//! What a driver can do with XDP now (`netdev` generic netlink family, since Linux 6.3).
+
+use std::time::Duration;
+
+use crate::SysError;
+use crate::netlink::{GenericSocket, attributes, push};
+use crate::packet::interface_index;
+
+/// `NETDEV_CMD_DEV_GET` and `NETDEV_A_DEV_*` of linux/netdev.h.
+const GET_DEVICE: u8 = 1;
+const IFINDEX: u16 = 1;
+const XDP_FEATURES: u16 = 3;
+/// `NETDEV_XDP_ACT_*`.
+const BASIC: u64 = 1 << 0;
+const TAKES_FRAMES: u64 = 1 << 2;
+const ZERO_COPY: u64 = 1 << 3;
+const RECEIVES_BUFFERS: u64 = 1 << 5;
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a driver can do, as it is configured now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    bits: u64,
+}
+
+impl Features {
+    /// Runs programs natively.
+    #[must_use]
+    pub const fn native(self) -> bool {
+        self.bits & BASIC != 0
+    }
+
+    /// Transmits frames that were redirected to it. Of a veth this depends on its peer, which must have a program or GRO.
+    #[must_use]
+    pub const fn takes_frames(self) -> bool {
+        self.bits & TAKES_FRAMES != 0
+    }
+
+    /// AF_XDP without copying.
+    #[must_use]
+    pub const fn zero_copy(self) -> bool {
+        self.bits & ZERO_COPY != 0
+    }
+
+    /// Receives frames in several buffers.
+    #[must_use]
+    pub const fn multi_buffer(self) -> bool {
+        self.bits & RECEIVES_BUFFERS != 0
+    }
+}
+
+/// What the driver of `device`, in the calling thread's network namespace, can do; `None` if this kernel does not tell.
+///
+/// # Errors
+/// If there is no such device, or the kernel does not answer.
+pub fn features(device: &str) -> Result<Option<Features>, SysError> {
+    let ifindex = interface_index(device)?;
+    let mut socket = GenericSocket::open()?;
+    let Some(family) = socket.family("netdev")? else { return Ok(None) };
+    let mut wanted = Vec::new();
+    push(&mut wanted, IFINDEX, &ifindex.to_ne_bytes());
+    let answer = socket.ask(&family, GET_DEVICE, &wanted, PATIENCE, &format!("XDP features of {device}"))?;
+    let told = answer.as_deref().and_then(|answer| {
+        let (_, value) = attributes(answer).find(|(kind, _)| *kind == XDP_FEATURES)?;
+        value.try_into().ok().map(u64::from_ne_bytes)
+    });
+    Ok(told.map(|bits| Features { bits }))
+}

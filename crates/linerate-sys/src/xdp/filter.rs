@@ -1,0 +1,176 @@
+//! The program that takes our frames out of what an interface receives, and leaves everything else alone.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::attachment::{Attachment, Placement};
+use super::socket::XdpSocket;
+use crate::SysError;
+use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Operand, Operation, Register, Width};
+use crate::ebpf::map::Map;
+use crate::ebpf::program::{Action, Kind, Program};
+
+/// Where a frame must hold what to be ours: up to eight bytes at `offset` from the start of the Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Of the first byte.
+    pub offset: u16,
+    /// In the order of the wire; one byte, two, four or eight of them count.
+    pub value: [u8; 8],
+    /// How many count: 1, 2, 4 or 8.
+    pub n_bytes: u8,
+    /// Bits that count, likewise.
+    pub mask: [u8; 8],
+}
+
+impl Match {
+    /// All bits of `value` at `offset`.
+    ///
+    /// # Panics
+    /// If `value` has another length than 1, 2, 4 or 8.
+    #[must_use]
+    pub fn exactly(offset: u16, value: &[u8]) -> Self {
+        Self::masked(offset, value, &[0xff; 8][..value.len()])
+    }
+
+    /// The bits of `value` at `offset` that are set in `mask`.
+    ///
+    /// # Panics
+    /// If `value` has another length than 1, 2, 4 or 8, or another than `mask`.
+    #[must_use]
+    pub fn masked(offset: u16, value: &[u8], mask: &[u8]) -> Self {
+        assert!(matches!(value.len(), 1 | 2 | 4 | 8) && value.len() == mask.len(), "1, 2, 4 or 8 bytes and their mask");
+        let widen = |bytes: &[u8]| {
+            let mut wide = [0; 8];
+            wide[..bytes.len()].copy_from_slice(bytes);
+            wide
+        };
+        Self { offset, value: widen(value), n_bytes: value.len() as u8, mask: widen(mask) }
+    }
+
+    /// Bytes of a frame needed to tell.
+    fn end(&self) -> u16 {
+        self.offset + u16::from(self.n_bytes)
+    }
+
+    fn width(&self) -> Width {
+        match self.n_bytes {
+            1 => Width::Bits8,
+            2 => Width::Bits16,
+            4 => Width::Bits32,
+            _ => Width::Bits64,
+        }
+    }
+
+    /// The bytes as a load in the machine's byte order gives them.
+    fn loaded(&self, bytes: [u8; 8]) -> u64 {
+        match self.n_bytes {
+            1 => u64::from(bytes[0]),
+            2 => u64::from(u16::from_ne_bytes([bytes[0], bytes[1]])),
+            4 => u64::from(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+            _ => u64::from_ne_bytes(bytes),
+        }
+    }
+}
+
+/// A program at an interface that hands frames to sockets.
+#[derive(Debug)]
+pub struct Filter {
+    attachment: Attachment,
+    program: Program,
+    sockets: Map,
+    device: String,
+}
+
+/// Receive queues a device may have.
+const MOST_QUEUES: u32 = 1024;
+
+impl Filter {
+    /// Attaches a program to `device` that takes the frames to which all of `matches` apply, one of them at least. Until a
+    /// queue has a socket, its frames go to the stack. `placement` `None` takes the best there is. With `multi_buffer`, frames
+    /// may be longer than one buffer.
+    ///
+    /// # Errors
+    /// As of [`Attachment::at`], and if the verifier rejects the program.
+    ///
+    /// # Panics
+    /// If `matches` is empty: a program that takes everything would cut off whoever works over that interface.
+    pub fn attach(
+        device: &str,
+        matches: &[Match],
+        placement: Option<Placement>,
+        multi_buffer: bool,
+    ) -> Result<Self, SysError> {
+        let sockets = Map::xdp_sockets("lr_sockets", MOST_QUEUES)?;
+        let kind = if multi_buffer { Kind::XdpMultiBuffer } else { Kind::Xdp };
+        let program = Program::load(kind, "lr_filter", &code(matches, &sockets))?;
+        let attachment = match placement {
+            Some(placement) => Attachment::at(&program, device, placement)?,
+            None => Attachment::at_best(&program, device)?,
+        };
+        Ok(Self { attachment, program, sockets, device: device.to_owned() })
+    }
+
+    /// From now on, what matches of the socket's queue goes to `socket`.
+    ///
+    /// # Errors
+    /// If it is bound to another device.
+    pub fn direct(&self, socket: &XdpSocket) -> Result<(), SysError> {
+        self.sockets.set(socket.queue(), socket.as_fd().as_raw_fd() as u32).map_err(|error| {
+            let object = format!("queue {} of {}", socket.queue(), self.device);
+            SysError::new("direct frames to the XDP socket of", object, error.cause)
+        })
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        self.attachment.placement()
+    }
+
+    /// Whether it would take `frame`, of at least 14 bytes, if it came in at queue 0 and that had a socket.
+    ///
+    /// # Errors
+    /// If the kernel refuses to try.
+    pub fn takes(&self, frame: &[u8]) -> Result<bool, SysError> {
+        /// `XDP_REDIRECT`.
+        const REDIRECTED: u32 = 4;
+        Ok(self.program.judge(frame)? == REDIRECTED)
+    }
+}
+
+fn code(matches: &[Match], sockets: &Map) -> Code {
+    use Register::{R0, R1, R2, R3, R4, R5};
+    assert!(!matches.is_empty(), "a filter that takes every frame takes the interface from its users");
+    /// Of `struct xdp_md`: where the frame begins and ends, and the receive queue.
+    const DATA: i16 = 0;
+    const DATA_END: i16 = 4;
+    const QUEUE: i16 = 16;
+    let needed = matches.iter().map(Match::end).max().unwrap_or(0);
+    let mut assembler = Assembler::new();
+    let pass = assembler.label();
+    assembler
+        .load(Width::Bits32, R2, R1, DATA)
+        .load(Width::Bits32, R3, R1, DATA_END)
+        .set(R4, Operand::Of(R2))
+        .compute(Operation::Add, R4, Operand::Number(needed.into()))
+        .jump_if(Condition::Greater, R4, Operand::Of(R3), pass);
+    for one in matches {
+        let (value, mask) = (one.loaded(one.value), one.loaded(one.mask));
+        assembler.load(one.width(), R4, R2, one.offset as i16);
+        if one.mask[..usize::from(one.n_bytes)].iter().any(|byte| *byte != 0xff) {
+            assembler.set_number(R5, mask).compute(Operation::And, R4, Operand::Of(R5));
+        }
+        assembler.set_number(R5, value & mask).jump_if(Condition::NotEqual, R4, Operand::Of(R5), pass);
+    }
+    assembler
+        .load(Width::Bits32, R2, R1, QUEUE)
+        .set_map(R1, sockets)
+        // What becomes of a frame whose queue has no socket.
+        .set(R3, Operand::Number(Action::Pass as i32))
+        .call(Helper::RedirectMap)
+        .exit()
+        .place(pass)
+        .set(R0, Operand::Number(Action::Pass as i32))
+        .exit();
+    assembler.finish()
+}

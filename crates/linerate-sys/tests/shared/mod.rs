@@ -1,0 +1,88 @@
+//! Two namespaces with a veth pair between them, for tests that need real interfaces. Needs root.
+
+#![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use linerate_sys::netns;
+
+/// The device at both ends.
+pub const DEVICE: &str = "lr0";
+
+/// A veth pair whose ends are up, each in a namespace of its own; gone when dropped.
+pub struct Pair {
+    names: [String; 2],
+}
+
+impl Pair {
+    /// With `n_queues` queues and an MTU of `mtu` at both ends; `None`, with a word about it, without privilege.
+    pub fn new(n_queues: u32, mtu: u32) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let pair = Self { names: ["a", "b"].map(|end| format!("lr-sys-{id}-{end}")) };
+        let [a, b] = &pair.names;
+        let queues = format!("numtxqueues {n_queues} numrxqueues {n_queues}");
+        let made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
+        if !made {
+            println!("skipped: network namespaces need root");
+            return None;
+        }
+        for command in [
+            format!("-n {a} link add {DEVICE} {queues} type veth peer name {DEVICE} {queues} netns {b}"),
+            format!("-n {a} link set {DEVICE} mtu {mtu} up"),
+            format!("-n {b} link set {DEVICE} mtu {mtu} up"),
+        ] {
+            assert!(ip(&command), "ip {command}");
+        }
+        // Neighbour discovery would be foreign frames; it is not what is tested.
+        for end in 0..2 {
+            let off = || std::fs::write(format!("/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6"), "1");
+            let _without_ipv6 = netns::within(&pair.names[end], off);
+        }
+        Some(pair)
+    }
+
+    /// Runs `work` at end 0 or 1.
+    pub fn at<T: Send>(&self, end: usize, work: impl FnOnce() -> T + Send) -> T {
+        netns::within(&self.names[end], work).expect("the namespace is there")
+    }
+
+    /// The name of an end's namespace.
+    pub fn name(&self, end: usize) -> &str {
+        &self.names[end]
+    }
+
+    /// `ip` with these arguments at an end.
+    pub fn ip(&self, end: usize, arguments: &str) {
+        let command = format!("-n {} {arguments}", self.names[end]);
+        assert!(ip(&command), "ip {command}");
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _gone = ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+fn ip(arguments: &str) -> bool {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().expect("iproute2 is there");
+    output.status.success()
+}
+
+/// A frame of `bytes` with a local experimental EtherType (IEEE 802 clause 9.2.4) and `number` behind it.
+pub fn frame(bytes: usize, ethertype: u16, number: u32) -> Vec<u8> {
+    let mut frame = vec![0; bytes];
+    frame[..12].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1]);
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    frame[14..18].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// The number behind the EtherType.
+pub fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"))
+}
