@@ -36,6 +36,15 @@
 //! faults = { drop_one_in = 100, drop_ratio = "0.1 %", duplicate_one_in = 1000, reorder_one_in = 500, reorder_by = 3,
 //!            reflect_one_in = 800, seed = 7 }      # of the UDP datagrams, as at a link
 //!
+//! [[bus]]                  # a tree of capacities between two hosts, whose interfaces are endpoints on one trunk
+//! between = ["a", "b"]
+//! edge = [                 # parents before children
+//!   { name = "PCIe", rate = "500 Mbit/s" },
+//!   { name = "port", parent = "PCIe", rate = "100 Mbit/s", ends = ["a1", "b1"] },
+//!   # several equal links; a hash says on which of them a flow goes: "ports" (layers 3 and 4), or "addresses" (layer 3)
+//!   { name = "fabric", parent = "PCIe", rate = "100 Mbit/s", links = 4, hash = "ports", ends = ["a2", "b2"] },
+//! ]
+//!
 //! [[controller]]           # a network controller that a management controller (BMC) sits behind
 //! name = "nc"
 //! network = { to = "sw", rate = "1 Gbit/s" }       # its port: a switch or host
@@ -183,6 +192,29 @@ pub struct BusEdge {
     pub rate: BitRate,
     /// For a leaf: the pair of endpoints that is this interface at the two hosts.
     pub ends: Option<[String; 2]>,
+    /// For a leaf: how many equal links it is made of, `rate` each; a flow stays on one of them.
+    pub links: NonZeroU32,
+    /// What of a packet says on which of them it goes.
+    pub hash: Hash,
+}
+
+impl BusEdge {
+    /// How many links it is made of, if several.
+    #[must_use]
+    pub fn group(&self) -> Option<u32> {
+        (self.links.get() > 1).then_some(self.links.get())
+    }
+}
+
+/// What of a packet a port channel hashes to choose a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hash {
+    /// Both addresses only: all flows of two endpoints go on one link.
+    Addresses,
+    /// Both addresses and both ports, as a switch hashes at layers 3 and 4.
+    #[default]
+    Ports,
 }
 
 /// Ethernet's default IP MTU, RFC 894.
@@ -191,6 +223,8 @@ const ETHERNET_MTU: Bytes = Bytes(1500);
 pub(crate) const ETHERNET_HEADER: Bytes = Bytes(14);
 /// Default queue in front of a shaper: 64 full frames, the order of a small switch port's share.
 const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
+/// Links of one port channel: as many as IEEE 802.1AX groups commonly have at most.
+const MOST_LINKS: u32 = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -257,6 +291,8 @@ struct EdgeText {
     parent: Option<String>,
     rate: BitRate,
     ends: Option<[String; 2]>,
+    links: Option<NonZeroU32>,
+    hash: Option<Hash>,
 }
 
 impl Description {
@@ -381,12 +417,25 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
         for end in edge.ends.iter().flatten() {
             check_name(end, Some(span.clone()), problems);
         }
+        let links = edge.links.map_or(1, NonZeroU32::get);
+        if links > MOST_LINKS {
+            let problem = Problem::new(Some(span.clone()), format!("edge `{}` has {links} links", edge.name));
+            problems.push(problem.expected(format!("1 to {MOST_LINKS} links")));
+        }
+        if edge.ends.is_none() && edge.links.is_some() || links < 2 && edge.hash.is_some() {
+            let message = format!("edge `{}` chooses among links it does not have", edge.name);
+            problems.push(
+                Problem::new(Some(span.clone()), message).expected("`links` beside `ends`, two or more for a `hash`"),
+            );
+        }
     }
     let edges = text.edge.iter().map(|edge| BusEdge {
         name: edge.name.clone(),
         parent: edge.parent.clone(),
         rate: edge.rate,
         ends: edge.ends.clone(),
+        links: edge.links.unwrap_or(NonZeroU32::MIN),
+        hash: edge.hash.unwrap_or_default(),
     });
     Bus { between: text.between.clone(), edges: edges.collect(), mtu: text.mtu.unwrap_or(ETHERNET_MTU) }
 }
@@ -434,6 +483,21 @@ mod tests {
         assert_eq!((lab, problems.len()), (None, 1));
         assert_eq!(problems[0].message, "0 does not fit");
         assert_eq!(problems[0].expected.as_deref(), Some("a whole number from 1 to 4294967295"));
+    }
+
+    #[test]
+    fn links_are_chosen_among_at_an_interface_only() {
+        let bus = |edge: &str| {
+            let head = "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[bus]]\nbetween=['a','b']\n";
+            Description::parse(&format!("{head}[[bus.edge]]\nname='e'\nrate='1 Mbit/s'\n{edge}\n"))
+        };
+        let (lab, problems) = bus("ends=['a1','b1']\nlinks=4\nhash='addresses'");
+        assert_eq!(problems, []);
+        let edge = lab.expect("no problem").buses[0].edges[0].clone();
+        assert_eq!((edge.group(), edge.hash), (Some(4), Hash::Addresses));
+        for wrong in ["links=2", "ends=['a1','b1']\nhash='ports'", "ends=['a1','b1']\nlinks=65"] {
+            assert_eq!(bus(wrong).1.len(), 1, "{wrong}");
+        }
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! From a description to commands, endpoints and capacities: pure, so that a lab can be read before it is built.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Ratio, Testbed};
 
-use crate::description::{Bus, BusEdge, Controller, Description, ETHERNET_HEADER, Element, End, Link, NodeKind};
+use crate::description::{Controller, Description, ETHERNET_HEADER, Element, End, Link, NodeKind};
 
 mod addressing;
 mod capacities;
+mod port_channel;
+mod tree;
+
+pub use port_channel::link_of;
 
 /// Largest segmentation-offload packet a token bucket must admit.
 const SUPER_PACKET: Bytes = Bytes(65_536);
@@ -105,16 +108,6 @@ impl Shaper {
         let by_time = Bytes((rate.0 / 8.0 * BURST_SECONDS) as u64);
         Some(Self { rate, burst: link.burst.unwrap_or(by_time).max(smallest), limit: link.buffer.max(smallest) })
     }
-}
-
-/// The rate HTB assures to `edge` without asking its parent: an equal share of what the parent is assured, so that the
-/// children of one parent never add up to more than it has. What an edge carries beyond it is borrowed, up to its rate.
-fn assured(bus: &Bus, edge: &BusEdge) -> f64 {
-    let Some(parent) = edge.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name)) else {
-        return edge.rate.0;
-    };
-    let n_siblings = bus.edges.iter().filter(|other| other.parent == edge.parent).count();
-    edge.rate.0.min(assured(bus, parent) / n_siblings as f64)
 }
 
 fn offloads(link: &Link) -> bool {
@@ -356,48 +349,8 @@ impl<'a> Planner<'a> {
                 self.namespaces[nodes[end]].offloads_off.push(devices[end].clone());
                 self.ports.push(Port { node: nodes[end], device: devices[end].clone(), segment, endpoints });
             }
-            self.note_bus_capacities(bus);
+            self.note_bus_capacities(bus, &devices);
         }
-    }
-
-    fn shape_buses(&mut self) {
-        for (index, bus) in self.description.buses.iter().enumerate() {
-            for end in [0, 1] {
-                let node = self.node(&bus.between[end]);
-                let device = format!("{}{}", bus.between[1 - end], self.description.links.len() + index);
-                let lines = self.htb(bus, end, &device);
-                self.namespaces[node].tc.extend(lines);
-            }
-        }
-    }
-
-    /// The tree as HTB classes. A leaf's traffic is told by the sending endpoint's address.
-    fn htb(&self, bus: &Bus, end: usize, device: &str) -> Vec<String> {
-        let class = |name: &str| 10 + bus.edges.iter().position(|e| e.name == name).expect("parents were checked");
-        let mut lines = vec![format!("qdisc replace dev {device} root handle 1: htb")];
-        for edge in &bus.edges {
-            let parent = edge.parent.as_deref().map_or("1:".to_owned(), |p| format!("1:{:x}", class(p)));
-            let burst = Bytes((edge.rate.0 / 8.0 * BURST_SECONDS) as u64).max(bus.mtu + ETHERNET_HEADER);
-            let assured = assured(bus, edge);
-            lines.push(format!(
-                "class add dev {device} parent {parent} classid 1:{:x} htb rate {assured:.0}bit ceil {:.0}bit burst {} cburst {} quantum {}",
-                class(&edge.name),
-                edge.rate.0,
-                burst.0,
-                burst.0,
-                bus.mtu.0 + ETHERNET_HEADER.0,
-            ));
-            let Some(ends) = &edge.ends else { continue };
-            let id = class(&edge.name);
-            lines.push(format!("qdisc add dev {device} parent 1:{id:x} handle {id:x}: pfifo limit 256"));
-            let endpoint = self.endpoints.iter().find(|e| e.name == ends[end]).expect("endpoints were just placed");
-            let source = match endpoint.address.expect("endpoints of a lab have one") {
-                IpAddr::V4(v4) => format!("protocol ip prio 1 u32 match ip src {v4}/32"),
-                IpAddr::V6(v6) => format!("protocol ipv6 prio 1 u32 match ip6 src {v6}/128"),
-            };
-            lines.push(format!("filter add dev {device} parent 1: {source} flowid 1:{id:x}"));
-        }
-        lines
     }
 
     fn finish(self) -> Layout {

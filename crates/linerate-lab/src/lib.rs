@@ -5,7 +5,7 @@
 //! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
 //!
 //! What it emulates: rate, buffer, delay, exact loss and duplication of datagrams, MTU, offloads, forwarding, buses
-//! shared by several interfaces, network controllers with a sideband, and devices under test of known capacity, buffer,
+//! shared by several interfaces, port channels, network controllers with a sideband, and devices under test of known capacity, buffer,
 //! stalls, loss, order and reflection, cut-through or store-and-forward. What it does not:
 //! bit errors, interrupt behaviour and DMA of real hardware.
 
@@ -25,8 +25,8 @@ mod stalls;
 
 pub use build::{Lab, LabError};
 pub use description::{
-    Bus, BusEdge, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, HostSettings,
-    Link, Node, NodeKind, Port, Stall,
+    Bus, BusEdge, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, Hash,
+    HostSettings, Link, Node, NodeKind, Port, Stall,
 };
-pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout};
+pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout, link_of};
 pub use reap::{abandoned, is_device, reap};

@@ -8,7 +8,9 @@ use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 15] = [
+const LABS: [(&str, &str); 17] = [
+    ("cisco-expander", include_str!("../../../labs/cisco-expander.toml")),
+    ("cisco-vic", include_str!("../../../labs/cisco-vic.toml")),
     ("device", include_str!("../../../labs/device.toml")),
     ("device-stalls", include_str!("../../../labs/device-stalls.toml")),
     ("pair", include_str!("../../../labs/pair.toml")),

@@ -33,6 +33,19 @@ pub struct Capacity {
     pub pairs: Vec<(String, String)>,
     /// Who says so.
     pub source: String,
+    /// For a group of equal links that share flows by a hash (IEEE 802.1AX): each of them, by the instance its byte counter has
+    /// among the sending host's readings (an interface, or a queueing discipline). `rate` is then that of one link, and a flow
+    /// never leaves its link. Empty: one link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
+}
+
+impl Capacity {
+    /// How much `n_flows` flows find room for, at most: one link each, as long as there are links.
+    #[must_use]
+    pub fn room(&self, n_flows: usize) -> BitRate {
+        BitRate(self.rate.0 * self.members.len().min(n_flows).max(1) as f64)
+    }
 }
 
 /// The identity of a campaign.

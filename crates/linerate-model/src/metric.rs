@@ -217,7 +217,7 @@ pub static METRICS: &[Metric] = &[
         Unit::Ratio,
         None,
         UP,
-        "mean over largest number of flows on the member links of a group: 1 is an even spread",
+        "mean over largest load of the member links of a group: 1 is an even spread",
     ),
     m("links_used", Unit::Count, None, UP, "member links of a group that carry at least one flow"),
     m("loss_ratio", Unit::Ratio, L4, DOWN, "datagrams or requests sent and never received, over those sent"),

@@ -1,7 +1,7 @@
 //! Ceilings of a point: what its path allows, from declared capacities and from facts.
 //!
 //! Hard bounds (the gate judges by them):
-//! - each declared capacity and each physical device's speed, as goodput of the TCP or UDP packets that cross it, per job
+//! - each declared capacity (of a group of equal links, as many of them as there are flows: a flow never leaves its link) and each physical device's speed, as goodput of the TCP or UDP packets that cross it, per job
 //!   and direction; for UDP of one datagram size also as packet rate;
 //! - for the sum of both directions, and for all measured jobs together, the bound of the tree that the shared capacities
 //!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum;
@@ -171,12 +171,14 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
                 let (sender, receiver) = ends(&jobs[id.0], id.1);
                 capacity.pairs.iter().any(|(from, to)| *from == sender.name && *to == receiver.name)
             };
+            let crossing = || carried.iter().filter(|one| crosses(&one.id));
+            let n_flows = crossing().map(|one| one.flow.n_flows()).fold(0, usize::saturating_add);
             Element {
                 name: capacity.name.clone(),
-                rate: capacity.rate,
+                rate: capacity.room(n_flows),
                 frame_overhead: capacity.frame_overhead,
                 mtu: capacity.mtu,
-                crossed_by: carried.iter().map(|c| c.id).filter(crosses).collect(),
+                crossed_by: crossing().map(|one| one.id).collect(),
                 source: capacity.source.clone(),
             }
         })

@@ -14,6 +14,7 @@ mod grid;
 mod host;
 mod judge;
 mod loss;
+mod members;
 mod obtained;
 mod point;
 mod samples;

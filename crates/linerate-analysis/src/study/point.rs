@@ -18,7 +18,7 @@ use super::obtained::obtained;
 use super::samples::{Hosts, Samples};
 use super::traffic::{self, Distributions, Job};
 use super::warmup::{self, Measured};
-use super::{JobStudy, MetricStudy, PointStudy, TrialStudy, host, series};
+use super::{JobStudy, MetricStudy, PointStudy, TrialStudy, host, members, series};
 use crate::statistics::{drifts, estimate};
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
@@ -119,7 +119,8 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
             let span = whole.map_or(measured.span, |whole| whole.within(measured.span));
             judged_figures[number] = traffic::figures(job, span, ceilings::path(campaign, hosts, job), &losses[number]);
         }
-        let of_hosts = host::figures(trial, &jobs, hosts, measured.span);
+        let mut of_hosts = host::figures(trial, &jobs, hosts, measured.span);
+        of_hosts.extend(members::figures(campaign, trial, &jobs, measured.span));
         if several(&jobs) {
             all = added(&jobs, &judged_figures, &losses);
             all.extend(of_hosts);

@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Bytes, Counter, Direction, Distribution, JobRecord, JobSpec};
+use linerate_model::{Bytes, Counter, Direction, Distribution, FlowReport, JobRecord, JobSpec};
 
 use super::connections::Connections;
 use super::figures::Figures;
@@ -113,6 +113,16 @@ impl Flow<'_> {
         let read =
             |end: &JobRecord| !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some());
         read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
+    }
+
+    /// How many flows it consists of: no fewer than truly carried data.
+    pub(super) fn n_flows(&self) -> usize {
+        let sent_on = |flow: &&FlowReport| flow.counters[Counter::PayloadSent] > 0;
+        match self.sender.flows.iter().filter(sent_on).count() {
+            // Who reported no flow may have had any number of them.
+            0 => usize::MAX,
+            n_flows => n_flows,
+        }
     }
 
     /// Payload bits delivered per second of `span`.

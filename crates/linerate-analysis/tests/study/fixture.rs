@@ -97,6 +97,7 @@ pub(crate) fn gigabit(pairs: &[(&str, &str)]) -> Capacity {
         mtu: Bytes(1500),
         pairs: pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect(),
         source: "declared".into(),
+        members: Vec::new(),
     }
 }
 

@@ -4,4 +4,5 @@ mod ceilings;
 mod figures;
 mod fixture;
 mod losses;
+mod members;
 mod validity;

@@ -2,6 +2,7 @@
 
 use linerate_model::{BitRate, Bytes, Capacity};
 
+use super::port_channel::{bus_classes, queue_instance};
 use super::{Planner, WIRE_FRAME_OVERHEAD};
 use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Element, End, Link, NodeKind};
 
@@ -38,6 +39,7 @@ impl Planner<'_> {
                 mtu: controller.mtu,
                 pairs,
                 source: format!("lab {}: emulated controller", self.description.name),
+                members: Vec::new(),
             });
         }
     }
@@ -88,13 +90,15 @@ impl Planner<'_> {
                     mtu: bound.mtu,
                     pairs,
                     source: bound.source.clone(),
+                    members: Vec::new(),
                 });
             }
         }
         self.capacities.extend(found);
     }
 
-    pub(super) fn note_bus_capacities(&mut self, bus: &Bus) {
+    /// `devices` are the trunk's interfaces at the two hosts of `bus`.
+    pub(super) fn note_bus_capacities(&mut self, bus: &Bus, devices: &[String; 2]) {
         for edge in &bus.edges {
             let below = |leaf: &BusEdge| {
                 let mut at = Some(leaf);
@@ -116,6 +120,9 @@ impl Planner<'_> {
                     mtu: bus.mtu,
                     pairs: ends.iter().map(|e| (e[direction].clone(), e[1 - direction].clone())).collect(),
                     source: format!("lab {}: class of a hierarchical token bucket", self.description.name),
+                    members: edge.group().map_or_else(Vec::new, |_| {
+                        bus_classes(bus, edge).map(|class| queue_instance(&devices[direction], class)).collect()
+                    }),
                 });
             }
         }

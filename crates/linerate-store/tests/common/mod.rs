@@ -25,6 +25,7 @@ pub fn header(id: &str) -> CampaignHeader {
             mtu: "1500 B".parse().expect("a size"),
             pairs: vec![("a".into(), "b".into())],
             source: "lab".into(),
+            members: Vec::new(),
         }],
         version: "0.1.0".into(),
         argv: vec!["linerate".into(), "run".into()],

@@ -1,0 +1,85 @@
+//! Port channels: how many member links carried the flows of a trial, and how evenly (methodology 3.7).
+//!
+//! | metric | from |
+//! |---|---|
+//! | `links_used` | member links, of all channels that a direction's flows cross, on which more passed than a tenth of what a flow carried on average: resolution of addresses and handshakes are no flow |
+//! | `link_balance` | mean over largest of the bytes the members passed |
+//!
+//! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or interface (`interface`), by the
+//! names the capacity gives. They count whatever crosses them, so these figures stand with the only measured job, or with `all`.
+
+use linerate_model::{Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord};
+
+use super::figures::Figures;
+use super::samples::Samples;
+use super::span::Span;
+use super::traffic::Job;
+
+/// What a link must have carried, as a share of the mean flow, to count as used.
+const LEAST_SHARE: f64 = 0.1;
+
+/// The figures of the channels that the flows of `jobs` cross.
+pub(super) fn figures(campaign: &Campaign, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) -> Figures {
+    let mut figures = Figures::default();
+    for direction in [Direction::Tx, Direction::Rx] {
+        let channels = campaign.header.capacities.iter().filter(|capacity| !capacity.members.is_empty());
+        let mut members = Vec::new();
+        let mut used = Some(0);
+        for channel in channels {
+            let Some((sender, n_flows)) = crossing(channel, jobs, direction) else { continue };
+            let passed = passed(channel, &Samples::of(trial, &sender.host), span);
+            used = used.zip(passed.as_ref()).map(|(used, passed)| used + n_used(passed, n_flows));
+            members.extend(passed.unwrap_or_default());
+        }
+        let Some(used) = used.filter(|used| *used > 0) else { continue };
+        figures.put("links_used", direction, f64::from(used));
+        let largest = members.iter().copied().fold(0.0, f64::max);
+        figures.put("link_balance", direction, members.iter().sum::<f64>() / members.len() as f64 / largest);
+    }
+    figures
+}
+
+/// Who sends across `channel` in `direction`, and how many flows; `None` if nobody.
+fn crossing<'a>(channel: &Capacity, jobs: &[Job<'a>], direction: Direction) -> Option<(&'a Endpoint, usize)> {
+    let mut found = None;
+    for job in jobs {
+        let Some(flow) = job.flow(direction) else { continue };
+        let (sender, receiver) = match direction {
+            Direction::Rx => (&job.spec.to, &job.spec.from),
+            _ => (&job.spec.from, &job.spec.to),
+        };
+        if channel.pairs.iter().any(|(from, to)| *from == sender.name && *to == receiver.name) {
+            let before = found.map_or(0, |(_, n_flows): (_, usize)| n_flows);
+            found = Some((sender, before.saturating_add(flow.n_flows())));
+        }
+    }
+    found
+}
+
+/// Bytes a second that each member passed; `None` if one was not read.
+fn passed(channel: &Capacity, samples: &Samples<'_>, span: Span) -> Option<Vec<f64>> {
+    let is_bytes = |series: &SeriesSpec| {
+        [("qdisc", "bytes"), ("interface", "tx_bytes")].contains(&(series.sampler.as_str(), series.name.as_str()))
+    };
+    let of = |member: &String| samples.rate(span, |series| series.instance == *member && is_bytes(series));
+    channel.members.iter().map(of).collect()
+}
+
+fn n_used(passed: &[f64], n_flows: usize) -> u32 {
+    let mean_flow = passed.iter().sum::<f64>() / n_flows as f64;
+    passed.iter().filter(|bytes| **bytes > LEAST_SHARE * mean_flow).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_with_less_than_a_tenth_of_a_flow_carries_none() {
+        assert_eq!(n_used(&[12e6, 0.0, 500.0, 11e6], 2), 2);
+        // Eight flows share one link, one has the other for itself.
+        assert_eq!(n_used(&[12e6, 12e6, 0.0], 9), 2);
+        assert_eq!(n_used(&[12e6, 1e6], 12), 2);
+        assert_eq!(n_used(&[0.0, 0.0], 1), 0);
+    }
+}
