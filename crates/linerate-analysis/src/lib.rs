@@ -10,6 +10,7 @@ pub mod fire_hose;
 pub mod limits;
 pub mod replay;
 pub mod reproduce;
+pub mod search;
 pub mod statistics;
 mod study;
 pub mod tune;

@@ -17,6 +17,7 @@ mod frames;
 pub mod keys;
 mod link;
 pub mod pairing;
+pub mod search;
 mod strangers;
 mod tls;
 mod transport;

@@ -1,0 +1,141 @@
+//! Strategies: ways to choose the next load for one target, tried in order until one has something to propose.
+
+use super::Found;
+use super::expander::Expander;
+use super::grid::{Units, middle};
+use super::limits::Limits;
+
+/// What a strategy knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// Width of the target.
+    pub(super) goal: Units,
+    /// Two loads to start from; later the bounds of the coarser target.
+    pub(super) initial: (Option<Units>, Option<Units>),
+    /// The target's bounds so far.
+    pub(super) found: Found,
+    pub(super) limits: Limits,
+    /// The width all selectors share.
+    pub(super) shared: Units,
+}
+
+/// A load, and the width it stands for.
+pub(super) type Proposal = (Units, Units);
+
+/// The strategies, the first first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// Between the two initial loads.
+    Halve,
+    /// The lower initial load, for this target.
+    RefineLower,
+    /// The upper initial load, for this target.
+    RefineUpper,
+    /// Below everything, until a lower bound is found.
+    ExtendDown,
+    /// Above everything, until an upper bound is found.
+    ExtendUp,
+    /// Between the bounds, or outwards from one if that is nearer to an initial load.
+    Bisect,
+}
+
+/// When the width grows after a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    Never,
+    /// If the load became the lower bound.
+    OnLower,
+    /// If it became the upper one.
+    OnUpper,
+}
+
+impl Strategy {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Halve, Self::RefineLower, Self::RefineUpper, Self::ExtendDown, Self::ExtendUp, Self::Bisect];
+
+    /// What it proposes, if anything, and when the width is to grow if the proposal is taken.
+    pub(super) fn propose(self, view: &View, expander: &mut Expander) -> Option<(Proposal, Growth)> {
+        let still = |proposal| Some((proposal, Growth::Never));
+        match self {
+            Self::Halve => view.halve(expander).and_then(still),
+            Self::RefineLower => view.refine(view.initial.0, expander).and_then(still),
+            Self::RefineUpper => view.refine(view.initial.1, expander).and_then(still),
+            Self::ExtendDown => view.extend_down(expander).map(|proposal| (proposal, Growth::OnUpper)),
+            Self::ExtendUp => view.extend_up(expander).map(|proposal| (proposal, Growth::OnLower)),
+            Self::Bisect => view.bisect(expander),
+        }
+    }
+}
+
+impl View {
+    /// Whether a trial at `load` can make or better a bound.
+    fn worth(&self, load: Units) -> bool {
+        let Found { lower, upper } = self.found;
+        lower.is_none_or(|lower| load > lower)
+            && upper.is_none_or(|upper| load < upper)
+            && lower.zip(upper).is_none_or(|(lower, upper)| (upper - lower).abs() > self.goal)
+    }
+
+    fn halve(&self, expander: &mut Expander) -> Option<Proposal> {
+        let (one, other) = self.initial.0.zip(self.initial.1)?;
+        let (lower, upper) = (one.min(other), one.max(other));
+        let apart = upper - lower;
+        if apart > 2 * self.goal || apart <= self.goal {
+            return None;
+        }
+        let load = middle(lower, upper, self.goal);
+        self.worth(load).then(|| {
+            expander.limit(self.goal);
+            (load, self.goal)
+        })
+    }
+
+    fn refine(&self, load: Option<Units>, expander: &mut Expander) -> Option<Proposal> {
+        let load = load.filter(|load| self.worth(*load))?;
+        expander.limit(self.goal);
+        Some((load, self.goal))
+    }
+
+    fn extend_down(&self, expander: &Expander) -> Option<Proposal> {
+        let upper = self.found.upper.filter(|upper| self.found.lower.is_none() && *upper > 0)?;
+        let width = expander.width(self.shared);
+        let load = self.limits.keep(upper - width, self.goal, None, Some(upper))?;
+        self.worth(load).then_some((load, width))
+    }
+
+    fn extend_up(&self, expander: &Expander) -> Option<Proposal> {
+        let lower = self.found.lower.filter(|lower| self.found.upper.is_none() && *lower < self.limits.last)?;
+        let width = expander.width(self.shared);
+        let load = self.limits.keep(lower + width, self.goal, Some(lower), None)?;
+        self.worth(load).then_some((load, width))
+    }
+
+    fn bisect(&self, expander: &mut Expander) -> Option<(Proposal, Growth)> {
+        let lower = self.found.lower.filter(|lower| *lower < self.limits.last)?;
+        let upper = self.found.upper.filter(|upper| *upper > 0)?;
+        if upper - lower <= self.goal {
+            return None;
+        }
+        let half = middle(lower, upper, self.goal);
+        let width = expander.width(self.shared);
+        let keep = |load| self.limits.keep(load, self.goal, Some(lower), Some(upper));
+        // A bound may be due to another goal's search, and the initial loads a better guess: then the step that leads outwards
+        // from the other bound is taken, if it stays between the middle and the initial load.
+        if let Some(initial) = self.initial.1.filter(|initial| half < *initial)
+            && let Some(load) = keep(upper - width).filter(|load| half < *load && *load < initial)
+        {
+            return Some(((load, width), Growth::OnUpper));
+        }
+        if let Some(initial) = self.initial.0.filter(|initial| half > *initial)
+            && let Some(load) = keep(lower + width).filter(|load| initial < *load && *load < half)
+        {
+            return Some(((load, width), Growth::OnLower));
+        }
+        if !self.worth(half) {
+            return None;
+        }
+        let width = (half - lower).min(upper - half);
+        expander.limit(width);
+        Some(((half, width), Growth::Never))
+    }
+}

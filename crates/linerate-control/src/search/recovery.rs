@@ -1,0 +1,87 @@
+//! RFC 2544 26.5: after the throughput, an overload of 110 % of it (or the highest load), then 50 %: how long do losses go on?
+//!
+//! The answer is read from when the last lost frame was sent: see `linerate_analysis::search`. Where the throughput reaches the
+//! highest load there is no overload.
+
+use linerate_analysis::search::Observation;
+use linerate_model::{Goal, Nanos, Purpose, Search, Step};
+
+use super::Controller;
+use super::halving::Halving;
+
+/// Overload, of the throughput (RFC 2544 26.5).
+const OVERLOAD: f64 = 1.1;
+/// What follows, of the throughput.
+const AFTER: f64 = 0.5;
+
+/// The controller.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    throughput: Halving,
+    max: f64,
+    overload: Nanos,
+    after: Nanos,
+    left: u32,
+    overloading: bool,
+}
+
+impl Recovery {
+    pub(super) fn new(search: &Search, goal: &Goal, overload: Nanos, after: Nanos, repeats: u32) -> Self {
+        let throughput = Halving::new(search, goal, 0);
+        Self { throughput, max: search.max, overload, after, left: repeats, overloading: false }
+    }
+}
+
+impl Controller for Recovery {
+    fn next(&mut self) -> Option<Step> {
+        if let Some(step) = self.throughput.next() {
+            return Some(step);
+        }
+        let throughput = self.throughput.throughput().filter(|load| *load < self.max && self.left > 0)?;
+        self.overloading = true;
+        Some(Step {
+            purpose: Purpose::Overload,
+            load: (OVERLOAD * throughput).min(self.max),
+            duration: self.overload,
+            then: Some((AFTER * throughput, self.after)),
+        })
+    }
+
+    fn take(&mut self, observation: &Observation) {
+        if self.overloading {
+            self.left -= 1;
+        } else {
+            self.throughput.take(observation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulated::{Device, run_steps, search};
+    use super::*;
+    use linerate_model::Method;
+
+    #[test]
+    fn an_overload_of_a_tenth_is_followed_by_half_the_throughput() {
+        let goal = Goal {
+            name: "RFC 2544".into(),
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            width: 0.005,
+            initial_trial: Nanos::from_secs(1),
+            final_trial: Nanos::from_secs(10),
+            duration_sum: Nanos::from_secs(10),
+        };
+        let (overload, after) = (Nanos::from_secs(60), Nanos::from_secs(20));
+        let method = Method::Recovery { goal, overload, after, repeats: 2 };
+        let of = |capacity| run_steps(&search(1_000.0, 1e7, method.clone()), &mut Device::of(capacity));
+        let steps = of(1e6);
+        let overloads: Vec<Step> = steps.iter().map(|(s, _)| *s).filter(|s| s.purpose == Purpose::Overload).collect();
+        assert_eq!(overloads.len(), 2);
+        let (low, length) = overloads[0].then.expect("a low load follows");
+        assert!((overloads[0].load / low - 2.2).abs() < 1e-9 && length == after, "{overloads:?}");
+        assert!((overloads[0].load / 1.1e6 - 1.0).abs() < 0.006, "{overloads:?}");
+        assert!(of(1e8).iter().all(|(step, _)| step.purpose == Purpose::Load), "no overload where nothing is lost");
+    }
+}

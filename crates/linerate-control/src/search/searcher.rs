@@ -1,0 +1,260 @@
+//! A search from its first trial to its last: self-test, warm-up, controller; repeats of what the tester spoilt, and limits.
+
+use linerate_analysis::search::Observation;
+use linerate_model::{Nanos, Purpose, Search, Step};
+
+use super::{Controller, controller};
+
+/// Repeats of a step that the tester spoilt, before the search stops (methodology 4.0).
+const MOST_REPEATS: u32 = 3;
+/// What the tester should do without the device, of the highest load.
+const MARGIN: f64 = 2.0;
+/// How far below what it forwarded the self-test tries next: what is forwarded under overload is rarely forwarded whole.
+const RETREAT: f64 = 0.95;
+/// Trials of the self-test at most.
+const SELF_TESTS: u32 = 8;
+
+/// What came of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// The device answers for it.
+    Valid(Observation),
+    /// The tester spoilt it, or it could not be carried out.
+    Invalid,
+}
+
+/// Why a search has no more trials.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ended {
+    /// There is no more to be learnt.
+    Done,
+    /// The tester lost or could not send what it should, at this load.
+    TesterLimited(f64),
+    /// It reached the plan's limit of trials.
+    Trials,
+    /// It reached the plan's limit of time.
+    Duration,
+}
+
+#[derive(Debug)]
+enum Stage {
+    SelfTest { load: f64, n: u32 },
+    WarmUp,
+    Searching,
+    Ended(Ended),
+}
+
+/// A search under way.
+#[derive(Debug)]
+pub struct Searcher {
+    search: Search,
+    controller: Box<dyn Controller>,
+    stage: Stage,
+    asked: Option<Step>,
+    spoilt: u32,
+    n_trials: u32,
+    spent: Nanos,
+    /// What the tester can do without the device, if that was tested.
+    tester: Option<f64>,
+}
+
+impl Searcher {
+    /// A search of which nothing is known.
+    #[must_use]
+    pub fn new(search: Search) -> Self {
+        let stage = if search.self_test > Nanos(0) {
+            Stage::SelfTest { load: MARGIN * search.max, n: 0 }
+        } else {
+            Self::after_self_test(&search)
+        };
+        let controller = controller(&search);
+        Self { search, controller, stage, asked: None, spoilt: 0, n_trials: 0, spent: Nanos(0), tester: None }
+    }
+
+    fn after_self_test(search: &Search) -> Stage {
+        if search.warmup > Nanos(0) { Stage::WarmUp } else { Stage::Searching }
+    }
+
+    /// The search, its highest load bounded by the self-test.
+    #[must_use]
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// What the tester can do without the device, in the search's unit, if that was tested.
+    #[must_use]
+    pub fn tester(&self) -> Option<f64> {
+        self.tester
+    }
+
+    /// The step to be made next, the same until its outcome is taken; `None` at the end.
+    pub fn ask(&mut self) -> Option<Step> {
+        if self.asked.is_none() {
+            self.asked = self.choose();
+        }
+        self.asked
+    }
+
+    fn choose(&mut self) -> Option<Step> {
+        let step = |purpose, load, duration| Some(Step { purpose, load, duration, then: None });
+        let chosen = match &self.stage {
+            Stage::SelfTest { load, .. } => step(Purpose::SelfTest, *load, self.search.self_test),
+            Stage::WarmUp => step(Purpose::WarmUp, self.search.max, self.search.warmup),
+            Stage::Searching => self.controller.next(),
+            Stage::Ended(_) => return None,
+        };
+        let Some(step) = chosen else {
+            self.stage = Stage::Ended(Ended::Done);
+            return None;
+        };
+        if self.n_trials >= self.search.max_trials {
+            self.stage = Stage::Ended(Ended::Trials);
+            return None;
+        }
+        if self.spent >= self.search.max_duration {
+            self.stage = Stage::Ended(Ended::Duration);
+            return None;
+        }
+        Some(step)
+    }
+
+    /// Takes what came of the step asked for last.
+    pub fn take(&mut self, outcome: Outcome) {
+        let Some(step) = self.ask() else { return };
+        self.n_trials += 1;
+        self.spent = self.spent + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
+        let observation = match outcome {
+            Outcome::Valid(observation) => observation,
+            Outcome::Invalid => return self.spoilt(step),
+        };
+        self.spoilt = 0;
+        self.asked = None;
+        match self.stage {
+            Stage::SelfTest { load, n } => self.self_tested(load, n, &observation),
+            Stage::WarmUp => self.stage = Stage::Searching,
+            Stage::Searching => self.controller.take(&observation),
+            Stage::Ended(_) => {}
+        }
+    }
+
+    /// The same step again, unless it was spoilt too often.
+    fn spoilt(&mut self, step: Step) {
+        self.spoilt += 1;
+        let give_up = match self.stage {
+            // What is warmed up is warm however the trial ended.
+            Stage::WarmUp => {
+                (self.spoilt, self.asked, self.stage) = (0, None, Stage::Searching);
+                return;
+            }
+            _ => self.spoilt > MOST_REPEATS,
+        };
+        if give_up {
+            self.asked = None;
+            self.stage = Stage::Ended(Ended::TesterLimited(step.load));
+        } else if self.n_trials >= self.search.max_trials {
+            self.asked = None;
+            self.stage = Stage::Ended(Ended::Trials);
+        }
+    }
+
+    /// Twice the highest load if the tester can; else what it can bounds the search.
+    fn self_tested(&mut self, load: f64, n: u32, observation: &Observation) {
+        let forwarded = load * (1.0 - observation.loss_ratio);
+        if observation.loss_ratio > 0.0 && n + 1 < SELF_TESTS {
+            let next = if load > self.search.max { forwarded.min(self.search.max) } else { forwarded * RETREAT };
+            if next > self.search.min {
+                self.stage = Stage::SelfTest { load: next, n: n + 1 };
+                return;
+            }
+        }
+        if observation.loss_ratio > 0.0 {
+            self.stage = Stage::Ended(Ended::TesterLimited(forwarded));
+            return;
+        }
+        self.tester = Some(load);
+        if load < self.search.max {
+            self.search.max = load;
+            self.search.max_source = "what the tester can do without the device".into();
+            self.controller = controller(&self.search);
+        }
+        self.stage = Self::after_self_test(&self.search);
+    }
+
+    /// Why it has no more trials.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        match self.stage {
+            Stage::Ended(ended) => Some(ended),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulated::search;
+    use super::*;
+    use linerate_model::Method;
+
+    fn one_trial(self_test_s: u64) -> Search {
+        let mut search = search(1.0, 1e6, Method::Frmol { trial: Nanos::from_secs(10) });
+        search.self_test = Nanos::from_secs(self_test_s);
+        search.warmup = Nanos::from_secs(1);
+        search
+    }
+
+    fn outcome(step: Step, loss_ratio: f64) -> Outcome {
+        Outcome::Valid(Observation { load: step.load, duration: step.duration, loss_ratio })
+    }
+
+    #[test]
+    fn self_test_warm_up_and_search_follow_each_other() {
+        let mut searcher = Searcher::new(one_trial(1));
+        let mut purposes = Vec::new();
+        while let Some(step) = searcher.ask() {
+            purposes.push((step.purpose, step.load));
+            searcher.take(outcome(step, 0.0));
+        }
+        assert_eq!(purposes, [(Purpose::SelfTest, 2e6), (Purpose::WarmUp, 1e6), (Purpose::Load, 1e6)]);
+        assert_eq!((searcher.ended(), searcher.tester()), (Some(Ended::Done), Some(2e6)));
+    }
+
+    #[test]
+    fn a_tester_slower_than_the_highest_load_bounds_the_search() {
+        let mut searcher = Searcher::new(one_trial(1));
+        let mut loads = Vec::new();
+        while let Some(step) = searcher.ask() {
+            loads.push(step.load);
+            searcher.take(outcome(step, (1.0 - 0.8e6 / step.load).max(0.0)));
+        }
+        // 2e6 loses, what it forwarded (0.8e6) does not, and is the highest load from then on.
+        assert_eq!(loads, [2e6, 0.8e6, 0.8e6, 0.8e6]);
+        assert_eq!(searcher.search().max, 0.8e6);
+        assert!(searcher.search().max_source.contains("tester"));
+    }
+
+    #[test]
+    fn a_trial_the_tester_spoils_is_repeated_three_times_and_then_limits_the_search() {
+        let mut searcher = Searcher::new(one_trial(0));
+        let first = searcher.ask().expect("the warm-up");
+        searcher.take(outcome(first, 0.5));
+        for _ in 0..4 {
+            let step = searcher.ask().expect("again");
+            assert_eq!(step.load, 1e6);
+            searcher.take(Outcome::Invalid);
+        }
+        assert_eq!((searcher.ask(), searcher.ended()), (None, Some(Ended::TesterLimited(1e6))));
+    }
+
+    #[test]
+    fn limits_of_trials_and_time_end_a_search() {
+        for (trials, seconds, ended) in [(1, 1_000, Ended::Trials), (100, 1, Ended::Duration)] {
+            let mut search = one_trial(0);
+            (search.max_trials, search.max_duration) = (trials, Nanos::from_secs(seconds));
+            let mut searcher = Searcher::new(search);
+            let first = searcher.ask().expect("the warm-up");
+            searcher.take(outcome(first, 0.0));
+            assert_eq!((searcher.ask(), searcher.ended()), (None, Some(ended)));
+        }
+    }
+}
