@@ -74,6 +74,16 @@ impl Histogram {
         }
     }
 
+    /// Records `n` times of `ns` each; those above a minute count as a minute.
+    #[inline]
+    pub fn record_many(&mut self, ns: u64, n: u64) {
+        let ns = ns.min(LARGEST);
+        if let Some(count) = self.counts.get_mut(index(ns)).filter(|_| n > 0) {
+            *count += n;
+            self.touched |= 1 << octave(ns);
+        }
+    }
+
     /// Records one operation that never completed.
     #[inline]
     pub fn record_lost(&mut self) {
@@ -135,6 +145,15 @@ mod tests {
         assert!(histogram.distribution().is_empty());
         histogram.record(7);
         assert_eq!(histogram.distribution().buckets, [(7, 1)]);
+    }
+
+    #[test]
+    fn many_at_once_are_as_many_one_by_one() {
+        let (mut singly, mut at_once) = (Histogram::new(), Histogram::new());
+        (0..3).for_each(|_| singly.record(70));
+        at_once.record_many(70, 3);
+        at_once.record_many(5, 0);
+        assert_eq!(singly.distribution(), at_once.distribution());
     }
 
     #[test]

@@ -52,6 +52,15 @@ pub enum Takes {
         /// The most.
         most: Bytes,
     },
+    /// A number of bytes, or a word that stands for several.
+    SizeOrWord {
+        /// The least.
+        least: Bytes,
+        /// The most.
+        most: Bytes,
+        /// The words.
+        words: &'static [&'static str],
+    },
     /// A name of something outside linerate.
     Text {
         /// One that everybody knows.
@@ -79,6 +88,9 @@ impl fmt::Display for Takes {
             Self::Flag => f.write_str("true or false"),
             Self::Rate => f.write_str("a rate with its unit, such as \"25 Mbit/s\" or \"10 kpps\""),
             Self::Size { least, most } => write!(f, "a size with its unit from \"{least}\" to \"{most}\""),
+            Self::SizeOrWord { least, most, words } => {
+                write!(f, "{}, or a size with its unit from \"{least}\" to \"{most}\"", quoted(words))
+            }
             Self::Text { example } => write!(f, "a name, such as \"{example}\""),
             Self::Time { least, most } => write!(f, "a time with its unit from \"{least}\" to \"{most}\""),
             Self::Word(words) => write!(f, "one of {}", quoted(words)),
@@ -107,6 +119,10 @@ impl Takes {
                 let size = text.and_then(|text| text.parse::<Bytes>().ok());
                 size.is_some_and(|size| (*least..=*most).contains(&size))
             }
+            Self::SizeOrWord { least, most, words } => {
+                let size = Self::Size { least: *least, most: *most };
+                size.fits(value) || text.is_some_and(|text| words.contains(&text))
+            }
             Self::Text { .. } => text.is_some_and(|text| !text.is_empty()),
             Self::Time { least, most } => {
                 let time = text.and_then(|text| text.parse::<Nanos>().ok());
@@ -122,7 +138,10 @@ impl Takes {
             return None;
         }
         let cause = match (self, value) {
-            (Self::BitRate | Self::Rate | Self::Size { .. } | Self::Time { .. }, Value::Number(number)) => {
+            (
+                Self::BitRate | Self::Rate | Self::Size { .. } | Self::SizeOrWord { .. } | Self::Time { .. },
+                Value::Number(number),
+            ) => {
                 format!("{number} has no unit")
             }
             (_, Value::Array(_)) => "a list does not fit".to_owned(),
@@ -130,7 +149,9 @@ impl Takes {
             (_, value) => format!("{value} does not fit"),
         };
         let near = match (self, value.as_str()) {
-            (Self::Word(words) | Self::CountOrWord { words, .. }, Some(text)) => nearest(text, words.iter().copied()),
+            (Self::Word(words) | Self::CountOrWord { words, .. } | Self::SizeOrWord { words, .. }, Some(text)) => {
+                nearest(text, words.iter().copied())
+            }
             _ => None,
         };
         let nearest = near.map(str::to_owned);
@@ -193,6 +214,10 @@ mod tests {
             Takes::Size { least, most } => (
                 vec![json!(least.to_string()), json!(most.to_string())],
                 vec![json!(least.0), json!(format!("{} B", most.0 + 1)), json!("64 KiBit")],
+            ),
+            Takes::SizeOrWord { least, most, words: known } => (
+                [words(known), vec![json!(least.to_string()), json!(most.to_string())]].concat(),
+                vec![json!(least.0), json!(format!("{} B", most.0 + 1)), json!("none such")],
             ),
             Takes::Text { example } => (vec![json!(example)], vec![json!(""), json!(1)]),
             Takes::Time { least, most } => (

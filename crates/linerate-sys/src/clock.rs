@@ -28,6 +28,23 @@ pub fn thread_cpu() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
+/// What tells this monotonic clock from every other: the kernel's boot and the time namespace, in 24 bytes. `None` if `/proc` does
+/// not tell.
+#[must_use]
+pub fn identity() -> Option<[u8; 24]> {
+    use std::os::unix::fs::MetadataExt;
+    const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+    const TIME: &str = "/proc/thread-self/ns/time";
+    let boot = std::fs::read_to_string(BOOT).ok()?;
+    let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16).ok()?;
+    // Before Linux 5.6 there is one such namespace only.
+    let time = std::fs::metadata(TIME).map_or(0, |found| found.ino());
+    let mut identity = [0; 24];
+    identity[..16].copy_from_slice(&boot.to_be_bytes());
+    identity[16..].copy_from_slice(&time.to_be_bytes());
+    Some(identity)
+}
+
 /// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns` are spent spinning:
 /// a sleeping thread wakes some tens of microseconds late (timer slack, scheduler), a spinning one within a clock read.
 pub fn sleep_until(deadline_ns: u64, spin_ns: u64) {
@@ -85,6 +102,13 @@ mod tests {
         sleep_until(before - 1, 1_000_000_000);
         sleep_until(0, 0);
         assert!(monotonic() - before < 1_000_000_000);
+    }
+
+    #[test]
+    fn every_thread_of_a_boot_has_the_same_clock() {
+        let here = identity().expect("Linux tells it");
+        assert_ne!(here[..16], [0; 16]);
+        assert_eq!(std::thread::spawn(identity).join().expect("no panic"), Some(here));
     }
 
     #[test]

@@ -33,6 +33,16 @@ pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T,
     })
 }
 
+/// The name (as of `ip netns`) of the calling thread's network namespace; `None` if it has none.
+#[must_use]
+pub fn name() -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let own = inode().ok()?;
+    let named = std::fs::read_dir(NAMED).ok()?.flatten();
+    let mut same = named.filter(|entry| entry.path().metadata().is_ok_and(|found| found.ino() == own));
+    same.next()?.file_name().into_string().ok()
+}
+
 /// The inode of the calling thread's network namespace: it names it as long as it exists.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! Packet sockets (`AF_PACKET`): whole Ethernet frames, in and out of one interface.
+//! Packet sockets (`AF_PACKET`): whole Ethernet frames, in and out of one interface: one at a time ([`PacketSocket`]), many a
+//! call ([`FrameSender`]), and through a ring shared with the kernel ([`FrameRing`]).
 //!
 //! What they do not do: fill in checksums that the sender left to its device. Whoever forwards frames between virtual
 //! interfaces must switch transmit checksum offload off at the sending ends.
@@ -7,6 +8,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::{SysError, clock};
+
+mod block;
+mod filter;
+mod ring;
+mod sender;
+
+pub use block::RingFrame;
+pub use filter::{Accept, Filter, Share, deafen};
+pub use ring::{FrameRing, RingShape, RingStatistics};
+pub use sender::{FrameSender, QueueingDiscipline};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -20,10 +31,10 @@ mod raw {
     /// `setsockopt` option since Linux 4.20: frames this host sends are not delivered to us.
     const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-    pub(super) fn open(ifindex: u32, protocol: u16) -> io::Result<OwnedFd> {
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    /// A socket that receives nothing yet, and when it does nothing that this host sent.
+    pub(super) fn open_unbound() -> io::Result<OwnedFd> {
         // SAFETY: no pointer is passed; the result is checked before it is used.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, i32::from(protocol.to_be())) };
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -40,9 +51,11 @@ mod raw {
                 size_of::<libc::c_int>() as libc::socklen_t,
             )
         };
-        if set < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(fd) }
+    }
+
+    /// Has `fd` send on and receive from one interface; with protocol zero it receives nothing.
+    pub(super) fn bind(fd: &OwnedFd, ifindex: u32, protocol: u16) -> io::Result<()> {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
             sll_protocol: protocol.to_be(),
@@ -56,7 +69,7 @@ mod raw {
         let bound = unsafe {
             libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
         };
-        if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(fd) }
+        if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Has the kernel write down when each frame arrived, and the VLAN tag it took off.
@@ -177,7 +190,9 @@ impl PacketSocket {
     pub fn open_for(device: &str, ethertype: u16) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
-        let fd = raw::open(ifindex, ethertype).map_err(failed)?;
+        let fd = raw::open_unbound().map_err(failed)?;
+        rustix::io::ioctl_fionbio(&fd, true).map_err(|cause| failed(cause.into()))?;
+        raw::bind(&fd, ifindex, ethertype).map_err(failed)?;
         // A smaller buffer than asked for shows as drops, which are counted.
         let _granted = rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER)
             .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER));

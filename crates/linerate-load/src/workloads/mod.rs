@@ -5,6 +5,7 @@ mod byte_flow;
 mod companion;
 mod datagram;
 mod exchange;
+mod frames;
 mod null;
 mod pairing;
 mod parameters;
@@ -26,8 +27,15 @@ use crate::Workload;
 pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 
 /// Every workload.
-pub static WORKLOADS: &[&dyn Workload] =
-    &[&null::Null, &tcp_crr::TcpCrr, &tcp_rr::TcpRr, &tcp_stream::TcpStream, &udp_rr::UdpRr, &udp_stream::UdpStream];
+pub static WORKLOADS: &[&dyn Workload] = &[
+    &frames::Frames,
+    &null::Null,
+    &tcp_crr::TcpCrr,
+    &tcp_rr::TcpRr,
+    &tcp_stream::TcpStream,
+    &udp_rr::UdpRr,
+    &udp_stream::UdpStream,
+];
 
 /// The workload called `name`.
 #[must_use]

@@ -75,6 +75,11 @@ impl Waiting {
         Ok(Self { listener, sockets, offer: Offer { addresses }, secret: setup.secret, shape })
     }
 
+    /// Where to connect to.
+    pub(crate) fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
     /// Waits for the companions and for a pairing datagram on every socket.
     pub(crate) fn accept(self, patience: Duration) -> Result<Paired, LoadError> {
         let deadline = Instant::now() + patience;
@@ -128,7 +133,7 @@ pub(crate) struct PairedListener<P> {
 
 impl<P: Send> Listener for PairedListener<P> {
     fn offer(&self) -> Offer {
-        self.unpaired.offer.clone()
+        self.unpaired.offer().clone()
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {

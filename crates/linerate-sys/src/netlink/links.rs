@@ -3,12 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::RouteSocket;
-use super::attribute::{attributes, long, text, word};
+use super::attribute::{attributes, half, long, text, word};
 use crate::SysError;
 
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
+const GET_NEIGHBOUR: u16 = 30;
 const GET_STATS: u16 = 94;
+/// `struct ndmsg`.
+const NDMSG: usize = 12;
 
 /// A link as the kernel lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct Link {
     pub rx_queues: u32,
     /// Largest GSO super-packet handed to it, bytes.
     pub gso_max_size: Option<u32>,
+    /// Hardware address; `None` where there is none, or it is not of Ethernet's length.
+    pub address: Option<[u8; 6]>,
     /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
     pub kind: Option<String>,
 }
@@ -69,6 +74,17 @@ pub struct InterfaceAddress {
     pub prefix: u8,
 }
 
+/// A neighbour whose hardware address is known (linux/neighbour.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Index of the interface it is behind.
+    pub index: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address.
+    pub hardware: [u8; 6],
+}
+
 impl RouteSocket {
     /// Visits every link.
     ///
@@ -100,6 +116,19 @@ impl RouteSocket {
         })
     }
 
+    /// Visits every neighbour whose hardware address is known: its address, the interface it is behind, its hardware address.
+    ///
+    /// # Errors
+    /// If the kernel refuses or does not answer.
+    pub fn neighbours(&mut self, mut visit: impl FnMut(Neighbour)) -> Result<(), SysError> {
+        // ndmsg, all zero: both families, every link.
+        self.dump(GET_NEIGHBOUR, &[0; NDMSG], "neighbours", |payload| {
+            if let Some(neighbour) = parse_neighbour(payload) {
+                visit(neighbour);
+            }
+        })
+    }
+
     /// Visits every address.
     ///
     /// # Errors
@@ -118,6 +147,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
     let mut link = Link { index: word(payload, 4)?, flags: word(payload, 8)?, ..Link::default() };
     for (kind, value) in attributes(payload.get(IFINFOMSG..)?) {
         match kind {
+            1 => link.address = value.try_into().ok(),
             3 => link.name = text(value).to_owned(),
             4 => link.mtu = word(value, 0)?,
             16 => link.operstate = *value.first()?,
@@ -170,12 +200,28 @@ fn parse_address(payload: &[u8]) -> Option<InterfaceAddress> {
     let find = |wanted| attributes(body).find(|(kind, _)| *kind == wanted);
     let (prefix, index) = (*payload.get(1)?, word(payload, 4)?);
     let (_, octets) = find(LOCAL).or_else(|| find(ADDRESS))?;
-    let address = match octets.len() {
-        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?)),
-        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?)),
-        _ => return None,
-    };
-    Some(InterfaceAddress { index, address, prefix })
+    Some(InterfaceAddress { index, address: ip_address(octets)?, prefix })
+}
+
+fn parse_neighbour(payload: &[u8]) -> Option<Neighbour> {
+    const DESTINATION: u16 = 1;
+    const HARDWARE_ADDRESS: u16 = 2;
+    /// States in which nothing was ever heard from it: incomplete and failed.
+    const UNKNOWN: u16 = 0x01 | 0x20;
+    let index = word(payload, 4)?;
+    let body = payload.get(NDMSG..)?;
+    let find = |wanted| attributes(body).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+    let address = ip_address(find(DESTINATION)?)?;
+    let hardware = find(HARDWARE_ADDRESS)?.try_into().ok()?;
+    (half(payload, 8)? & UNKNOWN == 0).then_some(Neighbour { index, address, hardware })
+}
+
+fn ip_address(octets: &[u8]) -> Option<IpAddr> {
+    match octets.len() {
+        4 => Some(IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?))),
+        16 => Some(IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?))),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -193,6 +239,23 @@ mod tests {
             let _ = (parse_link(&whole[..end]), parse_link_stats(&whole[..end]), parse_address(&whole[..end]));
         }
         assert_eq!(parse_link(&whole).unwrap().name, "veth0");
+    }
+
+    #[test]
+    fn a_neighbour_is_read_unless_nothing_was_heard_from_it() {
+        let message = |state: u8| {
+            let mut whole = vec![2, 0, 0, 0, 5, 0, 0, 0, state, 0, 0, 0];
+            push(&mut whole, 1, &[198, 18, 0, 2]);
+            push(&mut whole, 2, &[2, 0, 0, 0, 0, 9]);
+            whole
+        };
+        let expected =
+            Neighbour { index: 5, address: Ipv4Addr::new(198, 18, 0, 2).into(), hardware: [2, 0, 0, 0, 0, 9] };
+        assert_eq!(parse_neighbour(&message(2)), Some(expected));
+        assert_eq!((parse_neighbour(&message(1)), parse_neighbour(&message(0x20))), (None, None));
+        for end in 0..message(2).len() {
+            assert_eq!(parse_neighbour(&message(2)[..end]), None);
+        }
     }
 
     #[test]

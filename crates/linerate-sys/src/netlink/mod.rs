@@ -17,7 +17,7 @@ mod socket;
 
 pub use attribute::{attributes, push};
 pub use generic::{Family, GenericSocket};
-pub use links::{InterfaceAddress, Link, LinkStats};
+pub use links::{InterfaceAddress, Link, LinkStats, Neighbour};
 pub use qdiscs::{HtbClass, Qdisc, QdiscLimits};
 pub use routes::Route;
 

@@ -70,6 +70,12 @@ impl Route {
         self.attribute(ATTRIBUTE_DEVICE).and_then(|value| word(value, 0))
     }
 
+    /// The next hop; `None` if its destinations are neighbours themselves.
+    #[must_use]
+    pub fn gateway(&self) -> Option<IpAddr> {
+        self.address(ATTRIBUTE_GATEWAY)
+    }
+
     /// Largest window advertised over it, bytes; 0 if it says nothing.
     #[must_use]
     pub fn window(&self) -> u32 {
@@ -276,6 +282,7 @@ mod tests {
         push(&mut default, ATTRIBUTE_PRIORITY, &100_u32.to_ne_bytes());
         let default = Route::from_bytes(&default).unwrap();
         assert_eq!(default.spelled("eth1"), "default via 192.0.2.1 dev eth1 proto dhcp metric 100");
+        assert_eq!((default.gateway(), route().gateway()), (Some(Ipv4Addr::new(192, 0, 2, 1).into()), None));
         assert!(!default.is_same_entry(&route()));
     }
 

@@ -1,0 +1,398 @@
+//! `frames`: whole Ethernet frames past TCP and UDP, as fast as possible or at a rate, each with its number, its flow and the time
+//! it was to depart. Unit: frames, and L4 payload bits behind their headers; sizes are RFC 2544's, frame check sequence included.
+//!
+//! How frames are sent and received is a *mode*: one workload, several [`backend`]s, and the mode obtained is told with every
+//! result. Sent is what the kernel took; what a queue or driver refused is counted apart (`send_drops`) and never counts as sent,
+//! so that an overloaded sender shows as operations not started, not as loss. Received frames are told by a tag that only this
+//! trial's ends can make: duplicates, reordering and late frames are counted apart, and a frame that came back to its sender is
+//! *reflected*, not received. Drops in the receiving ring are counted by the kernel to the frame.
+//!
+//! Where both ends are on one kernel, `response` is the time from a frame's *scheduled* departure to the kernel's receipt, and
+//! `service` that from its actual hand-over: one clock, no correction. What this does not see: frames dropped between a device
+//! and the packet layer (device, backlog: their own counters tell), the wire time of single frames, and time between hosts.
+//!
+//! RFC 6815: such load belongs in laboratories. It is refused on any interface that is neither a lab's nor the loopback, unless
+//! `allow_outside_lab` says that whoever asks knows what it will meet.
+
+use std::num::NonZeroU32;
+
+use linerate_model::{Arrival, Bytes, ParamError};
+use linerate_packet::frame::{LARGEST_FRAME, SMALLEST_FRAME, Transport, VlanTag};
+use serde::Deserialize;
+
+use super::arrivals::Arrivals;
+use super::pairing::{self, Shape, Waiting as Unpaired};
+use super::parameters::{DIRECTION, Parameters, Typed, documented, wrong};
+use super::placement::{Placement, WAIT};
+use super::socket_options::{BUFFER, SocketOptions};
+use crate::parameter::{ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Setup, Worker};
+
+mod backend;
+mod card;
+mod interface;
+mod ledger;
+mod numbering;
+mod packet;
+mod sizes;
+mod start;
+mod worker;
+
+use interface::Interface;
+use sizes::FrameSize;
+
+/// `frames` in a hello.
+const WORKLOAD: u32 = u32::from_be_bytes(*b"fram");
+/// Memory of a receive ring: at a million frames of which 128 bytes are kept it holds a quarter of a second.
+const RECEIVE_BUFFER: Bytes = Bytes(32 << 20);
+/// The most frames per call: UIO_MAXIOV of Linux.
+const MAX_BATCH: u32 = 1024;
+
+/// Which way the frames go, seen from the active end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Flowing {
+    #[default]
+    Tx,
+    Rx,
+    Both,
+}
+
+/// How frames are sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    #[default]
+    Auto,
+    /// Packet socket through the queueing discipline, receive ring.
+    Packet,
+    /// Packet socket past the queueing discipline, receive ring.
+    PacketBypass,
+}
+
+/// As written in plans, in the order of their names.
+const MODES: &[&str] = &["auto", "packet", "packet_bypass"];
+
+/// Which ports a frame has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PortChoice {
+    /// Its flow's.
+    #[default]
+    Flow,
+    /// Random ones, RFC 4814 clause 4.3.
+    Random,
+}
+
+/// Which transport header a frame has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Header {
+    #[default]
+    Udp,
+    Tcp,
+}
+
+impl Header {
+    fn transport(self) -> Transport {
+        match self {
+            Self::Udp => Transport::Udp,
+            Self::Tcp => Transport::Tcp,
+        }
+    }
+}
+
+/// What of a received frame is copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Keep {
+    #[default]
+    Headers,
+    Copy,
+}
+
+/// Parameters of `frames`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub(super) struct FramesParams {
+    mode: Mode,
+    direction: Flowing,
+    frame_size: FrameSize,
+    ports: PortChoice,
+    source_port: Option<u16>,
+    destination_port: Option<u16>,
+    header: Header,
+    vlan: Option<u16>,
+    outer_vlan: Option<u16>,
+    vlan_priority: u8,
+    burst: u32,
+    batch: u32,
+    receive: Keep,
+    allow_outside_lab: bool,
+    #[serde(flatten)]
+    arrivals: Arrivals,
+    #[serde(flatten)]
+    placement: Placement,
+    #[serde(flatten)]
+    options: SocketOptions,
+}
+
+impl Default for FramesParams {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            direction: Flowing::Tx,
+            frame_size: FrameSize::default(),
+            ports: PortChoice::Flow,
+            source_port: None,
+            destination_port: None,
+            header: Header::Udp,
+            vlan: None,
+            outer_vlan: None,
+            vlan_priority: 0,
+            burst: 1,
+            // Beyond 64 a call's own cost is below one part in a hundred of its frames'.
+            batch: 64,
+            receive: Keep::Headers,
+            allow_outside_lab: false,
+            arrivals: Arrivals::default(),
+            placement: Placement::default(),
+            options: SocketOptions::default(),
+        }
+    }
+}
+
+/// VLAN identifiers that a frame may bear: 0 means none and 4095 is reserved (IEEE 802.1Q table 9-2).
+const VLAN: Takes = Takes::Count { least: 1, most: 4094 };
+const PORT: Takes = Takes::Count { least: 1, most: u16::MAX as u64 };
+
+const OWN: &[ParamDoc] = &[
+    ParamDoc {
+        name: "mode",
+        takes: Takes::Word(MODES),
+        default: "\"auto\"",
+        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; auto: packet",
+    },
+    ParamDoc {
+        name: "direction",
+        takes: DIRECTION,
+        default: "\"tx\"",
+        meaning: "which way frames go, seen from the active end: tx, rx, both",
+    },
+    ParamDoc {
+        name: "frame_size",
+        takes: Takes::SizeOrWord {
+            least: Bytes(SMALLEST_FRAME as u64),
+            most: Bytes(LARGEST_FRAME as u64),
+            words: sizes::MIXTURES,
+        },
+        default: "\"64 B\"",
+        meaning: "Ethernet frame with VLAN tags and frame check sequence (4 B), as in RFC 2544; imix: 7:4:1 of 64, 570 and 1518 B; imix_csit: the same in runs; rfc2544: its seven sizes in turn",
+    },
+    ParamDoc {
+        name: "rate",
+        takes: Takes::Rate,
+        default: "as fast as possible",
+        meaning: "offered load of each direction, all flows together: frames per second, or bits per second on the wire (L1: frame, preamble and gap of 20 B)",
+    },
+    ParamDoc {
+        name: "burst",
+        takes: Takes::Count { least: 1, most: MAX_BATCH as u64 },
+        default: "1",
+        meaning: "frames sent back to back, then a gap that keeps the rate; needs a rate",
+    },
+    ParamDoc {
+        name: "batch",
+        takes: Takes::Count { least: 1, most: MAX_BATCH as u64 },
+        default: "64",
+        meaning: "most frames per system call that sends",
+    },
+    ParamDoc {
+        name: "ports",
+        takes: Takes::Word(&["flow", "random"]),
+        default: "\"flow\"",
+        meaning: "flow: each flow has its two ports; random: each frame has ports of its own, 1024 to 65535, by the seed (RFC 4814)",
+    },
+    ParamDoc {
+        name: "source_port",
+        takes: PORT,
+        default: "a free one per flow",
+        meaning: "source port of the first flow, one more for each next",
+    },
+    ParamDoc {
+        name: "destination_port",
+        takes: PORT,
+        default: "a free one per flow",
+        meaning: "destination port of the first flow, one more for each next",
+    },
+    ParamDoc {
+        name: "header",
+        takes: Takes::Word(&["udp", "tcp"]),
+        default: "\"udp\"",
+        meaning: "transport header of the frames; tcp: its reset flag is set, so that no host answers",
+    },
+    ParamDoc { name: "vlan", takes: VLAN, default: "none", meaning: "VLAN tag of the frames (802.1Q)" },
+    ParamDoc {
+        name: "outer_vlan",
+        takes: VLAN,
+        default: "none",
+        meaning: "a second tag, outside of the first (802.1ad); needs vlan",
+    },
+    ParamDoc {
+        name: "vlan_priority",
+        takes: Takes::Count { least: 0, most: 7 },
+        default: "0",
+        meaning: "priority code point of the tags",
+    },
+    ParamDoc {
+        name: "receive",
+        takes: Takes::Word(&["headers", "copy"]),
+        default: "\"headers\"",
+        meaning: "headers: of each frame as much as tells it is copied; copy: the whole frame",
+    },
+    ParamDoc {
+        name: "allow_outside_lab",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "send on an interface that is neither a lab's nor the loopback: such load can take a network down (RFC 6815)",
+    },
+    ParamDoc {
+        name: "wait",
+        takes: WAIT,
+        default: "\"block\"",
+        meaning: "block: a receiver sleeps until frames have come; spin: ask again and again, a CPU per worker",
+    },
+    ParamDoc {
+        name: "receive_buffer",
+        takes: BUFFER,
+        default: "\"32 MiB\"",
+        meaning: "receive ring of each worker, or SO_RCVBUF asked for; socket_buffer comes before this default",
+    },
+    ParamDoc {
+        name: "device",
+        takes: Takes::Text { example: "eth0" },
+        default: "the endpoint's",
+        meaning: "interface to send and receive on; \"endpoint\" is each end's own",
+    },
+];
+
+impl Parameters for FramesParams {
+    fn docs() -> Vec<ParamDoc> {
+        documented(OWN, &[Arrivals::DOCS, Placement::DOCS, SocketOptions::DOCS])
+    }
+
+    fn settle(&mut self) -> Result<(), ParamError> {
+        self.options.preset_receive_buffer(Some(RECEIVE_BUFFER));
+        self.placement.check(self.placement.streams())?;
+        self.arrivals.check()?;
+        if self.burst > 1 && (!self.arrivals.is_open() || self.arrivals.poisson) {
+            return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
+        }
+        if self.outer_vlan.is_some() && self.vlan.is_none() {
+            return Err(wrong("outer_vlan", "an outer tag needs an inner one: set vlan as well"));
+        }
+        for (key, port) in [("source_port", self.source_port), ("destination_port", self.destination_port)] {
+            let last = port.map(|port| u32::from(port) + self.placement.streams() - 1);
+            if last.is_some_and(|last| last > u32::from(u16::MAX)) {
+                return Err(wrong(
+                    key,
+                    format!("the last of {} flows would be beyond 65535", self.placement.streams()),
+                ));
+            }
+        }
+        if self.ports == PortChoice::Random && (self.source_port.is_some() || self.destination_port.is_some()) {
+            return Err(wrong("ports", "random ports and ports of one's own do not go together"));
+        }
+        Ok(())
+    }
+}
+
+/// The `frames` workload.
+#[derive(Debug)]
+pub(super) struct Frames;
+
+impl Typed for Frames {
+    type Params = FramesParams;
+    const NAME: &'static str = "frames";
+    const SUMMARY: &'static str = "Ethernet frames of one size or a mixture, at a rate or as fast as possible: frames delivered per second, every one accounted";
+
+    fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        let interface = Interface::find(&params, setup.local, None)?;
+        start::check(&params, &interface)?;
+        let unpaired = Unpaired::listen(setup, None, params.shape(), |socket| params.options.set(socket))?;
+        Ok(Box::new(start::FramesListener { params, unpaired, interface, secret: setup.secret, seed: setup.seed }))
+    }
+
+    fn start_active(params: FramesParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let interface = Interface::find(&params, setup.local, offer.addresses.first().copied())?;
+        start::check(&params, &interface)?;
+        let paired = pairing::connect(setup, offer, None, params.shape(), |socket| params.options.set(socket))?;
+        start::active(&params, setup, &interface, paired)
+    }
+}
+
+impl FramesParams {
+    fn shape(&self) -> Shape {
+        Shape { workload: WORKLOAD, workers: self.placement.workers(), flows: self.placement.streams() }
+    }
+
+    fn arrival(&self) -> Arrival {
+        match NonZeroU32::new(self.burst) {
+            Some(burst) if self.burst > 1 => Arrival::Burst(burst),
+            _ => self.arrivals.arrival(),
+        }
+    }
+
+    /// VLAN tags, outer first.
+    fn tags(&self) -> Vec<VlanTag> {
+        let tag = |id| VlanTag { id, priority: self.vlan_priority };
+        [self.outer_vlan, self.vlan].into_iter().flatten().map(tag).collect()
+    }
+
+    /// Frames a second of each direction, all flows together; `None` to send as fast as possible.
+    fn frames_per_second(&self) -> Option<f64> {
+        self.arrivals.rate.map(|rate| self.frame_size.sizes().frames_per_second(rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workloads::parameters::{assert_sound, read};
+
+    #[test]
+    fn every_parameter_is_documented_and_every_mistake_is_named() {
+        assert_sound::<FramesParams>(&[
+            ("mode", json!("raw")),
+            ("frame_size", json!("63 B")),
+            ("frame_size", json!("20 KiB")),
+            ("frame_size", json!("imax")),
+            ("batch", json!(0)),
+            ("burst", json!(2)),
+            ("poisson", json!(true)),
+            ("vlan", json!(4095)),
+            ("outer_vlan", json!(5)),
+            ("vlan_priority", json!(8)),
+            ("source_port", json!(0)),
+            ("rate", json!("0 pps")),
+            ("workers", json!(2)),
+        ]);
+        let documented = FramesParams::docs().into_iter().find(|parameter| parameter.name == "receive_buffer");
+        let default = documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());
+        let settled = read::<FramesParams>(&linerate_model::Params::default()).expect("defaults go together");
+        assert_eq!(default, Some(settled.options.receive_buffer));
+    }
+
+    #[test]
+    fn parameters_that_do_not_go_together_are_refused() {
+        for (table, key) in [
+            (json!({ "source_port": 65_535, "streams": 2 }), "source_port"),
+            (json!({ "ports": "random", "destination_port": 9 }), "ports"),
+        ] {
+            let params = serde_json::from_value(table).expect("a table");
+            assert_eq!(read::<FramesParams>(&params).expect_err("refused")[0].key, key);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What both ends tell each other before the first frame, over the first companion: a card of 80 bytes.
+//!
+//! ```text
+//! offset  0       8       24       48    54  56     60
+//!         | magic | nonce | clock  | mac | 0 | mtu  | 0 ... 80
+//! ```
+//! All big-endian. The active end's `nonce` makes the tags of this trial: a frame that a device held back from an earlier trial
+//! bears another's, and is not counted. `clock` names the kernel whose monotonic clock stamps what this end sends: two ends
+//! with the same have one clock, and times between them need no correction. All zero: unknown.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use hmac::{Hmac, Mac};
+use linerate_packet::frame::MacAddress;
+use linerate_sys::{SysError, clock};
+use sha2::Sha256;
+
+use super::ledger::Tags;
+use crate::{LoadError, Secret};
+
+const CARD_BYTES: usize = 80;
+const MAGIC: [u8; 8] = *b"lrframe1";
+const NONCE_BYTES: usize = 16;
+const CLOCK_BYTES: usize = 24;
+
+/// What one end tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Card {
+    pub(super) nonce: [u8; NONCE_BYTES],
+    pub(super) clock: [u8; CLOCK_BYTES],
+    pub(super) mac: MacAddress,
+    /// Of its interface.
+    pub(super) mtu: u32,
+}
+
+impl Card {
+    /// This end's, with a nonce that no other trial of `seed` has.
+    pub(super) fn new(seed: u64, mac: MacAddress, mtu: u32) -> Self {
+        let mut nonce = [0; NONCE_BYTES];
+        nonce[..8].copy_from_slice(&clock::monotonic().to_be_bytes());
+        nonce[8..].copy_from_slice(&seed.to_be_bytes());
+        Self { nonce, clock: clock::identity().unwrap_or_default(), mac, mtu }
+    }
+
+    fn to_bytes(self) -> [u8; CARD_BYTES] {
+        let mut bytes = [0; CARD_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..24].copy_from_slice(&self.nonce);
+        bytes[24..48].copy_from_slice(&self.clock);
+        bytes[48..54].copy_from_slice(&self.mac.0);
+        bytes[56..60].copy_from_slice(&self.mtu.to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; CARD_BYTES]) -> Option<Self> {
+        let at = |start: usize, length: usize| &bytes[start..start + length];
+        (at(0, 8) == MAGIC).then(|| Self {
+            nonce: at(8, NONCE_BYTES).try_into().expect("sixteen bytes"),
+            clock: at(24, CLOCK_BYTES).try_into().expect("twenty-four bytes"),
+            mac: MacAddress(at(48, 6).try_into().expect("six bytes")),
+            mtu: u32::from_be_bytes(at(56, 4).try_into().expect("four bytes")),
+        })
+    }
+
+    /// Whether the other end's monotonic clock is this one's.
+    pub(super) fn has_clock_of(&self, other: &Self) -> bool {
+        self.clock == other.clock && self.clock != [0; CLOCK_BYTES]
+    }
+
+    /// Gives this card to the other end and takes its own.
+    pub(super) fn exchange(self, mut stream: &TcpStream, patience: Duration) -> Result<Self, LoadError> {
+        let peer = || stream.peer_addr().map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string());
+        let failed = |cause| SysError::new("tell addresses to and by", peer(), cause);
+        stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
+        let mut bytes = [0; CARD_BYTES];
+        stream.write_all(&self.to_bytes()).and_then(|()| stream.read_exact(&mut bytes)).map_err(failed)?;
+        Self::from_bytes(&bytes).ok_or_else(|| LoadError::Unsupported {
+            what: format!("what {} told of itself", peer()),
+            why: "it is no card of this version (do both ends run the same version?)".into(),
+        })
+    }
+}
+
+/// The tags of a trial in which the active end gave `nonce`: of what it sends, and of what it receives.
+pub(super) fn tags(secret: Secret, nonce: [u8; NONCE_BYTES]) -> Tags {
+    let tag = |direction: u8| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
+        mac.update(b"linerate frame");
+        mac.update(&nonce);
+        mac.update(&[direction]);
+        let digest = mac.finalize().into_bytes();
+        u32::from_be_bytes(*digest.first_chunk().expect("a SHA-256 digest is longer"))
+    };
+    Tags { outward: tag(0), inward: tag(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card() -> Card {
+        Card { nonce: [1; NONCE_BYTES], clock: [2; CLOCK_BYTES], mac: MacAddress([3; 6]), mtu: 0x0405_0607 }
+    }
+
+    #[test]
+    fn a_card_is_these_bytes() {
+        let bytes = card().to_bytes();
+        let expected = [&b"lrframe1"[..], &[1; 16], &[2; 24], &[3; 6], &[0; 2], &[4, 5, 6, 7], &[0; 20]].concat();
+        assert_eq!(bytes[..], expected);
+        assert_eq!(Card::from_bytes(&bytes), Some(card()));
+        assert_eq!(Card::from_bytes(&[0; CARD_BYTES]), None);
+    }
+
+    #[test]
+    fn clocks_are_one_only_if_both_are_known_and_equal() {
+        let unknown = Card { clock: [0; CLOCK_BYTES], ..card() };
+        assert!(card().has_clock_of(&card()));
+        assert!(!unknown.has_clock_of(&unknown) && !card().has_clock_of(&unknown));
+    }
+
+    #[test]
+    fn each_trial_session_and_direction_has_a_tag_of_its_own() {
+        let (a, b) = (Secret([7; 16]), Secret([8; 16]));
+        let all = [tags(a, [0; 16]), tags(a, [1; 16]), tags(b, [0; 16])];
+        let mut seen: Vec<u32> = all.iter().flat_map(|tags| [tags.outward, tags.inward]).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 6);
+    }
+}

@@ -1,0 +1,205 @@
+//! The interface of one end: found, and fit for test frames, or why not.
+
+use std::net::{IpAddr, SocketAddr};
+
+use linerate_model::Endpoint;
+use linerate_packet::frame::{FCS_BYTES, MacAddress, mtu_for};
+use linerate_sys::netlink::{Link, RouteSocket};
+use linerate_sys::netns;
+
+use super::FramesParams;
+use crate::LoadError;
+
+/// What a lab's namespaces are called.
+const LAB_PREFIX: &str = "lr-";
+/// Flags of net/if.h: administratively up, loopback, carrier.
+const UP: u32 = 1;
+const LOOPBACK: u32 = 8;
+const RUNNING: u32 = 0x40;
+
+/// An interface that frames go out of and come in by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) mac: MacAddress,
+    /// IP MTU, bytes.
+    pub(super) mtu: u32,
+    flags: u32,
+}
+
+impl Interface {
+    /// The one `params` name, or the endpoint's, or that of its address, or the one that leads `toward` the other end.
+    ///
+    /// # Errors
+    /// If it is not known, does not exist, or carries no Ethernet frames.
+    pub(super) fn find(params: &FramesParams, local: &Endpoint, toward: Option<SocketAddr>) -> Result<Self, LoadError> {
+        let mut kernel = RouteSocket::open()?;
+        let named = params.options.device(local)?.or(local.device.as_deref());
+        let index = match (named, local.address) {
+            (Some(_), _) => None,
+            (None, Some(address)) => index_of(&mut kernel, address)?,
+            (None, None) => match toward {
+                Some(other) => kernel.route_to(other.ip())?.device(),
+                None => None,
+            },
+        };
+        let mut found = None;
+        kernel.links(|link| {
+            if Some(link.index) == index || Some(link.name.as_str()) == named {
+                found = Some(link);
+            }
+        })?;
+        let object = || named.map_or_else(|| format!("endpoint `{}`", local.name), |name| format!("interface {name}"));
+        let link = found.ok_or_else(|| LoadError::Unsupported {
+            what: format!("frames at {}", object()),
+            why: "no such interface is known here (name it by `device`, or give the endpoint an address of one)".into(),
+        })?;
+        Self::of(link)
+    }
+
+    fn of(link: Link) -> Result<Self, LoadError> {
+        let Link { name, index, address, mtu, flags, .. } = link;
+        let mac = address.map(MacAddress).ok_or_else(|| LoadError::Unsupported {
+            what: format!("frames at interface {name}"),
+            why: "it has no Ethernet address: only Ethernet and the loopback carry frames".into(),
+        })?;
+        Ok(Self { name, index, mac, mtu, flags })
+    }
+
+    /// Whether it leads to this host only.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.flags & LOOPBACK != 0
+    }
+
+    /// Says why frames of `params` cannot or must not be sent here, if so.
+    ///
+    /// # Errors
+    /// If it is outside of a lab and nobody allowed that, if it is down or without carrier, or its MTU is too small.
+    pub(super) fn check(&self, params: &FramesParams) -> Result<(), LoadError> {
+        self.is_fit(params, netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX)))
+    }
+
+    fn is_fit(&self, params: &FramesParams, is_lab: bool) -> Result<(), LoadError> {
+        let refuse =
+            |why: String| Err(LoadError::Unsupported { what: format!("frames at interface {}", self.name), why });
+        if !(is_lab || self.is_loopback() || params.allow_outside_lab) {
+            return refuse(
+                "it belongs to no lab, and such load can take a network down (RFC 6815); if nothing else uses this path, say \
+                 `allow_outside_lab = true`"
+                    .into(),
+            );
+        }
+        if self.flags & UP == 0 {
+            return refuse(format!("it is down (`ip link set {} up`)", self.name));
+        }
+        if self.flags & RUNNING == 0 {
+            return refuse("it has no carrier (is the other end of its link connected, and up?)".into());
+        }
+        let (size, n_tags) = (params.frame_size.sizes().largest(), params.tags().len());
+        let needed = mtu_for(size, n_tags);
+        if needed > self.mtu as usize {
+            let fits = size - (needed - self.mtu as usize);
+            return refuse(format!(
+                "frames of {size} B ({FCS_BYTES} B of frame check sequence included) need an MTU of {needed}, it has {}: set it \
+                 (`ip link set {} mtu {needed}`), or send frames of {fits} B at most",
+                self.mtu, self.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// The Ethernet address that frames to `destination` go to: the other end's, `peer`, or the router's on the way.
+    ///
+    /// # Errors
+    /// If there is no route, or the router's address is not known.
+    pub(super) fn next_hop(&self, destination: IpAddr, peer: MacAddress) -> Result<MacAddress, LoadError> {
+        let mut kernel = RouteSocket::open()?;
+        let Some(gateway) = kernel.route_to(destination)?.gateway() else { return Ok(peer) };
+        let mut known = None;
+        kernel.neighbours(|neighbour| {
+            if (neighbour.index, neighbour.address) == (self.index, gateway) {
+                known = Some(MacAddress(neighbour.hardware));
+            }
+        })?;
+        known.ok_or_else(|| LoadError::Unsupported {
+            what: format!("frames by way of {gateway}"),
+            why: format!("its Ethernet address is not known at {} (does `ping {gateway}` find it?)", self.name),
+        })
+    }
+}
+
+fn index_of(kernel: &mut RouteSocket, address: IpAddr) -> Result<Option<u32>, LoadError> {
+    let mut index = None;
+    kernel.addresses(|found| {
+        if found.address == address.to_canonical() {
+            index = Some(found.index);
+        }
+    })?;
+    Ok(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn interface(flags: u32, mtu: u32) -> Interface {
+        Interface { name: "eth7".into(), index: 7, mac: MacAddress([2; 6]), mtu, flags }
+    }
+
+    fn params(table: serde_json::Value) -> FramesParams {
+        serde_json::from_value(table).expect("a table")
+    }
+
+    fn why(interface: &Interface, table: serde_json::Value, is_lab: bool) -> String {
+        interface.is_fit(&params(table), is_lab).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn load_outside_of_a_lab_is_refused_unless_it_is_allowed_or_goes_nowhere() {
+        let outside = interface(UP | RUNNING, 1500);
+        let said = why(&outside, json!({}), false);
+        assert!(
+            said.contains("eth7") && said.contains("RFC 6815") && said.contains("allow_outside_lab = true"),
+            "{said}"
+        );
+        assert!(outside.is_fit(&params(json!({})), true).is_ok());
+        assert!(outside.is_fit(&params(json!({ "allow_outside_lab": true })), false).is_ok());
+        assert!(interface(UP | RUNNING | LOOPBACK, 1500).is_fit(&params(json!({})), false).is_ok());
+    }
+
+    #[test]
+    fn a_link_that_is_down_without_carrier_or_too_narrow_is_refused_with_the_remedy() {
+        assert!(why(&interface(RUNNING, 1500), json!({}), true).contains("ip link set eth7 up"));
+        assert!(why(&interface(UP, 1500), json!({}), true).contains("no carrier"));
+        let narrow = interface(UP | RUNNING, 1500);
+        assert!(narrow.is_fit(&params(json!({ "frame_size": "1518 B" })), true).is_ok());
+        let said = why(&narrow, json!({ "frame_size": "1519 B" }), true);
+        assert!(said.contains("MTU of 1501, it has 1500") && said.contains("1518 B at most"), "{said}");
+        assert!(narrow.is_fit(&params(json!({ "frame_size": "1522 B", "vlan": 5 })), true).is_ok());
+        assert!(why(&interface(UP | RUNNING, 500), json!({ "frame_size": "imix" }), true).contains("MTU of 1500"));
+    }
+
+    #[test]
+    fn the_loopback_is_found_by_name_and_by_address() {
+        let local = |address: Option<&str>, device: Option<&str>| Endpoint {
+            name: "a".into(),
+            host: "h".into(),
+            address: address.map(|address| address.parse().expect("an address")),
+            device: device.map(str::to_owned),
+            cpus: Vec::new(),
+            pin: false,
+            ncsi: None,
+        };
+        let find = |endpoint: &Endpoint| Interface::find(&params(json!({})), endpoint, None);
+        let by_name = find(&local(None, Some("lo"))).expect("every namespace has lo");
+        assert!(by_name.is_loopback() && by_name.mac == MacAddress([0; 6]));
+        assert_eq!(find(&local(Some("127.0.0.1"), None)).expect("lo has it"), by_name);
+        let said = find(&local(None, Some("none7"))).expect_err("no such").to_string();
+        assert!(said.contains("interface none7"), "{said}");
+        let said = find(&local(None, None)).expect_err("which one?").to_string();
+        assert!(said.contains("endpoint `a`"), "{said}");
+    }
+}

@@ -1,0 +1,253 @@
+//! A worker: frames sent a batch at a time when they are due, received as they come, and the companion that tells the totals.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
+use linerate_sys::clock;
+use linerate_sys::readiness::{Interest, Readiness};
+
+use super::FramesParams;
+use super::backend::{Order, Receive, Transmit};
+use super::ledger::Ledger;
+use crate::workloads::arrivals::{late_starts, mean_gap, share};
+use crate::workloads::companion::Companion;
+use crate::workloads::placement::Waiting;
+use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+
+/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up is later than that
+/// one time in a thousand.
+const DEPARTURE_SPIN: Nanos = Nanos(100_000);
+/// Shorter waits are not worth a system call, whose timer counts milliseconds.
+const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
+/// A sender whose frames were refused tries again after this long: a queue of a slow link has let some frames go by then.
+const REFUSED_PAUSE: Nanos = Nanos(20_000);
+/// How often the receiver's drops are asked for while frames come.
+const ASK_EVERY: Nanos = Nanos::from_millis(10);
+
+/// What a worker is made of.
+pub(super) struct Parts {
+    pub(super) number: u32,
+    /// Number and both addresses of each flow, this end's first.
+    pub(super) flows: Vec<(u32, [SocketAddr; 2])>,
+    /// They hold the flows' ports.
+    pub(super) sockets: Vec<UdpSocket>,
+    pub(super) transmit: Option<Box<dyn Transmit>>,
+    pub(super) receive: Option<Box<dyn Receive>>,
+    pub(super) ledger: Ledger,
+    pub(super) companion: Companion,
+    pub(super) one_clock: bool,
+    /// Strangers met while pairing.
+    pub(super) foreign: u64,
+}
+
+pub(super) struct FramesWorker {
+    parts: Parts,
+    frame_size: String,
+    readiness: Readiness,
+    wait: Waiting,
+    load: Load,
+    /// Mean gap between frames of an open load.
+    mean_gap: Option<Nanos>,
+    last_departure: Option<Nanos>,
+    stopped: bool,
+    /// What the other end says it sent on each flow.
+    peer_sent: Vec<Option<u64>>,
+    n_workers: u32,
+    /// Drops at this receiver, and when they are asked for next.
+    drops: u64,
+    ask_at: Nanos,
+}
+
+impl FramesWorker {
+    pub(super) fn new(params: &FramesParams, parts: Parts) -> Result<Self, LoadError> {
+        let rate = params.frames_per_second().filter(|_| parts.transmit.is_some());
+        let load = share(rate, params.arrival(), 1, parts.flows.len(), params.placement.streams());
+        let readiness = Readiness::new()?;
+        if params.placement.wait == Waiting::Block {
+            for (token, fd) in (0..).zip(parts.receive.iter().flat_map(|receive| receive.watched())) {
+                readiness.add(&fd, token, Interest::Readable)?;
+            }
+        }
+        Ok(Self {
+            frame_size: params.frame_size.name().to_owned(),
+            readiness,
+            wait: params.placement.wait,
+            load,
+            mean_gap: mean_gap(load),
+            last_departure: None,
+            stopped: parts.transmit.is_none(),
+            peer_sent: vec![None; parts.flows.len()],
+            n_workers: params.placement.workers(),
+            drops: 0,
+            ask_at: Nanos(0),
+            parts,
+        })
+    }
+
+    /// Sends what is due, a batch at most; returns whether anything was taken.
+    #[inline]
+    fn send(&mut self, due: Due, tally: &mut Tally) -> bool {
+        let Some(transmit) = self.parts.transmit.as_mut().filter(|_| due.operations > 0 && !self.stopped) else {
+            return false;
+        };
+        let n = due.operations.min(transmit.batch());
+        let now = Nanos(clock::monotonic());
+        let intended = if self.mean_gap.is_some() { due.intended } else { now };
+        let mut change = Counters::default();
+        let taken = transmit.send(Order { n, intended, gap: due.gap, now }, &mut change);
+        if let Some(gap) = self.mean_gap {
+            tally.defer(due.operations - taken);
+            change[Counter::LateStarts] = late_starts(now, due.intended, gap, u64::from(taken));
+        }
+        tally.counters.add(&change);
+        if taken > 0 {
+            if let Some(last) = self.last_departure.replace(now) {
+                tally.gap.record(now.since(last).0);
+            }
+            // The others of a batch leave right behind the first.
+            tally.gap.record_many(0, u64::from(taken - 1));
+        } else {
+            clock::sleep_until((now + REFUSED_PAUSE).min(due.until).0, REFUSED_PAUSE.0);
+        }
+        taken > 0
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Nanos, tally: &mut Tally) -> bool {
+        let Some(receive) = &mut self.parts.receive else { return false };
+        tally.add(Counter::CallsReceived, 1);
+        let moved = receive.receive(&mut self.parts.ledger, tally);
+        if now >= self.ask_at {
+            self.ask_at = now + ASK_EVERY;
+            let drops = receive.drops();
+            self.drops += drops;
+            tally.add(Counter::SocketDrops, drops);
+        }
+        moved
+    }
+
+    /// Nothing moved: waits for what comes next, in the way asked for.
+    fn rest(&mut self, due: Due) {
+        let left = due.until.since(Nanos(clock::monotonic()));
+        match (&self.parts.receive, self.wait) {
+            (_, Waiting::Spin) => {}
+            (None, Waiting::Block) if due.operations == 0 => clock::sleep_until(due.until.0, DEPARTURE_SPIN.0),
+            (Some(_), Waiting::Block) if left >= SHORTEST_WAIT && (due.operations == 0 || self.stopped) => {
+                // Rounded down, so that the next departure is not missed.
+                let patience = Duration::from_millis(Duration::from(left).as_millis() as u64 - 1);
+                self.readiness.wait(patience);
+            }
+            _ => {}
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let receives = self.parts.receive.is_some();
+        let known = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
+            let received = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::known);
+            self.peer_sent[idx].is_some_and(|sent| received >= sent)
+        };
+        let received_all = !receives || self.parts.flows.iter().enumerate().all(known);
+        let forsaken = self.parts.companion.is_gone() && (!receives || self.peer_sent.iter().any(Option::is_none));
+        (self.stopped && received_all) || forsaken
+    }
+
+    fn modes(&self) -> BTreeMap<String, String> {
+        let mut modes = BTreeMap::from([("frame_size".to_owned(), self.frame_size.clone())]);
+        if let Some(transmit) = &self.parts.transmit {
+            modes.insert("send".to_owned(), transmit.mode());
+        }
+        if let Some(receive) = &self.parts.receive {
+            modes.insert("receive".to_owned(), format!("{}, {}", receive.mode(), self.wait.name()));
+            let clocks = if self.parts.one_clock { "one clock" } else { "two clocks: no one-way times" };
+            modes.insert("clock".to_owned(), clocks.to_owned());
+        }
+        modes
+    }
+}
+
+impl Worker for FramesWorker {
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn times(&self) -> Times {
+        let received = self.parts.receive.is_some() && self.parts.one_clock;
+        Times { service: received, response: received, gap: self.parts.transmit.is_some() }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        let now = Nanos(clock::monotonic());
+        if self.parts.foreign > 0 {
+            tally.add(Counter::Foreign, std::mem::take(&mut self.parts.foreign));
+        }
+        let (peer_sent, n_workers) = (&mut self.peer_sent, self.n_workers);
+        self.parts.companion.look(now, |number, sent| {
+            // The other end deals flows likewise, so that only this worker's are told here.
+            if let Some(told) = peer_sent.get_mut((number / n_workers) as usize) {
+                *told = Some(sent);
+            }
+        });
+        let sent = self.send(due, tally);
+        let received = self.receive(now, tally);
+        if sent || received {
+            return Progress::Moved;
+        }
+        if self.has_ended() {
+            return Progress::Ended;
+        }
+        self.rest(due);
+        Progress::Idle
+    }
+
+    fn n_flows(&self) -> usize {
+        0
+    }
+
+    fn stop_sending(&mut self) {
+        if std::mem::replace(&mut self.stopped, true) {
+            return;
+        }
+        let Some(transmit) = &self.parts.transmit else { return };
+        for (idx, (number, _)) in self.parts.flows.iter().enumerate() {
+            self.parts.companion.tell(*number, transmit.sent(idx).0);
+        }
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        self.stop_sending();
+        let modes = self.modes();
+        let more = self.parts.receive.as_mut().map_or(0, |receive| receive.drops());
+        let mut drops = self.drops + more;
+        let mut reports = Vec::new();
+        for (idx, (number, [local, remote])) in self.parts.flows.iter().enumerate() {
+            let mut counters = self.parts.ledger.flow(*number).map(|flow| flow.counters).unwrap_or_default();
+            let mut next_sequence = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::next_sequence);
+            if let Some(transmit) = &self.parts.transmit {
+                let (frames, payload) = transmit.sent(idx);
+                counters[Counter::DatagramsSent] = frames;
+                counters[Counter::PayloadSent] = payload;
+                if self.parts.receive.is_none() {
+                    next_sequence = frames;
+                }
+            }
+            // The ring does not tell whose frames it dropped: the worker's first flow carries them all.
+            counters[Counter::SocketDrops] = std::mem::take(&mut drops);
+            reports.push(FlowReport {
+                flow: *number,
+                worker: self.parts.number,
+                local: local.to_string(),
+                remote: remote.to_string(),
+                counters,
+                next_sequence,
+                socket: BTreeMap::new(),
+                modes: modes.clone(),
+                tcp: None,
+            });
+        }
+        self.parts.sockets.clear();
+        reports
+    }
+}

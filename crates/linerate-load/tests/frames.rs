@@ -1,0 +1,114 @@
+//! `frames` on loopback: everything sent is accounted, whatever the mode, size, direction and family.
+
+mod shared;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use linerate_load::engine::EngineReport;
+use linerate_model::{Counter, LossLedger};
+use serde_json::{Value, json};
+use shared::{V4, V6, flows_sum, open, run, service, sum};
+
+/// Tests measure one after the other: a flood beside a paced sender on two CPUs leaves it none.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn privileged(test: &str) -> bool {
+    let root = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("\nUid:\t0\t"));
+    if !root {
+        println!("skipped: {test}: needs CAP_NET_RAW");
+    }
+    root
+}
+
+fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
+    let of = |flow: u32| receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it");
+    sender.flows.iter().map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow")).collect()
+}
+
+/// The directions of `table`, sender first.
+fn ways<'a>(table: &Value, active: &'a EngineReport, passive: &'a EngineReport) -> Vec<[&'a EngineReport; 2]> {
+    match table["direction"].as_str() {
+        Some("rx") => vec![[passive, active]],
+        Some("both") => vec![[active, passive], [passive, active]],
+        _ => vec![[active, passive]],
+    }
+}
+
+#[test]
+fn every_frame_is_accounted_in_every_shape_direction_and_family() {
+    if !privileged("every_frame_is_accounted_in_every_shape_direction_and_family") {
+        return;
+    }
+    let _turn = alone();
+    for (ip, table) in [
+        (V4, json!({ "rate": "4 kpps" })),
+        (
+            V4,
+            json!({ "rate": "4 kpps", "mode": "packet_bypass", "direction": "rx", "poisson": true, "header": "tcp", "frame_size": "80 B" }),
+        ),
+        (V4, json!({ "rate": "8 kpps", "direction": "both", "streams": 5, "workers": 2, "frame_size": "imix" })),
+        (V4, json!({ "rate": "4 kpps", "vlan": 7, "frame_size": "68 B", "receive": "copy", "wait": "spin" })),
+        (V4, json!({ "rate": "4 kpps", "vlan": 7, "outer_vlan": 8, "frame_size": "9018 B" })),
+        (V4, json!({ "rate": "4 kpps", "ports": "random", "streams": 3, "burst": 10 })),
+        (V4, json!({ "rate": "4 kpps", "frame_size": "rfc2544" })),
+        (V6, json!({ "rate": "4 kpps", "frame_size": "128 B", "dscp": 46, "header": "tcp" })),
+        (V6, json!({ "rate": "4 kpps", "frame_size": "84 B", "direction": "both" })),
+    ] {
+        let [active, passive] = run(open("frames", ip, &table, |offer| offer), 200);
+        for [sender, receiver] in ways(&table, &active, &passive) {
+            for ledger in ledgers(sender, receiver) {
+                assert!(ledger.unique > 100, "{table} {ledger:?}");
+                assert_eq!(ledger.sent, ledger.unique + ledger.lost() + ledger.late, "{table}");
+                assert_eq!((ledger.lost(), ledger.duplicates, ledger.late, ledger.reordered), (0, 0, 0, 0), "{table}");
+            }
+            assert_eq!(sum(sender, Counter::DatagramsSent), flows_sum(sender, Counter::DatagramsSent), "{table}");
+            assert_eq!(sum(sender, Counter::PayloadSent), flows_sum(sender, Counter::PayloadSent), "{table}");
+            assert_eq!(sum(receiver, Counter::DatagramsReceived), flows_sum(receiver, Counter::DatagramsReceived));
+            assert_eq!(sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived), "{table}");
+            assert_eq!((sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)), (0, 0), "{table}");
+            assert_eq!(sum(sender, Counter::Started), sum(sender, Counter::DatagramsSent), "{table}");
+            // Both ends are on this host: every frame's time is known, and none took longer than it may here.
+            let times = service(receiver);
+            assert_eq!(times.count(), sum(receiver, Counter::DatagramsReceived), "{table}");
+            assert!(times.max().flatten().is_some_and(|ns| ns < 1_000_000_000), "{table}: {:?}", times.max());
+        }
+    }
+}
+
+#[test]
+fn as_fast_as_possible_what_is_missing_is_what_the_ring_dropped() {
+    if !privileged("as_fast_as_possible_what_is_missing_is_what_the_ring_dropped") {
+        return;
+    }
+    let _turn = alone();
+    // A ring of 4 MiB for frames that are copied whole: it overflows whenever the receiver is kept waiting.
+    let table = json!({ "frame_size": "1518 B", "receive": "copy", "receive_buffer": "4 MiB", "streams": 2 });
+    let [active, passive] = run(open("frames", V4, &table, |offer| offer), 400);
+    let lost: u64 = ledgers(&active, &passive).iter().map(LossLedger::lost).sum();
+    let dropped = flows_sum(&passive, Counter::SocketDrops);
+    println!("{} sent, {lost} lost, {dropped} dropped at the ring", flows_sum(&active, Counter::DatagramsSent));
+    assert_eq!(lost, dropped);
+}
+
+#[test]
+fn a_size_without_room_is_refused_before_anything_is_sent() {
+    if !privileged("a_size_without_room_is_refused_before_anything_is_sent") {
+        return;
+    }
+    let _turn = alone();
+    for (ip, table, least) in
+        [(V6, json!({}), 84), (V4, json!({ "vlan": 1 }), 68), (V4, json!({ "header": "tcp" }), 76)]
+    {
+        let listener = shared::listen("frames", ip, &table);
+        let offer = listener.offer();
+        let accepting = std::thread::spawn(move || listener.accept(shared::PATIENCE).map(drop));
+        let (params, local) = (shared::params(table), shared::endpoint(ip));
+        let workload = linerate_load::workload("frames").expect("registered");
+        let error = workload.connect(&shared::setup(&params, &local), &offer).err().expect("too small").to_string();
+        assert!(error.contains(&format!("at least {least} B")), "{error}");
+        drop(accepting.join().expect("no panic"));
+    }
+}

@@ -1,0 +1,196 @@
+//! Known answers of `frames`: raw load on paths of known rate and known faults, every frame accounted, end to end.
+//!
+//! Counts are exact whatever the machine does: what was sent arrived, or was lost where a counter says so. Rates are bounded by the
+//! path from above on every run, and from below where the study finds nothing that disturbed it.
+
+mod common;
+
+use std::process::Command;
+
+use common::{Ended, Measured, alone, file, measure, measure_in, plan, privileged};
+use linerate_analysis::LossStudy;
+use linerate_model::{Counter, JobRecord, Validity};
+
+fn loss(measured: &Measured) -> &LossStudy {
+    let [loss] = &measured.job().loss[..] else { panic!("one direction: {:?}", measured.job().loss) };
+    assert!(loss.balances(), "{loss:?}");
+    loss
+}
+
+/// Both ends of the only job.
+fn ends(measured: &Measured) -> &(JobRecord, JobRecord) {
+    &measured.campaign.trials[0].jobs[0]
+}
+
+fn counted(end: &JobRecord, counter: Counter) -> u64 {
+    end.intervals.iter().map(|interval| interval.counters[counter]).sum()
+}
+
+/// `sent = received + lost + located drops` to the frame, from a trickle to far above what the receiver takes.
+#[test]
+fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
+    if !privileged("at_any_load_every_frame_is_received_or_its_loss_is_located") {
+        return;
+    }
+    let _turn = alone();
+    for (mode, rate) in [
+        ("packet", "rate = \"1 kpps\","),
+        ("packet", "rate = \"50 kpps\","),
+        ("packet_bypass", "rate = \"200 kpps\","),
+        ("packet", ""),
+        ("packet_bypass", ""),
+    ] {
+        let params = format!("mode = \"{mode}\", {rate} frame_size = \"64 B\", streams = 3");
+        let measured = measure(&plan("frames", 1.0, &params), &["--lab", "pair"]);
+        let loss = loss(&measured);
+        println!("frames, {params}: {:?}, located {:?}, not {}", loss.ledger, loss.located, loss.unexplained);
+        let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
+        assert_eq!(loss.ledger.sent, loss.ledger.unique + loss.ledger.late + located, "{loss:?}");
+        assert_eq!((loss.unexplained, loss.ledger.duplicates, loss.ledger.reordered), (0, 0, 0));
+        let obtained = &measured.job().obtained["send"];
+        assert!(obtained.starts_with(&format!("{mode}:")), "the mode is in the row: {obtained}");
+    }
+}
+
+/// A queue refuses what does not fit the link, at once: that is not sent, and not lost.
+#[test]
+fn frames_a_shaper_refuses_are_not_sent_and_not_lost_and_the_rest_reach_the_links_rate() {
+    if !privileged("frames_a_shaper_refuses_are_not_sent_and_not_lost_and_the_rest_reach_the_links_rate") {
+        return;
+    }
+    let _turn = alone();
+    let text = plan("frames", 2.0, "rate = \"200 Mbit/s\", frame_size = \"1518 B\"");
+    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let (active, _) = ends(&measured);
+    let loss = loss(&measured);
+    // The lab's link counts frames without their check sequence.
+    let ceiling = 100e6 / (1514.0 * 8.0);
+    let rate = measured.metric("packet_rate");
+    println!(
+        "frames at twice the link: {rate:.0} frames/s of {ceiling:.0}, {:?}, located {:?}",
+        loss.ledger, loss.located
+    );
+    assert_eq!(loss.ledger.lost(), 0, "{loss:?}");
+    assert!(counted(active, Counter::SendDrops) > 0);
+    assert!(counted(active, Counter::Started) < counted(active, Counter::Intended));
+    assert_eq!(counted(active, Counter::Started), counted(active, Counter::DatagramsSent));
+    assert!(rate <= ceiling * 1.02 && rate >= ceiling * 0.98, "{rate} of {ceiling}");
+    assert!((measured.ceiling("packet_rate") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
+    let trial = &measured.study.points[0].trials[0];
+    assert_eq!(trial.validity, Validity::Suspect, "half of the load was not offered, and that is said");
+    assert!(trial.why.iter().any(|why| why.contains("of the intended load was offered")), "{:?}", trial.why);
+}
+
+#[test]
+fn a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that() {
+    if !privileged("a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that") {
+        return;
+    }
+    let _turn = alone();
+    let measured = measure(&plan("frames", 2.0, "rate = \"2 kpps\", frame_size = \"512 B\""), &["--lab", "lossy"]);
+    let loss = loss(&measured);
+    println!("frames, one in 100 dropped: {:?}, located {:?}, not {}", loss.ledger, loss.located, loss.unexplained);
+    assert!(loss.ledger.sent >= 4_000);
+    // Pairing datagrams are of another length, which the wire counts apart.
+    assert_eq!(loss.ledger.lost(), loss.ledger.sent / 100);
+    assert_eq!((loss.unexplained, loss.located.len()), (loss.ledger.lost(), 0), "lost between the hosts, not in them");
+}
+
+#[test]
+fn a_wire_that_doubles_one_in_fifty_frames_does_not_make_up_for_anything() {
+    if !privileged("a_wire_that_doubles_one_in_fifty_frames_does_not_make_up_for_anything") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab =
+        "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
+    file(folder.path(), "double.toml", lab);
+    let measured = measure_in(
+        folder.path(),
+        &plan("frames", 1.5, "rate = \"2 kpps\", frame_size = \"256 B\""),
+        &["--lab", "double.toml"],
+    );
+    let ledger = loss(&measured).ledger;
+    println!("frames, one in 50 doubled: {ledger:?}");
+    assert_eq!((ledger.duplicates, ledger.unique, ledger.lost()), (ledger.sent / 50, ledger.sent, 0));
+}
+
+/// A frame's time over a wire of 4 ms is 4 ms and what the hosts add; from its scheduled departure never less than from its own.
+#[test]
+fn one_way_times_over_a_wire_of_known_length_are_its_length() {
+    if !privileged("one_way_times_over_a_wire_of_known_length_are_its_length") {
+        return;
+    }
+    const DELAY: f64 = 0.004;
+    let _turn = alone();
+    let measured = measure(&plan("frames", 2.0, "rate = \"1 kpps\", frame_size = \"128 B\""), &["--lab", "sun-link"]);
+    let (response, service) = (measured.metric("response_time_p50"), measured.metric("service_time_p50"));
+    println!("frames over 4 ms: median {:.3} ms from schedule, {:.3} ms from hand-over", response * 1e3, service * 1e3);
+    assert_eq!(loss(&measured).ledger.lost(), 0);
+    for median in [response, service] {
+        // Histograms keep three significant digits.
+        assert!((DELAY * 0.999..DELAY + 0.001).contains(&median), "{median}");
+    }
+    assert!(response >= service * 0.999);
+}
+
+#[test]
+fn load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do() {
+    if !privileged("load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    // A namespace that no lab made: its name tells.
+    let outside = Outside::build();
+    file(folder.path(), "plan.toml", &plan("frames", 0.5, "rate = \"1 kpps\", device = \"d0\""));
+    file(
+        folder.path(),
+        "here.toml",
+        "[[host]]\nname = \"here\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost = \"here\"\n[[endpoint]]\nname = \"b\"\nhost = \"here\"\n",
+    );
+    let program = env!("CARGO_BIN_EXE_linerate");
+    let arguments =
+        ["netns", "exec", &outside.0, program, "run", "plan.toml", "--testbed", "here.toml", "--ledger", "raw.ledger"];
+    let mut command = Command::new("ip");
+    command
+        .args(arguments)
+        .current_dir(folder.path())
+        .env("LINERATE_KEYS", folder.path().join("keys"))
+        .env("NO_COLOR", "1");
+    let ended: Ended = command.output().expect("ip starts").into();
+    println!("{}", ended.stderr);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("RFC 6815") && ended.stderr.contains("allow_outside_lab = true"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("interface d0"), "{}", ended.stderr);
+}
+
+/// A network namespace whose name is no lab's, with an interface that leads nowhere.
+struct Outside(String);
+
+impl Outside {
+    fn build() -> Self {
+        let outside = Self(format!("outside-{}", std::process::id()));
+        let name = &outside.0;
+        for command in [
+            format!("netns add {name}"),
+            format!("-n {name} link set lo up"),
+            format!("-n {name} link add d0 type veth peer name d1"),
+            format!("-n {name} link set d0 up"),
+            format!("-n {name} link set d1 up"),
+            format!("-n {name} address add 198.18.8.1/24 dev d0"),
+        ] {
+            let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
+            assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        outside
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        // If it was never made, there is nothing to remove.
+        let _gone = Command::new("ip").args(["netns", "delete", &self.0]).output();
+    }
+}
