@@ -17,6 +17,8 @@ use super::{Limit, OptionDoc};
 pub const WIRE_OVERHEAD: Bytes = Bytes(20);
 /// Addresses and type (14) plus frame check sequence (4), IEEE 802.3 clause 3.1.
 pub const FRAME_OVERHEAD: Bytes = Bytes(18);
+/// Frame check sequence, IEEE 802.3 clause 3.2.9: cards keep it to themselves.
+pub const CHECK_SEQUENCE: Bytes = Bytes(4);
 /// One VLAN tag, IEEE 802.1Q clause 9.6.
 pub const VLAN_TAG: Bytes = Bytes(4);
 /// The smallest frame; shorter ones are padded, IEEE 802.3 clause 4.4.2.

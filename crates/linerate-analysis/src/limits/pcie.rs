@@ -1,204 +1,29 @@
-//! PCI Express: what a link carries once packets are framed, for writes, reads and both.
+//! PCI Express: what a link carries once packets are framed, for writes, reads and both, and what a network card gets of it.
 //!
-//! Units: bit/s of payload. Direction, seen from the device: `rx` is what it writes to host memory (a NIC that
+//! Units: bit/s of payload, frames/s. Direction, seen from the device: `rx` is what it writes to host memory (a NIC that
 //! receives), `tx` what it reads from there (a NIC that transmits), `sum` both at once. Standard: PCI Express Base
 //! Specification 6.0, chapters 2 (packets), 3 (data link), 4 (line code); pcie-bench (Neugebauer et al., SIGCOMM 2018)
 //! for the way to count.
 //!
-//! What it does not see: credits, tags and latency (`tags x mrrs / latency` may be far lower), descriptors, doorbells and
-//! interrupts of a device, completions chopped smaller than asked for unless `completion` says so. From generation 6 on
-//! headers have optional extensions: that figure is approximate, and it says so.
+//! What it does not see: credits; tags and latency unless both are given; a device's own traffic unless a card's model is chosen;
+//! completions chopped smaller than asked for unless `completion` says so. Where link-layer packets or a card's model are counted
+//! the figure is what to expect, no bound, and its name says so. From generation 6 on headers have optional extensions: that
+//! figure is approximate, and it says so.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params};
+pub mod link;
+pub mod nic;
+
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, ethernet};
+pub use link::{
+    Addressing, EndToEndCheck, HEADER_3DW, IDT_DLLP_SHARE, LANES, Link, LinkBytes, LinkLayerPackets, line_rate,
+};
+use link::{FLIT_GENERATION, PAGE};
+use nic::{FrameBytes, Nic, Step, frame_bytes, frame_rate};
 
-/// Start (1), sequence number (2), LCRC (4) and end (1) in generations 1 and 2; start token with sequence number (4) and
-/// LCRC (4) in generations 3 to 5. None in generation 6, whose flits carry their own check bytes.
-pub const FRAMING: Bytes = Bytes(8);
-/// Header of three double words: memory requests with 32-bit addresses, and every completion with data.
-pub const HEADER_3DW: Bytes = Bytes(12);
-/// Header of four double words: memory requests with 64-bit addresses.
-pub const HEADER_4DW: Bytes = Bytes(16);
-/// End-to-end check, if the device asks for it.
-pub const ECRC: Bytes = Bytes(4);
-/// Two link-layer packets of 8 bytes for every four packets: IDT's measured mix (paper S5.3).
-pub const IDT_DLLP_SHARE: Bytes = Bytes(4);
-
-/// Bits of address in a memory request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addressing {
-    /// 32 bits.
-    Bits32,
-    /// 64 bits: what a host with more than 4 GiB uses for most of its memory.
-    Bits64,
-}
-
-/// Whether packets carry an end-to-end check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndToEndCheck {
-    /// They do not.
-    Absent,
-    /// They do.
-    Present,
-}
-
-/// What acknowledgements and credit updates take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LinkLayerPackets {
-    /// Nothing: a hard upper bound.
-    #[default]
-    None,
-    /// Four bytes for each packet, as IDT counts them.
-    Idt,
-}
-
-/// A link and how it is set up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Link {
-    /// Bits each way after the line code, from [`line_rate`] or what was measured.
-    pub rate: BitRate,
-    /// Framing of each packet: [`FRAMING`], or zero where flits carry packets.
-    pub framing: Bytes,
-    /// Largest payload of a packet (MPS).
-    pub max_payload: Bytes,
-    /// Largest read request (MRRS).
-    pub max_read_request: Bytes,
-    /// Payload of one completion: the maximum payload, or the read completion boundary (64 or 128 B) of a host that
-    /// chops there.
-    pub completion: Bytes,
-    /// Addresses of requests.
-    pub addressing: Addressing,
-    /// End-to-end check.
-    pub check: EndToEndCheck,
-    /// Link-layer packets.
-    pub dllp: LinkLayerPackets,
-}
-
-/// Bytes of one transaction on the link, by direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkBytes {
-    /// From the device to the host.
-    pub up: Bytes,
-    /// From the host to the device.
-    pub down: Bytes,
-}
-
-/// Line rate of one lane in 10^9 transfers per second, and the share of it that is packets: numerator, denominator.
-fn lane(generation: u32) -> Option<(f64, (u32, u32))> {
-    /// 256 bytes of a flit: 236 of packets, 6 of link layer, 8 of check, 6 of error correction.
-    const FLIT: (u32, u32) = (236, 256);
-    match generation {
-        1 => Some((2.5, (8, 10))),
-        2 => Some((5.0, (8, 10))),
-        3 => Some((8.0, (128, 130))),
-        4 => Some((16.0, (128, 130))),
-        5 => Some((32.0, (128, 130))),
-        6 => Some((64.0, FLIT)),
-        _ => None,
-    }
-}
-
-/// Bits each way that a link of `generation` (1 to 6) and `lanes` carries after its line code; `None` if there is no
-/// such link.
-#[must_use]
-pub fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
-    let (transfers, (data, of)) = lane(generation)?;
-    LANES.contains(&lanes).then(|| BitRate(transfers * 1e9 * f64::from(lanes) * f64::from(data) / f64::from(of)))
-}
-
-/// Widths a link may have.
-pub const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
-
-impl Link {
-    /// The link of `generation` and `lanes` as a device finds it after reset of its limits: 32-bit addresses, no
-    /// end-to-end check, nothing for the link layer, so that the result is a hard upper bound. `None` if there is no
-    /// such link.
-    #[must_use]
-    pub fn new(generation: u32, lanes: u32, max_payload: Bytes, max_read_request: Bytes) -> Option<Self> {
-        Some(Self {
-            rate: line_rate(generation, lanes)?,
-            framing: if generation < FLIT_GENERATION { FRAMING } else { Bytes(0) },
-            max_payload,
-            max_read_request,
-            completion: max_payload,
-            addressing: Addressing::Bits32,
-            check: EndToEndCheck::Absent,
-            dllp: LinkLayerPackets::None,
-        })
-    }
-
-    /// Overhead of a memory request: 20 or 24 bytes, and what was asked for beyond.
-    #[must_use]
-    pub fn request_overhead(&self) -> Bytes {
-        let header = match self.addressing {
-            Addressing::Bits32 => HEADER_3DW,
-            Addressing::Bits64 => HEADER_4DW,
-        };
-        self.extras() + header
-    }
-
-    /// Overhead of a completion with data: 20 bytes, and what was asked for beyond.
-    #[must_use]
-    pub fn completion_overhead(&self) -> Bytes {
-        self.extras() + HEADER_3DW
-    }
-
-    fn extras(&self) -> Bytes {
-        let check = if self.check == EndToEndCheck::Present { ECRC } else { Bytes(0) };
-        let dllp = if self.dllp == LinkLayerPackets::Idt { IDT_DLLP_SHARE } else { Bytes(0) };
-        self.framing + check + dllp
-    }
-
-    /// What a write of `size` bytes takes: `size + ceil(size / mps) * overhead`, upwards.
-    #[must_use]
-    pub fn write_bytes(&self, size: Bytes) -> LinkBytes {
-        let packets = size.0.div_ceil(self.max_payload.0);
-        LinkBytes { up: Bytes(size.0 + packets * self.request_overhead().0), down: Bytes(0) }
-    }
-
-    /// What a read of `size` bytes takes: requests upwards, completions downwards.
-    #[must_use]
-    pub fn read_bytes(&self, size: Bytes) -> LinkBytes {
-        let requests = size.0.div_ceil(self.max_read_request.0);
-        let completions = size.0.div_ceil(self.completion.0);
-        LinkBytes {
-            up: Bytes(requests * self.request_overhead().0),
-            down: Bytes(size.0 + completions * self.completion_overhead().0),
-        }
-    }
-
-    /// The most the device writes to memory in transactions of `size` bytes.
-    #[must_use]
-    pub fn write(&self, size: Bytes) -> BitRate {
-        self.bandwidth(size, self.write_bytes(size))
-    }
-
-    /// The most the device reads from memory in transactions of `size` bytes.
-    #[must_use]
-    pub fn read(&self, size: Bytes) -> BitRate {
-        self.bandwidth(size, self.read_bytes(size))
-    }
-
-    /// The most it moves when it reads and writes equally often: both directions added.
-    #[must_use]
-    pub fn both(&self, size: Bytes) -> BitRate {
-        let (write, read) = (self.write_bytes(size), self.read_bytes(size));
-        let bytes = LinkBytes { up: write.up + read.up, down: write.down + read.down };
-        BitRate(2.0 * self.bandwidth(size, bytes).0)
-    }
-
-    /// The busier direction decides.
-    fn bandwidth(&self, size: Bytes, bytes: LinkBytes) -> BitRate {
-        BitRate(self.rate.0 * size.bits() / bytes.up.max(bytes.down).bits())
-    }
-}
-
-/// From this generation on packets travel in flits.
-const FLIT_GENERATION: u32 = 6;
 /// Every device must support it, and hosts often grant no more.
 const SMALLEST_PAYLOAD: Bytes = Bytes(128);
 /// Largest of MPS, MRRS and transaction that is calculated with: a page.
@@ -212,6 +37,10 @@ const fn default_read_request() -> Bytes {
 
 const fn default_address() -> u32 {
     32
+}
+
+const fn default_frame() -> Bytes {
+    ethernet::SMALLEST_FRAME
 }
 
 #[derive(Deserialize)]
@@ -237,12 +66,28 @@ struct Parameters {
     /// None: a hard upper bound.
     #[serde(default)]
     dllp: LinkLayerPackets,
+    /// At a page's begin, where the fewest packets are needed.
+    #[serde(default)]
+    offset: Bytes,
+    /// Left out, as many as it takes.
+    tags: Option<u32>,
+    /// Left out, no time at all.
+    latency: Option<Nanos>,
+    /// Left out, transactions are bare.
+    nic: Option<Nic>,
+    /// Ethernet's smallest, where descriptors weigh most.
+    #[serde(default = "default_frame")]
+    frame_size: Bytes,
+    /// Left out, there is no port in the way.
+    port: Option<BitRate>,
 }
 
 /// The calculator `pcie`.
 #[derive(Debug)]
 pub struct Pcie;
 
+const NIC_SOURCE: &str =
+    "Neugebauer et al., SIGCOMM 2018, and its model, corrected; Intel 82599 data sheet 1.9 and 7.1 to 7.2";
 const SOURCE: &str = "PCI Express Base Specification 6.0, 2.2, 3.4 and 4.2; Neugebauer et al., SIGCOMM 2018";
 
 impl Limit for Pcie {
@@ -271,7 +116,26 @@ impl Limit for Pcie {
             OptionDoc {
                 name: "dllp",
                 default: "none",
-                meaning: "link-layer packets: none, or idt (4 B for each packet)",
+                meaning: "link-layer packets: none (a bound), idt (4 B for each packet), realistic (by the standard's limits) or \
+                          pcie-model (as pcie-bench counts)",
+            },
+            OptionDoc { name: "offset", default: "0 B", meaning: "how far behind a page's begin transactions start" },
+            OptionDoc { name: "tags", default: "-", meaning: "reads under way at once, with latency" },
+            OptionDoc {
+                name: "latency",
+                default: "-",
+                meaning: "from a read's request to its data, such as \"600 ns\"",
+            },
+            OptionDoc {
+                name: "nic",
+                default: "-",
+                meaning: "frames of a network card: simple, kernel (82599 and Linux) or poll-mode (82599 and DPDK)",
+            },
+            OptionDoc { name: "frame_size", default: "64 B", meaning: "with nic: frame with its check sequence" },
+            OptionDoc {
+                name: "port",
+                default: "-",
+                meaning: "with nic: rate of the card's port, such as \"40 Gbit/s\"",
             },
         ]
     }
@@ -283,13 +147,19 @@ impl Limit for Pcie {
             return Err(errors);
         }
         let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
-        Ok(max_payloads.into_iter().flat_map(|mps| link_ceilings(&parameters, mps)).collect())
+        let of_payload = |mps| {
+            let link = link_of(&parameters, mps);
+            let nic = parameters.nic.map(|nic| nic_ceilings(&parameters, &link, nic)).unwrap_or_default();
+            link_ceilings(&parameters, &link).into_iter().chain(tag_ceiling(&parameters, &link)).chain(nic)
+        };
+        let port = parameters.nic.and(parameters.port).map(|port| port_ceiling(port, parameters.frame_size));
+        Ok(max_payloads.into_iter().flat_map(of_payload).chain(port).collect())
     }
 }
 
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
     let mut errors = Vec::new();
-    if lane(parameters.r#gen).is_none() {
+    if link::lane(parameters.r#gen).is_none() {
         errors.push(refusal("gen", format!("generation {} is not known: 1 to 6", parameters.r#gen)));
     }
     if !LANES.contains(&parameters.lanes) {
@@ -311,47 +181,86 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
     if ![32, 64].contains(&parameters.address) {
         errors.push(refusal("address", format!("{} bits: addresses have 32 or 64", parameters.address)));
     }
-    if parameters.r#gen == FLIT_GENERATION && parameters.dllp == LinkLayerPackets::Idt {
+    if parameters.r#gen == FLIT_GENERATION && parameters.dllp != LinkLayerPackets::None {
         errors
             .push(refusal("dllp", "from generation 6 on the flit has its own room for the link layer: expected none"));
+    }
+    if parameters.offset >= PAGE {
+        errors.push(refusal("offset", format!("{}: expected less than a page of {PAGE}", parameters.offset)));
+    }
+    errors.extend(nic_problems(parameters));
+    errors
+}
+
+fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
+    /// Largest frame of jumbo frames anybody calculates with.
+    const LARGEST_FRAME: Bytes = Bytes(65_535);
+    let mut errors = Vec::new();
+    for (key, given, other, with) in [
+        ("tags", parameters.tags.is_some(), parameters.latency.is_some(), "latency"),
+        ("latency", parameters.latency.is_some(), parameters.tags.is_some(), "tags"),
+        ("port", parameters.port.is_some(), parameters.nic.is_some(), "nic"),
+    ] {
+        if given && !other {
+            errors.push(refusal(key, format!("says nothing without {with}: give both")));
+        }
+    }
+    if parameters.tags == Some(0) {
+        errors.push(refusal("tags", "a device has at least one read under way"));
+    }
+    if parameters.latency == Some(Nanos(0)) {
+        errors.push(refusal("latency", "an answer takes longer than nothing"));
+    }
+    if parameters.frame_size < ethernet::SMALLEST_FRAME || parameters.frame_size > LARGEST_FRAME {
+        let cause = format!("{}: expected {} to {LARGEST_FRAME}", parameters.frame_size, ethernet::SMALLEST_FRAME);
+        errors.push(refusal("frame_size", cause));
+    }
+    if parameters.port.is_some_and(|port| port.0 <= 0.0) {
+        errors.push(refusal("port", "a port has a rate above zero, such as \"40 Gbit/s\""));
     }
     errors
 }
 
-fn link_ceilings(parameters: &Parameters, mps: Bytes) -> Vec<Ceiling> {
+fn link_of(parameters: &Parameters, mps: Bytes) -> Link {
     let mut link = Link::new(parameters.r#gen, parameters.lanes, mps, parameters.mrrs)
         .expect("generation and lanes were checked above");
     link.completion = parameters.completion.map_or(mps, |size| size.min(mps));
     link.addressing = if parameters.address == 64 { Addressing::Bits64 } else { Addressing::Bits32 };
     link.check = if parameters.ecrc { EndToEndCheck::Present } else { EndToEndCheck::Absent };
     link.dllp = parameters.dllp;
-    let size = parameters.payload.unwrap_or(mps);
-    let approximate = if parameters.r#gen == FLIT_GENERATION { ", approximate" } else { "" };
-    let name = |what: &str| {
-        format!(
-            "pcie gen {} x{}, {what} of {} B, mps {}{approximate}",
-            parameters.r#gen, parameters.lanes, size.0, mps.0
-        )
-    };
+    link.offset = parameters.offset;
+    link
+}
+
+/// What the figure is called: `what` on this link.
+fn named(link: &Link, what: &str) -> String {
+    let expected = if link.is_bound() { "" } else { "expected: " };
+    let approximate = if link.generation == FLIT_GENERATION { ", approximate" } else { "" };
+    format!("{expected}pcie gen {} x{}, {what}, mps {}{approximate}", link.generation, link.lanes, link.max_payload.0)
+}
+
+fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
+    let size = parameters.payload.unwrap_or(link.max_payload);
+    let name = |what: &str| named(link, &format!("{what} of {} B", size.0));
     let (write, read) = (link.write_bytes(size), link.read_bytes(size));
-    let base = [rate_line(parameters, &link), overhead_line(&link)];
+    let base = base_lines(link);
     let lines = |more: Vec<String>| base.iter().cloned().chain(more).collect::<Vec<_>>();
-    let write_lines = lines(vec![write_line(&link, size), result_line(&link, size, write.up, link.write(size))]);
+    let write_lines = lines(vec![write_line(link, size), result_line(link, size, write.up, link.write(size))]);
     let busier = read.up.max(read.down);
     let read_lines = lines(
-        split_read_lines(&link, size).into_iter().chain([result_line(&link, size, busier, link.read(size))]).collect(),
+        split_read_lines(link, size).into_iter().chain([result_line(link, size, busier, link.read(size))]).collect(),
     );
     let posted = 2.0 * link.write(size).0;
     let posted_lines =
         write_lines.iter().cloned().chain([format!("the same the other way: {} bit/s", plain(posted))]).collect();
     let up = write.up + read.up;
     let both_lines = lines(
-        [write_line(&link, size)]
+        [write_line(link, size)]
             .into_iter()
-            .chain(split_read_lines(&link, size))
+            .chain(split_read_lines(link, size))
             .chain([
                 format!("one of each: {} B up, {} B down", up.0, read.down.0),
-                result_line(&link, size, up.max(read.down), BitRate(link.both(size).0 / 2.0)),
+                result_line(link, size, up.max(read.down), BitRate(link.both(size).0 / 2.0)),
                 format!("reads and writes added: {} bit/s", plain(link.both(size).0)),
             ])
             .collect(),
@@ -374,35 +283,112 @@ fn link_ceilings(parameters: &Parameters, mps: Bytes) -> Vec<Ceiling> {
     ]
 }
 
-fn rate_line(parameters: &Parameters, link: &Link) -> String {
-    let (transfers, (data, of)) = lane(parameters.r#gen).expect("the generation was checked");
+/// Reads that are under way at once bound what is read, Little's law.
+fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
+    let (tags, latency) = (parameters.tags?, parameters.latency?);
+    const PER_SECOND: f64 = 1e9;
+    let request = parameters.payload.unwrap_or(link.max_read_request).min(link.max_read_request);
+    let value = f64::from(tags) * request.bits() * PER_SECOND / latency.0 as f64;
+    let derivation = vec![format!(
+        "{tags} reads of {} B x 8 under way for {} ns each = {} bit/s, however fast the link",
+        request.0,
+        latency.0,
+        plain(value)
+    )];
+    let name = format!("{tags} tags, memory reads of {} B", request.0);
+    Some(Ceiling::new(name, "bandwidth", value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2"))
+}
+
+/// Frames of a card: sent, received, and both at once. Expected: descriptors are a model of the card.
+fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> {
+    let frame = parameters.frame_size;
+    let sides = [
+        (Direction::Tx, "sent", nic.transmit(), &[][..]),
+        (Direction::Rx, "received", &[][..], nic.receive()),
+        (Direction::Sum, "sent and received at once", nic.transmit(), nic.receive()),
+    ];
+    let of_side = |(direction, what, transmit, receive): (Direction, &str, &[Step], &[Step])| {
+        let steps: Vec<Step> = transmit.iter().chain(receive).copied().collect();
+        let bytes = frame_bytes(&steps, link, frame);
+        let each = frame_rate(link, bytes);
+        let ways = if direction == Direction::Sum { 2.0 } else { 1.0 };
+        let mut derivation = base_lines(link);
+        derivation.extend(steps.iter().map(|step| step_line(step, link, frame)));
+        derivation.push(nic_line(link, bytes, each));
+        if direction == Direction::Sum {
+            derivation.push(format!("both ways added: {} frames/s", plain(ways * each.0)));
+        }
+        let what = format!("{} card, frames of {} B {what}", nic.name(), frame.0);
+        let name = named(link, &what);
+        let name = if link.is_bound() { format!("expected: {name}") } else { name };
+        let throughput = BitRate(ways * each.0 * frame.bits());
+        let mut bits = derivation.clone();
+        bits.push(format!("x {} B x 8 = {} bit/s", frame.0, plain(throughput.0)));
+        [
+            Ceiling::new(name.clone(), "packet_rate", ways * each.0, direction, derivation, NIC_SOURCE),
+            Ceiling::new(name, "throughput_l2", throughput.0, direction, bits, NIC_SOURCE),
+        ]
+    };
+    sides.into_iter().flat_map(of_side).collect()
+}
+
+fn step_line(step: &Step, link: &Link, frame: Bytes) -> String {
+    let bytes = step.bytes(link, frame);
+    let size = step.size.unwrap_or(Bytes(frame.0 - ethernet::CHECK_SEQUENCE.0));
+    let shared = if step.frames > 1 { format!(" for {} frames", step.frames) } else { String::new() };
+    format!("{}, {} B{shared}: {} B up, {} B down a frame", step.what, size.0, plain(bytes.up), plain(bytes.down))
+}
+
+fn nic_line(link: &Link, bytes: FrameBytes, rate: PacketRate) -> String {
+    let (way, busier) = if bytes.up >= bytes.down { ("up", bytes.up) } else { ("down", bytes.down) };
     format!(
-        "{} GT/s x {} lanes x {data}/{of} = {} bit/s each way",
-        plain(transfers),
-        parameters.lanes,
-        plain(link.rate.0)
+        "{} bit/s / ({} B {way} x 8) = {} frames/s each way",
+        plain(link.packet_rate().0),
+        plain(busier),
+        plain(rate.0)
     )
 }
 
-fn overhead_line(link: &Link) -> String {
-    let header = match link.addressing {
-        Addressing::Bits32 => HEADER_3DW,
-        Addressing::Bits64 => HEADER_4DW,
-    };
-    let check = if link.check == EndToEndCheck::Present { ECRC.0 } else { 0 };
-    let dllp = if link.dllp == LinkLayerPackets::Idt { IDT_DLLP_SHARE.0 } else { 0 };
-    format!(
-        "a packet: framing {} B + header {} B (completion {} B) + check {check} B + link layer {dllp} B = {} B (completion {} B)",
+/// The card's other end, beside its slot.
+fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
+    let rate = ethernet::packet_rate(port, frame);
+    let on_wire = frame + ethernet::WIRE_OVERHEAD;
+    let line = format!("{} bit/s / ({} B x 8) = {} frames/s each way", plain(port.0), on_wire.0, plain(rate.0));
+    let name = format!("port of {port}, frames of {} B", frame.0);
+    Ceiling::new(name, "packet_rate", rate.0, Direction::Tx, vec![line], "IEEE 802.3 clauses 3.1 and 4.4.2")
+}
+
+fn base_lines(link: &Link) -> Vec<String> {
+    let (transfers, (data, of)) = link::lane(link.generation).expect("the generation was checked");
+    let mut lines = vec![format!(
+        "{} GT/s x {} lanes x {data}/{of} = {} bit/s each way",
+        plain(transfers),
+        link.lanes,
+        plain(link.rate.0)
+    )];
+    if link.link_layer_share() > 0.0 {
+        lines.push(format!(
+            "acknowledgements and credit updates every {} symbol times, and skip sets, take {}: {} bit/s left",
+            link::latency_limit(link.generation, link.lanes, link.max_payload),
+            plain(link.link_layer_share()),
+            plain(link.packet_rate().0)
+        ));
+    }
+    lines.push(format!(
+        "a packet: framing {} B + header {} B (completion {} B) + check {} B + link layer {} B = {} B (completion {} B)",
         link.framing.0,
-        header.0,
+        link.request_header().0,
         HEADER_3DW.0,
+        link.check_bytes().0,
+        link.link_layer_bytes().0,
         link.request_overhead().0,
         link.completion_overhead().0
-    )
+    ));
+    lines
 }
 
 fn write_line(link: &Link, size: Bytes) -> String {
-    let packets = size.0.div_ceil(link.max_payload.0);
+    let packets = link.write_packets(size);
     format!(
         "a write up: {} B + {packets} packets x {} B = {} B",
         size.0,
@@ -413,8 +399,7 @@ fn write_line(link: &Link, size: Bytes) -> String {
 
 fn split_read_lines(link: &Link, size: Bytes) -> Vec<String> {
     let bytes = link.read_bytes(size);
-    let requests = size.0.div_ceil(link.max_read_request.0);
-    let completions = size.0.div_ceil(link.completion.0);
+    let (requests, completions) = (link.read_requests(size), link.completions(size));
     vec![
         format!("a read up: {requests} requests x {} B = {} B", link.request_overhead().0, bytes.up.0),
         format!(
@@ -427,70 +412,12 @@ fn split_read_lines(link: &Link, size: Bytes) -> Vec<String> {
 }
 
 fn result_line(link: &Link, size: Bytes, bytes: Bytes, value: BitRate) -> String {
-    format!("{} bit/s x {} / {} = {} bit/s", plain(link.rate.0), size.0, bytes.0, plain(value.0))
+    format!("{} bit/s x {} / {} = {} bit/s", plain(link.packet_rate().0), size.0, bytes.0, plain(value.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn near(value: BitRate, gigabits: f64, tolerance: f64) -> bool {
-        (value.0 / 1e9 - gigabits).abs() <= tolerance
-    }
-
-    #[test]
-    fn line_rates_of_eight_lanes_are_the_known_ones() {
-        // Methodology 3.4; generation 6 x16 leaves 944 Gbit/s of packets.
-        for (generation, gigabits) in [(1, 16.0), (2, 32.0), (3, 63.02), (4, 126.03), (5, 252.06)] {
-            let rate = line_rate(generation, 8).expect("known");
-            assert!(near(rate, gigabits, 0.005), "gen {generation}: {rate}");
-        }
-        assert!(near(line_rate(6, 16).expect("known"), 944.0, 1e-6));
-        assert_eq!((line_rate(7, 8), line_rate(3, 3)), (None, None));
-    }
-
-    #[test]
-    fn idts_efficiencies_are_reproduced_with_and_without_its_link_layer() {
-        // Methodology 1, S5: per cent of the line, 20 and 24 bytes of overhead.
-        let golden = [
-            (64, 76.2, 72.7),
-            (128, 86.49, 84.21),
-            (256, 92.75, 91.43),
-            (512, 96.24, 95.52),
-            (1024, 98.08, 97.71),
-            (2048, 99.03, 98.84),
-            (4096, 99.51, 99.42),
-        ];
-        for (size, bare, with_dllp) in golden {
-            let mut link = Link::new(2, 8, Bytes(4096), Bytes(4096)).expect("known");
-            let share = |link: &Link| link.write(Bytes(size)).0 / link.rate.0 * 100.0;
-            assert!((share(&link) - bare).abs() < 0.051, "{size}: {}", share(&link));
-            link.dllp = LinkLayerPackets::Idt;
-            assert!((share(&link) - with_dllp).abs() < 0.051, "{size}: {}", share(&link));
-        }
-    }
-
-    #[test]
-    fn ciscos_slot_carries_what_its_maximum_payload_allows() {
-        // Methodology 0.6 and 3.4: x16 generation 2, completions of 20 bytes of overhead.
-        for (mps, gigabits) in [(128, 55.35), (256, 59.36), (512, 61.59)] {
-            let link = Link::new(2, 16, Bytes(mps), Bytes(4096)).expect("known");
-            assert!(near(link.read(Bytes(4096)), gigabits, 0.0051), "{mps}: {}", link.read(Bytes(4096)));
-        }
-    }
-
-    #[test]
-    fn pcie_bench_writes_and_reads_are_reproduced_from_its_effective_rate() {
-        // Methodology 3.4: generation 3 x8, MPS 256, MRRS 512, 64-bit, 57.88 Gbit/s after its link-layer model.
-        let mut link = Link::new(3, 8, Bytes(256), Bytes(512)).expect("known");
-        link.rate = BitRate(57.88e9);
-        link.addressing = Addressing::Bits64;
-        let golden = [(64, 42.10, 44.10), (256, 52.92, 53.69), (512, 52.92, 53.69), (1500, 52.82, 53.60)];
-        for (size, write, read) in golden {
-            assert!(near(link.write(Bytes(size)), write, 0.011), "{size}: {}", link.write(Bytes(size)));
-            assert!(near(link.read(Bytes(size)), read, 0.011), "{size}: {}", link.read(Bytes(size)));
-        }
-    }
 
     #[test]
     fn the_calculator_prints_idts_64_byte_figure() {
@@ -514,14 +441,6 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_together_share_the_way_up() {
-        let link = Link::new(3, 8, Bytes(256), Bytes(512)).expect("known");
-        // Up: 256 + 20 for the write, 20 for the read's request; down: 256 + 20.
-        let expected = 2.0 * link.rate.0 * 256.0 / 296.0;
-        assert!((link.both(Bytes(256)).0 - expected).abs() < 1.0);
-    }
-
-    #[test]
     fn an_unknown_maximum_payload_shows_the_usual_three() {
         let mut params = Params::default();
         params.set("gen", 3);
@@ -540,5 +459,57 @@ mod tests {
         params.set("address", 48);
         let keys: Vec<String> = Pcie.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["gen", "lanes", "mps", "address"]);
+    }
+
+    #[test]
+    fn a_card_beside_its_port_shows_both_ceilings() {
+        let mut params = Params::default();
+        for (key, value) in [("gen", 3), ("lanes", 8), ("address", 64)] {
+            params.set(key, value);
+        }
+        for (key, value) in [("mps", "256 B"), ("nic", "kernel"), ("frame_size", "64 B"), ("port", "40 Gbit/s")] {
+            params.set(key, value);
+        }
+        let ceilings = Pcie.ceilings(&params).expect("good options");
+        let rates: Vec<&Ceiling> = ceilings.iter().filter(|c| c.metric == "packet_rate").collect();
+        assert_eq!(rates.len(), 4);
+        assert!(rates[..3].iter().all(|c| c.name.starts_with("expected: ")), "{}", rates[0].name);
+        assert_eq!(rates[3].name, "port of 40 Gbit/s, frames of 64 B");
+        assert!((rates[3].value / 1e6 - 59.524).abs() < 0.001);
+        // Up, a frame sent: a read's request 24, descriptors 48 / 40, written back (128 + 24) / 8, interrupt 28 / 32, pointer 24.
+        let line = format!("a frame sent: {}", rates[0].derivation.join("; "));
+        assert!(line.contains("descriptors, 640 B for 40 frames: 1.2 B up, 17.5 B down a frame"), "{line}");
+        assert!(line.contains("descriptors written back, 128 B for 8 frames: 19 B up, 0 B down a frame"), "{line}");
+        params.set("nic", "fast");
+        assert_eq!(Pcie.ceilings(&params).expect_err("no such card")[0].key, "nic");
+    }
+
+    #[test]
+    fn what_is_counted_for_the_link_layer_makes_an_expectation_of_a_bound() {
+        let mut params = Params::default();
+        params.set("gen", 3);
+        params.set("lanes", 8);
+        params.set("mps", "256 B");
+        params.set("dllp", "realistic");
+        let ceilings = Pcie.ceilings(&params).expect("good options");
+        assert!(ceilings.iter().all(|c| c.name.starts_with("expected: ")));
+        assert!(ceilings[0].derivation[1].contains("every 203 symbol times"), "{:?}", ceilings[0].derivation);
+        params.set("gen", 6);
+        assert_eq!(Pcie.ceilings(&params).expect_err("flits have their own room")[0].key, "dllp");
+    }
+
+    #[test]
+    fn tags_and_latency_bound_reads_together_or_not_at_all() {
+        let mut params = Params::default();
+        params.set("gen", 3);
+        params.set("lanes", 8);
+        params.set("mps", "256 B");
+        params.set("tags", 32);
+        assert_eq!(Pcie.ceilings(&params).expect_err("no latency")[0].key, "tags");
+        params.set("latency", "1 us");
+        let ceilings = Pcie.ceilings(&params).expect("good options");
+        let found = ceilings.iter().find(|c| c.name.contains("tags")).expect("a bound by tags");
+        // 32 x 512 B x 8 in a microsecond.
+        assert!((found.value - 131.072e9).abs() < 1.0);
     }
 }
