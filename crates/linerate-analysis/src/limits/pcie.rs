@@ -12,6 +12,7 @@
 
 pub mod link;
 pub mod nic;
+pub mod slots;
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params};
 use serde::Deserialize;

@@ -6,6 +6,7 @@
 
 mod block;
 mod cgroup;
+mod config_space;
 mod cpu;
 mod interface;
 mod kernel;
@@ -28,8 +29,14 @@ use root::Root;
 pub fn read_any(bytes: &[u8]) -> Option<Vec<u32>> {
     let text = String::from_utf8_lossy(bytes);
     memory::read_any(bytes, &text);
-    pcie::read_any(bytes);
+    config_space::read_any(bytes);
     root::list(&text)
+}
+
+/// The way of each network device and disk of this host to its root port: the fact `pcie` alone.
+#[must_use]
+pub fn pcie_facts() -> Value {
+    pcie::pcie(&Root(PathBuf::from("/")))
 }
 
 /// Reads every fact of this host, in the network namespace of the calling thread. A fact that cannot be read is

@@ -1,14 +1,16 @@
-//! The way from each network device to its root port: every PCI function in between with its link and payload settings.
-//! Devices whose chains share a function share its bandwidth.
+//! The way from each network device and disk to its root port: every PCI function in between with its link and payload
+//! settings. Devices whose chains share a function share its bandwidth.
 //!
 //! Speeds are GT/s per lane, negotiated now (`current`) and possible (`max`); a link may be slower at idle than under load.
-//! Configuration space beyond its first 64 bytes is readable by root only. Not seen: what a hypervisor hides.
+//! Configuration space beyond its first 64 bytes is readable by root only. Not seen: what a hypervisor hides, and the several
+//! ways to a disk of many controllers, which sysfs keeps apart from any of them.
 
 use std::path::{Path, PathBuf};
 
 use linerate_sys::ethtool::Ethtool;
 use serde_json::{Map, Value, json};
 
+use super::config_space::{HEADER, conventional, express, express_capability};
 use super::root::{Root, unavailable};
 use crate::devices;
 
@@ -16,17 +18,29 @@ use crate::devices;
 /// they show, so `kind` is `virtual` and no bus limit may be derived.
 const PARAVIRTUAL_VENDORS: [&str; 3] = ["0x1af4", "0x15ad", "0x1ae0"];
 
-/// Chains by interface name; interfaces without a PCI device are left out.
+/// Chains by name of interface or disk; what has no PCI device is left out. Of a disk and an interface with one name the
+/// interface is told.
 pub(super) fn pcie(root: &Root) -> Value {
-    let links = match devices::all() {
-        Ok(links) => links,
-        Err(why) => return unavailable(why),
+    let mut chains = disks(root);
+    match devices::all() {
+        Ok(links) => chains.extend(links.into_iter().filter_map(|link| {
+            let device = device_of(root, &link)?;
+            Some((link.name, Value::Array(chain(&device))))
+        })),
+        Err(why) if chains.is_empty() => return unavailable(why),
+        Err(_) => {}
+    }
+    Value::Object(chains)
+}
+
+fn disks(root: &Root) -> Map<String, Value> {
+    const BLOCK: &str = "sys/block";
+    let of_disk = |name: String| {
+        let folder = root.0.join(BLOCK).join(&name).canonicalize().ok()?;
+        let device = folder.ancestors().find(|folder| self::name(folder).is_some_and(is_address))?.to_owned();
+        Some((name, Value::Array(chain(&device))))
     };
-    let of_link = |link: linerate_sys::netlink::Link| {
-        let device = device_of(root, &link)?;
-        Some((link.name, Value::Array(chain(&device))))
-    };
-    Value::Object(links.into_iter().filter_map(of_link).collect::<Map<_, _>>())
+    root.names(BLOCK).into_iter().filter_map(of_disk).collect()
 }
 
 /// The PCI function behind `link`, as a folder of sysfs: by the address its driver gives (right in any namespace), else by
@@ -85,26 +99,48 @@ fn function(folder: &Path) -> Value {
         "class": hexadecimal("class"),
         "kind": kind,
         "current_link_speed": speed(&root, "current_link_speed"),
-        "current_link_width": root.number("current_link_width"),
+        "current_link_width": number(&root, "current_link_width"),
         "max_link_speed": speed(&root, "max_link_speed"),
-        "max_link_width": root.number("max_link_width"),
+        "max_link_width": number(&root, "max_link_width"),
         "numa_node": numa_node(&root),
     });
-    let payload = match capability {
+    let settings = match capability {
         Some(at) => express(&config, at),
-        None if config.len() <= HEADER => {
-            let why = unavailable("configuration space beyond 64 bytes needs CAP_SYS_ADMIN");
-            json!({ "mps_bytes": why, "mrrs_bytes": why, "aspm": why })
-        }
+        None if config.len() <= HEADER => without("configuration space beyond 64 bytes needs CAP_SYS_ADMIN"),
         None => {
-            let why = unavailable("no PCI Express capability");
-            json!({ "mps_bytes": why, "mrrs_bytes": why, "aspm": why, "conventional": conventional(&config) })
+            let mut without = without("no PCI Express capability");
+            without["conventional"] = conventional(&config);
+            without
         }
     };
-    if let (Value::Object(fact), Value::Object(payload)) = (&mut fact, payload) {
-        fact.extend(payload);
+    if let (Value::Object(fact), Value::Object(mut settings)) = (&mut fact, settings) {
+        for (register, which) in [("link_capability", "max"), ("link_status", "current")] {
+            let told = settings.remove(register).unwrap_or_default();
+            for field in ["speed", "width"] {
+                let name = format!("{which}_link_{field}");
+                // sysfs says the same in words, where it says it; kernels before 4.13 do not.
+                if let (true, Some(value)) = (!fact[&name].is_number(), told.get(field)) {
+                    fact.insert(name, value.clone());
+                }
+            }
+        }
+        fact.extend(settings);
     }
     fact
+}
+
+/// The settings that bounds are made of, each unavailable.
+fn without(why: &str) -> Value {
+    let settings = ["port", "mps_bytes", "mrrs_bytes", "aspm", "tags", "ecrc"];
+    Value::Object(settings.map(|setting| (setting.to_owned(), unavailable(why))).into_iter().collect())
+}
+
+/// The number in `file`; of a link that is down, or of a device that is gone, there is none.
+fn number(root: &Root, file: &str) -> Value {
+    match root.number(file) {
+        number if number.is_number() || number.is_object() => number,
+        text => unavailable(format!("{file} is {text}")),
+    }
 }
 
 /// The number in `8.0 GT/s PCIe`.
@@ -125,74 +161,11 @@ pub(super) fn numa_node(root: &Root) -> Value {
     }
 }
 
-/// The part of configuration space everybody may read.
-const HEADER: usize = 64;
-const STATUS: usize = 0x06;
-
-fn half(config: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(config.get(at..at + 2)?.try_into().ok()?))
-}
-
-/// Where the capability with `id` stands (PCI 3.0 6.7); a list longer than configuration space can hold is a loop.
-fn capability(config: &[u8], id: u8) -> Option<usize> {
-    const CAPABILITY_LIST: u16 = 1 << 4;
-    const FIRST: usize = 0x34;
-    const MOST: usize = 48;
-    if half(config, STATUS)? & CAPABILITY_LIST == 0 {
-        return None;
-    }
-    let mut at = usize::from(*config.get(FIRST)? & !3);
-    for _ in 0..MOST {
-        if at < HEADER {
-            return None;
-        }
-        if *config.get(at)? == id {
-            return Some(at);
-        }
-        at = usize::from(*config.get(at + 1)? & !3);
-    }
-    None
-}
-
-fn express_capability(config: &[u8]) -> Option<usize> {
-    const EXPRESS: u8 = 0x10;
-    capability(config, EXPRESS)
-}
-
-/// Device control at +8: maximum payload in bits 7:5, maximum read request in 14:12, both 128 B shifted; link control at
-/// +16: ASPM in bits 1:0 (PCIe Base 7.5.3.4, 7.5.3.7).
-fn express(config: &[u8], at: usize) -> Value {
-    const SMALLEST: u32 = 128;
-    const ASPM: [&str; 4] = ["off", "L0s", "L1", "L0s L1"];
-    let missing = || unavailable("configuration space is cut short");
-    let control = half(config, at + 8);
-    let size = |shift: u16| control.map_or_else(missing, |control| json!(SMALLEST << (control >> shift & 7)));
-    let aspm = half(config, at + 16).map_or_else(missing, |link| json!(ASPM[usize::from(link & 3)]));
-    json!({ "mps_bytes": size(5), "mrrs_bytes": size(12), "aspm": aspm })
-}
-
-/// A conventional function: whether it can run at 66 MHz (status bit 5), and as PCI-X (capability 7, status at +4) whether
-/// it is 64 bits wide (bit 16) and can run at 133 MHz (bit 17).
-fn conventional(config: &[u8]) -> Value {
-    const PCI_X: u8 = 0x07;
-    const CAPABLE_66: u16 = 1 << 5;
-    let capable_66 = half(config, STATUS).is_some_and(|status| status & CAPABLE_66 != 0);
-    let pci_x = capability(config, PCI_X).and_then(|at| half(config, at + 6)).map_or(
-        json!(false),
-        |status| json!({ "bits": if status & 1 != 0 { 64 } else { 32 }, "capable_133_mhz": status & 2 != 0 }),
-    );
-    json!({ "capable_66_mhz": capable_66, "pci_x": pci_x })
-}
-
-/// Reads `config` as a device's configuration space.
-pub(super) fn read_any(config: &[u8]) {
-    let _express = express_capability(config).map(|at| express(config, at));
-    let _conventional = conventional(config);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use super::super::config_space::tests::Layout;
 
     const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports");
 
@@ -208,34 +181,43 @@ mod tests {
         assert!(a[1]["mps_bytes"]["unavailable"].as_str().unwrap().contains("CAP_SYS_ADMIN"));
     }
 
+    /// A switch with a network card and a disk below one root port, laid out in files as sysfs does.
     #[test]
-    fn payload_sizes_are_decoded_from_device_control() {
-        let mut config = vec![0; 256];
-        config[STATUS] = 1 << 4;
-        config[0x34] = 0x40;
-        config[0x40..0x42].copy_from_slice(&[0x05, 0x50]);
-        config[0x50..0x52].copy_from_slice(&[0x10, 0x00]);
-        // 256 B payload, 512 B read request.
-        config[0x58..0x5a].copy_from_slice(&(1_u16 << 5 | 2 << 12).to_le_bytes());
-        config[0x60] = 0x02;
-        let at = express_capability(&config).unwrap();
-        assert_eq!(express(&config, at), json!({ "mps_bytes": 256, "mrrs_bytes": 512, "aspm": "L1" }));
-        // A list that points at itself ends.
-        config[0x41] = 0x40;
-        assert_eq!(express_capability(&config), None);
+    fn a_card_and_a_disk_behind_one_switch_share_the_way_up() {
+        let scratch = tempfile::tempdir().unwrap();
+        let below = |path: &str| scratch.path().join("sys/devices/pci0000:00").join(path);
+        let layout = |port, payload, able, now| Layout { port, supported: 2, payload, request: 2, able, now }.bytes();
+        let functions = [
+            ("0000:00:1c.0", layout(4, 1, (3, 4), (3, 4))),
+            ("0000:00:1c.0/0000:03:00.0", layout(5, 1, (3, 4), (3, 4))),
+            ("0000:00:1c.0/0000:03:00.0/0000:04:01.0", layout(6, 1, (3, 8), (3, 8))),
+            ("0000:00:1c.0/0000:03:00.0/0000:04:01.0/0000:05:00.0", layout(0, 1, (3, 8), (3, 8))),
+            ("0000:00:1c.0/0000:03:00.0/0000:04:02.0", layout(6, 1, (4, 4), (3, 4))),
+            ("0000:00:1c.0/0000:03:00.0/0000:04:02.0/0000:06:00.0", layout(0, 1, (4, 4), (3, 4))),
+        ];
+        for (path, config) in &functions {
+            std::fs::create_dir_all(below(path)).unwrap();
+            std::fs::write(below(path).join("config"), config).unwrap();
+            std::fs::write(below(path).join("vendor"), "0x8086\n").unwrap();
+        }
+        let disk = below(functions[5].0).join("nvme/nvme0/nvme0n1");
+        std::fs::create_dir_all(&disk).unwrap();
+        std::fs::create_dir_all(scratch.path().join("sys/block")).unwrap();
+        std::os::unix::fs::symlink(&disk, scratch.path().join("sys/block/nvme0n1")).unwrap();
+        let disks = disks(&Root(scratch.path().to_owned()));
+        let disk = disks["nvme0n1"].as_array().unwrap();
+        let card = chain(&below(functions[3].0));
+        assert_eq!((disk.len(), card.len()), (4, 4));
+        assert_eq!(disk[..2], card[..2]);
+        assert_eq!((&disk[1]["port"], &disk[3]["mps_bytes"]), (&json!("upstream switch port"), &json!(256)));
+        // Without the files of a link, configuration space tells of it.
+        assert_eq!((&disk[3]["current_link_speed"], &disk[3]["max_link_speed"]), (&json!(8.0), &json!(16.0)));
+        assert_eq!((&disk[3]["current_link_width"], &disk[3]["kind"]), (&json!(4), &json!("pcie")));
     }
 
     #[test]
     fn addresses_have_one_shape() {
         assert!(is_address("0000:02:00.0"));
         assert!(!["pci0000:00", "0000-02:00.0", "virtio2", ""].iter().any(|text| is_address(text)));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn hostile_configuration_space_never_panics(config in proptest::collection::vec(0_u8.., 0..300)) {
-            let _ = express_capability(&config).map(|at| express(&config, at));
-            let _ = conventional(&config);
-        }
     }
 }

@@ -14,15 +14,10 @@ use serde_json::Value;
 use super::super::samples::Hosts;
 use super::super::traffic::Job;
 use super::{Carried, Element, ends};
-use crate::limits::pcie;
+use crate::limits::pcie::{self, slots};
 
 /// Ethernet addresses and type, which a device moves with the packet, IEEE 802.3 clause 3.1.
 const FRAME_HEADER: Bytes = Bytes(14);
-/// The largest payload setting there is, taken where configuration space could not be read, PCI Express Base 7.5.3.4.
-const LARGEST_PAYLOAD: u64 = 4096;
-/// Transfers per second and lane, 10^9, by generation from 1.
-const SPEEDS: [f64; 6] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
-
 /// The links that the flows of `carried` cross.
 pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
     let mut elements: Vec<Element> = Vec::new();
@@ -49,22 +44,17 @@ fn chain(hosts: &Hosts<'_>, end: &Endpoint, way: &str) -> Option<Vec<Element>> {
 }
 
 fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Option<Element> {
-    let number = |name: &str| function.get(name).and_then(Value::as_u64).filter(|n| *n > 0);
-    let speed = |name: &str| function.get(name).and_then(Value::as_f64);
     if function.get("kind").and_then(Value::as_str) != Some("pcie") {
         return None;
     }
-    let fastest = speed("max_link_speed").into_iter().chain(speed("current_link_speed")).reduce(f64::max)?;
-    let generation = SPEEDS.iter().zip(1..).find(|(known, _)| **known == fastest).map(|(_, generation)| generation)?;
-    let lanes = u32::try_from(number("current_link_width")?).ok()?;
-    let payload = Bytes(number("mps_bytes").unwrap_or(LARGEST_PAYLOAD));
-    let request = Bytes(number("mrrs_bytes").unwrap_or(LARGEST_PAYLOAD));
+    let (generation, lanes) = slots::link_of(function)?;
+    let payload = slots::size(function, "mps_bytes").unwrap_or(pcie::link::PAGE);
+    let request = slots::size(function, "mrrs_bytes").unwrap_or(pcie::link::PAGE);
     let link = pcie::Link::new(generation, lanes, payload, request)?;
-    let full = Bytes(LARGEST_PAYLOAD);
     let address = function.get("address").and_then(Value::as_str)?;
     Some(Element {
         name: format!("pcie {address} of {host} ({way})"),
-        rate: if way == "reading" { link.read(full) } else { link.write(full) },
+        rate: if way == "reading" { link.read(pcie::link::PAGE) } else { link.write(pcie::link::PAGE) },
         frame_overhead: FRAME_HEADER,
         mtu,
         crossed_by: BTreeSet::new(),
