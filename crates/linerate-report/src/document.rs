@@ -17,8 +17,8 @@ pub struct Document {
     pub title: String,
     /// When and on what it was measured, in one line.
     pub subtitle: String,
-    /// What kind of path: figures of a lab say `emulated`.
-    pub testbed: TestbedKind,
+    /// What kind of path: figures of a lab say `emulated`; `None` where nothing was measured.
+    pub testbed: Option<TestbedKind>,
     /// Wall clock at the campaign's start, nanoseconds since the Unix epoch.
     pub started: Nanos,
     /// Version of linerate that wrote it.
@@ -33,7 +33,7 @@ impl Document {
     /// The word every figure is marked with, if the path was emulated.
     #[must_use]
     pub fn mark(&self) -> Option<&'static str> {
-        (self.testbed == TestbedKind::Lab).then_some(EMULATED)
+        (self.testbed == Some(TestbedKind::Lab)).then_some(EMULATED)
     }
 
     /// Every table, those beside charts included, in order.

@@ -10,6 +10,7 @@ mod curves;
 pub mod document;
 pub mod grid;
 mod json;
+mod links;
 pub mod number;
 mod render;
 pub mod sections;
@@ -21,6 +22,7 @@ use linerate_model::Campaign;
 
 pub use document::Document;
 pub use json::study_json;
+pub use links::link_figures;
 pub use render::{Artifact, Format, ReportError, render};
 
 use sections::{SECTIONS, Subject};
@@ -47,7 +49,7 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     Document {
         title: header.name.clone(),
         subtitle: format!("{}, {}", words::date(header.started), header.id),
-        testbed: header.testbed,
+        testbed: Some(header.testbed),
         started: header.started,
         version: header.version.clone(),
         sections,

@@ -35,13 +35,17 @@ pub(crate) const fn testbed_words(kind: TestbedKind) -> &'static str {
     }
 }
 
+/// What stands in the place of a path where nothing was measured.
+pub(crate) const COMPUTED: &str = "computed";
+
 /// What kind of path, as a label.
 #[must_use]
-pub(crate) const fn testbed_label(kind: TestbedKind) -> &'static str {
+pub(crate) const fn testbed_label(kind: Option<TestbedKind>) -> &'static str {
     match kind {
-        TestbedKind::Lab => "emulated",
-        TestbedKind::Hosts => "hosts",
-        TestbedKind::Loopback => "loopback",
+        Some(TestbedKind::Lab) => "emulated",
+        Some(TestbedKind::Hosts) => "hosts",
+        Some(TestbedKind::Loopback) => "loopback",
+        None => COMPUTED,
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use linerate_analysis::{Study, study};
 use linerate_control::RunSummary;
 use linerate_model::{Campaign, Validity};
-use linerate_report::{Format, compose, render, study_json};
+use linerate_report::{Document, Format, compose, render, study_json};
 
 use crate::campaign;
 use crate::cli::{Global, Output, ReportFormat};
@@ -13,11 +13,15 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Writes the report of `campaign` as `output` asks and returns the files.
 pub(crate) fn write(campaign: &Campaign, study: &Study, output: &Output) -> Result<Vec<PathBuf>, Failure> {
+    save(&compose(campaign, study), output)
+}
+
+/// Writes `document` as `output` asks and returns the files.
+pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>, Failure> {
     let failed =
         |path: &Path, error: std::io::Error| Failure::missing(format!("write report {}: {error}", path.display()));
     let folder = output.out.as_path();
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    let document = compose(campaign, study);
     let mut written = Vec::new();
     for format in &output.format {
         let format = match format {
@@ -27,7 +31,7 @@ pub(crate) fn write(campaign: &Campaign, study: &Study, output: &Output) -> Resu
             ReportFormat::Md => Format::Md,
             ReportFormat::Json => Format::Json,
         };
-        for artifact in render(&document, format).map_err(Failure::missing)? {
+        for artifact in render(document, format).map_err(Failure::missing)? {
             let path = folder.join(&artifact.file_name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;

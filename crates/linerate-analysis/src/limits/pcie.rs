@@ -136,7 +136,7 @@ impl Limit for Pcie {
             OptionDoc {
                 name: "port",
                 default: "-",
-                meaning: "with nic: rate of the card's port, such as \"40 Gbit/s\"",
+                meaning: "with nic or figures: rate of the card's port, such as \"40 Gbit/s\"",
             },
         ]
     }
@@ -200,7 +200,6 @@ fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
     for (key, given, other, with) in [
         ("tags", parameters.tags.is_some(), parameters.latency.is_some(), "latency"),
         ("latency", parameters.latency.is_some(), parameters.tags.is_some(), "tags"),
-        ("port", parameters.port.is_some(), parameters.nic.is_some(), "nic"),
     ] {
         if given && !other {
             errors.push(refusal(key, format!("says nothing without {with}: give both")));

@@ -1,7 +1,9 @@
 //! `linerate limit`: a ceiling with its derivation.
 
+mod pcie;
+
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use linerate_analysis::limits::{LIMITS, limit};
+use linerate_analysis::limits::{LIMITS, Limit, limit};
 use linerate_model::{Ceiling, Params};
 use serde_json::{Value, json};
 
@@ -20,7 +22,8 @@ pub(crate) fn subcommands() -> Vec<Command> {
                 let arg = if switch { arg.num_args(0..=1).default_missing_value("true") } else { arg.num_args(1) };
                 arg.action(ArgAction::Set).required(option.default.is_empty())
             });
-            Command::new(limit.name().replace('_', "-")).about(limit.summary()).args(options)
+            let command = Command::new(limit.name().replace('_', "-")).about(limit.summary()).args(options);
+            if limit.name() == pcie::NAME { pcie::with_devices(command) } else { command }
         })
         .collect()
 }
@@ -44,19 +47,28 @@ pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
             params.set(option.name, value(text));
         }
     }
-    let ceilings = limit.ceilings(&params).map_err(|errors| {
-        let lines: Vec<String> = errors
-            .iter()
-            .map(|e| format!("limit {name} --{}", e.to_string().replacen(&e.key, &e.key.replace('_', "-"), 1)))
-            .collect();
-        Failure::wrong(lines.join("\n"))
-    })?;
+    if name == pcie::NAME {
+        return pcie::run(matches, params, as_json);
+    }
+    let ceilings = ceilings(limit, &params)?;
     if as_json {
         println!("{}", json!({ "ceilings": ceilings }));
     } else {
         ceilings.iter().for_each(print);
     }
     Ok(Exit::Done)
+}
+
+/// What `limit` makes of `params`, or what is wrong with them in the words of the command line.
+fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure> {
+    limit.ceilings(params).map_err(|errors| {
+        let name = limit.name();
+        let lines: Vec<String> = errors
+            .iter()
+            .map(|e| format!("limit {name} --{}", e.to_string().replacen(&e.key, &e.key.replace('_', "-"), 1)))
+            .collect();
+        Failure::wrong(lines.join("\n"))
+    })
 }
 
 /// A bare number is a count, `true` and `false` are themselves, all else is text with its unit.

@@ -263,9 +263,7 @@ fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
     let most = size(function, "max_link_width");
     let remark = link.and_then(|(generation, lanes)| {
         let slower = now.filter(|now| *now < generation).map(|now| format!("gen {now} now"));
-        let narrower = most
-            .filter(|most| most.0 > u64::from(lanes))
-            .map(|most| format!("could be x{}", most.0));
+        let narrower = most.filter(|most| most.0 > u64::from(lanes)).map(|most| format!("could be x{}", most.0));
         let parts: Vec<String> = slower.into_iter().chain(narrower).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     });
