@@ -17,7 +17,6 @@ mod wrapping;
 
 pub use facts::facts;
 #[doc(hidden)]
-pub use facts::pcie_facts;
 pub use facts::read_any as read_any_fact;
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};

@@ -10,6 +10,8 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
 use crate::number::Scale;
 
+/// What the name of a value that bounds nothing begins with.
+const EXPECTED: &str = "expected: ";
 /// More lines than this are not told apart: the chart is split.
 const MOST_LINES: usize = 8;
 /// A ceiling further above the data than this would flatten them and is told in the note instead.
@@ -130,9 +132,10 @@ fn chart(
     let in_sight = |bound: &Bound| bound.values.iter().flatten().all(|value| *value <= most * CEILING_IN_SIGHT);
     let (drawn, told): (Vec<Bound>, Vec<Bound>) = bounds.into_iter().partition(in_sight);
     for bound in &drawn {
-        let name = match bound.line.filter(|_| lines.len() > 1) {
-            Some(line) => format!("ceiling, {}", lines[line].name),
-            None => "ceiling".to_owned(),
+        let name = match (bound.line.filter(|_| lines.len() > 1), &bound.element) {
+            (Some(line), _) => format!("ceiling, {}", lines[line].name),
+            (None, Some(element)) => format!("ceiling, {element}"),
+            (None, None) => "ceiling".to_owned(),
         };
         marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Ceiling(bound.line) });
         let column = Column::number(name, scale);
@@ -206,6 +209,8 @@ fn x_scale(axis: &GridAxis) -> AxisScale {
 /// A ceiling along the axis: of one line, or of all if they share it.
 struct Bound {
     line: Option<usize>,
+    /// What sets it, where several elements of the path have each their own.
+    element: Option<String>,
     name: String,
     values: Vec<Option<f64>>,
 }
@@ -235,13 +240,50 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
         })
     };
     if all.iter().all(agrees) {
-        return vec![Bound { line: None, name: name(longest), values: values(longest) }];
+        let elements = elements(studies);
+        if elements.len() > 1 {
+            return elements;
+        }
+        return vec![Bound { line: None, element: None, name: name(longest), values: values(longest) }];
     }
     all.iter()
         .enumerate()
         .filter(|(_, line)| line.iter().any(Option::is_some))
-        .map(|(index, line)| Bound { line: Some(index), name: name(line), values: values(line) })
+        .map(|(index, line)| Bound { line: Some(index), element: None, name: name(line), values: values(line) })
         .collect()
+}
+
+/// What each element of the path allows along the axis, such as a port and the bus behind it: the lowest first, and none twice.
+/// Points with several jobs have none: there a ceiling belongs to one of them.
+fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
+    /// More would hide the curves.
+    const MOST: usize = 3;
+    let places = studies.iter().map(Vec::len).max().unwrap_or(0);
+    let mut elements: Vec<Bound> = Vec::new();
+    for line in studies {
+        for (place, cell) in line.iter().enumerate() {
+            let Some((point, metric)) = cell.as_ref().filter(|(point, _)| point.jobs.len() == 1) else { continue };
+            let hard = point.ceilings.iter().filter(|bound| {
+                bound.metric == metric.name && bound.direction == metric.direction && !bound.name.starts_with(EXPECTED)
+            });
+            for bound in hard {
+                let element = bound.name.split(", ").next().unwrap_or_default();
+                let found = elements.iter().position(|known| known.element.as_deref() == Some(element));
+                let found = found.unwrap_or_else(|| {
+                    let (element, name) = (Some(element.to_owned()), bound.name.clone());
+                    elements.push(Bound { line: None, element, name, values: vec![None; places] });
+                    elements.len() - 1
+                });
+                elements[found].values[place].get_or_insert(bound.value);
+            }
+        }
+    }
+    let least = |bound: &Bound| bound.values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    elements.sort_by(|a, b| least(a).total_cmp(&least(b)));
+    // The two ends of a link bound alike.
+    elements.dedup_by(|later, kept| later.values == kept.values);
+    elements.truncate(MOST);
+    elements
 }
 
 fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option<String> {

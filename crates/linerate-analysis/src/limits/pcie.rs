@@ -441,6 +441,20 @@ mod tests {
     }
 
     #[test]
+    fn the_calculator_prints_what_ciscos_slot_carries() {
+        // Methodology 0.6 and 3.4: x16 generation 2 reads by completions of 20 B of overhead, Gbit/s.
+        for (mps, gigabits) in [("128 B", 55.35), ("256 B", 59.36), ("512 B", 61.59)] {
+            let mut params = Params::default();
+            params.set("gen", 2);
+            params.set("lanes", 16);
+            params.set("mrrs", "4096 B");
+            params.set("mps", mps);
+            let ceilings = Pcie.ceilings(&params).expect("good options");
+            assert!((ceilings[1].value / 1e9 - gigabits).abs() < 0.0051, "{mps}: {}", ceilings[1].value);
+        }
+    }
+
+    #[test]
     fn an_unknown_maximum_payload_shows_the_usual_three() {
         let mut params = Params::default();
         params.set("gen", 3);

@@ -214,7 +214,7 @@ pub(super) mod tests {
     fn an_endpoint_says_how_it_is_set() {
         let layout = Layout { port: 0, supported: 2, payload: 1, request: 2, able: (4, 16), now: (3, 8) };
         let config = layout.bytes();
-        let express = express(&config, express_capability(&config).unwrap());
+        let express = express(&config, express_capability(&config).expect("it is laid out"));
         let expected = json!({
             "port": "endpoint", "mps_supported_bytes": 512, "mps_bytes": 256, "mrrs_bytes": 512, "tags": 256, "aspm": "L1",
             "read_completion_boundary_bytes": 128, "link_capability": { "speed": 16.0, "width": 16 },
@@ -228,7 +228,7 @@ pub(super) mod tests {
         let layout = Layout { port: 4, supported: 1, payload: 0, request: 2, able: (3, 8), now: (3, 8) };
         let mut config = layout.bytes();
         config.truncate(0x5a);
-        let facts = express(&config, express_capability(&config).unwrap());
+        let facts = express(&config, express_capability(&config).expect("it is laid out"));
         assert_eq!((&facts["port"], &facts["mps_bytes"]), (&json!("root port"), &json!(128)));
         for cut in ["aspm", "link_status", "flit_mode", "ecrc"] {
             assert!(facts[cut]["unavailable"].is_string(), "{cut}");
@@ -245,7 +245,7 @@ pub(super) mod tests {
         let mut config = layout.bytes();
         config[0x79] = 1 << 4;
         config[0x83] = 1 << 2;
-        let facts = express(&config, express_capability(&config).unwrap());
+        let facts = express(&config, express_capability(&config).expect("it is laid out"));
         assert_eq!((&facts["port"], &facts["tags"]), (&json!("upstream switch port"), &json!(768)));
         assert_eq!((&facts["flit_mode"], &facts["mrrs_bytes"]), (&json!(true), &json!(4096)));
         assert_eq!(facts["link_status"], json!({ "speed": 64.0, "width": 16 }));

@@ -33,12 +33,6 @@ pub fn read_any(bytes: &[u8]) -> Option<Vec<u32>> {
     root::list(&text)
 }
 
-/// The way of each network device and disk of this host to its root port: the fact `pcie` alone.
-#[must_use]
-pub fn pcie_facts() -> Value {
-    pcie::pcie(&Root(PathBuf::from("/")))
-}
-
 /// Reads every fact of this host, in the network namespace of the calling thread. A fact that cannot be read is
 /// `{"unavailable": "why"}`, never left out.
 #[must_use]
