@@ -1,12 +1,14 @@
 //! Statistics: order-statistic intervals, warm-up detection, fairness, quantum detection (methodology 6).
 //!
 //! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the run: samples inside a
-//! run share its fate and are never used as if they were independent. What is not here: distributions of latency,
-//! which travel as `linerate_model::Distribution`.
+//! run share its fate and are never used as if they were independent. Latency is taken from a `linerate_model::Distribution`;
+//! its percentiles are that type's own.
 
 mod bootstrap;
+mod clock;
 mod compare;
 mod correlation;
+mod latency;
 mod order;
 mod quantum;
 mod rounding;
@@ -15,8 +17,10 @@ mod trend;
 mod warmup;
 
 pub use bootstrap::{MeanInterval, bootstrap_mean};
+pub use clock::{Course, Offset, OneWay, course, exchange, least_delayed, one_way};
 pub use compare::{Shift, log_ratio_shift, paired_shift, unpaired_shift};
 pub use correlation::{DRIFT, drifts, spearman};
+pub use latency::{Corrected, InterPacket, Latency, filled_in, inter_packet, latency, over_repeats};
 pub use order::{estimate, interval_ranks, median};
 pub use quantum::{Quantum, quantum_among, quantum_of_counts};
 pub use rounding::{half_up, mean_half_up};

@@ -1,0 +1,199 @@
+//! Latency as RFC 8219 asks for it: typical and worst-case latency, packet delay variation, inter-packet delay variation.
+//!
+//! Times are in nanoseconds, of one stream (one run) at a time; over repeated runs the median of each figure is taken
+//! (RFC 8219 7.2, 7.3). Percentiles are nearest-rank and count a lost frame as infinitely slow (RFC 7679 4.2.4), so that a figure
+//! may be infinite. What it does not see: the order of frames in a [`Distribution`], so that inter-packet variation, which needs
+//! it, is taken where frames are received.
+
+use linerate_model::Distribution;
+
+use super::median;
+
+/// Of typical latency (RFC 8219 7.2: the median).
+const TYPICAL: f64 = 0.5;
+/// Of worst-case latency and of packet delay variation (RFC 8219 7.2 and 7.3.1).
+const WORST_CASE: f64 = 0.999;
+
+/// The latency of one run, ns; infinite where its rank falls among the lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latency {
+    /// TL: the median.
+    pub typical: f64,
+    /// WCL: the 99.9th percentile; `None` below 10,000 frames, of which ten must lie beyond it.
+    pub worst_case: Option<f64>,
+    /// The smallest.
+    pub least: f64,
+    /// How many frames, the lost ones included.
+    pub n: u64,
+}
+
+impl Latency {
+    /// PDV: the 99.9th percentile less the smallest (RFC 8219 7.3.1, the formulation of RFC 5481 4.2).
+    #[must_use]
+    pub fn variation(&self) -> Option<f64> {
+        self.worst_case.map(|worst| worst - self.least)
+    }
+}
+
+/// The latency of one run of which `delays` is the distribution; `None` of nothing, or if nothing arrived.
+#[must_use]
+pub fn latency(delays: &Distribution) -> Option<Latency> {
+    let finite = |rank: Option<u64>| rank.map_or(f64::INFINITY, |ns| ns as f64);
+    let least = delays.buckets.first()?.0 as f64;
+    Some(Latency {
+        typical: finite(delays.percentile(TYPICAL)?),
+        worst_case: delays.percentile(WORST_CASE).map(finite),
+        least,
+        n: delays.count(),
+    })
+}
+
+/// Medians over repeated runs. A figure that a run does not have is missing from its median; `None` without runs.
+#[must_use]
+pub fn over_repeats(runs: &[Latency]) -> Option<Latency> {
+    let of = |value: fn(&Latency) -> Option<f64>| median(&runs.iter().filter_map(value).collect::<Vec<_>>());
+    Some(Latency {
+        typical: of(|run| Some(run.typical))?,
+        worst_case: of(|run| run.worst_case),
+        least: of(|run| Some(run.least))?,
+        n: runs.iter().map(|run| run.n).sum(),
+    })
+}
+
+/// Inter-packet delay variation of one run, ns (RFC 8219 7.3.2): smallest, median and largest of `D(i) - D(i-1)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InterPacket {
+    /// The largest fall.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+    /// The largest rise.
+    pub most: f64,
+    /// How many differences.
+    pub n: u64,
+}
+
+/// The variation of `delays` in the order sent, ns; a lost frame is `None` and has no difference to either neighbour. `None`
+/// without two that follow each other.
+#[must_use]
+pub fn inter_packet(delays: &[Option<u64>]) -> Option<InterPacket> {
+    let differences = delays.windows(2).filter_map(|pair| Some(pair[1]? as f64 - pair[0]? as f64));
+    let mut differences: Vec<f64> = differences.collect();
+    differences.sort_by(f64::total_cmp);
+    Some(InterPacket {
+        least: *differences.first()?,
+        median: median(&differences)?,
+        most: *differences.last()?,
+        n: differences.len() as u64,
+    })
+}
+
+/// Times of a closed load, and what was filled in: never to be printed without that word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Corrected {
+    /// Measured and filled in.
+    pub times: Distribution,
+    /// The interval at which operations were expected to start, ns.
+    pub expected_ns: u64,
+    /// How many were filled in.
+    pub n_filled: u64,
+}
+
+/// What an open load of one operation every `expected_ns` would have seen, estimated from a closed load's `times`: an operation
+/// that took longer than the interval kept those behind it waiting, the first for one interval less, and so on (HdrHistogram's
+/// correction for coordinated omission, Tene). An estimate: it takes for granted that the waiting would have been served at
+/// once. An open load measures it. `None` for an interval of nothing. O(operations filled in).
+#[must_use]
+pub fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
+    if expected_ns == 0 {
+        return None;
+    }
+    let mut filled: std::collections::BTreeMap<u64, u64> = times.buckets.iter().copied().collect();
+    let mut n_filled = 0;
+    for &(value, count) in &times.buckets {
+        let mut missing = value.saturating_sub(expected_ns);
+        while missing >= expected_ns {
+            *filled.entry(missing).or_default() += count;
+            n_filled += count;
+            missing -= expected_ns;
+        }
+    }
+    let times = Distribution { buckets: filled.into_iter().collect(), lost: times.lost };
+    Some(Corrected { times, expected_ns, n_filled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MS;
+
+    fn mean_ms(times: &Distribution) -> f64 {
+        let sum: f64 = times.buckets.iter().map(|&(value, count)| value as f64 * count as f64).sum();
+        sum / times.count() as f64 / MS as f64
+    }
+
+    /// Gil Tene's example: 100 operations a second of 1 ms each for 100 s, then a freeze of 100 s.
+    #[test]
+    fn a_freeze_that_a_closed_load_hides_is_filled_in() {
+        let closed = Distribution { buckets: vec![(MS, 10_000), (100 * SECOND, 1)], lost: 0 };
+        assert_eq!(closed.count(), 10_001);
+        assert!((mean_ms(&closed) - 10.998).abs() < 0.001, "{}", mean_ms(&closed));
+        // Below ten samples beyond it the 99.99th percentile is withheld; by its rank it would be 1 ms.
+        assert_eq!((closed.percentile(0.9999), closed.percentile(0.999)), (None, Some(Some(MS))));
+
+        let corrected = filled_in(&closed, 10 * MS).expect("an interval");
+        let times = &corrected.times;
+        assert_eq!((times.count(), corrected.n_filled), (20_000, 9_999));
+        assert!((mean_ms(times) / 1e3 - 25.0).abs() < 0.01, "{}", mean_ms(times));
+        assert_eq!(times.percentile(0.5), Some(Some(MS)));
+        assert_eq!(times.percentile(0.75), Some(Some(50 * SECOND)));
+        // Nearest rank: the 19,980th and the 19,998th of 20,000, the latter of too few.
+        assert_eq!(times.percentile(0.999), Some(Some(99_800 * MS)));
+        assert_eq!(times.percentile(0.9999), None);
+        let beyond: u64 = times.buckets.iter().filter(|(value, _)| *value > 99_980 * MS).map(|(_, n)| n).sum();
+        assert_eq!(beyond, 2, "p99.99 by rank is 99.98 s");
+    }
+
+    #[test]
+    fn nothing_is_filled_in_below_the_interval_and_none_without_one() {
+        let quick = Distribution { buckets: vec![(5, 3), (19, 1)], lost: 2 };
+        let corrected = filled_in(&quick, 10).expect("an interval");
+        assert_eq!((corrected.times, corrected.n_filled), (quick.clone(), 0));
+        assert_eq!(filled_in(&quick, 0), None);
+    }
+
+    #[test]
+    fn typical_worst_case_and_variation_are_percentiles_by_nearest_rank() {
+        // 1..=10,000 us: the median is the 5,000th, the worst case the 9,990th.
+        let delays = Distribution { buckets: (1..=10_000).map(|us| (us * 1_000, 1)).collect(), lost: 0 };
+        let run = latency(&delays).expect("frames");
+        assert_eq!((run.typical, run.worst_case, run.least, run.n), (5e6, Some(9.99e6), 1e3, 10_000));
+        assert_eq!(run.variation(), Some(9.989e6));
+        let few = Distribution { buckets: vec![(7, 9_999)], lost: 0 };
+        let run = latency(&few).expect("frames");
+        assert_eq!((run.typical, run.worst_case, run.variation()), (7.0, None, None));
+    }
+
+    #[test]
+    fn a_lost_frame_is_infinitely_slow() {
+        let delays = Distribution { buckets: vec![(4, 99_899)], lost: 101 };
+        let run = latency(&delays).expect("frames");
+        assert_eq!((run.typical, run.worst_case, run.variation()), (4.0, Some(f64::INFINITY), Some(f64::INFINITY)));
+        assert_eq!(latency(&Distribution { buckets: Vec::new(), lost: 5 }), None, "nothing arrived");
+        let runs =
+            [run, Latency { worst_case: Some(9.0), ..run }, Latency { worst_case: Some(8.0), typical: 6.0, ..run }];
+        let medians = over_repeats(&runs).expect("runs");
+        assert_eq!((medians.typical, medians.worst_case, medians.n), (4.0, Some(9.0), 300_000));
+        assert_eq!(over_repeats(&[]), None);
+    }
+
+    #[test]
+    fn inter_packet_variation_is_signed_and_skips_the_lost() {
+        let delays = [Some(10), Some(14), Some(11), None, Some(90), Some(90)];
+        let variation = inter_packet(&delays).expect("differences");
+        assert_eq!(variation, InterPacket { least: -3.0, median: 0.0, most: 4.0, n: 3 });
+        assert_eq!(inter_packet(&[Some(1), None, Some(2)]), None);
+    }
+}
