@@ -8,8 +8,9 @@ use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 17] = [
+const LABS: [(&str, &str); 18] = [
     ("cisco-expander", include_str!("../../../labs/cisco-expander.toml")),
+    ("cisco-polarised", include_str!("../../../labs/cisco-polarised.toml")),
     ("cisco-vic", include_str!("../../../labs/cisco-vic.toml")),
     ("device", include_str!("../../../labs/device.toml")),
     ("device-stalls", include_str!("../../../labs/device-stalls.toml")),

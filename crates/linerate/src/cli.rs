@@ -290,6 +290,8 @@ pub(crate) struct ReproduceArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Paper {
+    /// Cisco, UCS VIC 1240/1280 on RHEL 6.2 (2012)
+    CiscoVic,
     /// Intel, NC-SI overview and performance (2013)
     IntelNcsi,
     /// Sun, NetFrame (2001)

@@ -4,9 +4,11 @@
 //! shapes: orders, ratios and bounds that follow from the paper's arithmetic (methodology 2.2). A shape that cannot be
 //! judged from what was measured is *not judged*, never passed.
 
+mod cisco_vic;
 mod intel_ncsi;
 mod sun_netframe;
 
+pub use cisco_vic::{CiscoStudies, cisco_vic};
 pub use intel_ncsi::{IntelStudies, intel_ncsi};
 pub use sun_netframe::sun_netframe;
 

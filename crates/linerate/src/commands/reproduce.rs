@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use linerate_analysis::reproduce::{IntelStudies, Reproduction, intel_ncsi, sun_netframe};
+use linerate_analysis::reproduce::{CiscoStudies, IntelStudies, Reproduction, cisco_vic, intel_ncsi, sun_netframe};
 use linerate_analysis::{Study, study};
 use serde_json::json;
 
@@ -50,6 +50,38 @@ static SUN: Recipe = Recipe {
     },
 };
 
+const FEW_PAYLOADS: &[&str] = &[
+    "campaign.repeats=3",
+    "duration=\"1 s\"",
+    "payload, TCP.axis.params.message_size=[\"64 B\", \"1 KiB\", \"64 KiB\"]",
+    "payload, UDP.axis.params.datagram_size=[\"64 B\", \"1 KiB\", \"8972 B\"]",
+];
+const FEW_SIZES: &[&str] = &[
+    "campaign.repeats=3",
+    "duration=\"1500 ms\"",
+    "packets.axis.params.frame_size=[\"1004 B\", \"3004 B\", \"5004 B\", \"9004 B\"]",
+];
+/// Draws stay 20: fewer say little of a hash.
+const FOUR_FLOWS: &[&str] = &["duration=\"300 ms\"", "warmup=\"100 ms\"", "axis.params.streams=[4]"];
+
+static CISCO: Recipe = Recipe {
+    folder: "cisco-vic",
+    steps: &[
+        Step { name: "payload", plan: "cisco-payload", lab: "cisco-vic", quick: FEW_PAYLOADS },
+        Step { name: "ports-vic", plan: "cisco-ports", lab: "cisco-vic", quick: FEW_SIZES },
+        Step { name: "ports-expander", plan: "cisco-ports", lab: "cisco-expander", quick: FEW_SIZES },
+        Step { name: "draws-vic", plan: "cisco-draws", lab: "cisco-vic", quick: FOUR_FLOWS },
+        Step { name: "draws-expander", plan: "cisco-draws", lab: "cisco-expander", quick: FOUR_FLOWS },
+        Step { name: "draws-polarised", plan: "cisco-draws", lab: "cisco-polarised", quick: FOUR_FLOWS },
+    ],
+    judge: |studies| match studies {
+        [payload, vic, expander, vic_draws, expander_draws, polarised] => {
+            Some(cisco_vic(&CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised }))
+        }
+        _ => None,
+    },
+};
+
 /// A table of one run each needs whole seconds: three are the least that show a series.
 const TABLES: &[&str] = &["duration=\"3 s\""];
 
@@ -76,6 +108,7 @@ static INTEL: Recipe = Recipe {
 /// Runs the paper's campaigns, prints its tables beside ours, and checks the shapes.
 pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     let recipe = match args.paper {
+        Paper::CiscoVic => &CISCO,
         Paper::IntelNcsi => &INTEL,
         Paper::SunNetframe => &SUN,
     };
