@@ -70,24 +70,27 @@ struct Packets {
     frame: f64,
     /// Delivered per second, as the receiving application counted.
     rate: f64,
-    /// Bit/s of frames without FCS, as the receiving interface counted.
+    /// Bit/s of frames without FCS, from the payload it was delivered.
     bandwidth: f64,
+    /// The same as the receiving interface counted.
+    at_interface: Option<f64>,
 }
 
 /// The packet sizes of `study`, smallest first.
 fn packets(study: &Study) -> Vec<Packets> {
     /// What an Ethernet frame without FCS has beside a UDP payload: 14, 20 and 8 bytes.
     const HEADERS: f64 = 42.0;
-    /// Frame check sequence, which `throughput_l2` counts and a shaper does not.
+    /// Frame check sequence, which `frame_size` and `throughput_l2` count and a shaper does not.
     const CHECK_SEQUENCE: f64 = 4.0;
     let read = |point: &PointStudy| {
-        let payload: Bytes = coordinate(&point.parameters, "datagram_size")?.parse().ok()?;
-        let frame = payload.0 as f64 + HEADERS;
-        let counted = one_way(point, "throughput_l2")?.value;
+        let size: Bytes = coordinate(&point.parameters, "frame_size")?.parse().ok()?;
+        let frame = size.0 as f64 - CHECK_SEQUENCE;
+        let counted = one_way(point, "throughput_l2");
         Some(Packets {
             frame,
             rate: one_way(point, "packet_rate")?.value,
-            bandwidth: counted * frame / (frame + CHECK_SEQUENCE),
+            bandwidth: one_way(point, "goodput")?.value * frame / (frame - HEADERS),
+            at_interface: counted.map(|counted| counted.value * frame / (frame + CHECK_SEQUENCE)),
         })
     };
     let mut sizes: Vec<Packets> = sweep(study, "packets").filter_map(read).collect();

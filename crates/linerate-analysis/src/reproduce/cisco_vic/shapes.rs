@@ -44,14 +44,19 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
 }
 
 fn ceilings(studies: &CiscoStudies<'_>) -> Shape {
-    let claim = "V3.1 (hard): nothing exceeds its ceiling (the paper's single flow does)";
+    let claim = "V3.1 (hard): no stream exceeds its ceiling (the paper's single flow does)";
     let CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised } = studies;
     let points =
         || [payload, vic, expander, vic_draws, expander_draws, polarised].into_iter().flat_map(|study| &study.points);
-    let trials = || points().flat_map(|point| &point.trials);
-    let above = trials().filter(|trial| trial.validity == Validity::Impossible).count();
-    let n = trials().count();
-    shape("V3.1a", claim, format!("{above} of {n} trials are above one"), Some(above == 0 && n > 0))
+    // Frames taken late from a receiving ring may exceed it for once; the gate then leaves their trial out.
+    let count = |raw: bool| {
+        let points = points().filter(|point| (point.sweep == "packets") == raw);
+        let trials: Vec<Validity> = points.flat_map(|point| &point.trials).map(|trial| trial.validity).collect();
+        (trials.iter().filter(|validity| **validity == Validity::Impossible).count(), trials.len())
+    };
+    let ((above, n), (raw_above, raw)) = (count(false), count(true));
+    let measured = format!("{above} of {n} trials are above; of raw frames {raw_above} of {raw}, left out");
+    shape("V3.1a", claim, measured, Some(above == 0 && n > 0))
 }
 
 fn single_stream(payload: &Study) -> Shape {
@@ -77,25 +82,25 @@ fn single_stream(payload: &Study) -> Shape {
     shape("V3.1b", claim, measured, Some(share >= 1.0 - NEAR))
 }
 
-/// The application's count of packets against the interface's of bytes.
+/// The count of packets against that of payload, and both against the interface's.
 fn rate_times_size(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     /// Half a per cent (V3.2).
     const CLOSE: f64 = 0.005;
+    /// The interface is read at other moments: a few milliseconds of a second and a half.
+    const OTHER_MOMENTS: f64 = 0.03;
     let id = format!("V3.2{letter}");
-    let claim =
-        format!("V3.2 (hard): {adapter}: packets delivered x size x 8 = bandwidth at the interface, within 0.5 %");
-    let off = |size: &Packets| size.rate * size.frame * 8.0 / size.bandwidth - 1.0;
-    match sizes.iter().max_by(|a, b| off(a).abs().total_cmp(&off(b).abs())) {
-        Some(worst) => {
-            let measured = format!(
-                "worst at {:.0} B: {:.0}/s are {} Mbit/s, the interface counted {} ({:+.2} %)",
-                worst.frame,
-                worst.rate,
-                mbit(worst.rate * worst.frame * 8.0),
-                mbit(worst.bandwidth),
-                off(worst) * 100.0
-            );
-            shape(&id, claim, measured, Some(off(worst).abs() <= CLOSE))
+    let claim = format!(
+        "V3.2 (hard): {adapter}: packets delivered x size x 8 = bandwidth, within 0.5 %; the interface's own count within 3 %"
+    );
+    let off = |size: &Packets, of: f64| size.rate * size.frame * 8.0 / of - 1.0;
+    let largest = |offs: Vec<f64>| offs.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let own = largest(sizes.iter().map(|size| off(size, size.bandwidth)).collect());
+    let other = largest(sizes.iter().filter_map(|size| Some(off(size, size.at_interface?))).collect());
+    match own.zip(other) {
+        Some((own, other)) => {
+            let measured =
+                format!("worst of {} sizes {:+.2} %, interface {:+.2} %", sizes.len(), own * 100.0, other * 100.0);
+            shape(&id, claim, measured, Some(own.abs() <= CLOSE && other.abs() <= OTHER_MOMENTS))
         }
         None => not_judged(&id, &claim, "no packet size has a figure"),
     }
