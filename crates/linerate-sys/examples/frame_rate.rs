@@ -97,7 +97,7 @@ fn live(device: &str, bytes: usize, seconds: f64, batch: u32) -> Result<(), Box<
 
 fn receive(placement: &str, device: &str, seconds: f64, spin: bool) -> Result<(), Box<dyn Error>> {
     let placement = if placement == "generic" { Placement::Generic } else { Placement::Native };
-    let filter = Filter::attach(device, &[Match::exactly(MARK_AT as u16, &MARK)], Some(placement), false)?;
+    let filter = Filter::attach(device, &[&[Match::exactly(MARK_AT as u16, &MARK)]], Some(placement), false)?;
     let options = Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: 1514, n_transmit: 0, n_receive: 4096 };
     let mut socket = XdpSocket::open(device, options)?;
     filter.direct(&socket)?;

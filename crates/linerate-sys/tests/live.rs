@@ -76,7 +76,8 @@ fn stamp(frame: &[u8]) -> (u64, u64, u16) {
 /// A receiver at end 1 that takes every frame of ours.
 fn receiver(pair: &Pair) -> (XdpSocket, Filter) {
     pair.at(1, || {
-        let filter = Filter::attach(DEVICE, &[Match::exactly(12, &[8, 0])], None, false).expect("veth has native XDP");
+        let filter =
+            Filter::attach(DEVICE, &[&[Match::exactly(12, &[8, 0])]], None, false).expect("veth has native XDP");
         let options =
             Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: 1514, n_transmit: 0, n_receive: 4096 };
         let socket = XdpSocket::open(DEVICE, options).expect("queue 0 is free");

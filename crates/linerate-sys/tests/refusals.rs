@@ -11,7 +11,7 @@ const OPTIONS: Options =
     Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: 1514, n_transmit: 64, n_receive: 64 };
 
 fn filter(placement: Option<Placement>) -> Result<Filter, SysError> {
-    Filter::attach(DEVICE, &[Match::exactly(12, &[0x88, 0xb5])], placement, false)
+    Filter::attach(DEVICE, &[&[Match::exactly(12, &[0x88, 0xb5])]], placement, false)
 }
 
 /// All of `words` are in what it says.
@@ -107,7 +107,7 @@ fn a_driver_without_native_xdp_gets_the_generic_mode() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.ip(0, "link add lr1 type bridge");
     pair.at(0, || {
-        let at = |placement| Filter::attach("lr1", &[Match::exactly(12, &[0x88, 0xb5])], placement, false);
+        let at = |placement| Filter::attach("lr1", &[&[Match::exactly(12, &[0x88, 0xb5])]], placement, false);
         says(at(Some(Placement::Native)), &["lr1", "no native XDP", "generic"]);
         assert_eq!(at(None).expect("every interface has the generic mode").placement(), Placement::Generic);
     });

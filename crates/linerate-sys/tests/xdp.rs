@@ -57,7 +57,7 @@ fn numbered(n: u32, bytes: u32) -> Vec<(u32, u32)> {
 /// A receiver at end 1 with its program, and a sender at end 0.
 fn ends(pair: &Pair, placement: Placement, frame_bytes: u32, several: bool) -> (XdpSocket, Filter, XdpSocket) {
     let (receiver, filter) = pair.at(1, || {
-        let filter = Filter::attach(DEVICE, &ours(), Some(placement), several).expect("veth takes both");
+        let filter = Filter::attach(DEVICE, &[&ours()], Some(placement), several).expect("veth takes both");
         let socket = XdpSocket::open(DEVICE, options(0, frame_bytes)).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
         (socket, filter)
@@ -129,7 +129,7 @@ fn jumbo_frames_pass_in_several_buffers() {
 fn each_queue_has_its_socket() {
     let Some(pair) = Pair::new(2, 1500) else { return };
     let (mut receivers, _filter) = pair.at(1, || {
-        let filter = Filter::attach(DEVICE, &ours(), None, false).expect("veth has native XDP");
+        let filter = Filter::attach(DEVICE, &[&ours()], None, false).expect("veth has native XDP");
         let open = |queue| XdpSocket::open(DEVICE, options(queue, 1514)).expect("the queue is free");
         let sockets = [open(0), open(1)];
         sockets.iter().for_each(|socket| filter.direct(socket).expect("the same device"));
@@ -151,7 +151,7 @@ fn a_match_looks_at_any_bytes_and_bits() {
     pair.at(1, || {
         let masked = Match::masked(20, &[0x00, 0xa0], &[0x00, 0xf0]);
         let all = [Match::exactly(12, &OURS.to_be_bytes()), Match::exactly(14, &[0, 0, 0, 9]), masked];
-        let filter = Filter::attach(DEVICE, &all, None, false).expect("veth has native XDP");
+        let filter = Filter::attach(DEVICE, &[&all], None, false).expect("veth has native XDP");
         let socket = XdpSocket::open(DEVICE, options(0, 1514)).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
         let mut ours = frame(60, OURS, 9);
@@ -159,6 +159,12 @@ fn a_match_looks_at_any_bytes_and_bits() {
         let takes = |frame: &[u8]| filter.takes(frame).expect("long enough");
         assert!(takes(&ours) && takes(&ours[..22]));
         assert!(!takes(&ours[..21]), "too short to tell");
+        drop(filter);
+        let other = [Match::exactly(40, &[1, 2, 3, 4])];
+        let filter = Filter::attach(DEVICE, &[&other, &all], None, false).expect("the other is gone");
+        filter.direct(&socket).expect("the same device");
+        let takes = |frame: &[u8]| filter.takes(frame).expect("long enough");
+        assert!(takes(&ours) && takes(&ours[..22]), "too short for the first alternative only");
         for (at, other) in [(12, 0x89), (17, 8), (21, 0x1b)] {
             let mut theirs = ours.clone();
             theirs[at] = other;
@@ -166,7 +172,7 @@ fn a_match_looks_at_any_bytes_and_bits() {
         }
         let long = Match::exactly(12, &[0x88, 0xb5, 0, 0, 0, 9, 0, 0]);
         drop(filter);
-        let filter = Filter::attach(DEVICE, &[long], None, false).expect("the other is gone");
+        let filter = Filter::attach(DEVICE, &[&[long]], None, false).expect("the other is gone");
         filter.direct(&socket).expect("the same device");
         assert!(filter.takes(&ours).expect("long enough"));
         assert!(!filter.takes(&frame(60, OURS, 10)).expect("long enough"));

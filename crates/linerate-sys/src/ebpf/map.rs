@@ -150,24 +150,25 @@ impl PerCpuCounters {
         &self.map
     }
 
-    /// Counter `idx`, all CPUs together.
+    /// The first `N` counters, all CPUs together.
     ///
     /// # Errors
     /// If the kernel refuses.
     ///
     /// # Panics
-    /// If `idx` is out of range.
-    pub fn total(&mut self, idx: usize) -> Result<u64, SysError> {
-        assert!(idx < self.n_counters, "counter {idx} of {}", self.n_counters);
+    /// If there are fewer.
+    pub fn totals<const N: usize>(&mut self) -> Result<[u64; N], SysError> {
+        assert!(N <= self.n_counters, "{N} of {} counters", self.n_counters);
         let value_bytes = self.scratch.len();
         raw::look_up(self.map.as_fd(), value_bytes, 0, &mut self.scratch)
             .map_err(|cause| SysError::new("read", "per-CPU counters of a BPF map", cause))?;
-        let word = |at: usize| {
-            let word = &self.scratch[at * WORD_BYTES..(at + 1) * WORD_BYTES];
-            u64::from_ne_bytes(word.try_into().expect("a word has eight bytes"))
-        };
-        let n_cpus = value_bytes / WORD_BYTES / self.n_counters;
-        Ok((0..n_cpus).map(|cpu| word(cpu * self.n_counters + idx)).sum())
+        let mut totals = [0; N];
+        for cpu in self.scratch.chunks_exact(self.n_counters * WORD_BYTES) {
+            for (total, word) in totals.iter_mut().zip(cpu.chunks_exact(WORD_BYTES)) {
+                *total += u64::from_ne_bytes(word.try_into().expect("a word has eight bytes"));
+            }
+        }
+        Ok(totals)
     }
 }
 

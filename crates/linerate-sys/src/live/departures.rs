@@ -49,7 +49,8 @@ impl Departures {
 
     /// Frames taken and not taken by the driver so far.
     pub(super) fn read(&mut self) -> Result<(u64, u64), SysError> {
-        Ok((self.counters.total(SENT)?, self.counters.total(DROPPED)?))
+        let totals = self.counters.totals::<N_COUNTERS>()?;
+        Ok((totals[SENT], totals[DROPPED]))
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::attachment::{Attachment, Placement};
 use super::socket::XdpSocket;
 use crate::SysError;
-use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Operand, Operation, Register, Width};
+use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Register, Width};
 use crate::ebpf::map::Map;
 use crate::ebpf::program::{Action, Kind, Program};
 
@@ -85,24 +85,24 @@ pub struct Filter {
 const MOST_QUEUES: u32 = 1024;
 
 impl Filter {
-    /// Attaches a program to `device` that takes the frames to which all of `matches` apply, one of them at least. Until a
-    /// queue has a socket, its frames go to the stack. `placement` `None` takes the best there is. With `multi_buffer`, frames
-    /// may be longer than one buffer.
+    /// Attaches a program to `device` that takes the frames to which all matches of any of `alternatives` apply. Until a queue has
+    /// a socket, its frames go to the stack. `placement` `None` takes the best there is. With `multi_buffer`, frames may be longer
+    /// than one buffer.
     ///
     /// # Errors
     /// As of [`Attachment::at`], and if the verifier rejects the program.
     ///
     /// # Panics
-    /// If `matches` is empty: a program that takes everything would cut off whoever works over that interface.
+    /// If an alternative is empty: a program that takes everything would cut off whoever works over that interface.
     pub fn attach(
         device: &str,
-        matches: &[Match],
+        alternatives: &[&[Match]],
         placement: Option<Placement>,
         multi_buffer: bool,
     ) -> Result<Self, SysError> {
         let sockets = Map::xdp_sockets("lr_sockets", MOST_QUEUES)?;
         let kind = if multi_buffer { Kind::XdpMultiBuffer } else { Kind::Xdp };
-        let program = Program::load(kind, "lr_filter", &code(matches, &sockets))?;
+        let program = Program::load(kind, "lr_filter", &code(alternatives, &sockets))?;
         let attachment = match placement {
             Some(placement) => Attachment::at(&program, device, placement)?,
             None => Attachment::at_best(&program, device)?,
@@ -138,39 +138,50 @@ impl Filter {
     }
 }
 
-fn code(matches: &[Match], sockets: &Map) -> Code {
-    use Register::{R0, R1, R2, R3, R4, R5};
-    assert!(!matches.is_empty(), "a filter that takes every frame takes the interface from its users");
+fn code(alternatives: &[&[Match]], sockets: &Map) -> Code {
+    use Register::{R0, R1, R2, R3};
     /// Of `struct xdp_md`: where the frame begins and ends, and the receive queue.
     const DATA: i16 = 0;
     const DATA_END: i16 = 4;
     const QUEUE: i16 = 16;
-    let needed = matches.iter().map(Match::end).max().unwrap_or(0);
     let mut assembler = Assembler::new();
-    let pass = assembler.label();
+    let ours = assembler.label();
+    assembler.load(Width::Bits32, R2, R1, DATA).load(Width::Bits32, R3, R1, DATA_END);
+    for matches in alternatives {
+        try_one(&mut assembler, matches, ours);
+    }
     assembler
-        .load(Width::Bits32, R2, R1, DATA)
-        .load(Width::Bits32, R3, R1, DATA_END)
-        .set(R4, Operand::Of(R2))
-        .compute(Operation::Add, R4, Operand::Number(needed.into()))
-        .jump_if(Condition::Greater, R4, Operand::Of(R3), pass);
+        .set(R0, Operand::Number(Action::Pass as i32))
+        .exit()
+        .place(ours)
+        .load(Width::Bits32, R2, R1, QUEUE)
+        .set_map(R1, sockets)
+        // What becomes of a frame whose queue has no socket.
+        .set(R3, Operand::Number(Action::Pass as i32))
+        .call(Helper::RedirectMap)
+        .exit();
+    assembler.finish()
+}
+
+/// Goes on at `ours` if all of `matches` apply to the frame from R2 to R3.
+fn try_one(assembler: &mut Assembler, matches: &[Match], ours: Label) {
+    use Register::{R2, R3, R4, R5};
+    assert!(!matches.is_empty(), "a filter that takes every frame takes the interface from its users");
+    let needed = matches.iter().map(Match::end).max().unwrap_or(0);
+    let not_this = assembler.label();
+    assembler.set(R4, Operand::Of(R2)).compute(Operation::Add, R4, Operand::Number(needed.into())).jump_if(
+        Condition::Greater,
+        R4,
+        Operand::Of(R3),
+        not_this,
+    );
     for one in matches {
         let (value, mask) = (one.loaded(one.value), one.loaded(one.mask));
         assembler.load(one.width(), R4, R2, one.offset as i16);
         if one.mask[..usize::from(one.n_bytes)].iter().any(|byte| *byte != 0xff) {
             assembler.set_number(R5, mask).compute(Operation::And, R4, Operand::Of(R5));
         }
-        assembler.set_number(R5, value & mask).jump_if(Condition::NotEqual, R4, Operand::Of(R5), pass);
+        assembler.set_number(R5, value & mask).jump_if(Condition::NotEqual, R4, Operand::Of(R5), not_this);
     }
-    assembler
-        .load(Width::Bits32, R2, R1, QUEUE)
-        .set_map(R1, sockets)
-        // What becomes of a frame whose queue has no socket.
-        .set(R3, Operand::Number(Action::Pass as i32))
-        .call(Helper::RedirectMap)
-        .exit()
-        .place(pass)
-        .set(R0, Operand::Number(Action::Pass as i32))
-        .exit();
-    assembler.finish()
+    assembler.jump(ours).place(not_this);
 }

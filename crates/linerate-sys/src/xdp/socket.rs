@@ -90,6 +90,8 @@ pub struct XdpSocket {
     fill: (Ring<u64>, Filling),
     completion: (Ring<u64>, Draining),
     sent: Sent,
+    /// Which of the frames handed over the last calls dropped, counted from 0; room for as many as one call can.
+    dropped: Vec<u64>,
 }
 
 /// `XDP_PKT_CONTD` of linux/if_xdp.h.
@@ -159,6 +161,7 @@ impl XdpSocket {
             fill: (fill, Filling::new(n_fill)),
             completion: (completion, Draining::new(n_completions)),
             sent: Sent::default(),
+            dropped: Vec::with_capacity(MOST_KICKS),
             fd,
         };
         socket.offer_memory();
@@ -231,6 +234,13 @@ impl XdpSocket {
     pub fn sent(&mut self) -> Sent {
         self.reap();
         self.sent
+    }
+
+    /// Which frames the last [`Self::send`] or [`Self::flush`] saw dropped for want of room, counted from 0 over all that were ever
+    /// handed over.
+    #[must_use]
+    pub fn dropped(&self) -> &[u64] {
+        &self.dropped
     }
 
     /// Has the kernel take what it has not taken yet, and looks for what it has given back.
@@ -331,6 +341,7 @@ impl XdpSocket {
 
     /// Has the kernel take what is in the transmit ring, as far as it has room for it.
     fn kick(&mut self) -> io::Result<()> {
+        self.dropped.clear();
         let Some((ring, filling)) = &self.transmit else { return Ok(()) };
         let mut pending = filling.pending(ring.drained());
         for _ in 0..MOST_KICKS {
@@ -338,8 +349,13 @@ impl XdpSocket {
                 break;
             }
             match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
-                // One frame was taken and dropped: the device's queue or the peer is full.
-                Err(Errno::BUSY) => self.sent.dropped += 1,
+                // The frame taken last was dropped: the device's queue or the peer is full.
+                Err(Errno::BUSY) => {
+                    pending = filling.pending(ring.drained());
+                    let left = u64::from(pending.div_ceil(self.umem.cut().chunks_per_slot));
+                    self.sent.dropped += 1;
+                    self.dropped.push((self.sent.handed - left).saturating_sub(1));
+                }
                 Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
                     let before = std::mem::replace(&mut pending, filling.pending(ring.drained()));
                     if before == pending {
