@@ -30,13 +30,17 @@ use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod backend;
 mod card;
+mod choice;
+mod filler;
 mod interface;
 mod ledger;
+mod live;
 mod numbering;
 mod packet;
 mod sizes;
 mod start;
 mod worker;
+mod xdp;
 
 use interface::Interface;
 use sizes::FrameSize;
@@ -64,14 +68,24 @@ enum Flowing {
 enum Mode {
     #[default]
     Auto,
+    /// Frames made by the kernel, received by AF_XDP.
+    Live,
     /// Packet socket through the queueing discipline, receive ring.
     Packet,
     /// Packet socket past the queueing discipline, receive ring.
     PacketBypass,
+    /// AF_XDP, the best that driver and kernel have.
+    Xdp,
+    /// AF_XDP that copies, its program in the driver.
+    XdpCopy,
+    /// AF_XDP that copies, its program in the stack.
+    XdpGeneric,
+    /// AF_XDP without copying, or not at all.
+    XdpZeroCopy,
 }
 
 /// As written in plans, in the order of their names.
-const MODES: &[&str] = &["auto", "packet", "packet_bypass"];
+const MODES: &[&str] = &["auto", "live", "packet", "packet_bypass", "xdp", "xdp_copy", "xdp_generic", "xdp_zero_copy"];
 
 /// Which ports a frame has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -171,7 +185,7 @@ const OWN: &[ParamDoc] = &[
         name: "mode",
         takes: Takes::Word(MODES),
         default: "\"auto\"",
-        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; auto: packet",
+        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic or zero-copy form; live: frames made by the kernel where the driver takes them, received by AF_XDP; auto: the fastest that works where no discipline stands in between and more is wanted than packet sockets surely send, else packet",
     },
     ParamDoc {
         name: "direction",

@@ -236,6 +236,13 @@ impl XdpSocket {
         self.sent
     }
 
+    /// Frames handed over that the kernel has not taken out of the ring yet.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        let pieces = self.transmit.as_ref().map_or(0, |(ring, filling)| filling.pending(ring.drained()));
+        pieces.div_ceil(self.umem.cut().chunks_per_slot)
+    }
+
     /// Which frames the last [`Self::send`] or [`Self::flush`] saw dropped for want of room, counted from 0 over all that were ever
     /// handed over.
     #[must_use]

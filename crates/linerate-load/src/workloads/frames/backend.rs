@@ -10,7 +10,7 @@
 use std::os::fd::BorrowedFd;
 
 use linerate_model::{Counters, Nanos};
-use linerate_packet::frame::{Headers, Template, TemplateError};
+use linerate_packet::frame::{FrameView, Headers, Signature, Template, TemplateError};
 
 use super::FramesParams;
 use super::interface::Interface;
@@ -64,6 +64,17 @@ impl Opening<'_> {
 
 /// Payload bytes beyond the signature; what they are means nothing.
 pub(super) const FILLING: u8 = 0x6c;
+
+/// The payload of a received frame, and where it begins: at `expected_at` if a signature with the tag `inward` is there, else where
+/// its headers say, because tags were added or removed on the way or it is not what is waited for. `None`: it has no payload.
+#[inline]
+pub(super) fn locate(frame: &[u8], expected_at: usize, inward: u32) -> Option<(&[u8], usize)> {
+    let tagged = |payload: &&[u8]| Signature::read(payload).is_some_and(|signature| signature.tag == inward);
+    if let Some(payload) = frame.get(expected_at..).filter(tagged) {
+        return Some((payload, expected_at));
+    }
+    FrameView::read(frame).map(|view| (view.payload(), view.payload_at))
+}
 
 /// A batch to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,6 +83,16 @@ impl Card {
     }
 }
 
+/// Tells the other end that this one is ready to receive, and waits until it is.
+pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
+    const READY: [u8; 1] = *b"r";
+    let peer = || stream.peer_addr().map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string());
+    let failed = |cause| SysError::new("await the readiness (did its end fail?) of", peer(), cause);
+    stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
+    stream.write_all(&READY).and_then(|()| stream.read_exact(&mut [0; 1])).map_err(failed)?;
+    Ok(())
+}
+
 /// The tags of a trial in which the active end gave `nonce`: of what it sends, and of what it receives.
 pub(super) fn tags(secret: Secret, nonce: [u8; NONCE_BYTES]) -> Tags {
     let tag = |direction: u8| {

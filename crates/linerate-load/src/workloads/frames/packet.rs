@@ -8,18 +8,15 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_model::{Counter, Counters, Nanos};
-use linerate_packet::frame::{FCS_BYTES, FrameView, Ports, Signature, Stamp, Template, VLAN_BYTES};
+use linerate_packet::frame::{FCS_BYTES, VLAN_BYTES};
 use linerate_sys::clock;
 use linerate_sys::packet::{Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape, Share};
 use linerate_sys::udp::Wait;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::backend::{FILLING, Opening, Order, Receive, Transmit};
+use super::backend::{FILLING, Opening, Order, Receive, Transmit, locate};
+use super::filler::Filler;
 use super::ledger::{Ledger, NEEDED};
-use super::numbering::Numbering;
-use super::start::unfit;
-use super::{Keep, Mode, PortChoice};
+use super::{Keep, Mode};
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Tally};
 
@@ -27,10 +24,6 @@ use crate::{LoadError, Tally};
 const N_BLOCKS: usize = 64;
 /// A block that is not full is handed over after this long, the least the kernel knows; frames in it have their own times.
 const BLOCK_PATIENCE_MS: u32 = 1;
-/// Random ports are from here on (RFC 4814 clause 4.3: 1024 to 65535).
-const FIRST_RANDOM_PORT: u16 = 1024;
-/// What no template's index is.
-const UNFILLED: usize = usize::MAX;
 
 /// Sends with `sendmmsg` on a packet socket.
 #[derive(Debug)]
@@ -38,15 +31,7 @@ pub(super) struct PacketTransmit {
     sender: FrameSender,
     discipline: QueueingDiscipline,
     batch: u32,
-    numbering: Numbering,
-    /// For each flow, one per distinct size.
-    templates: Vec<Template>,
-    sizes: Vec<usize>,
-    /// Which template each slot of the batch was last filled from.
-    filled: Vec<usize>,
-    /// Bytes of a frame, check sequence included, that are no transport payload.
-    overhead: u64,
-    random: Option<Xoshiro256PlusPlus>,
+    filler: Filler,
 }
 
 impl PacketTransmit {
@@ -58,53 +43,11 @@ impl PacketTransmit {
         };
         // A burst leaves in one call.
         let batch = params.batch.max(params.burst);
-        let templates = opening.templates().map_err(unfit)?;
         let frame_bytes = opening.sizes().largest() - FCS_BYTES;
         let mut sender = FrameSender::open(&opening.interface.name, batch as usize, frame_bytes, discipline)?;
         (0..batch as usize).for_each(|slot| sender.frame_mut(slot).fill(FILLING));
-        let overhead = templates.first().map_or(0, Template::signature_at) + FCS_BYTES;
-        let random = params.ports == PortChoice::Random;
-        Ok(Self {
-            sender,
-            discipline,
-            batch,
-            numbering: Numbering::new(opening.flows.len(), opening.sizes().clone()),
-            templates,
-            sizes: opening.sizes().distinct(),
-            filled: vec![UNFILLED; batch as usize],
-            overhead: overhead as u64,
-            random: random.then(|| Xoshiro256PlusPlus::seed_from_u64(opening.seed)),
-        })
+        Ok(Self { sender, discipline, batch, filler: Filler::new(opening, batch as usize)? })
     }
-
-    /// Makes slot `slot` the frame `ahead` of the next, to depart at `scheduled`.
-    #[inline]
-    fn fill(&mut self, slot: usize, scheduled: u64, now: Nanos) {
-        let frame = self.numbering.ahead(slot as u64);
-        let size_idx = self.sizes.iter().position(|size| *size == frame.size).expect("every size has a template");
-        let idx = frame.flow_idx * self.sizes.len() + size_idx;
-        let template = &self.templates[idx];
-        if std::mem::replace(&mut self.filled[slot], idx) != idx {
-            self.sender.set_length(slot, template.bytes().len());
-            let head = template.head();
-            self.sender.frame_mut(slot)[..head.len()].copy_from_slice(head);
-        }
-        let lateness_ns = now.0.saturating_sub(scheduled);
-        let stamp = Stamp { sequence: frame.sequence, scheduled_ns: scheduled, lateness_ns };
-        let bytes = self.sender.frame_mut(slot);
-        match &mut self.random {
-            None => template.patch(bytes, &stamp),
-            Some(random) => template.patch_with_ports(bytes, &stamp, random_ports(random.next_u64())),
-        }
-    }
-}
-
-/// Two ports of RFC 4814's range from 64 random bits, each as likely to one part in 2^16.
-#[inline]
-fn random_ports(bits: u64) -> Ports {
-    const N_PORTS: u64 = (u16::MAX - FIRST_RANDOM_PORT) as u64 + 1;
-    let port = |bits: u32| FIRST_RANDOM_PORT + ((u64::from(bits) * N_PORTS) >> u32::BITS) as u16;
-    Ports { source: port((bits >> u32::BITS) as u32), destination: port(bits as u32) }
 }
 
 impl Transmit for PacketTransmit {
@@ -123,7 +66,8 @@ impl Transmit for PacketTransmit {
     #[inline]
     fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
         for slot in 0..order.n as usize {
-            self.fill(slot, order.intended.0 + slot as u64 * order.gap.0, order.now);
+            let length = self.filler.fill(slot, self.sender.frame_mut(slot), slot as u64, order);
+            self.sender.set_length(slot, length);
         }
         change[Counter::CallsSent] += 1;
         let taken = match self.sender.send(order.n as usize, Wait::Block) {
@@ -142,16 +86,16 @@ impl Transmit for PacketTransmit {
                 0
             }
         };
-        let bytes = self.numbering.advance(u64::from(taken));
+        let bytes = self.filler.numbering.advance(u64::from(taken));
         change[Counter::MessagesSent] += u64::from(taken);
         change[Counter::DatagramsSent] += u64::from(taken);
-        change[Counter::PayloadSent] += bytes - self.overhead * u64::from(taken);
+        change[Counter::PayloadSent] += bytes - self.filler.overhead * u64::from(taken);
         taken
     }
 
     fn sent(&self, flow_idx: usize) -> (u64, u64) {
-        let (frames, bytes) = self.numbering.sent(flow_idx);
-        (frames, bytes - self.overhead * frames)
+        let (frames, bytes) = self.filler.numbering.sent(flow_idx);
+        (frames, bytes - self.filler.overhead * frames)
     }
 }
 
@@ -204,17 +148,8 @@ const FLOW_AT: usize = 4;
 /// Accounts one frame of a ring; `ahead` is how far the wall clock is ahead of the monotonic one.
 #[inline]
 fn account(frame: &RingFrame<'_>, expected_at: usize, inward: u32, ahead: u64, ledger: &mut Ledger, tally: &mut Tally) {
-    let usual = frame
-        .bytes
-        .get(expected_at..)
-        .filter(|payload| Signature::read(payload).is_some_and(|signature| signature.tag == inward));
-    let (payload, at) = match usual {
-        Some(payload) => (payload, expected_at),
-        // Not where it should be: tags were added or removed, or it is not what we wait for.
-        None => match FrameView::read(frame.bytes) {
-            Some(view) => (view.payload(), view.payload_at),
-            None => return tally.add(Counter::Foreign, 1),
-        },
+    let Some((payload, at)) = locate(frame.bytes, expected_at, inward) else {
+        return tally.add(Counter::Foreign, 1);
     };
     let came = Nanos(frame.stamp_ns.saturating_sub(ahead));
     ledger.arrived(payload, frame.length.saturating_sub(at), came, tally);
@@ -244,16 +179,5 @@ impl Receive for PacketReceive {
 
     fn drops(&mut self) -> u64 {
         self.ring.statistics().map_or(0, |counted| u64::from(counted.dropped))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn random_ports_cover_the_range_of_rfc_4814() {
-        assert_eq!(random_ports(0), Ports { source: 1024, destination: 1024 });
-        assert_eq!(random_ports(u64::MAX), Ports { source: 65_535, destination: 65_535 });
     }
 }

@@ -57,6 +57,11 @@ impl Sizes {
         usize::from(self.0[(sequence % self.0.len() as u64) as usize])
     }
 
+    /// The genome: sizes in the order in which each flow sends them.
+    pub(super) fn all(&self) -> &[u16] {
+        &self.0
+    }
+
     /// Every size there is, each once, smallest first.
     pub(super) fn distinct(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.0.iter().map(|size| usize::from(*size)).collect();

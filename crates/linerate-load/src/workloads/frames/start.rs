@@ -10,12 +10,12 @@ use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports, TemplateErro
 use linerate_sys::SysError;
 use linerate_sys::packet::{PacketSocket, deafen};
 
-use super::backend::{FlowPlan, Opening, Receive, Transmit};
+use super::backend::{FlowPlan, Opening, Receive};
 use super::card::{self, Card};
 use super::interface::Interface;
 use super::ledger::{Ledger, Tags};
 use super::worker::{FramesWorker, Parts};
-use super::{Flowing, FramesParams, Mode, packet};
+use super::{Flowing, FramesParams, choice};
 use crate::workloads::companion::Companion;
 use crate::workloads::pairing::{Paired, Waiting as Unpaired};
 use crate::workloads::placement::deal;
@@ -66,9 +66,8 @@ struct Trial {
 /// Says why `params` cannot be had at this end, before anything is sent.
 pub(super) fn check(params: &FramesParams, interface: &Interface) -> Result<(), LoadError> {
     interface.check(params)?;
-    match params.mode {
-        Mode::Auto | Mode::Packet | Mode::PacketBypass => permitted(interface),
-    }
+    choice::check(params, interface)?;
+    permitted(interface)
 }
 
 /// Whether raw sockets may be opened.
@@ -117,26 +116,39 @@ fn open(
     sockets.iter().try_for_each(deafen)?;
     let n_workers = params.placement.workers();
     let shares = deal(sockets, n_workers);
+    let mut shares: Vec<Share> =
+        shares.into_iter().map(|share| Share::of(share, params, interface, other.mac)).collect::<Result<_, _>>()?;
+    let any = Opening {
+        params,
+        interface,
+        flows: &[],
+        outward: tags.outward,
+        inward: tags.inward,
+        worker: 0,
+        n_workers,
+        seed: trial.seed,
+    };
+    let seed = |worker: u32| trial.seed.wrapping_add(u64::from(worker));
+    for (worker, share) in (0_u32..).zip(&mut shares) {
+        let opening = Opening { flows: &share.plans, worker, seed: seed(worker), ..any };
+        share.receive = receives.then(|| choice::receive(&opening)).transpose()?;
+    }
+    // What the other end can send depends on what stands ready here, and nothing is sent to a receiver that is not.
+    card::ready(first, trial.patience)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((worker, share), companion) in (0_u32..).zip(shares).zip(companions) {
-        let ends = share.iter().map(|(number, socket)| Ok((*number, addresses(socket)?)));
-        let ends: Vec<(u32, [SocketAddr; 2])> = ends.collect::<Result<_, LoadError>>()?;
-        let plans = plans(params, interface, other.mac, &ends)?;
-        let seed = trial.seed.wrapping_add(u64::from(worker));
-        let (outward, inward) = (tags.outward, tags.inward);
-        let opening = Opening { params, interface, flows: &plans, outward, inward, worker, n_workers, seed };
-        let transmit = sends.then(|| transmit(&opening)).transpose()?;
-        let receive = receives.then(|| receive(&opening)).transpose()?;
-        let ledger = Ledger::new(plans.len(), tags, worker, n_workers, own.has_clock_of(&other));
+        let opening = Opening { flows: &share.plans, worker, seed: seed(worker), ..any };
+        let transmit = sends.then(|| choice::transmit(&opening)).transpose()?;
+        let one_clock = own.has_clock_of(&other);
         let parts = Parts {
             number: worker,
-            flows: ends,
-            sockets: share.into_iter().map(|(_, socket)| socket).collect(),
+            ledger: Ledger::new(share.plans.len(), tags, worker, n_workers, one_clock),
+            flows: share.ends,
+            sockets: share.sockets,
             transmit,
-            receive,
-            ledger,
+            receive: share.receive,
             companion: Companion::new(companion)?,
-            one_clock: own.has_clock_of(&other),
+            one_clock,
             foreign: if worker == 0 { foreign } else { 0 },
         };
         workers.push(Box::new(FramesWorker::new(params, parts)?));
@@ -144,15 +156,25 @@ fn open(
     Ok(workers)
 }
 
-fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadError> {
-    match opening.params.mode {
-        Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(packet::PacketTransmit::open(opening)?)),
-    }
+/// One worker's flows while its halves are opened.
+struct Share {
+    ends: Vec<(u32, [SocketAddr; 2])>,
+    plans: Vec<FlowPlan>,
+    sockets: Vec<UdpSocket>,
+    receive: Option<Box<dyn Receive>>,
 }
 
-fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadError> {
-    match opening.params.mode {
-        Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(packet::PacketReceive::open(opening)?)),
+impl Share {
+    fn of(
+        dealt: Vec<(u32, UdpSocket)>,
+        params: &FramesParams,
+        interface: &Interface,
+        peer: MacAddress,
+    ) -> Result<Self, LoadError> {
+        let ends = dealt.iter().map(|(number, socket)| Ok((*number, addresses(socket)?)));
+        let ends: Vec<(u32, [SocketAddr; 2])> = ends.collect::<Result<_, LoadError>>()?;
+        let plans = plans(params, interface, peer, &ends)?;
+        Ok(Self { ends, plans, sockets: dealt.into_iter().map(|(_, socket)| socket).collect(), receive: None })
     }
 }
 

@@ -1,0 +1,87 @@
+//! Making frames in place: which is next, its template, its stamp and ports.
+
+use linerate_model::Nanos;
+use linerate_packet::frame::{FCS_BYTES, Ports, Stamp, Template};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::PortChoice;
+use super::backend::{Opening, Order};
+use super::numbering::Numbering;
+use super::start::unfit;
+use crate::LoadError;
+
+/// Random ports are from here on (RFC 4814 clause 4.3: 1024 to 65535).
+const FIRST_RANDOM_PORT: u16 = 1024;
+/// What no template's index is.
+const UNFILLED: usize = usize::MAX;
+
+/// Fills slots, each of which keeps what it was filled with last; slots hold [`super::backend::FILLING`] before the first time.
+#[derive(Debug)]
+pub(super) struct Filler {
+    pub(super) numbering: Numbering,
+    /// For each flow, one per distinct size.
+    templates: Vec<Template>,
+    sizes: Vec<usize>,
+    /// Which template each slot was last filled from.
+    filled: Vec<usize>,
+    /// Bytes of a frame, check sequence included, that are no transport payload.
+    pub(super) overhead: u64,
+    random: Option<Xoshiro256PlusPlus>,
+}
+
+impl Filler {
+    pub(super) fn new(opening: &Opening<'_>, n_slots: usize) -> Result<Self, LoadError> {
+        let templates = opening.templates().map_err(unfit)?;
+        let overhead = templates.first().map_or(0, Template::signature_at) + FCS_BYTES;
+        let random = opening.params.ports == PortChoice::Random;
+        Ok(Self {
+            numbering: Numbering::new(opening.flows.len(), opening.sizes().clone()),
+            templates,
+            sizes: opening.sizes().distinct(),
+            filled: vec![UNFILLED; n_slots],
+            overhead: overhead as u64,
+            random: random.then(|| Xoshiro256PlusPlus::seed_from_u64(opening.seed)),
+        })
+    }
+
+    /// Makes `bytes`, the slot called `slot`, the `ahead`-th frame of `order`; returns its length.
+    #[inline]
+    pub(super) fn fill(&mut self, slot: usize, bytes: &mut [u8], ahead: u64, order: Order) -> usize {
+        let frame = self.numbering.ahead(ahead);
+        let size_idx = self.sizes.iter().position(|size| *size == frame.size).expect("every size has a template");
+        let idx = frame.flow_idx * self.sizes.len() + size_idx;
+        let template = &self.templates[idx];
+        if std::mem::replace(&mut self.filled[slot], idx) != idx {
+            let head = template.head();
+            bytes[..head.len()].copy_from_slice(head);
+        }
+        let scheduled = Nanos(order.intended.0 + ahead * order.gap.0);
+        let stamp =
+            Stamp { sequence: frame.sequence, scheduled_ns: scheduled.0, lateness_ns: order.now.since(scheduled).0 };
+        match &mut self.random {
+            None => template.patch(bytes, &stamp),
+            Some(random) => template.patch_with_ports(bytes, &stamp, random_ports(random.next_u64())),
+        }
+        template.bytes().len()
+    }
+}
+
+/// Two ports of RFC 4814's range from 64 random bits, each as likely to one part in 2^16.
+#[inline]
+fn random_ports(bits: u64) -> Ports {
+    const N_PORTS: u64 = (u16::MAX - FIRST_RANDOM_PORT) as u64 + 1;
+    let port = |bits: u32| FIRST_RANDOM_PORT + ((u64::from(bits) * N_PORTS) >> u32::BITS) as u16;
+    Ports { source: port((bits >> u32::BITS) as u32), destination: port(bits as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_ports_cover_the_range_of_rfc_4814() {
+        assert_eq!(random_ports(0), Ports { source: 1024, destination: 1024 });
+        assert_eq!(random_ports(u64::MAX), Ports { source: 65_535, destination: 65_535 });
+    }
+}

@@ -1,0 +1,130 @@
+//! The mode `live`: the kernel makes the frames (`BPF_PROG_RUN` with live frames) and redirects them to the driver; received they are
+//! by AF_XDP. The fastest there is, where the driver takes such frames: of a veth, if its peer has an XDP program, which the
+//! receiving end brings.
+//!
+//! Sent is what the driver took, counted by the kernel; what it did not take is a send drop, though its number is used up. Which of
+//! several flows those belonged to is not known: they are shared out evenly, and frames a driver refused make the accounting of
+//! single flows approximate, that of the job stays exact. The queueing discipline is passed by. A batch leaves back to back,
+//! however it is paced: the lateness that each frame carries says so.
+
+use linerate_model::{Counter, Counters};
+use linerate_packet::frame::{FCS_BYTES, SIGNATURE_BYTES, Template};
+use linerate_sys::live::{Counts, LiveFrames, MOST_BATCH, Row, Shape};
+
+use super::PortChoice;
+use super::backend::{Opening, Order, Transmit};
+use super::numbering::Numbering;
+use super::start::unfit;
+use crate::LoadError;
+
+/// Frames of one call: a millisecond of them. A call costs what about fifty frames cost.
+const CALL: u32 = 4096;
+/// Where number and times begin in a signature.
+const STAMP_AT: usize = 6;
+
+/// Has the kernel send.
+#[derive(Debug)]
+pub(super) struct LiveTransmit {
+    live: LiveFrames,
+    n_flows: usize,
+    numbering: Numbering,
+    overhead: u64,
+    batch: u32,
+    counts: Counts,
+}
+
+impl LiveTransmit {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+        let params = opening.params;
+        if params.ports == PortChoice::Random {
+            return Err(LoadError::Unsupported {
+                what: "mode `live` with random ports".into(),
+                why: "the kernel writes each flow's own ports: take mode `xdp` or `packet`".into(),
+            });
+        }
+        let templates = opening.templates().map_err(unfit)?;
+        let first = templates.first().expect("a worker has a flow, and a flow a size");
+        let (checksum_at, _) = first.checksum_base();
+        let shape = Shape {
+            header_bytes: first.signature_at() + SIGNATURE_BYTES,
+            checksum_at,
+            stamp_at: first.signature_at() + STAMP_AT,
+        };
+        let overhead = (first.signature_at() + FCS_BYTES) as u64;
+        let batch = params.batch.min(MOST_BATCH);
+        let n_flows = opening.flows.len();
+        let live = LiveFrames::open(&opening.interface.name, &rows(opening, &templates), shape, batch)?;
+        let numbering = Numbering::new(n_flows, opening.sizes().clone());
+        Ok(Self { live, n_flows, numbering, overhead, batch, counts: Counts::default() })
+    }
+
+    /// The driver's refusals that the `flow_idx`-th flow is given.
+    fn refused(&self, flow_idx: usize) -> u64 {
+        let (n_flows, dropped) = (self.n_flows as u64, self.counts.made - self.counts.sent);
+        dropped / n_flows + u64::from((flow_idx as u64) < dropped % n_flows)
+    }
+
+    /// Transport payload of everything the driver took; what it did not take had the mean size.
+    fn payload(&self) -> u64 {
+        (0..self.n_flows).map(|flow_idx| self.sent(flow_idx).1).sum()
+    }
+}
+
+/// One round in which each flow sends each size of the genome, in the order of [`Numbering`].
+fn rows(opening: &Opening<'_>, templates: &[Template]) -> Vec<Row> {
+    let distinct = opening.sizes().distinct();
+    let genome = opening.sizes().all();
+    let of = |flow_idx: usize, size: usize| {
+        let size_idx = distinct.iter().position(|one| *one == size).expect("every size has a template");
+        let template = &templates[flow_idx * distinct.len() + size_idx];
+        Row { frame: template.bytes().to_vec(), sum: template.checksum_base().1, flow: flow_idx as u32 }
+    };
+    let n_flows = opening.flows.len();
+    genome.iter().flat_map(|size| (0..n_flows).map(move |flow_idx| of(flow_idx, usize::from(*size)))).collect()
+}
+
+impl Transmit for LiveTransmit {
+    fn mode(&self) -> String {
+        let calls = if self.live.is_swift() { "" } else { " (each 20 ms late: no CAP_SYS_ADMIN)" };
+        format!(
+            "live: made by the kernel (BPF_PROG_RUN), past the queueing discipline, up to {CALL} frames a call{calls}, {} at a time to the driver",
+            self.batch
+        )
+    }
+
+    fn batch(&self) -> u32 {
+        CALL
+    }
+
+    #[inline]
+    fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
+        // As fast as possible there is no schedule: each frame carries the time at which it was made.
+        let start = if order.intended == order.now { 0 } else { order.intended.0 };
+        self.live.schedule(start, order.gap.0);
+        let (before, payload) = (self.counts, self.payload());
+        change[Counter::CallsSent] += 1;
+        let made = self.live.send(order.n);
+        change[Counter::SendErrors] += u64::from(made.is_err());
+        let Ok(counts) = self.live.counts() else {
+            change[Counter::SendErrors] += 1;
+            return 0;
+        };
+        self.numbering.advance(counts.made - before.made);
+        self.counts = counts;
+        let sent = counts.sent - before.sent;
+        change[Counter::SendDrops] += (counts.made - before.made).saturating_sub(sent);
+        change[Counter::DatagramsSent] += sent;
+        change[Counter::MessagesSent] += sent;
+        change[Counter::PayloadSent] = change[Counter::PayloadSent].wrapping_add(self.payload().wrapping_sub(payload));
+        sent as u32
+    }
+
+    fn sent(&self, flow_idx: usize) -> (u64, u64) {
+        let (frames, bytes) = self.numbering.sent(flow_idx);
+        let payload = bytes - self.overhead * frames;
+        let sent = frames - self.refused(flow_idx).min(frames);
+        // Of several sizes the refused ones are not known either: they count with the mean.
+        let kept = if frames == 0 { 0 } else { u128::from(payload) * u128::from(sent) / u128::from(frames) };
+        (sent, kept as u64)
+    }
+}
