@@ -38,8 +38,10 @@ impl LossLedger {
         let unique = receiver.counters[Counter::DatagramsReceived];
         let late = receiver.counters[Counter::Late];
         let seen = receiver.next_sequence;
-        let lost_gap = seen.checked_sub(unique)?.checked_sub(late)?;
-        let above = sent.checked_sub(seen)?;
+        let lost = sent.checked_sub(unique)?.checked_sub(late)?;
+        // Numbers whose frames a driver refused are used up though not sent, so that the highest may exceed the count.
+        let above = sent.saturating_sub(seen).min(lost);
+        let lost_gap = lost - above;
         let (lost_tail, lost_all) = if seen == 0 { (0, above) } else { (above, 0) };
         Some(Self {
             sent,
@@ -84,6 +86,15 @@ mod tests {
         assert_eq!(split(reports(100, 50, 0, 50)), (0, 50, 0));
         assert_eq!(split(reports(100, 0, 0, 0)), (0, 0, 100));
         assert_eq!(split(reports(100, 80, 5, 95)), (10, 5, 0));
+    }
+
+    #[test]
+    fn numbers_that_were_never_sent_are_not_lost() {
+        let (sender, receiver) = reports(98, 97, 0, 100);
+        let ledger = LossLedger::reconcile(&sender, &receiver).expect("one flow");
+        assert_eq!((ledger.lost(), ledger.lost_gap), (1, 1));
+        let (sender, receiver) = reports(98, 98, 0, 100);
+        assert_eq!(LossLedger::reconcile(&sender, &receiver).expect("one flow").lost(), 0);
     }
 
     #[test]

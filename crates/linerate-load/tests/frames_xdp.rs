@@ -1,0 +1,165 @@
+//! `frames` by AF_XDP and live frames, over a veth pair between two namespaces: everything sent is accounted, and the mode obtained
+//! is told. Run as root; skipped, with a word, otherwise.
+
+mod shared;
+#[path = "../../linerate-sys/tests/shared/mod.rs"]
+mod veth;
+
+use linerate_load::engine::EngineReport;
+use linerate_load::{LoadError, Worker};
+use linerate_model::{Counter, LossLedger};
+use serde_json::{Value, json};
+use shared::{PATIENCE, flows_sum, run, sum};
+use veth::Pair;
+
+const ADDRESSES: [&str; 2] = ["10.98.0.1", "10.98.0.2"];
+
+fn pair(n_queues: u32, mtu: u32) -> Option<Pair> {
+    let pair = Pair::new(n_queues, mtu)?;
+    (0..2).for_each(|end| pair.ip(end, &format!("address add {}/24 dev lr0", ADDRESSES[end])));
+    Some(pair)
+}
+
+type Ends = [Result<Vec<Box<dyn Worker>>, LoadError>; 2];
+
+/// Both ends, each opened in its namespace; active first.
+fn open(pair: &Pair, table: &Value) -> Ends {
+    let listener = pair.at(1, || shared::listen("frames", ADDRESSES[1], table));
+    let offer = listener.offer();
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| pair.at(1, || listener.accept(PATIENCE)));
+        let active = pair.at(0, || {
+            let (params, local) = (shared::params(table.clone()), shared::endpoint(ADDRESSES[0]));
+            linerate_load::workload("frames").expect("registered").connect(&shared::setup(&params, &local), &offer)
+        });
+        [active, accepting.join().expect("no panic")]
+    })
+}
+
+fn mode<'a>(report: &'a EngineReport, half: &str) -> &'a str {
+    report.flows[0].modes.get(half).map_or("", String::as_str)
+}
+
+/// Runs `table` and checks that nothing is unaccounted; returns active and passive.
+fn accounted(pair: &Pair, table: &Value) -> [EngineReport; 2] {
+    let ends = open(pair, table).map(|end| end.unwrap_or_else(|why| panic!("{table}: {why}")));
+    let [active, passive] = run(ends, 200);
+    let ways = match table["direction"].as_str() {
+        Some("rx") => vec![[&passive, &active]],
+        Some("both") => vec![[&active, &passive], [&passive, &active]],
+        _ => vec![[&active, &passive]],
+    };
+    for [sender, receiver] in ways {
+        let mut lost = 0;
+        for sent in &sender.flows {
+            let received = receiver.flows.iter().find(|report| report.flow == sent.flow).expect("both report it");
+            let ledger = LossLedger::reconcile(sent, received).unwrap_or_else(|| panic!("{table}"));
+            assert!(ledger.unique > 50, "{table} {ledger:?}");
+            assert_eq!(ledger.sent, ledger.unique + ledger.lost() + ledger.late, "{table}");
+            assert_eq!((ledger.duplicates, ledger.late, ledger.reordered), (0, 0, 0), "{table}");
+            lost += ledger.lost();
+        }
+        assert_eq!(lost, flows_sum(receiver, Counter::SocketDrops), "{table}: what is missing the receiver dropped");
+        assert_eq!(sum(sender, Counter::DatagramsSent), flows_sum(sender, Counter::DatagramsSent), "{table}");
+        assert_eq!(sum(sender, Counter::PayloadSent), flows_sum(sender, Counter::PayloadSent), "{table}");
+        assert_eq!((sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)), (0, 0), "{table}");
+        if lost == 0 {
+            assert_eq!(sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived), "{table}");
+        }
+    }
+    [active, passive]
+}
+
+#[test]
+fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
+    let Some(pair) = pair(1, 9000) else { return };
+    for (table, sent_by, received_by) in [
+        (json!({ "mode": "xdp", "rate": "4 kpps" }), "AF_XDP, copy, queue 0", "native, copy"),
+        (json!({ "mode": "xdp", "frame_size": "1518 B", "direction": "rx" }), "AF_XDP", "native"),
+        (json!({ "mode": "xdp_generic", "rate": "4 kpps", "frame_size": "imix", "streams": 3 }), "AF_XDP", "generic"),
+        (json!({ "mode": "xdp_copy", "rate": "4 kpps", "frame_size": "9018 B" }), "copy", "native, copy"),
+        (
+            json!({ "mode": "xdp", "rate": "4 kpps", "ports": "random", "streams": 3, "wait": "spin" }),
+            "AF_XDP",
+            "native",
+        ),
+        (json!({ "mode": "xdp", "rate": "4 kpps", "vlan": 7, "frame_size": "68 B" }), "AF_XDP", "native"),
+        (json!({ "mode": "live" }), "live: made by the kernel", "native"),
+        (json!({ "mode": "live", "rate": "40 kpps", "streams": 5, "frame_size": "imix" }), "live", "native"),
+        (
+            json!({ "mode": "live", "rate": "10 kpps", "direction": "both", "header": "tcp", "frame_size": "80 B" }),
+            "live",
+            "native",
+        ),
+        (json!({ "mode": "auto" }), "live", "native"),
+        (json!({ "mode": "auto", "rate": "4 kpps" }), "packet: through", "packet: receive ring"),
+    ] {
+        let [active, passive] = accounted(&pair, &table);
+        let (sender, receiver) = if table["direction"] == "rx" { (&passive, &active) } else { (&active, &passive) };
+        assert!(mode(sender, "send").contains(sent_by), "{table}: {}", mode(sender, "send"));
+        assert!(mode(receiver, "receive").contains(received_by), "{table}: {}", mode(receiver, "receive"));
+    }
+}
+
+#[test]
+fn every_queue_is_read() {
+    let Some(pair) = pair(2, 1500) else { return };
+    // As many workers as queues send; one reads both queues.
+    let [_, passive] = accounted(&pair, &json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4 }));
+    assert!(mode(&passive, "receive").contains("2 queue(s)"), "{}", mode(&passive, "receive"));
+}
+
+#[test]
+fn a_shaper_at_the_interface_is_not_passed_by_unasked() {
+    let Some(pair) = pair(1, 1500) else { return };
+    let tc = [
+        "netns",
+        "exec",
+        pair.name(0),
+        "tc",
+        "qdisc",
+        "add",
+        "dev",
+        "lr0",
+        "root",
+        "tbf",
+        "rate",
+        "10mbit",
+        "burst",
+        "10kb",
+        "limit",
+        "20kb",
+    ];
+    assert!(std::process::Command::new("ip").args(tc).status().expect("iproute2 is there").success());
+    let [active, _] = accounted(&pair, &json!({}));
+    assert!(mode(&active, "send").contains("packet: through"), "{}", mode(&active, "send"));
+}
+
+#[test]
+fn what_cannot_be_had_is_said_before_any_frame() {
+    let Some(pair) = pair(1, 1500) else { return };
+    for (table, words) in [
+        (json!({ "mode": "xdp_zero_copy" }), "cannot do without copying"),
+        (json!({ "mode": "live", "ports": "random" }), "take mode `xdp` or `packet`"),
+    ] {
+        let said: Vec<String> =
+            open(&pair, &table).into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        assert!(said.iter().any(|said| said.contains(words)), "{table}: {said:?}");
+    }
+    let (params, local) =
+        (shared::params(json!({ "mode": "xdp", "direction": "both" })), shared::endpoint(ADDRESSES[0]));
+    let workload = linerate_load::workload("frames").expect("registered");
+    let refused = pair.at(0, || workload.listen(&shared::setup(&params, &local)).err().map(|error| error.to_string()));
+    assert!(refused.as_deref().is_some_and(|said| said.contains("both directions")), "{refused:?}");
+}
+
+#[test]
+fn frames_that_the_driver_does_not_take_are_never_sent() {
+    let Some(pair) = pair(1, 1500) else { return };
+    let [active, passive] = open(&pair, &json!({ "mode": "live" })).map(|end| end.expect("the peer has a program"));
+    // The receiver goes, and with it the peer's program.
+    drop(passive);
+    let active = shared::join(shared::start(active, linerate_model::Nanos::from_millis(100), linerate_model::Nanos(0)));
+    assert_eq!((sum(&active, Counter::DatagramsSent), flows_sum(&active, Counter::DatagramsSent)), (0, 0));
+    assert!(sum(&active, Counter::SendDrops) > 0);
+}
