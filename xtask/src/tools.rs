@@ -63,6 +63,7 @@ pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "nuttcp", package: "nuttcp", purpose: "a peer" },
     Tool { command: "sockperf", package: "sockperf", purpose: "a peer" },
     Tool { command: "taskset", package: "util-linux", purpose: "pins both ends to one core" },
+    Tool { command: "trafgen", package: "netsniff-ng", purpose: "a peer" },
 ];
 
 /// Makes `tools` available where that is possible; returns what is still missing, with the remedy.

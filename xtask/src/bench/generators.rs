@@ -214,7 +214,7 @@ fn arguments(generator: &Generator, work: Work, place: Place, port: u16, offer: 
 
 /// A process and the files it prints into. It is killed when it is dropped.
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     child: Child,
     name: &'static str,
     output: PathBuf,
@@ -223,7 +223,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(command: &mut Command, name: &'static str, output: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn start(command: &mut Command, name: &'static str, output: PathBuf) -> anyhow::Result<Self> {
         let error = || format!("write to {}", output.display());
         let file = File::create(&output).with_context(error)?;
         let warnings = output.with_extension("warnings");
@@ -254,7 +254,7 @@ impl Running {
         }
     }
 
-    fn ended_within(&mut self, patience: Duration) -> anyhow::Result<bool> {
+    pub(super) fn ended_within(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let deadline = Instant::now() + patience;
         while self.child.try_wait().with_context(|| format!("wait for {}", self.name))?.is_none() {
             if Instant::now() > deadline {
@@ -276,12 +276,12 @@ impl Running {
     }
 
     /// What it said, results or not, for a message.
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         let warnings = std::fs::read_to_string(&self.warnings).unwrap_or_default();
         format!("{} {}", warnings.trim(), self.printed().trim())
     }
 
-    fn printed(&self) -> String {
+    pub(super) fn printed(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
 }

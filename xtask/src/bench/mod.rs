@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `fire-hose` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! `cargo xtask bench`: `fire-hose` and `frames` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
 //! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
@@ -13,6 +13,7 @@
 //! `processor.rs` for soft interrupts. What this does not see: a NIC.
 
 mod fire_hose;
+mod frames;
 mod generators;
 mod outputs;
 mod own;
@@ -37,6 +38,7 @@ use table::Result;
 
 const USAGE: &str = "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only tcp|udp|rr|own|PART OF A ROW'S NAME] \
      [--out FILE]";
+const FRAMES_USAGE: &str = "usage: cargo xtask bench frames [--rounds N] [--seconds N] [--out FILE]";
 /// Both ends run on this core when pinned.
 const PINNED_CORE: usize = 0;
 /// No round is begun after this.
@@ -68,9 +70,18 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         fire_hose::run(root, out)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let [name, rest @ ..] = arguments
+        && name == "frames"
+    {
+        // Its options are among those of `peers`.
+        let options = options(&[&["peers".to_owned()], rest].concat())?;
+        ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
+        provided()?;
+        frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(arguments)?;
-    let missing = tools::provide(tools::FOR_BENCH)?;
-    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    provided()?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
     let named = |row: &Row| options.only.as_deref().is_some_and(|only| row.name().contains(only));
     let rows: Vec<Row> = rows::rows(options.scope).into_iter().filter(|row| wanted(row.family) || named(row)).collect();
@@ -102,6 +113,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     println!("{text}");
     keep(&options, &text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn provided() -> anyhow::Result<()> {
+    let missing = tools::provide(tools::FOR_BENCH)?;
+    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    Ok(())
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
@@ -229,20 +246,25 @@ fn fastest_transaction(results: &[Result]) -> Option<f64> {
 
 /// What was run where.
 fn machine(options: &Options, took: Duration) -> String {
+    format!(
+        "{} Socket buffers are each tool's own: peers use the kernel's defaults, linerate asks for 32 MiB to receive datagrams.",
+        described(options.rounds, options.seconds, took)
+    )
+}
+
+/// The machine, and how long was measured.
+fn described(rounds: usize, seconds: u32, took: Duration) -> String {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
     let model =
         processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|pair| pair.1);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!(
-        "{} ({cores} cores), Linux {}, load average at the end {}; {} rounds of {} s, {} s in all. \
-         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6). Socket buffers are each tool's \
-         own: peers use the kernel's defaults, linerate asks for 32 MiB to receive datagrams.",
+        "{} ({cores} cores), Linux {}, load average at the end {}; {rounds} rounds of {seconds} s, {} s in all. \
+         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6).",
         model.unwrap_or("unknown processor"),
         read("/proc/sys/kernel/osrelease").trim(),
         read("/proc/loadavg").split(' ').next().unwrap_or_default(),
-        options.rounds,
-        options.seconds,
         took.as_secs(),
     )
 }

@@ -171,7 +171,8 @@ impl Verdict {
     }
 }
 
-fn verdict(ratio: Median, at_least: f64) -> Verdict {
+/// What the interval of `ratio` says of a target.
+pub(super) fn verdict(ratio: Median, at_least: f64) -> Verdict {
     if ratio.coverage < LEAST_COVERAGE {
         Verdict::TooFew
     } else if ratio.low >= at_least {
