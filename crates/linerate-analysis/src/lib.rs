@@ -7,6 +7,7 @@
 
 pub mod diagnosis;
 pub mod fire_hose;
+pub mod flow_hash;
 pub mod limits;
 pub mod replay;
 pub mod reproduce;

@@ -4,6 +4,8 @@
 //! JSON ([`wire`]), over TLS with pinned keys, over the standard streams of a command (ssh), or inside this process: the
 //! same codec everywhere. Keys are exchanged once, with a one-time token ([`pairing`]).
 //!
+//! [`flow_probe`] alone sends of itself, a few datagrams a port, to learn by which interface a flow leaves.
+//!
 //! What this crate does *not* do: count or pace anything (`linerate-load`), read the kernel (`linerate-observe`), or keep
 //! anything (whoever implements [`linerate_model::Recorder`]). It knows no SQL, no HTTP and no async runtime.
 
@@ -13,6 +15,7 @@ pub mod agent;
 mod clock;
 pub mod conductor;
 mod error;
+pub mod flow_probe;
 mod frames;
 pub mod keys;
 mod link;

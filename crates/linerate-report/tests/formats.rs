@@ -416,3 +416,23 @@ fn openpyxl_opens_the_workbook() {
     std::fs::remove_file(&path).expect("removes");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "937.6", "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn the_port_and_the_bus_behind_it_are_both_drawn() {
+    let (campaign, mut study) = fixture::fixture();
+    for point in &mut study.points {
+        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.name.starts_with("ethernet")).cloned().collect();
+        for mut bound in bounds {
+            bound.name = "pcie 0000:01:00.0 of b (writing), 12 Gbit/s, mtu 1500".into();
+            bound.value *= 1.2;
+            point.ceilings.push(bound);
+        }
+    }
+    let document = compose(&campaign, &study);
+    let both = document.tables().find(|table| {
+        let named = |what: &str| table.columns.iter().any(|column| column.head.starts_with(what));
+        named("ceiling, ethernet") && named("ceiling, pcie 0000:01:00.0 of b (writing)")
+    });
+    let table = both.expect("a chart with two ceilings");
+    assert!(table.note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")), "{:?}", table.note);
+}

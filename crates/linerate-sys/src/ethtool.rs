@@ -117,6 +117,17 @@ pub struct Rss {
     pub key_bytes: u32,
 }
 
+/// How receive side scaling spreads packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RssSpread {
+    /// Queues by the lowest bits of the hash.
+    pub indirection: Vec<u32>,
+    /// The key of the hash; empty if the device tells none.
+    pub key: Vec<u8>,
+    /// Whether the hash is Toeplitz's: bit 0 of the functions (`ETH_RSS_HASH_TOP`).
+    pub toeplitz: bool,
+}
+
 /// A socket through which drivers are asked.
 #[derive(Debug)]
 pub struct Ethtool {
@@ -226,6 +237,27 @@ impl Ethtool {
         // With sizes of zero the kernel answers with the sizes alone.
         let answer = self.ask(device, "read the receive side scaling of", 24, &[GET_RSS])?;
         Ok(Rss { indirection_size: answer.word(2), key_bytes: answer.word(3) })
+    }
+
+    /// Indirection table and key of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn rss_spread(&self, device: &str) -> Result<RssSpread, SysError> {
+        /// `struct ethtool_rxfh`: command, context, both sizes, function and flags, one reserved word.
+        const HEAD_WORDS: usize = 6;
+        const TOEPLITZ: u8 = 1;
+        let Rss { indirection_size, key_bytes } = self.rss(device)?;
+        let n_entries = indirection_size as usize;
+        let size = (HEAD_WORDS + n_entries) * 4 + key_bytes as usize;
+        let request = [GET_RSS, 0, indirection_size, key_bytes, 0, 0];
+        let answer = self.ask(device, "read the receive side scaling of", size, &request)?;
+        let key = (HEAD_WORDS + n_entries) * 4;
+        Ok(RssSpread {
+            indirection: (0..n_entries).map(|entry| answer.word(HEAD_WORDS + entry)).collect(),
+            key: answer.bytes()[key..key + key_bytes as usize].to_vec(),
+            toeplitz: answer.bytes()[16] & TOEPLITZ != 0,
+        })
     }
 
     /// Offload features of `device` and whether each is on.

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::disk::DiskArgs;
+use crate::commands::flows::FlowsArgs;
 use crate::commands::limit;
 use crate::exit::Failure;
 
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     /// Print a ceiling with its derivation
     Limit,
+    /// Choose ports so that flows go on chosen members of a group, find where they go, and judge how they are spread
+    Flows(FlowsArgs),
     /// Be measured from elsewhere
     Agent(AgentArgs),
     /// Exchange keys with another host, once, with a one-time token

@@ -34,6 +34,8 @@ pub struct Link {
     pub gso_max_size: Option<u32>,
     /// Hardware address; `None` where there is none, or it is not of Ethernet's length.
     pub address: Option<[u8; 6]>,
+    /// Index of the bond, team or bridge it is a member of.
+    pub master: Option<u32>,
     /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
     pub kind: Option<String>,
 }
@@ -150,6 +152,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             1 => link.address = value.try_into().ok(),
             3 => link.name = text(value).to_owned(),
             4 => link.mtu = word(value, 0)?,
+            10 => link.master = word(value, 0),
             16 => link.operstate = *value.first()?,
             18 => link.kind = attributes(value).find(|(kind, _)| *kind == 1).map(|(_, kind)| text(kind).to_owned()),
             31 => link.tx_queues = word(value, 0)?,

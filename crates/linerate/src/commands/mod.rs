@@ -5,6 +5,7 @@ mod demo;
 pub(crate) mod disk;
 mod doctor;
 mod facts;
+pub(crate) mod flows;
 pub(crate) mod lab;
 pub(crate) mod limit;
 pub(crate) mod list;
@@ -43,6 +44,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             Some(matches) => limit::run(matches, global.json),
             None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
         },
+        Command::Flows(args) => flows::run(&args.action, global.json),
         Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),

@@ -1,0 +1,74 @@
+//! Source ports for flows that are to go on chosen members.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// The ports Linux gives out by itself, `net.ipv4.ip_local_port_range`.
+pub const USUAL_PORTS: RangeInclusive<u16> = 32_768..=60_999;
+
+/// Ports by member.
+pub type Plan = BTreeMap<u32, Vec<u16>>;
+
+/// `each` ports of `candidates` for every member below `members`, taken where `member_of` says that a port leads to it (`None`
+/// where that is not known). A member that too few candidates lead to has fewer: see [`missing`].
+pub fn plan(
+    candidates: impl IntoIterator<Item = u16>,
+    members: u32,
+    each: usize,
+    mut member_of: impl FnMut(u16) -> Option<u32>,
+) -> Plan {
+    let mut plan: Plan = (0..members).map(|member| (member, Vec::new())).collect();
+    for port in candidates {
+        if plan.values().all(|ports| ports.len() >= each) {
+            break;
+        }
+        let ports = member_of(port).and_then(|member| plan.get_mut(&member));
+        if let Some(ports) = ports.filter(|ports| ports.len() < each) {
+            ports.push(port);
+        }
+    }
+    plan
+}
+
+/// Members with fewer than `each` ports.
+#[must_use]
+pub fn missing(plan: &Plan, each: usize) -> Vec<u32> {
+    plan.iter().filter(|(_, ports)| ports.len() < each).map(|(member, _)| *member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow_hash::{Flow, bond, toeplitz};
+
+    fn flow(port: u16) -> Flow {
+        Flow { from: ([10, 0, 0, 1], port).into(), to: ([10, 0, 0, 2], 5201).into() }
+    }
+
+    #[test]
+    fn every_chosen_port_leads_to_its_member() {
+        let by_bond = |port| bond::member(&flow(port), bond::Form::LowestBitDropped, 4);
+        let chosen = plan(USUAL_PORTS, 4, 8, |port| Some(by_bond(port)));
+        assert!(missing(&chosen, 8).is_empty(), "{chosen:?}");
+        assert!(chosen.iter().all(|(member, ports)| ports.iter().all(|port| by_bond(*port) == *member)));
+        let table = toeplitz::default_table(6);
+        let by_queue = |port| {
+            let hash = toeplitz::hash(&flow(port), toeplitz::Fields::AddressesAndPorts, &toeplitz::DEFAULT_KEY);
+            toeplitz::queue(hash, &table)
+        };
+        let chosen = plan(USUAL_PORTS, 6, 3, |port| Some(by_queue(port)));
+        assert!(missing(&chosen, 3).is_empty(), "{chosen:?}");
+        assert!(chosen.iter().all(|(queue, ports)| ports.iter().all(|port| by_queue(*port) == *queue)));
+    }
+
+    #[test]
+    fn a_hash_of_addresses_alone_leaves_members_without_ports_and_says_so() {
+        let table = toeplitz::default_table(4);
+        let by_address = |port| {
+            toeplitz::queue(toeplitz::hash(&flow(port), toeplitz::Fields::Addresses, &toeplitz::DEFAULT_KEY), &table)
+        };
+        let chosen = plan(40_000..=40_100, 4, 1, |port| Some(by_address(port)));
+        assert_eq!(missing(&chosen, 1).len(), 3);
+        assert_eq!(missing(&plan(1..=100, 2, 1, |_| None), 1), [0, 1]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Whether flows are spread over members as an even hash would spread them.
+//!
+//! Source: methodology 3.7. Counts of flows per member are one draw of a multinomial distribution if the hash is even and flows are
+//! independent. Few flows: the exact probability of a draw at most as likely as the one seen. Many: Pearson's chi-squared. Both ends
+//! matter: too uneven is a *polarised* hash (ports of one parity, a hash used twice in a row), too even is no independence
+//! (ports in sequence under an exclusive or), which balances one pattern of ports and tells nothing of others.
+//!
+//! What it does not see: flows of unequal size, and a hash that is even over these ports and not over others: repeat it with
+//! random and with sequential ports.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+/// How a spread is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// As an even hash would.
+    Even,
+    /// Less even than chance allows.
+    Polarised,
+    /// More even than chance allows: flows are dealt out, not hashed, or their ports fit the hash.
+    TooEven,
+    /// Too few flows to tell.
+    Inconclusive,
+}
+
+/// What the test found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Flows by member, of all draws together.
+    pub counts: Vec<u64>,
+    /// Probability of a spread as uneven as this, or more so, under an even hash.
+    pub uneven: f64,
+    /// Probability of one as even as this, or more so.
+    pub even: f64,
+    /// How it was computed.
+    pub method: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What it means, in a sentence.
+    pub meaning: String,
+}
+
+/// Below this probability chance is no longer believed.
+const SIGNIFICANCE: f64 = 0.01;
+/// Flows up to which all spreads are counted; beyond, chi-squared is close.
+const EXACT_FLOWS: u64 = 32;
+
+/// Judges `counts`, flows by member; `None` without members or flows, or with a single member.
+#[must_use]
+pub fn polarisation(counts: &[u64]) -> Option<Spread> {
+    let (members, flows) = (counts.len(), counts.iter().sum::<u64>());
+    if members < 2 || flows == 0 {
+        return None;
+    }
+    let (uneven, even, method) = if flows <= EXACT_FLOWS {
+        let (uneven, even) = exact(counts, flows as usize);
+        (uneven, even, "exact: sums of squares of all spreads, multinomial".to_owned())
+    } else {
+        let expected = flows as f64 / members as f64;
+        let statistic = counts.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum::<f64>();
+        let distribution = ChiSquared::new(members as f64 - 1.0).ok()?;
+        let method = format!("chi-squared {statistic:.2} with {} degrees of freedom", members - 1);
+        (distribution.sf(statistic), distribution.cdf(statistic), method)
+    };
+    let idle = counts.iter().filter(|count| **count == 0).count();
+    let all_on_one = (members as f64).powf(1.0 - flows as f64);
+    let (verdict, meaning) = if all_on_one >= SIGNIFICANCE {
+        (Verdict::Inconclusive, format!("{flows} flows on {members} members can lie anyhow by chance: draw more"))
+    } else if uneven < SIGNIFICANCE {
+        let idle = if idle > 0 { format!("{idle} of {members} members carry nothing; ") } else { String::new() };
+        let why = "the hash does not use all that differs between these flows, or two hashes in a row are the same";
+        (Verdict::Polarised, format!("{idle}{why}"))
+    } else if even < SIGNIFICANCE {
+        let why = "these flows are dealt out rather than hashed, or their ports fit the hash; random ports spread less evenly";
+        (Verdict::TooEven, why.to_owned())
+    } else {
+        (Verdict::Even, "as an even hash spreads independent flows".to_owned())
+    };
+    Some(Spread { counts: counts.to_vec(), uneven, even, method, verdict, meaning })
+}
+
+/// Probabilities of a sum of squares at least, and at most, as large as that of `counts`: member after member takes its share
+/// of the flows that are left.
+fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
+    let seen = counts.iter().map(|count| (count * count) as usize).sum::<usize>();
+    let most = flows * flows;
+    // `probability[rest][sum]`: `rest` flows are left, and those placed have this sum of squares.
+    let mut probability = vec![vec![0.0; most + 1]; flows + 1];
+    probability[flows][0] = 1.0;
+    for members in (2..=counts.len()).rev() {
+        let share = 1.0 / members as f64;
+        let mut next = vec![vec![0.0; most + 1]; flows + 1];
+        for rest in 0..=flows {
+            let shares = binomial(rest, share);
+            for sum in 0..=most {
+                let here = probability[rest][sum];
+                if here > 0.0 {
+                    for (taken, share) in shares.iter().enumerate() {
+                        next[rest - taken][sum + taken * taken] += here * share;
+                    }
+                }
+            }
+        }
+        probability = next;
+    }
+    let (mut uneven, mut even) = (0.0, 0.0);
+    for (rest, sums) in probability.iter().enumerate() {
+        for (sum, probability) in sums.iter().enumerate() {
+            // The last member takes what is left.
+            let total = sum + rest * rest;
+            uneven += if total >= seen { *probability } else { 0.0 };
+            even += if total <= seen { *probability } else { 0.0 };
+        }
+    }
+    (uneven, even)
+}
+
+/// Probabilities of 0 to `flows` of them on a member that takes `share`, below one.
+fn binomial(flows: usize, share: f64) -> Vec<f64> {
+    let mut terms = vec![(1.0 - share).powi(flows as i32)];
+    for taken in 0..flows {
+        let next = terms[taken] * (flows - taken) as f64 / (taken as f64 + 1.0) * share / (1.0 - share);
+        terms.push(next);
+    }
+    terms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow_hash::{Flow, bond};
+
+    fn judged(counts: &[u64]) -> Spread {
+        polarisation(counts).expect("members and flows")
+    }
+
+    #[test]
+    fn small_spreads_have_the_probabilities_of_counting_by_hand() {
+        // Four flows on two members: 2+2 in 6 of 16 ways, 3+1 in 8, 4+0 in 2.
+        let even = judged(&[2, 2]);
+        assert!((even.uneven - 1.0).abs() < 1e-12 && (even.even - 6.0 / 16.0).abs() < 1e-12);
+        let one = judged(&[3, 1]);
+        assert!((one.uneven - 10.0 / 16.0).abs() < 1e-12 && (one.even - 14.0 / 16.0).abs() < 1e-12);
+        assert_eq!(judged(&[4, 0]).verdict, Verdict::Inconclusive);
+        // Eight on four, all on one: 4 of 4^8 ways.
+        let all = judged(&[8, 0, 0, 0]);
+        assert!((all.uneven - 4.0_f64.powi(-7)).abs() < 1e-12);
+        assert_eq!(all.verdict, Verdict::Polarised);
+        assert!(all.meaning.starts_with("3 of 4 members carry nothing"), "{}", all.meaning);
+    }
+
+    #[test]
+    fn many_flows_are_judged_by_chi_squared() {
+        // Table value: 7.815 is exceeded in 5 % with 3 degrees of freedom.
+        let close = judged(&[60, 40, 50, 50]);
+        assert!(close.method.starts_with("chi-squared 4.00 with 3"), "{}", close.method);
+        assert_eq!(close.verdict, Verdict::Even);
+        assert_eq!(judged(&[100, 100, 0, 0]).verdict, Verdict::Polarised);
+        assert_eq!(judged(&[1000, 1000, 1000, 1000]).verdict, Verdict::TooEven);
+        assert!(polarisation(&[5]).is_none() && polarisation(&[0, 0]).is_none());
+    }
+
+    #[test]
+    fn even_ports_polarise_an_old_bond_and_ports_in_sequence_fit_it_too_well() {
+        let spread = |ports: &[u16]| {
+            let mut counts = vec![0; 4];
+            for port in ports {
+                let flow = Flow { from: ([10, 0, 0, 1], *port).into(), to: ([10, 0, 0, 2], 5201).into() };
+                counts[bond::member(&flow, bond::Form::Whole, 4) as usize] += 1;
+            }
+            judged(&counts).verdict
+        };
+        let even: Vec<u16> = (0..128).map(|port| 40_000 + 2 * port).collect();
+        assert_eq!(spread(&even), Verdict::Polarised);
+        let sequence: Vec<u16> = (40_000..40_256).collect();
+        assert_eq!(spread(&sequence), Verdict::TooEven);
+        let mut state = 1_u32;
+        let random: Vec<u16> = (0..256)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                32_768 + (state >> 17) as u16
+            })
+            .collect();
+        assert_eq!(spread(&random), Verdict::Even);
+    }
+}

@@ -1,0 +1,213 @@
+//! On which member of a group a flow leaves this host, found by sending a few datagrams and reading each member's counter.
+//!
+//! For hashes that nobody can compute: equal-cost routes of Linux, whose key is drawn when the host starts, and cards and switches
+//! that keep theirs. It sees interfaces of this host alone (members of a bond, legs of a route), not what a switch further on does,
+//! and takes a port for known only if one member counted every datagram and all others together far fewer: on a busy host it says
+//! so little rather than something wrong.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use linerate_sys::SysError;
+use linerate_sys::netlink::RouteSocket;
+
+/// Datagrams for each port: enough to stand out of what else leaves a quiet host.
+const DATAGRAMS: u64 = 64;
+/// Other members may have counted this much of it.
+const NOISE: u64 = DATAGRAMS / 4;
+/// Some drivers refresh their counters once a second.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// Between two looks at counters that have not moved yet.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The least that fills a frame of 64 bytes with its headers.
+const PAYLOAD: [u8; 18] = [0; 18];
+
+/// Sends and looks.
+#[derive(Debug)]
+pub struct FlowProbe {
+    socket: RouteSocket,
+    members: Vec<u32>,
+    from: IpAddr,
+    to: SocketAddr,
+}
+
+/// A port could not be probed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// There is no such interface.
+    #[error("find member {name}: there is no such interface here (interfaces: {known})")]
+    Member {
+        /// Its name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The kernel did not answer.
+    #[error(transparent)]
+    Kernel(#[from] SysError),
+    /// A datagram could not be sent.
+    #[error("send to {to}: {cause} (is there a route to it?)")]
+    Send {
+        /// Where to.
+        to: SocketAddr,
+        /// Why not.
+        cause: std::io::Error,
+    },
+}
+
+impl FlowProbe {
+    /// Prepares to probe flows from this host to `to`, which need not listen, over `members`, in the calling thread's network
+    /// namespace. `from` may be an unspecified address: then the route chooses it.
+    ///
+    /// # Errors
+    /// If a member is no interface of this host, or the kernel does not answer.
+    pub fn new(from: IpAddr, to: SocketAddr, members: &[String]) -> Result<Self, ProbeError> {
+        let mut socket = RouteSocket::open()?;
+        let mut links = Vec::new();
+        socket.links(|link| links.push((link.name, link.index)))?;
+        let index = |name: &String| {
+            let found = links.iter().find(|(known, _)| known == name).map(|(_, index)| *index);
+            found.ok_or_else(|| {
+                let known = links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+                ProbeError::Member { name: name.clone(), known }
+            })
+        };
+        let members = members.iter().map(index).collect::<Result<_, _>>()?;
+        Ok(Self { socket, members, from, to })
+    }
+
+    /// The member, counted from 0, that flows from `port` leave by; `None` if the port is taken, or no member or several counted.
+    ///
+    /// # Errors
+    /// If nothing can be sent, or the counters cannot be read.
+    pub fn member_of(&mut self, port: u16) -> Result<Option<u32>, ProbeError> {
+        let Ok(sender) = UdpSocket::bind((self.from, port)) else { return Ok(None) };
+        let before = self.counters()?;
+        for _ in 0..DATAGRAMS {
+            // Not connected: an answer that nobody listens is not an error of the next datagram.
+            sender.send_to(&PAYLOAD, self.to).map_err(|cause| ProbeError::Send { to: self.to, cause })?;
+        }
+        let begun = Instant::now();
+        loop {
+            let after = self.counters()?;
+            let sent: Vec<u64> =
+                after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).collect();
+            if sent.iter().sum::<u64>() >= DATAGRAMS || begun.elapsed() > PATIENCE {
+                return Ok(the_one(&sent));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// What each member has sent so far, packets.
+    fn counters(&mut self) -> Result<Vec<u64>, ProbeError> {
+        let mut sent = vec![0; self.members.len()];
+        let members = &self.members;
+        self.socket.link_stats(|index, stats| {
+            if let Some(member) = members.iter().position(|member| *member == index) {
+                sent[member] = stats.tx_packets;
+            }
+        })?;
+        Ok(sent)
+    }
+}
+
+/// The member that counted all datagrams, if the others counted next to nothing.
+fn the_one(sent: &[u64]) -> Option<u32> {
+    let (member, most) = sent.iter().enumerate().max_by_key(|(_, sent)| **sent)?;
+    let others: u64 = sent.iter().sum::<u64>() - most;
+    (*most >= DATAGRAMS && others <= NOISE).then_some(member as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_member_is_told_only_where_one_stands_out() {
+        assert_eq!(the_one(&[0, 64, 0]), Some(1));
+        assert_eq!(the_one(&[70, 3]), Some(0));
+        assert_eq!((the_one(&[32, 32]), the_one(&[64, 40]), the_one(&[])), (None, None, None));
+    }
+
+    /// Namespaces that go when this goes.
+    struct Namespaces([String; 2]);
+
+    impl Drop for Namespaces {
+        fn drop(&mut self) {
+            for name in &self.0 {
+                let _ = Command::new("ip").args(["netns", "del", name]).status();
+            }
+        }
+    }
+
+    fn ip(arguments: &str) {
+        let status = Command::new("ip").args(arguments.split_whitespace()).status().expect("ip runs");
+        assert!(status.success(), "ip {arguments}");
+    }
+
+    /// Two hosts with two equal-cost legs between them; `None` where namespaces may not be made.
+    fn two_legs(policy: &str) -> Option<Namespaces> {
+        let names = ["a", "b"].map(|end| format!("lr-probe{policy}{end}-{}", std::process::id()));
+        let made = names
+            .iter()
+            .all(|name| Command::new("ip").args(["netns", "add", name]).status().is_ok_and(|status| status.success()));
+        let namespaces = Namespaces(names);
+        if !made {
+            println!("skipped: network namespaces cannot be made here");
+            return None;
+        }
+        let [a, b] = &namespaces.0;
+        for leg in 0..2 {
+            ip(&format!("-n {a} link add leg{leg} type veth peer name leg{leg} netns {b}"));
+            for (host, name) in [(1, a), (2, b)] {
+                ip(&format!("-n {name} addr add 10.9.{leg}.{host}/24 dev leg{leg}"));
+                ip(&format!("-n {name} link set leg{leg} up"));
+            }
+        }
+        // Neither leg's own address: Linux 6.15 prefers the leg that has the source address.
+        ip(&format!("-n {a} link set lo up"));
+        ip(&format!("-n {a} addr add 10.9.8.1/32 dev lo"));
+        ip(&format!("-n {b} addr add 10.9.9.9/32 dev leg0"));
+        ip(&format!("-n {a} route add 10.9.9.9 nexthop via 10.9.0.2 nexthop via 10.9.1.2"));
+        linerate_sys::netns::within(a, || {
+            std::fs::write("/proc/sys/net/ipv4/fib_multipath_hash_policy", policy).expect("its own namespace");
+        })
+        .expect("entered");
+        Some(namespaces)
+    }
+
+    fn probed(namespaces: &Namespaces) -> Vec<Option<u32>> {
+        linerate_sys::netns::within(&namespaces.0[0], || {
+            let members = ["leg0".to_owned(), "leg1".to_owned()];
+            let from = "10.9.8.1".parse().expect("an address");
+            let mut probe = FlowProbe::new(from, ([10, 9, 9, 9], 5201).into(), &members).expect("members are there");
+            (40_000..40_032).map(|port| probe.member_of(port).expect("sent")).collect::<Vec<_>>()
+        })
+        .expect("entered")
+    }
+
+    #[test]
+    fn ports_hashed_at_layer_four_are_found_on_both_legs_and_again_on_the_same() {
+        let Some(namespaces) = two_legs("1") else { return };
+        let first = probed(&namespaces);
+        assert!(first.iter().all(Option::is_some), "{first:?}");
+        assert!(first.contains(&Some(0)) && first.contains(&Some(1)), "{first:?}");
+        assert_eq!(probed(&namespaces), first, "a flow stays on its leg");
+    }
+
+    #[test]
+    fn addresses_alone_put_every_port_on_one_leg() {
+        let Some(namespaces) = two_legs("0") else { return };
+        let members = probed(&namespaces);
+        assert!(members.iter().all(|member| member.is_some() && *member == members[0]), "{members:?}");
+    }
+
+    #[test]
+    fn a_member_that_is_no_interface_is_named() {
+        let from = "127.0.0.1".parse().expect("an address");
+        let why = FlowProbe::new(from, ([127, 0, 0, 1], 9).into(), &["lr-none".to_owned()]).expect_err("no such");
+        assert!(why.to_string().contains("lr-none") && why.to_string().contains("lo"), "{why}");
+    }
+}
