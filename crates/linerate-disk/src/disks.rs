@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
@@ -65,7 +65,18 @@ pub struct Target {
     number: (u32, u32),
     /// Of a claimed device.
     serial: Option<String>,
-    is_filled: AtomicBool,
+    filled: Mutex<Option<Filled>>,
+    /// Bytes set aside for writing so far.
+    written: AtomicU64,
+}
+
+/// What a session has filled a target with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// The run in every block's stamp.
+    pub run: u64,
+    /// Whether every block has a checksum, so that it can be verified.
+    pub has_checksums: bool,
 }
 
 /// The targets of one session; those open for writing are held until it is dropped, and scratch files end with it.
@@ -76,6 +87,12 @@ pub struct Disks {
 }
 
 impl Disks {
+    /// None, and none may be written to.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { writable: Writable::Listed(Vec::new()), held: Mutex::new(BTreeMap::new()) }
+    }
+
     /// None yet; loads may write to these.
     #[must_use]
     pub fn new(writable: Writable) -> Self {
@@ -138,7 +155,8 @@ impl Disks {
             block_bytes,
             number: split(device),
             serial: None,
-            is_filled: AtomicBool::new(false),
+            filled: Mutex::new(None),
+            written: AtomicU64::new(0),
         });
         held.insert(folder, Arc::clone(&target));
         Ok(target)
@@ -166,7 +184,8 @@ impl Target {
             block_bytes: block,
             number: topology.number,
             serial: topology.serial,
-            is_filled: AtomicBool::new(false),
+            filled: Mutex::new(None),
+            written: AtomicU64::new(0),
         })
     }
 
@@ -190,7 +209,8 @@ impl Target {
             block_bytes,
             number,
             serial: None,
-            is_filled: AtomicBool::new(true),
+            filled: Mutex::new(None),
+            written: AtomicU64::new(0),
         })
     }
 
@@ -212,21 +232,34 @@ impl Target {
         self.block_bytes
     }
 
-    /// The device whose sectors the kernel counts: this one, or the one under a file's filesystem.
+    /// Whether loads may write to it.
     #[must_use]
-    pub fn device_number(&self) -> (u32, u32) {
-        self.number
+    pub fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
-    /// Whether everything in its range has been written by this session, or was there before.
+    /// With what this session has filled its range, if it has.
     #[must_use]
-    pub fn is_filled(&self) -> bool {
-        self.is_filled.load(Ordering::Relaxed)
+    pub fn filled(&self) -> Option<Filled> {
+        *self.filled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that everything in its range has been written.
-    pub fn set_filled(&self) {
-        self.is_filled.store(true, Ordering::Relaxed);
+    /// Says with what its range is filled from now on.
+    pub fn set_filled(&self, filled: Filled) {
+        *self.filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(filled);
+    }
+
+    /// The kernel's name of the device whose sectors are counted; `None` where there is none, as under a filesystem in memory.
+    #[must_use]
+    pub fn device_name(&self) -> Option<String> {
+        System::read(Path::new("/")).describe(self.number).map(|device| device.name)
+    }
+
+    /// Sets aside `bytes` more for writing, all trials and workers of the session together; `false` if that would exceed `most`.
+    #[must_use]
+    pub fn spend(&self, bytes: u64, most: u64) -> bool {
+        let more = |written: u64| written.checked_add(bytes).filter(|sum| *sum <= most);
+        self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     /// Another descriptor of the very same device or file, past the page cache if `direct`.

@@ -12,6 +12,9 @@ pub enum LoadError {
     /// A system call failed.
     #[error(transparent)]
     Sys(#[from] SysError),
+    /// A disk or file is not to be had.
+    #[error(transparent)]
+    Disk(#[from] linerate_disk::DiskError),
     /// Not all flows came together in time.
     #[error("{operation}: {arrived} of {expected} flows within {patience_ms} ms ({hint})")]
     Incomplete {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use linerate_model::{BitRate, Bytes, Nanos, PacketRate, ParamError, Params, nearest};
+use linerate_model::{BitRate, Bytes, Nanos, PacketRate, ParamError, Params, Ratio, nearest};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -45,6 +45,13 @@ pub enum Takes {
     Flag,
     /// Operations per second, or the bits per second they carry.
     Rate,
+    /// A ratio of like quantities.
+    Ratio {
+        /// The least.
+        least: Ratio,
+        /// The most.
+        most: Ratio,
+    },
     /// A number of bytes.
     Size {
         /// The least.
@@ -87,6 +94,7 @@ impl fmt::Display for Takes {
             }
             Self::Flag => f.write_str("true or false"),
             Self::Rate => f.write_str("a rate with its unit, such as \"25 Mbit/s\" or \"10 kpps\""),
+            Self::Ratio { least, most } => write!(f, "a ratio with its unit from \"{least}\" to \"{most}\""),
             Self::Size { least, most } => write!(f, "a size with its unit from \"{least}\" to \"{most}\""),
             Self::SizeOrWord { least, most, words } => {
                 write!(f, "{}, or a size with its unit from \"{least}\" to \"{most}\"", quoted(words))
@@ -115,6 +123,10 @@ impl Takes {
             }
             Self::Flag => value.is_boolean(),
             Self::Rate => text.is_some_and(|text| is::<BitRate>(text) || is::<PacketRate>(text)),
+            Self::Ratio { least, most } => {
+                let ratio = text.and_then(|text| text.parse::<Ratio>().ok());
+                ratio.is_some_and(|ratio| (least.0..=most.0).contains(&ratio.0))
+            }
             Self::Size { least, most } => {
                 let size = text.and_then(|text| text.parse::<Bytes>().ok());
                 size.is_some_and(|size| (*least..=*most).contains(&size))
@@ -132,6 +144,11 @@ impl Takes {
         }
     }
 
+    /// Whether it takes sizes and this is one.
+    pub(crate) fn fits_bytes(&self, size: Bytes) -> bool {
+        matches!(self, Self::Size { least, most } if (*least..=*most).contains(&size))
+    }
+
     /// What is wrong with `value`, if anything.
     fn refusal(&self, key: &str, value: &Value) -> Option<ParamError> {
         if self.fits(value) {
@@ -139,7 +156,12 @@ impl Takes {
         }
         let cause = match (self, value) {
             (
-                Self::BitRate | Self::Rate | Self::Size { .. } | Self::SizeOrWord { .. } | Self::Time { .. },
+                Self::BitRate
+                | Self::Rate
+                | Self::Ratio { .. }
+                | Self::Size { .. }
+                | Self::SizeOrWord { .. }
+                | Self::Time { .. },
                 Value::Number(number),
             ) => {
                 format!("{number} has no unit")
@@ -211,6 +233,10 @@ mod tests {
             }
             Takes::Flag => (vec![json!(true), json!(false)], vec![json!("true"), json!(1)]),
             Takes::Rate => (vec![json!("25 Mbit/s"), json!("10 kpps")], vec![json!(25), json!("25")]),
+            Takes::Ratio { least, most } => (
+                vec![json!(least.to_string()), json!(most.to_string())],
+                vec![json!(1), json!("70"), json!(Ratio(most.0 + 1.0).to_string())],
+            ),
             Takes::Size { least, most } => (
                 vec![json!(least.to_string()), json!(most.to_string())],
                 vec![json!(least.0), json!(format!("{} B", most.0 + 1)), json!("64 KiBit")],

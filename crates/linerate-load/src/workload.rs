@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use linerate_disk::Disks;
 use linerate_model::{Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub struct Setup<'a> {
     pub secret: Secret,
     /// How long opening connections may take.
     pub patience: Duration,
+    /// The disks and files of this session: what loads read and write, and may write.
+    pub disks: &'a Disks,
     /// Spans of the trial, for buffers that must be sized beforehand: from start barrier to the end of the load.
     pub loaded: Duration,
 }
@@ -129,6 +132,11 @@ pub trait Worker: Send {
 
     /// The load is over: send nothing new, let the peer know, go on receiving.
     fn stop_sending(&mut self);
+
+    /// Why it could not go on, if it could not: asked for once, before `finish`.
+    fn complaint(&self) -> Option<String> {
+        None
+    }
 
     /// The trial is over: says what is known of each flow, and closes them.
     fn finish(&mut self) -> Vec<FlowReport>;

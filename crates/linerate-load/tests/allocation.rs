@@ -83,6 +83,9 @@ impl Worker for Allocating {
     }
 }
 
+/// Scratch files are made; devices are not written to.
+static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
+
 fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     const PATIENCE: Duration = Duration::from_secs(10);
     let params: Params = serde_json::from_value(params).expect("a table");
@@ -90,7 +93,15 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     let local =
         Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false, ncsi: None };
     let loaded = Duration::from_millis(50);
-    let setup = Setup { params: &params, local: &local, seed: 1, secret: Secret([9; 16]), patience: PATIENCE, loaded };
+    let setup = Setup {
+        params: &params,
+        local: &local,
+        seed: 1,
+        secret: Secret([9; 16]),
+        patience: PATIENCE,
+        disks: &DISKS,
+        loaded,
+    };
     let workload = workload(name).expect("registered");
     let listener = workload.listen(&setup).expect("listen");
     let offer = listener.offer();
@@ -142,6 +153,13 @@ fn steps_and_cuts_allocate_nothing() {
         ("tcp_stream", json!({"send": "sendfile", "wait": "spin"})),
         ("tcp_stream", json!({"send": "splice", "streams": 4, "workers": 2, "direction": "both"})),
         ("tcp_stream", json!({"direction": "both", "duplex": "one"})),
+        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8})),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 1, "read": "50 %", "random": "50 %", "verify": true}),
+        ),
+        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio", "pattern": "zipf"})),
+        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "threads"})),
     ];
     for (name, params) in cases {
         let ends = open(name, params.clone()).into_iter().filter(|workers| !workers.is_empty()).collect();

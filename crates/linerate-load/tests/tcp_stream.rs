@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 const SECRET: Secret = Secret(*b"fedcba9876543210");
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Nothing here reads or writes a disk.
+static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 /// Long enough that every thread runs in it on a machine that is busy elsewhere.
 const LOAD: Nanos = Nanos::from_millis(150);
 /// Far more than emptying the buffers takes; a drain ends when everything has arrived.
@@ -37,7 +39,7 @@ fn endpoint(address: IpAddr) -> Endpoint {
 }
 
 fn setup<'a>(params: &'a Params, local: &'a Endpoint, secret: Secret) -> Setup<'a> {
-    Setup { params, local, seed: 7, secret, patience: PATIENCE, loaded: Duration::from_millis(60) }
+    Setup { params, local, seed: 7, secret, patience: PATIENCE, disks: &NO_DISKS, loaded: Duration::from_millis(60) }
 }
 
 type Workers = Vec<Box<dyn Worker>>;

@@ -58,6 +58,14 @@ impl Distribution {
         (n > 0 && enough).then(|| self.rank((quantile * n as f64).ceil().max(1.0) as u64))
     }
 
+    /// The mean, ns; infinite if an operation was lost. `None` without operations.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let total: f64 = self.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
+        let mean = if self.lost > 0 { f64::INFINITY } else { total / self.count() as f64 };
+        (!self.is_empty()).then_some(mean)
+    }
+
     /// The largest value; `Some(None)` if something was lost.
     #[must_use]
     pub fn max(&self) -> Option<Option<u64>> {

@@ -21,6 +21,9 @@ pub enum Unit {
     /// Bytes.
     #[serde(rename = "B")]
     Byte,
+    /// Bytes per second.
+    #[serde(rename = "B/s")]
+    BytePerSecond,
     /// A count.
     #[serde(rename = "1")]
     Count,
@@ -53,6 +56,7 @@ impl Unit {
             Self::PacketPerSecond => "packet/s",
             Self::PerSecond => "1/s",
             Self::Byte => "B",
+            Self::BytePerSecond => "B/s",
             Self::Count => "1",
             Self::Ratio => "ratio",
             Self::Second => "s",
@@ -145,6 +149,13 @@ const L2: Option<Layer> = Some(Layer::L2);
 
 /// Every metric, alphabetically.
 pub static METRICS: &[Metric] = &[
+    m(
+        "achieved_depth",
+        Unit::Count,
+        None,
+        None,
+        "transfers of disks and files under way, averaged over time, all workers added",
+    ),
     m("all_links_used", Unit::Ratio, None, UP, "probability that every member link of a group carries a flow"),
     m("bandwidth", Unit::BitPerSecond, None, UP, "payload bits moved over a bus, or to and from a storage device"),
     m(
@@ -198,6 +209,20 @@ pub static METRICS: &[Metric] = &[
     m("cpu_softirq", Unit::Core, None, DOWN, "CPU spent in soft and hard interrupts, both hosts added"),
     m("cpu_steal", Unit::Core, None, DOWN, "CPU taken by the hypervisor while there was work to do, both hosts added"),
     m("cpu_to", Unit::Core, None, DOWN, "CPU busy on the host of `to`: user, system, softirq and irq"),
+    m(
+        "depth_error",
+        Unit::Ratio,
+        None,
+        DOWN,
+        "difference between the achieved depth and what Little's law makes of rate and mean service time, over the depth",
+    ),
+    m(
+        "device_share",
+        Unit::Ratio,
+        None,
+        None,
+        "bytes the kernel counted at the disk over bytes the load read (rx) or wrote (tx): below 1 something was served by a cache, above 1 others used the disk",
+    ),
     m("duplicates", Unit::Count, L4, DOWN, "datagrams received more than once"),
     m(
         "fairness",
@@ -211,6 +236,14 @@ pub static METRICS: &[Metric] = &[
     m("instructions_per_packet", Unit::Count, L3, DOWN, "instructions retired per IP packet, both ends, all CPUs"),
     m("cache_misses_per_packet", Unit::Count, L3, DOWN, "last-level cache misses per IP packet, both ends, all CPUs"),
     m("interrupts", Unit::PerSecond, None, None, "interrupts served, all vectors, both hosts added"),
+    m("iops", Unit::PerSecond, None, UP, "transfers of a disk or file that ended well per second: rx reads, tx writes"),
+    m(
+        "iops_per_core",
+        Unit::PerSecond,
+        None,
+        UP,
+        "transfers of a disk or file per second of CPU that the load's workers spent, in user space and in system calls",
+    ),
     m("late", Unit::Count, L4, DOWN, "datagrams that arrived after the drain ended or after their deadline"),
     m(
         "link_balance",
@@ -281,8 +314,13 @@ pub static METRICS: &[Metric] = &[
     m("rwnd_limited", Unit::Ratio, L4, DOWN, "share of time the sender waited for the peer's receive window"),
     m("sender_busy", Unit::Ratio, L4, None, "share of time the sender had data to send or unacknowledged"),
     m("sender_cpu", Unit::Core, None, DOWN, "CPU of the busiest worker thread at the end that sends, user and system"),
+    m("service_time_max", Unit::Second, L4, DOWN, "largest service time"),
+    m("service_time_mean", Unit::Second, L4, DOWN, "mean service time"),
     m("service_time_p50", Unit::Second, L4, DOWN, "median service time, from the actual start of a request"),
     m("service_time_p99", Unit::Second, L4, DOWN, "99th percentile of the service time"),
+    m("service_time_p90", Unit::Second, L4, DOWN, "90th percentile of the service time"),
+    m("service_time_p999", Unit::Second, L4, DOWN, "99.9th percentile of the service time"),
+    m("service_time_p9999", Unit::Second, L4, DOWN, "99.99th percentile of the service time"),
     m("sndbuf_limited", Unit::Ratio, L4, DOWN, "share of time the sender waited for its own send buffer"),
     m("softnet_dropped", Unit::Count, L3, DOWN, "packets dropped at the per-CPU backlog, both hosts"),
     m(
@@ -305,6 +343,20 @@ pub static METRICS: &[Metric] = &[
         Some(Layer::L2),
         UP,
         "frame bits, with the frame check sequence, received at the device",
+    ),
+    m(
+        "transfer_rate",
+        Unit::BytePerSecond,
+        None,
+        UP,
+        "bytes of a disk or file read (rx) or written (tx) per second, shown in MB/s of 10^6 bytes",
+    ),
+    m(
+        "transfer_rate_binary",
+        Unit::BytePerSecond,
+        None,
+        UP,
+        "the same as transfer_rate, shown in MiB/s of 2^20 bytes, as Iometer's MiBps",
     ),
     m("transaction_rate", Unit::PerSecond, L4, UP, "requests answered per second"),
 ];

@@ -61,6 +61,13 @@ counters! {
     CpuSystem "cpu_system_ns" "CPU time of the worker thread in the kernel, ns.",
     VoluntarySwitches "voluntary_switches" "Times the worker thread gave up its CPU.",
     RunQueueWait "run_queue_wait_ns" "Time the worker thread was ready to run and had no CPU, ns.",
+    Reads "reads" "Reads from disks and files that ended well.",
+    Writes "writes" "Writes to disks and files that ended well.",
+    BytesRead "bytes_read" "Bytes read from disks and files.",
+    BytesWritten "bytes_written" "Bytes written to disks and files.",
+    TransferErrors "transfer_errors" "Reads and writes that failed or moved fewer bytes than asked for.",
+    Flaws "flaws" "Blocks read back that were not what was written there.",
+    OutstandingTime "outstanding_ns" "Reads and writes under way, integrated over time, ns.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
 }
 

@@ -20,6 +20,8 @@ pub struct Scale {
 
 const BIT_RATES: &[(&str, f64)] =
     &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
+const BYTE_RATES: &[(&str, f64)] = &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)];
+const BINARY_BYTE_RATES: &[(&str, f64)] = &[("B/s", 1.0), ("KiB/s", 1024.0), ("MiB/s", 1024.0 * 1024.0)];
 const PACKET_RATES: &[(&str, f64)] = &[("packet/s", 1.0), ("kpacket/s", 1e3), ("Mpacket/s", 1e6)];
 const RATES: &[(&str, f64)] = &[("1/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)];
 const SECONDS: &[(&str, f64)] = &[("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
@@ -58,6 +60,8 @@ impl Scale {
         };
         match unit {
             Unit::BitPerSecond => pick(BIT_RATES, high),
+            Unit::BytePerSecond if name.ends_with("_binary") => pick(BINARY_BYTE_RATES, high),
+            Unit::BytePerSecond => pick(BYTE_RATES, high),
             Unit::PacketPerSecond => pick(PACKET_RATES, high),
             // Rates below ten thousand are counted one by one.
             Unit::PerSecond => pick(RATES, if high < 1e4 { 1.0 } else { high }),

@@ -17,6 +17,7 @@ pub mod pipe;
 pub mod readiness;
 pub mod signal;
 pub mod socket;
+pub mod storage;
 pub mod sysctl;
 pub mod tcp;
 pub mod udp;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
 use linerate_control::{Agent, AgentOptions, CampaignRun, KeyStore, Progress, RunSummary};
+use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
     Campaign, CampaignHeader, Event, HostAddress, Incident, IncidentKind, Nanos, Recorder, RecorderError, TrialId,
@@ -53,7 +54,12 @@ pub(crate) fn conduct(
         trials,
         done,
         keys: keys_for(&request.ground.testbed.hosts)?,
-        agent: Agent::new(AgentOptions { name: "here".into(), ..AgentOptions::default() }),
+        agent: Agent::new(AgentOptions {
+            name: "here".into(),
+            // Whoever runs this program is the person who claims disks here.
+            writable: Writable::Claimed,
+            ..AgentOptions::default()
+        }),
         stop: stop_on_interrupt()?,
         options: RunOptions::default(),
     };

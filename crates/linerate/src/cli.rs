@@ -77,7 +77,7 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
-    /// List disks, and give or end the consent to write to one
+    /// List disks, load one, and give or end the consent to write to one
     Disk(DiskArgs),
     /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless --allow-set)
     ///
@@ -366,6 +366,9 @@ pub(crate) struct AgentArgs {
     /// Let a conductor change the windows of this device's routes, or with `host` tcp_rmem and tcp_wmem; put back when it leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
+    /// Let a conductor's jobs write to the disk with this serial number, once it is claimed (linerate disk claim)
+    #[arg(long, value_name = "SERIAL")]
+    pub(crate) allow_write: Vec<String>,
 }
 
 #[derive(Debug, Args)]

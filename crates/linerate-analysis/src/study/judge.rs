@@ -110,6 +110,9 @@ pub(super) fn measured(
                 standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
             }
         }
+        for doubt in super::transfers::doubts(trial, job, span) {
+            standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+        }
         for doubt in unpaced(job, span) {
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
         }
@@ -165,7 +168,9 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<String> {
         let share = 100.0 * started / intended;
         doubts.push(format!("{share:.1} % of the intended load was offered: sender or path could not take more"));
     }
-    if both(Counter::Transactions) > 0.0 && late > MOST_UNPACED * started + AT_EDGES {
+    if both(Counter::Transactions) + both(Counter::Reads) + both(Counter::Writes) > 0.0
+        && late > MOST_UNPACED * started + AT_EDGES
+    {
         let share = 100.0 * late / started.max(1.0);
         doubts.push(format!("{share:.1} % of the requests started more than a gap late: use response times"));
     }

@@ -21,6 +21,7 @@ mod samples;
 mod series;
 mod span;
 mod traffic;
+mod transfers;
 mod warmup;
 
 use std::collections::BTreeMap;

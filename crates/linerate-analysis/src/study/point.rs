@@ -17,6 +17,7 @@ use super::loss::{self, LossStudy, Places};
 use super::obtained::obtained;
 use super::samples::{Hosts, Samples};
 use super::traffic::{self, Distributions, Job};
+use super::transfers;
 use super::warmup::{self, Measured};
 use super::{JobStudy, MetricStudy, PointStudy, TrialStudy, host, members, series};
 use crate::statistics::{drifts, estimate};
@@ -24,15 +25,17 @@ use crate::statistics::{drifts, estimate};
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
 const MOST_LEFT_OUT: f64 = 0.2;
 /// Metrics whose drift speaks against a point.
-const HEADLINES: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
+const HEADLINES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 /// Metrics that add up over jobs.
-const ADDITIVE: [&str; 13] = [
+const ADDITIVE: [&str; 17] = [
+    "achieved_depth",
     "calls_per_second",
     "connection_rate",
     "cpu_app",
     "cpu_kernel",
     "duplicates",
     "goodput",
+    "iops",
     "late",
     "lost",
     "message_rate",
@@ -40,6 +43,8 @@ const ADDITIVE: [&str; 13] = [
     "reordered",
     "retransmits",
     "transaction_rate",
+    "transfer_rate",
+    "transfer_rate_binary",
 ];
 /// Name of the job that adds up all measured ones.
 const ALL: &str = "all";
@@ -118,6 +123,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
             });
             let span = whole.map_or(measured.span, |whole| whole.within(measured.span));
             judged_figures[number] = traffic::figures(job, span, ceilings::path(campaign, hosts, job), &losses[number]);
+            transfers::figures(&mut judged_figures[number], trial, job, span);
         }
         let mut of_hosts = host::figures(trial, &jobs, hosts, measured.span);
         of_hosts.extend(members::figures(campaign, trial, &jobs, measured.span));

@@ -2,7 +2,7 @@
 //!
 //! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second), `loss_ratio` (of the
 //! datagrams sent in the interval, those not received in it; what is under way at its end shows as loss there and is made
-//! up for in the next), `transaction_rate`, `connection_rate` (per second), `retransmits` (segments), `rtt` (seconds, mean
+//! up for in the next), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits` (segments), `rtt` (seconds, mean
 //! over flows), `peer_window` (bytes the receivers advertise, all flows added up). A bin that intervals do not cover by half is a gap, never zero.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,12 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> (Vec<f64>, Series) {
         insert_rate(&grid, &mut series, name, receivers.collect(), Counter::PayloadReceived, BITS);
     }
     datagrams(&grid, &flows, &mut series);
-    for (name, counter) in [("transaction_rate", Counter::Transactions), ("connection_rate", Counter::Connections)] {
+    for (name, counter) in [
+        ("transaction_rate", Counter::Transactions),
+        ("connection_rate", Counter::Connections),
+        ("iops_rx", Counter::Reads),
+        ("iops_tx", Counter::Writes),
+    ] {
         let counting = measured.iter().filter_map(|job| job.ends().into_iter().find(|end| total(end, counter) > 0));
         insert_rate(&grid, &mut series, name, counting.collect(), counter, 1.0);
     }

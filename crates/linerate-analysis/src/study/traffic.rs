@@ -13,6 +13,7 @@
 //! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
 //! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
 //! | `run_queue_wait` | `run_queue_wait_ns` of the worker of either end that waited most, over the span; direction `sum`; absent where the kernel does not account it |
+//! | `iops`, `transfer_rate`, ... | see `transfers` |
 //! | `payload_per_send` | sending end, `payload_sent` over `calls_sent`, per direction |
 //! | `calls_per_second`, `cpu_app`, `cpu_kernel` | both ends' counters, direction `sum` |
 //! | `null_step_cost` | `cpu_user_ns` over `steps`, workload `null` only |
@@ -349,11 +350,7 @@ fn time_figures(figures: &mut Figures, distributions: &Distributions) {
         figures.put_some(metric, Direction::Sum, seconds(distribution.percentile(quantile)));
     }
     figures.put_some("response_time_max", Direction::Sum, seconds(response.max()));
-    if !response.is_empty() {
-        let total: f64 = response.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
-        let mean = if response.lost > 0 { f64::INFINITY } else { total / response.count() as f64 / NANOS };
-        figures.put("response_time", Direction::Sum, mean);
-    }
+    figures.put_some("response_time", Direction::Sum, response.mean().map(|ns| ns / NANOS));
 }
 
 fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {

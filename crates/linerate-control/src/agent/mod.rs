@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use linerate_disk::Writable;
 use linerate_load::Workload;
 use serde_json::Value;
 
@@ -56,6 +57,8 @@ pub struct AgentOptions {
     pub facts: fn() -> Value,
     /// What it may change on its host, if a conductor asks.
     pub consent: Consent,
+    /// Which claimed disks loads may write to, whatever a conductor says.
+    pub writable: Writable,
     /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -68,6 +71,7 @@ impl Default for AgentOptions {
             workloads: linerate_load::workload,
             facts: linerate_observe::facts,
             consent: Consent::default(),
+            writable: Writable::default(),
             notify: Arc::new(|_| {}),
         }
     }

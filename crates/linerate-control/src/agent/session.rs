@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use linerate_disk::Disks;
 use linerate_model::TrialId;
 
 use super::trial::{self, Command};
@@ -52,7 +53,9 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         reader.trust();
         channel.deadline.lift();
         let mut running = None;
-        let why = converse(reader, channel, |heard, outbox| follow(shared, heard, outbox, &mut running));
+        // Held from the first trial that writes to them to the end of the session.
+        let disks = Arc::new(Disks::new(shared.options.writable.clone()));
+        let why = converse(reader, channel, |heard, outbox| follow(shared, &disks, heard, outbox, &mut running));
         if let Some(running) = running.take() {
             running.abort();
         }
@@ -209,13 +212,13 @@ struct Running {
 }
 
 impl Running {
-    fn start(shared: &Arc<Shared>, prepare: Prepare, outbox: &Outbox) -> std::io::Result<Self> {
+    fn start(shared: &Arc<Shared>, disks: &Arc<Disks>, prepare: Prepare, outbox: &Outbox) -> std::io::Result<Self> {
         let trial = prepare.trial;
         let (commands, orders) = channel();
-        let (shared, outbox) = (Arc::clone(shared), outbox.clone());
+        let (shared, disks, outbox) = (Arc::clone(shared), Arc::clone(disks), outbox.clone());
         let thread = thread::Builder::new()
             .name("linerate-trial".into())
-            .spawn(move || trial::run(&shared, &prepare, &orders, &outbox))?;
+            .spawn(move || trial::run(&shared, &disks, &prepare, &orders, &outbox))?;
         Ok(Self { trial, commands, thread })
     }
 
@@ -257,7 +260,13 @@ fn converse(
     why
 }
 
-fn follow(shared: &Arc<Shared>, heard: &Receiver<Heard>, outbox: &Outbox, running: &mut Option<Running>) -> String {
+fn follow(
+    shared: &Arc<Shared>,
+    disks: &Arc<Disks>,
+    heard: &Receiver<Heard>,
+    outbox: &Outbox,
+    running: &mut Option<Running>,
+) -> String {
     loop {
         let message = match next(shared, heard) {
             Ok(message) => message,
@@ -271,7 +280,7 @@ fn follow(shared: &Arc<Shared>, heard: &Receiver<Heard>, outbox: &Outbox, runnin
                     earlier.abort();
                 }
                 let trial = prepare.trial;
-                match Running::start(shared, *prepare, outbox) {
+                match Running::start(shared, disks, *prepare, outbox) {
                     Ok(started) => *running = Some(started),
                     Err(error) => {
                         let failed = Some(format!("start a thread for the trial: {error}"));

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport, Timeline};
 use linerate_load::{Listener, LoadError, Setup, Worker, Workload};
 use linerate_model::{Incident, IncidentKind, Interval, Nanos, Phases, Side};
@@ -56,9 +57,9 @@ const MAX_PATIENCE: Duration = Duration::from_secs(60);
 const LATE_NS: u64 = 1_000_000;
 
 /// Carries out a trial and says so at the end, whatever happens in it.
-pub(super) fn run(shared: &Shared, prepare: &Prepare, orders: &Receiver<Command>, outbox: &Outbox) {
+pub(super) fn run(shared: &Shared, disks: &Disks, prepare: &Prepare, orders: &Receiver<Command>, outbox: &Outbox) {
     let rejected = shared.rejected.load(Ordering::Relaxed);
-    let trial = Trial { shared, prepare, orders, outbox };
+    let trial = Trial { shared, disks, prepare, orders, outbox };
     let (started_ns, failed) = match catch_unwind(AssertUnwindSafe(|| trial.carry_out())) {
         Ok(Ok(started)) => (started, None),
         Ok(Err(Cut::Aborted)) => (Vec::new(), None),
@@ -77,6 +78,7 @@ pub(super) fn run(shared: &Shared, prepare: &Prepare, orders: &Receiver<Command>
 
 struct Trial<'a> {
     shared: &'a Shared,
+    disks: &'a Disks,
     prepare: &'a Prepare,
     orders: &'a Receiver<Command>,
     outbox: &'a Outbox,
@@ -137,13 +139,14 @@ impl Trial<'_> {
         self.prepare.jobs.iter().map(find).collect()
     }
 
-    fn setup<'a>(&self, job: &'a PreparedJob) -> Setup<'a> {
+    fn setup<'b>(&'b self, job: &'b PreparedJob) -> Setup<'b> {
         Setup {
             params: &job.params,
             local: &job.local,
             seed: job.seed,
             secret: job.secret,
             patience: self.patience(),
+            disks: self.disks,
             loaded: self.prepare.phases.loaded().into(),
         }
     }

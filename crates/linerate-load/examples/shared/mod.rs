@@ -14,6 +14,8 @@ use serde_json::Value;
 
 const SECRET: Secret = Secret(*b"only an example.");
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Files are read, and scratch files made; devices are not written to.
+static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 /// The load starts this much after the flows are open.
 const LEAD: Nanos = Nanos::from_millis(200);
 const DRAIN: Nanos = Nanos::from_millis(500);
@@ -78,7 +80,15 @@ struct End {
 impl End {
     fn setup(&self) -> Setup<'_> {
         let loaded = Duration::from_secs_f64(self.seconds);
-        Setup { params: &self.params, local: &self.local, seed: 1, secret: SECRET, patience: PATIENCE, loaded }
+        Setup {
+            params: &self.params,
+            local: &self.local,
+            seed: 1,
+            secret: SECRET,
+            patience: PATIENCE,
+            disks: &DISKS,
+            loaded,
+        }
     }
 
     fn passive(&self, publish: impl FnOnce(&Offer)) -> EngineReport {

@@ -82,7 +82,11 @@ impl Task {
                     ending.last = ending.started.and_then(|_| cutter.last(now(), &mut tally, Some(&mut *worker)));
                     worker.finish()
                 }));
-                ending.incidents.extend(early.map(|early| self.ended_early(early)));
+                let complaint = catch_unwind(AssertUnwindSafe(|| worker.complaint())).ok().flatten();
+                ending.incidents.extend(match complaint {
+                    Some(complaint) => Some(self.complained(&complaint)),
+                    None => early.map(|early| self.ended_early(early)),
+                });
                 match flows {
                     Ok(flows) => ending.flows = flows,
                     Err(panic) => ending.incidents.push(self.panicked(&*panic)),
@@ -103,6 +107,10 @@ impl Task {
             early.as_secs_f64()
         );
         incident(IncidentKind::WorkerStopped, message)
+    }
+
+    fn complained(&self, complaint: &str) -> Incident {
+        incident(IncidentKind::WorkerStopped, format!("worker {}: {complaint}", self.number))
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) -> Incident {

@@ -14,6 +14,7 @@ mod rendezvous;
 mod rest;
 mod sequence;
 mod socket_options;
+mod storage;
 mod tcp_crr;
 mod tcp_options;
 mod tcp_rr;
@@ -30,6 +31,7 @@ pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 pub static WORKLOADS: &[&dyn Workload] = &[
     &frames::Frames,
     &null::Null,
+    &storage::Storage,
     &tcp_crr::TcpCrr,
     &tcp_rr::TcpRr,
     &tcp_stream::TcpStream,

@@ -58,7 +58,7 @@ impl Typed for Null {
 
 /// The passive end has no part in it: nobody is waited for, and it has no workers.
 #[derive(Debug)]
-struct NullListener;
+pub(super) struct NullListener;
 
 impl Listener for NullListener {
     fn offer(&self) -> Offer {

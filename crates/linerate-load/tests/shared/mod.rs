@@ -14,6 +14,8 @@ use serde_json::Value;
 pub const V4: &str = "127.0.0.1";
 pub const V6: &str = "::1";
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Nothing here reads or writes a disk.
+static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 pub const SECRET: Secret = Secret(*b"a secret of 16 B");
 
 pub fn endpoint(ip: &str) -> Endpoint {
@@ -22,7 +24,15 @@ pub fn endpoint(ip: &str) -> Endpoint {
 }
 
 pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
-    Setup { params, local, seed: 1, secret: SECRET, patience: PATIENCE, loaded: Duration::from_secs(1) }
+    Setup {
+        params,
+        local,
+        seed: 1,
+        secret: SECRET,
+        patience: PATIENCE,
+        disks: &NO_DISKS,
+        loaded: Duration::from_secs(1),
+    }
 }
 
 pub fn params(table: Value) -> Params {

@@ -4,6 +4,7 @@ use crate::Sampler;
 
 mod context_switches;
 mod cpu;
+mod disk;
 mod ethtool;
 mod frequency;
 mod interface;
@@ -22,6 +23,7 @@ mod udp;
 pub static SAMPLERS: &[&dyn Sampler] = &[
     &context_switches::ContextSwitches,
     &cpu::Cpu,
+    &disk::Disk,
     &ethtool::Ethtool,
     &frequency::Frequency,
     &interface::Interface,
@@ -50,6 +52,7 @@ pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
     vec![
         ("context_switches", context_switches::read_any(text)),
         ("cpu", cpu::read_any(text)),
+        ("disk", disk::read_any(text)),
         ("frequency", frequency::read_any(text)),
         ("interrupts", interrupts::read_any(text)),
         ("memory", memory::read_any(text)),

@@ -9,7 +9,7 @@ use crate::document::Block;
 use crate::grid::Grid;
 
 /// The figures shown as a matrix, as far as they were measured.
-const METRICS: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
+const METRICS: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 
 /// See the file.
 pub(super) struct Heat;

@@ -12,13 +12,16 @@ use crate::grid::{Family, estimate_cell, families, headline};
 use crate::number::Scale;
 
 /// Metrics shown, in this order; all others are in the JSON.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 21] = [
     "goodput",
     "throughput_l2",
     "packet_rate",
     "message_rate",
     "transaction_rate",
     "connection_rate",
+    "iops",
+    "transfer_rate",
+    "transfer_rate_binary",
     "response_time_p50",
     "response_time_p99",
     "loss_ratio",
@@ -28,6 +31,9 @@ const SHOWN: [&str; 15] = [
     "fairness",
     "cpu_seconds_per_gigabyte",
     "cpu_ns_per_packet",
+    "iops_per_core",
+    "achieved_depth",
+    "device_share",
 ];
 const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum];
 

@@ -8,7 +8,7 @@ use crate::curves::curves;
 use crate::document::Block;
 
 /// What is drawn, as far as it was measured.
-const METRICS: [&str; 5] = ["goodput", "packet_rate", "transaction_rate", "connection_rate", "fairness"];
+const METRICS: [&str; 6] = ["goodput", "packet_rate", "transaction_rate", "connection_rate", "iops", "fairness"];
 
 /// See the file.
 pub(super) struct Scaling;

@@ -8,7 +8,7 @@ use crate::curves::curves;
 use crate::document::Block;
 
 /// What is drawn over size, as far as it was measured.
-const METRICS: [&str; 4] = ["goodput", "packet_rate", "transaction_rate", "response_time_p50"];
+const METRICS: [&str; 6] = ["goodput", "packet_rate", "transaction_rate", "iops", "transfer_rate", "response_time_p50"];
 
 /// See the file.
 pub(super) struct Throughput;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_control::{Access, Agent, AgentOptions, Consent, HostWide, restore};
+use linerate_disk::Writable;
 
 use crate::cli::{AgentArgs, Global};
 use crate::exit::{Exit, Failure, Outcome};
@@ -24,8 +25,9 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     for told in restore(&consent.journals).into_iter().flatten().filter_map(super::tune::told) {
         eprintln!("{told}");
     }
+    let writable = Writable::Listed(args.allow_write.clone());
     let changes = !args.allow_tune.is_empty();
-    let agent = Agent::new(AgentOptions { name, notify, consent, ..AgentOptions::default() });
+    let agent = Agent::new(AgentOptions { name, notify, consent, writable, ..AgentOptions::default() });
     if changes {
         put_back_on_interrupt(&agent)?;
     }

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
+use linerate_disk::Disks;
 use linerate_load::engine::{Engine, Timeline};
 use linerate_load::workloads::UDP_RECEIVE_BUFFER;
 use linerate_load::{Offer, Secret, Setup, workload};
@@ -90,6 +91,7 @@ fn null_step() -> Option<f64> {
         seed: 0,
         secret: Secret([0; 16]),
         patience: Duration::from_secs(1),
+        disks: &Disks::none(),
         loaded: SELF_TEST.into(),
     };
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;

@@ -1,7 +1,8 @@
-//! `linerate disk`: which disks there are, what is on them, and the consent to write to one.
+//! `linerate disk`: which disks there are, what is on them, the consent to write to one, and what one can do.
 
 mod consent;
 mod list;
+mod load;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,10 @@ pub(crate) struct DiskArgs {
 pub(crate) enum DiskAction {
     /// Print every disk, what is on it, and whether it may be written to, with every reason against it
     List,
+    /// Load a disk or file and print what it does: transfers and bytes per second, times, depth
+    Run(load::LoadArgs),
+    /// The same at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix 100,70,0`
+    Sweep(load::LoadArgs),
     /// Let linerate overwrite a blank disk: a claim is written into its first 4 KiB; loads leave its first and last MiB alone
     ///
     /// A disk that is in use or not blank is refused, and there is no way to force it: wipe it yourself (wipefs -a, blkdiscard -z).
@@ -45,6 +50,8 @@ pub(crate) fn run(args: DiskArgs, global: Global) -> Outcome {
             list::run(global.json);
             Ok(Exit::Done)
         }
+        DiskAction::Run(args) => load::run(&args, global),
+        DiskAction::Sweep(args) => load::sweep(&args, global),
         DiskAction::Claim { device, serial } => consent::claim(&device, serial, global.json),
         DiskAction::Release { device } => consent::release(&device, global.json),
     }

@@ -1,0 +1,299 @@
+//! Where transfers go: evenly at random, by a Zipf law, each place once, or onwards in steps.
+
+use std::ops::Range;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::Rng;
+use serde::Deserialize;
+
+/// How random places are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Pattern {
+    /// Each as likely as every other, with replacement.
+    #[default]
+    Uniform,
+    /// Few places often: the k-th most popular with a weight of k to the minus `skew`; which those are is spread over the range.
+    Zipf,
+    /// Each once before any again.
+    Permutation,
+}
+
+/// Draws places for one worker.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    pattern: Pattern,
+    skew: f64,
+    seed: u64,
+    range: Range<u64>,
+    /// Where this worker's own sequence runs.
+    own: Range<u64>,
+    cursor: u64,
+    /// From one start to the next in a sequence; `None`: the next transfer follows the last.
+    stride: Option<u64>,
+    /// This worker's draws without replacement: its number, how many workers draw, and how many places it has drawn.
+    turn: (u64, u64, u64),
+    zipf: Option<(u64, Zipf)>,
+}
+
+impl Places {
+    /// For worker `number` of `workers` in `range`; sequences run in a part of it that is the worker's own if `disjoint`.
+    pub(super) fn new(
+        pattern: (Pattern, f64),
+        range: Range<u64>,
+        stride: Option<u64>,
+        (number, workers, disjoint): (u64, u64, bool),
+        seed: u64,
+    ) -> Self {
+        let part = (range.end - range.start) / workers;
+        let own = if disjoint {
+            range.start + number * part..if number + 1 == workers {
+                range.end
+            } else {
+                range.start + (number + 1) * part
+            }
+        } else {
+            range.clone()
+        };
+        let cursor = own.start;
+        let (pattern, skew) = pattern;
+        Self { pattern, skew, seed, range, own, cursor, stride, turn: (number, workers, 0), zipf: None }
+    }
+
+    /// The bytes the smallest sequence has room for.
+    pub(super) fn room(&self) -> u64 {
+        self.own.end - self.own.start
+    }
+
+    /// Where the next transfer of `size` bytes starts if it continues: a multiple of `align` from the range's start.
+    #[inline]
+    pub(super) fn onwards(&mut self, size: u64, align: u64) -> u64 {
+        let aligned = |at: u64| self.range.start + (at - self.range.start).next_multiple_of(align);
+        let mut at = aligned(self.cursor);
+        if at + size > self.own.end {
+            at = aligned(self.own.start);
+            if at + size > self.own.end {
+                // Rounding up left no room in this part: the whole range has some.
+                at = self.range.start;
+            }
+        }
+        self.cursor = at + self.stride.unwrap_or(size);
+        at
+    }
+
+    /// Where the next transfer of `size` bytes starts if it goes to a random place, a multiple of `align` from the range's start.
+    #[inline]
+    pub(super) fn anywhere(&mut self, size: u64, align: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+        let n = (self.range.end - self.range.start - size) / align + 1;
+        let place = match self.pattern {
+            Pattern::Uniform => below(n, random),
+            Pattern::Permutation => {
+                let (number, workers, drawn) = &mut self.turn;
+                let index = (*number + *workers * *drawn) % n;
+                *drawn += 1;
+                permuted(index, n, self.seed)
+            }
+            Pattern::Zipf => {
+                let zipf = match self.zipf {
+                    Some((places, zipf)) if places == n => zipf,
+                    _ => Zipf::new(n, self.skew),
+                };
+                self.zipf = Some((n, zipf));
+                permuted(zipf.draw(random), n, self.seed)
+            }
+        };
+        let at = self.range.start + place * align;
+        // A sequence goes on from here, if this is in its part.
+        if self.own.contains(&at) {
+            self.cursor = at + self.stride.unwrap_or(size);
+        }
+        at
+    }
+}
+
+/// A number below `n`, each as likely as every other to within 2^-64 (Lemire's multiplication).
+#[inline]
+pub(super) fn below(n: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    ((u128::from(random.next_u64()) * u128::from(n)) >> u64::BITS) as u64
+}
+
+/// The place of `index` in a permutation of `0..n` that `seed` chooses: four Feistel rounds on the least even number of bits, walked on
+/// until the result is below `n`. No memory is needed, whatever the disk's size.
+#[inline]
+fn permuted(index: u64, n: u64, seed: u64) -> u64 {
+    const ROUNDS: u64 = 4;
+    let half = (u64::BITS - (n - 1).leading_zeros()).div_ceil(2).max(1);
+    let mask = (1_u64 << half) - 1;
+    let mut value = index;
+    loop {
+        let (mut left, mut right) = (value >> half, value & mask);
+        for round in 0..ROUNDS {
+            (left, right) =
+                (right, left ^ (mixed(right ^ seed.rotate_left(round as u32 * 16)).wrapping_add(round) & mask));
+        }
+        value = left << half | right;
+        if value < n {
+            return value;
+        }
+    }
+}
+
+/// SplitMix64's finalizer (Steele, Lea, Flood 2014).
+#[inline]
+fn mixed(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+/// Draws ranks of a Zipf law by rejection-inversion (Hoermann, Derflinger 1996): constant time, no table.
+#[derive(Clone, Copy, Debug)]
+struct Zipf {
+    n: f64,
+    skew: f64,
+    first: f64,
+    last: f64,
+    squeeze: f64,
+}
+
+impl Zipf {
+    fn new(n: u64, skew: f64) -> Self {
+        let n = n as f64;
+        let mut zipf = Self { n, skew, first: 0.0, last: 0.0, squeeze: 0.0 };
+        zipf.first = zipf.integral(1.5) - 1.0;
+        zipf.last = zipf.integral(n + 0.5);
+        zipf.squeeze = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0));
+        zipf
+    }
+
+    /// A rank below `n`; 0 is the most popular.
+    fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        /// A double has this many bits of fraction.
+        const FRACTION_BITS: u32 = 53;
+        loop {
+            let unit = (random.next_u64() >> (u64::BITS - FRACTION_BITS)) as f64 / (1_u64 << FRACTION_BITS) as f64;
+            let u = self.last + unit * (self.first - self.last);
+            let x = self.inverse(u);
+            let rank = (x + 0.5).floor().clamp(1.0, self.n);
+            if rank - x <= self.squeeze || u >= self.integral(rank + 0.5) - self.weight(rank) {
+                return rank as u64 - 1;
+            }
+        }
+    }
+
+    fn weight(&self, x: f64) -> f64 {
+        (-self.skew * x.ln()).exp()
+    }
+
+    /// The integral of the weight from 1 to `x`.
+    fn integral(&self, x: f64) -> f64 {
+        let log = x.ln();
+        exp_minus_one_over((1.0 - self.skew) * log) * log
+    }
+
+    fn inverse(&self, u: f64) -> f64 {
+        let t = (u * (1.0 - self.skew)).max(-1.0);
+        (log_one_plus_over(t) * u).exp()
+    }
+}
+
+/// `(e^x - 1) / x`, which is 1 at 0.
+fn exp_minus_one_over(x: f64) -> f64 {
+    if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
+}
+
+/// `ln(1 + x) / x`, which is 1 at 0.
+fn log_one_plus_over(x: f64) -> f64 {
+    if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand_xoshiro::rand_core::SeedableRng;
+
+    use super::*;
+
+    fn random() -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(42)
+    }
+
+    fn places(pattern: Pattern, range: Range<u64>, worker: (u64, u64, bool)) -> Places {
+        Places::new((pattern, 1.0), range, None, worker, 5)
+    }
+
+    #[test]
+    fn sequences_of_workers_are_disjoint_and_wrap_in_their_own_part() {
+        let mut starts = Vec::new();
+        for number in 0..4 {
+            let mut places = places(Pattern::Uniform, 1 << 20..(1 << 20) + 64 * 4096, (number, 4, true));
+            let own: Vec<u64> = (0..16).map(|_| places.onwards(4096, 4096)).collect();
+            assert!(own.windows(2).all(|pair| pair[1] == pair[0] + 4096));
+            assert_eq!(places.onwards(4096, 4096), own[0]);
+            starts.extend(own);
+        }
+        starts.sort_unstable();
+        assert_eq!(starts, (0..64).map(|place| (1 << 20) + place * 4096).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_stride_leaves_gaps() {
+        let mut places = Places::new((Pattern::Uniform, 0.0), 0..1 << 20, Some(65_536), (0, 1, true), 5);
+        assert_eq!([(); 3].map(|()| places.onwards(4096, 4096)), [0, 65_536, 131_072]);
+    }
+
+    #[test]
+    fn a_permutation_visits_every_place_once_over_all_workers() {
+        for n in [1_u64, 2, 3, 7, 64, 1000] {
+            let mut seen = Vec::new();
+            for number in 0..3 {
+                let mut places = places(Pattern::Permutation, 0..n * 512, (number, 3, true));
+                let own = (n + 2 - number) / 3;
+                seen.extend((0..own).map(|_| places.anywhere(512, 512, &mut random()) / 512));
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, (0..n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn zipf_ranks_have_their_weights() {
+        for skew in [0.5, 1.0, 1.2] {
+            let zipf = Zipf::new(1000, skew);
+            let mut random = random();
+            let mut counts = vec![0_f64; 1000];
+            const DRAWS: usize = 400_000;
+            for _ in 0..DRAWS {
+                counts[zipf.draw(&mut random) as usize] += 1.0;
+            }
+            let total: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-skew)).sum();
+            for rank in [1, 2, 3, 10, 100] {
+                let expected = DRAWS as f64 * f64::from(rank).powf(-skew) / total;
+                let seen = counts[rank as usize - 1];
+                // Five standard deviations of a count.
+                assert!(
+                    (seen - expected).abs() < 5.0 * expected.sqrt(),
+                    "skew {skew} rank {rank}: {seen}, not {expected}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_transfer_lies_in_the_range(
+            start in 0_u64..1 << 21, blocks in 1_u64..3000, size in 1_u64..40, align in 1_u64..80, kind in 0_usize..3, workers in 1_u64..9,
+        ) {
+            let (size, align) = (size * 512, align * 512);
+            let range = start..start + size.max(blocks * 512) ;
+            let pattern = [Pattern::Uniform, Pattern::Zipf, Pattern::Permutation][kind];
+            let mut random = random();
+            let mut places = Places::new((pattern, 1.1), range.clone(), None, (workers - 1, workers, true), 3);
+            for turn in 0..50 {
+                let at = if turn % 3 == 0 { places.onwards(size, align) } else { places.anywhere(size, align, &mut random) };
+                prop_assert!(at >= range.start && at + size <= range.end);
+                prop_assert_eq!((at - range.start) % align, 0);
+            }
+        }
+    }
+}

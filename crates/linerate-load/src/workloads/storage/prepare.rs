@@ -1,0 +1,282 @@
+//! From parameters to workers: the target opened through the gate, filled if it must be, and an engine for each worker.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use linerate_disk::{Filled, Permission, Target};
+use linerate_model::Bytes;
+use linerate_sys::storage::{Engine, Operation, Request, Transfers};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::access::Choice;
+use super::places::Places;
+use super::stamp::Stamper;
+use super::worker::{Budget, StorageWorker, Told};
+use super::{Cache, Regions, StorageParams, Wanted};
+use crate::workloads::arrivals::share;
+use crate::{LoadError, Setup, Worker};
+
+/// The most threads of the engine that has one per transfer.
+pub(super) const MOST_THREADS: u32 = 256;
+/// Blocks that are stamped one by one: the smallest any disk has.
+const STAMPED_BYTES: usize = 512;
+/// Buffers are whole pages, as direct transfers want them.
+const PAGE_BYTES: usize = 4096;
+/// Filling is done in pieces of this size, so many under way.
+const FILL_BYTES: u64 = 1 << 20;
+const FILL_DEPTH: u32 = 8;
+/// Budget of a device without `max_written`: so many times its range.
+const BUDGET_RANGES: u64 = 3;
+/// Budget of a scratch file without one: it may be small, and a campaign long.
+const SCRATCH_BUDGET: u64 = 64 << 30;
+
+/// The workers of one job.
+pub(super) fn workers(
+    params: &StorageParams,
+    setup: &Setup<'_>,
+    patience: Duration,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let target = open(params, setup)?;
+    let range = range(params, &target)?;
+    check_blocks(params, &target, &range)?;
+    let most = params.max_written.map_or_else(|| default_budget(params, &range), |bytes| bytes.0);
+    let stamper = fill(params, setup, &target, &range, most, patience)?;
+    if params.writes() && !params.verify {
+        target.set_filled(Filled { run: stamper.run, has_checksums: false });
+    }
+    (0..params.workers).map(|number| worker(params, setup, &target, &range, stamper, most, number)).collect()
+}
+
+fn worker(
+    params: &StorageParams,
+    setup: &Setup<'_>,
+    target: &Arc<Target>,
+    range: &Range<u64>,
+    stamper: Stamper,
+    most: u64,
+    number: u32,
+) -> Result<Box<dyn Worker>, LoadError> {
+    let (mut transfers, why) = obtain(params, target, params.depth)?;
+    let seed = setup.seed.wrapping_add(u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for slot in 0..params.depth {
+        randomize(transfers.buffer(slot), &mut random);
+    }
+    let mut payload = vec![0; (params.longest() as usize).next_multiple_of(PAGE_BYTES)];
+    randomize(&mut payload, &mut random);
+    let is_disjoint = params.regions == Regions::Disjoint;
+    let shares = (u64::from(number), u64::from(params.workers), is_disjoint);
+    let stride = params.stride.map(|stride| stride.0);
+    // Every worker permutes alike: together they visit each place once.
+    let places = Places::new((params.pattern, params.skew.0), range.clone(), stride, shares, setup.seed);
+    if places.room() < params.longest() {
+        let why = format!("a worker's part of {} is shorter than a transfer", Bytes(places.room()));
+        return Err(LoadError::Unsupported { what: format!("{} workers", params.workers), why });
+    }
+    let told = Told {
+        target: target.path().display().to_string(),
+        engine: transfers.described(),
+        why,
+        cache: if params.cache == Cache::Direct { "direct" } else { "buffered" },
+        contents: match target.filled() {
+            Some(_) => "filled by this campaign",
+            None => "as found: what was never written may be read without touching the disk",
+        },
+        device: target.device_name(),
+    };
+    Ok(Box::new(StorageWorker::new(
+        number,
+        params.depth,
+        (transfers, payload),
+        Choice::new(params.lines.clone(), params.weight_of),
+        places,
+        random,
+        stamper,
+        Budget::new(Arc::clone(target), most),
+        share(
+            params.arrivals.rate.map(|rate| rate.per_second(1)),
+            params.arrivals.arrival(),
+            params.depth,
+            1,
+            params.workers,
+        ),
+        told,
+    )))
+}
+
+fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadError> {
+    let path = Path::new(&params.target);
+    if path.is_dir() {
+        return Ok(setup.disks.scratch(path, params.size.0)?);
+    }
+    let permission = if params.writes() || params.verify {
+        Permission::Write { consent: params.consent.as_deref() }
+    } else {
+        Permission::Read
+    };
+    Ok(setup.disks.open(path, permission)?)
+}
+
+/// What of the target is used.
+fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadError> {
+    let all = target.range();
+    let span = params.span.map_or(all.end - all.start, |span| span.0);
+    if span > all.end - all.start {
+        let why = format!("the target has {} bytes for loads", all.end - all.start);
+        return Err(LoadError::Unsupported { what: format!("span = \"{}\"", Bytes(span)), why });
+    }
+    if span < params.longest() {
+        let why = format!("{} has only {span} bytes for loads", target.path().display());
+        return Err(LoadError::Unsupported { what: format!("transfers of {}", Bytes(params.longest())), why });
+    }
+    Ok(all.start..all.start + span)
+}
+
+/// Direct transfers are made of whole blocks in whole places; verified ones of whole stamps.
+fn check_blocks(params: &StorageParams, target: &Target, range: &Range<u64>) -> Result<(), LoadError> {
+    let block = match (params.cache, params.verify) {
+        (Cache::Direct, _) => target.block_bytes().max(if params.verify { STAMPED_BYTES as u64 } else { 1 }),
+        (Cache::Buffered, true) => STAMPED_BYTES as u64,
+        (Cache::Buffered, false) => return Ok(()),
+    };
+    let sizes = params.lines.iter().flat_map(|line| [("transfers", line.size), ("places", line.align)]);
+    let strides = params.stride.map(|stride| ("strides", stride.0));
+    for (what, bytes) in sizes.chain(strides).chain([("a range that starts at", range.start)]) {
+        if bytes % block != 0 {
+            return Err(LoadError::Unsupported {
+                what: format!("{what} of {bytes} bytes on {}", target.path().display()),
+                why: format!("its blocks have {block} (use multiples, or cache = \"buffered\")"),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn default_budget(params: &StorageParams, range: &Range<u64>) -> u64 {
+    let ranges = (range.end - range.start).saturating_mul(BUDGET_RANGES);
+    if Path::new(&params.target).is_dir() { ranges.max(SCRATCH_BUDGET) } else { ranges }
+}
+
+/// An engine with `depth` slots, and why it is this one.
+fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transfers, String), LoadError> {
+    let asked = [match params.engine {
+        Wanted::Auto | Wanted::IoUring => Engine::IoUring,
+        Wanted::Aio => Engine::NativeAio,
+        Wanted::Threads => Engine::Threads,
+        Wanted::Pread => Engine::Calls,
+    }];
+    let is_direct = params.cache == Cache::Direct;
+    let chosen: &[Engine] = match (params.engine, depth, is_direct) {
+        // One call a transfer is the least there can be.
+        (Wanted::Auto, 1, _) => &[Engine::Calls],
+        (Wanted::Auto, _, true) => &[Engine::IoUring, Engine::NativeAio, Engine::Threads],
+        (Wanted::Auto, _, false) => &[Engine::IoUring, Engine::Threads],
+        _ => &asked,
+    };
+    let slot_bytes = (params.longest() as usize).next_multiple_of(PAGE_BYTES);
+    let mut refused = Vec::new();
+    for engine in chosen {
+        if *engine == Engine::Threads && depth > MOST_THREADS {
+            refused.push(format!("threads: {depth} are more than {MOST_THREADS}"));
+            continue;
+        }
+        let file = target.open(params.writes() || target.is_writable(), is_direct)?;
+        match Transfers::new(*engine, file, depth, slot_bytes) {
+            Ok(transfers) if refused.is_empty() && params.engine != Wanted::Auto => {
+                return Ok((transfers, "asked for".into()));
+            }
+            Ok(transfers) if refused.is_empty() => return Ok((transfers, format!("chosen for depth {depth}"))),
+            Ok(transfers) => return Ok((transfers, refused.join("; "))),
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    Err(LoadError::Unsupported { what: format!("{depth} transfers under way"), why: refused.join("; ") })
+}
+
+/// Fills what has to be filled: scratch files, which would else be read without touching the disk, and whatever is to be verified.
+fn fill(
+    params: &StorageParams,
+    setup: &Setup<'_>,
+    target: &Target,
+    range: &Range<u64>,
+    most: u64,
+    patience: Duration,
+) -> Result<Stamper, LoadError> {
+    let filled = target.filled();
+    let run = filled.map_or(setup.seed | 1, |filled| filled.run);
+    let stamper = Stamper { block: STAMPED_BYTES, run, verified: params.verify };
+    let is_scratch = Path::new(&params.target).is_dir();
+    let is_good = filled.is_some_and(|filled| filled.has_checksums || !params.verify);
+    if is_good || !(is_scratch || params.verify) {
+        return Ok(stamper);
+    }
+    // All of a scratch file, so that a later trial finds it filled whatever its span.
+    let range = if is_scratch { target.range() } else { range.clone() };
+    if !target.spend(range.end - range.start, most) {
+        let why = format!("filling it takes more than the budget of {most} bytes (set max_written)");
+        return Err(LoadError::Unsupported { what: format!("fill {}", target.path().display()), why });
+    }
+    write_all(params, target, &range, stamper, setup.seed, Instant::now() + patience)?;
+    target.set_filled(Filled { run, has_checksums: params.verify });
+    Ok(stamper)
+}
+
+fn write_all(
+    params: &StorageParams,
+    target: &Target,
+    range: &Range<u64>,
+    stamper: Stamper,
+    seed: u64,
+    deadline: Instant,
+) -> Result<(), LoadError> {
+    let what = || format!("fill {} bytes of {}", range.end - range.start, target.path().display());
+    let failed = |why: String| LoadError::Unsupported { what: what(), why };
+    let filling = StorageParams {
+        lines: vec![super::Line { size: FILL_BYTES, read: 0.0, ..params.lines[0] }],
+        engine: Wanted::Auto,
+        ..params.clone()
+    };
+    let (mut transfers, _) = obtain(&filling, target, FILL_DEPTH)?;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut free: Vec<u32> = (0..FILL_DEPTH).collect();
+    for &slot in &free {
+        randomize(transfers.buffer(slot), &mut random);
+    }
+    let (mut at, mut sequence) = (range.start, 0);
+    let mut asked = [0_u32; FILL_DEPTH as usize];
+    while at < range.end || transfers.in_flight() > 0 {
+        while let Some(slot) = free.pop_if(|_| at < range.end) {
+            let bytes = (range.end - at).min(FILL_BYTES) as u32;
+            stamper.stamp(&mut transfers.buffer(slot)[..bytes as usize], at, &mut sequence);
+            asked[slot as usize] = bytes;
+            transfers.queue(Request { slot, operation: Operation::Write, offset: at, bytes });
+            at += u64::from(bytes);
+        }
+        let mut wrong = None;
+        let reaped = transfers.reap(Duration::from_millis(100), |done| {
+            if done.result != asked[done.slot as usize] as i32 {
+                wrong = Some(done.result);
+            }
+            free.push(done.slot);
+        });
+        reaped.map_err(|error| failed(error.to_string()))?;
+        if let Some(result) = wrong {
+            return Err(failed(super::worker::told(result)));
+        }
+        if Instant::now() > deadline {
+            return Err(failed("it takes longer than the trial's preparation may (use a smaller size or span)".into()));
+        }
+    }
+    let file = target.open(true, false)?;
+    file.sync_all().map_err(|error| failed(error.to_string()))
+}
+
+/// Fills `buffer` with what no disk can compress.
+fn randomize(buffer: &mut [u8], random: &mut Xoshiro256PlusPlus) {
+    for chunk in buffer.chunks_exact_mut(8) {
+        chunk.copy_from_slice(&random.next_u64().to_le_bytes());
+    }
+}

@@ -1,0 +1,348 @@
+//! One worker: its slots kept full, or started when they are due, and what came back counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_disk::Target;
+use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
+use linerate_sys::clock;
+use linerate_sys::storage::{Completion, Operation, Request, Transfers};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::Rng;
+
+use super::access::Choice;
+use super::places::Places;
+use super::stamp::{Flaw, Stamper};
+use crate::workloads::arrivals::{late_starts, mean_gap};
+use crate::{Due, Progress, Tally, Times, Worker};
+
+/// Shares of the budget are fetched in pieces of this size: one shared number is touched that seldom.
+const BUDGET_PIECE: u64 = 16 << 20;
+/// How late a sleeping thread may wake up.
+const WAKE_UP: Nanos = Nanos(60_000);
+/// Scale of a share against a random 32-bit number.
+const WHOLE: f64 = 4_294_967_296.0;
+
+/// What a report says of the worker.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) target: String,
+    pub(super) engine: String,
+    pub(super) why: String,
+    pub(super) cache: &'static str,
+    pub(super) contents: &'static str,
+    pub(super) device: Option<String>,
+}
+
+/// What may still be written.
+#[derive(Debug)]
+pub(super) struct Budget {
+    target: Arc<Target>,
+    most: u64,
+    left: u64,
+}
+
+impl Budget {
+    /// All workers of all trials on `target` together write `most` bytes at most.
+    pub(super) fn new(target: Arc<Target>, most: u64) -> Self {
+        Self { target, most, left: 0 }
+    }
+
+    #[inline]
+    fn take(&mut self, bytes: u64) -> bool {
+        if self.left < bytes {
+            // The last piece may be a small one.
+            let piece = [BUDGET_PIECE.max(bytes), bytes].into_iter().find(|piece| self.target.spend(*piece, self.most));
+            self.left += piece.unwrap_or(0);
+        }
+        let has = self.left >= bytes;
+        self.left -= if has { bytes } else { 0 };
+        has
+    }
+}
+
+/// A transfer under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    started: Nanos,
+    intended: Nanos,
+    operation: Operation,
+    offset: u64,
+    bytes: u32,
+}
+
+/// Why a worker stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Transfer { operation: Operation, offset: u64, bytes: u32, result: i32 },
+    Block { at: u64, flaw: Flaw },
+    Budget,
+    Engine { code: i32 },
+}
+
+/// The worker.
+#[derive(Debug)]
+pub(super) struct StorageWorker {
+    number: u32,
+    transfers: Transfers,
+    flights: Vec<Flight>,
+    free: Vec<u32>,
+    /// Slots whose buffers hold what was read, and what is written instead.
+    was_read: Vec<bool>,
+    payload: Vec<u8>,
+    done: Vec<Completion>,
+    choice: Choice,
+    places: Places,
+    random: Xoshiro256PlusPlus,
+    stamper: Stamper,
+    sequence: u32,
+    budget: Budget,
+    load: Load,
+    gap: Option<Nanos>,
+    /// Nothing starts before this: a pause between bursts.
+    resume_at: Nanos,
+    /// Since when as many have been under way as now are.
+    counted_until: Nanos,
+    is_stopping: bool,
+    fault: Option<Fault>,
+    told: Told,
+    total: Counters,
+}
+
+impl StorageWorker {
+    // Each is a part of its own that `prepare` makes; a structure to carry them would only be this one again.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        number: u32,
+        depth: u32,
+        (transfers, payload): (Transfers, Vec<u8>),
+        choice: Choice,
+        places: Places,
+        random: Xoshiro256PlusPlus,
+        stamper: Stamper,
+        budget: Budget,
+        load: Load,
+        told: Told,
+    ) -> Self {
+        let nothing = Flight { started: Nanos(0), intended: Nanos(0), operation: Operation::Read, offset: 0, bytes: 0 };
+        Self {
+            number,
+            transfers,
+            flights: vec![nothing; depth as usize],
+            free: (0..depth).rev().collect(),
+            was_read: vec![false; depth as usize],
+            payload,
+            done: Vec::with_capacity(depth as usize),
+            choice,
+            places,
+            random,
+            stamper,
+            sequence: 0,
+            budget,
+            load,
+            gap: mean_gap(load),
+            resume_at: Nanos(0),
+            counted_until: Nanos(0),
+            is_stopping: false,
+            fault: None,
+            told,
+            total: Counters::default(),
+        }
+    }
+
+    /// Starts as many as are due and there is room for; how many.
+    #[inline]
+    fn start(&mut self, due: Due, now: Nanos) -> u32 {
+        let wanted = due.operations.min(self.free.len() as u32);
+        let mut started = 0;
+        while started < wanted && now >= self.resume_at && self.fault.is_none() {
+            let intended = Nanos(due.intended.0 + u64::from(started) * due.gap.0);
+            self.start_one(now, intended);
+            started += 1;
+        }
+        started
+    }
+
+    #[inline]
+    fn start_one(&mut self, now: Nanos, intended: Nanos) {
+        let Some(slot) = self.free.pop() else { return };
+        let (line, _) = self.choice.next(&mut self.random);
+        // Both coins come from one draw: its halves are independent.
+        let drawn = self.random.next_u64();
+        let (first, second) = (f64::from((drawn >> 32) as u32), f64::from(drawn as u32));
+        let offset = if second < line.random * WHOLE {
+            self.places.anywhere(line.size, line.align, &mut self.random)
+        } else {
+            self.places.onwards(line.size, line.align)
+        };
+        let bytes = line.size as u32;
+        let operation = if first < line.read * WHOLE { Operation::Read } else { Operation::Write };
+        if operation == Operation::Write {
+            if !self.budget.take(line.size) {
+                self.fault = Some(Fault::Budget);
+                self.free.push(slot);
+                return;
+            }
+            let buffer = &mut self.transfers.buffer(slot)[..bytes as usize];
+            if std::mem::take(&mut self.was_read[slot as usize]) {
+                // What was read may be zeros, which a disk stores for nothing.
+                buffer.copy_from_slice(&self.payload[..bytes as usize]);
+            }
+            self.stamper.stamp(buffer, offset, &mut self.sequence);
+        }
+        self.was_read[slot as usize] |= operation == Operation::Read;
+        self.flights[slot as usize] = Flight { started: now, intended, operation, offset, bytes };
+        self.transfers.queue(Request { slot, operation, offset, bytes });
+        let pause = self.choice.pause();
+        if pause > Nanos(0) {
+            self.resume_at = now + pause;
+        }
+    }
+
+    /// Adds the time that has passed with what is under way.
+    #[inline]
+    fn account(&mut self, now: Nanos, under_way: u32, tally: &mut Tally) {
+        let passed = now.since(self.counted_until).0;
+        if self.counted_until > Nanos(0) {
+            tally.add(Counter::OutstandingTime, passed * u64::from(under_way));
+        }
+        self.counted_until = now;
+    }
+
+    #[inline]
+    fn finish_one(&mut self, done: Completion, now: Nanos, tally: &mut Tally) {
+        let flight = self.flights[done.slot as usize];
+        self.free.push(done.slot);
+        if done.result != flight.bytes as i32 {
+            tally.add(Counter::TransferErrors, 1);
+            let Flight { operation, offset, bytes, .. } = flight;
+            self.fault.get_or_insert(Fault::Transfer { operation, offset, bytes, result: done.result });
+            return;
+        }
+        let (count, bytes) = match flight.operation {
+            Operation::Read => (Counter::Reads, Counter::BytesRead),
+            Operation::Write => (Counter::Writes, Counter::BytesWritten),
+        };
+        tally.add(count, 1);
+        tally.add(bytes, u64::from(flight.bytes));
+        self.total[count] += 1;
+        self.total[bytes] += u64::from(flight.bytes);
+        tally.service.record(now.since(flight.started).0);
+        if self.gap.is_some() {
+            tally.response.record(now.since(flight.intended).0);
+        }
+        if self.stamper.verified && flight.operation == Operation::Read {
+            let buffer = &mut self.transfers.buffer(done.slot)[..flight.bytes as usize];
+            if let Some((at, flaw)) = self.stamper.check(buffer, flight.offset) {
+                tally.add(Counter::Flaws, 1);
+                self.fault.get_or_insert(Fault::Block { at, flaw });
+            }
+        }
+    }
+
+    /// How long the step may wait for a completion.
+    #[inline]
+    fn patience(&self, due: Due, now: Nanos) -> Duration {
+        let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
+        // With an intended time to keep, the last of it is spent looking: waits end late.
+        let early = if self.gap.is_some() { WAKE_UP } else { Nanos(0) };
+        until.since(now).since(early).into()
+    }
+}
+
+impl Worker for StorageWorker {
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn times(&self) -> Times {
+        Times { service: true, response: self.gap.is_some(), gap: false }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        let now = Nanos(clock::monotonic());
+        let before = self.transfers.in_flight();
+        self.account(now, before, tally);
+        let mut started = 0;
+        if self.fault.is_none() && !self.is_stopping {
+            started = self.start(due, now);
+        }
+        if let Some(gap) = self.gap {
+            tally.defer(due.operations - started);
+            tally.add(Counter::LateStarts, late_starts(now, due.intended, gap, u64::from(started)));
+        }
+        let under_way = self.transfers.in_flight();
+        if under_way == 0 {
+            if self.fault.is_some() || self.is_stopping {
+                return Progress::Ended;
+            }
+            // A pause, or nothing due yet.
+            let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
+            clock::sleep_until(until.0, WAKE_UP.0);
+            return Progress::Idle;
+        }
+        let patience = self.patience(due, now);
+        let done = &mut self.done;
+        if let Err(error) = self.transfers.reap(patience, |completion| done.push(completion)) {
+            self.fault.get_or_insert(Fault::Engine { code: error.raw_os_error().unwrap_or(0) });
+            return Progress::Ended;
+        }
+        let now = Nanos(clock::monotonic());
+        self.account(now, under_way, tally);
+        let any = !self.done.is_empty();
+        while let Some(done) = self.done.pop() {
+            self.finish_one(done, now, tally);
+        }
+        if any { Progress::Moved } else { Progress::Idle }
+    }
+
+    fn n_flows(&self) -> usize {
+        0
+    }
+
+    fn stop_sending(&mut self) {
+        self.is_stopping = true;
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let target = &self.told.target;
+        Some(match self.fault? {
+            Fault::Transfer { operation, offset, bytes, result } => {
+                let verb = if operation == Operation::Read { "read" } else { "write" };
+                format!("{verb} {bytes} bytes at {offset} of {target}: {}", told(result))
+            }
+            Fault::Block { at, flaw } => format!("verify the block at {at} of {target}: {}", flaw.told()),
+            Fault::Budget => format!(
+                "write to {target}: the budget of {} bytes is used up (parameter `max_written`)",
+                self.budget.most
+            ),
+            Fault::Engine { code } => {
+                format!("transfer to or from {target}: {}", std::io::Error::from_raw_os_error(code))
+            }
+        })
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        let Told { target, engine, why, cache, contents, device } = &self.told;
+        let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut modes =
+            vec![mode("engine", engine), mode("engine_why", why), mode("cache", cache), mode("contents", contents)];
+        modes.extend(device.as_ref().map(|device| mode("device", device)));
+        vec![FlowReport {
+            flow: self.number,
+            worker: self.number,
+            remote: target.clone(),
+            counters: self.total,
+            modes: modes.into_iter().collect(),
+            ..FlowReport::default()
+        }]
+    }
+}
+
+/// What a transfer's result says that is not what was asked for.
+pub(super) fn told(result: i32) -> String {
+    match result {
+        ..0 => std::io::Error::from_raw_os_error(-result).to_string(),
+        moved => format!("only {moved} bytes were moved"),
+    }
+}

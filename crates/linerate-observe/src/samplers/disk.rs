@@ -1,0 +1,134 @@
+//! What the kernel counted of each disk, from `/sys/block/*/stat` (Documentation/block/stat.rst). Bytes, transfers, seconds.
+//!
+//! Whole disks that have any bytes, partitions within them. A transfer counts when it ends; merged ones count as one. Not seen: what the page
+//! cache served, who asked, and disks that appear later.
+
+use linerate_model::{SeriesSpec, Unit};
+
+use crate::kernel_text::{KernelText, decimal, words};
+use crate::sampler::{counter, gauge};
+use crate::{Probe, Sampler, Scope, Unavailable};
+
+const NAME: &str = "disk";
+const FOLDER: &str = "/sys/block";
+/// The kernel counts in sectors of this size whatever the disk's block is.
+const SECTOR_BYTES: f64 = 512.0;
+/// Times are told in milliseconds.
+const MILLIS_PER_SECOND: f64 = 1e3;
+
+/// Place in the line, our name, unit, and what one of the kernel's is in it.
+const FIELDS: [(usize, &str, Unit, f64); 9] = [
+    (0, "reads", Unit::Count, 1.0),
+    (1, "reads_merged", Unit::Count, 1.0),
+    (2, "bytes_read", Unit::Byte, SECTOR_BYTES),
+    (4, "writes", Unit::Count, 1.0),
+    (5, "writes_merged", Unit::Count, 1.0),
+    (6, "bytes_written", Unit::Byte, SECTOR_BYTES),
+    (8, "in_flight", Unit::Count, 1.0),
+    (9, "busy", Unit::Second, 1.0 / MILLIS_PER_SECOND),
+    (10, "queued", Unit::Second, 1.0 / MILLIS_PER_SECOND),
+];
+/// The only one that is not a counter.
+const GAUGE: &str = "in_flight";
+
+/// Disks.
+#[derive(Debug)]
+pub(super) struct Disk;
+
+impl Sampler for Disk {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "transfers, bytes and busy time of each disk from /sys/block/*/stat; not what the page cache served"
+    }
+
+    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        let entries = std::fs::read_dir(FOLDER).map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| has_bytes(name))
+            .collect();
+        names.sort_unstable();
+        let open = |name: String| KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text));
+        let disks: Vec<(String, KernelText)> = names.into_iter().filter_map(open).collect();
+        if disks.is_empty() {
+            return Err(Unavailable(format!("no disk under {FOLDER} has any bytes")));
+        }
+        Ok(Box::new(Reader { disks }))
+    }
+}
+
+/// Unbound loop devices and the like have none.
+fn has_bytes(name: &str) -> bool {
+    std::fs::read_to_string(format!("{FOLDER}/{name}/size")).is_ok_and(|size| size.trim() != "0")
+}
+
+struct Reader {
+    disks: Vec<(String, KernelText)>,
+}
+
+impl Probe for Reader {
+    fn series(&self) -> Vec<SeriesSpec> {
+        let of =
+            |name: &str| {
+                FIELDS.map(|(_, field, unit, _)| {
+                    if field == GAUGE { gauge(NAME, field, name, unit) } else { counter(NAME, field, name, unit) }
+                })
+            };
+        self.disks.iter().flat_map(|(name, _)| of(name)).collect()
+    }
+
+    fn read(&mut self, row: &mut [Option<f64>]) {
+        for ((_, text), row) in self.disks.iter_mut().zip(row.chunks_exact_mut(FIELDS.len())) {
+            if let Some(text) = text.read() {
+                parse(text, row);
+            }
+        }
+    }
+}
+
+fn parse(text: &[u8], row: &mut [Option<f64>]) {
+    for (place, word) in words(text).enumerate() {
+        if let Some(at) = FIELDS.iter().position(|(wanted, ..)| *wanted == place) {
+            row[at] = decimal(word).map(|value| value as f64 * FIELDS[at].3);
+        }
+    }
+}
+
+/// What is read of `text`, whatever it is.
+pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
+    let mut row = vec![None; FIELDS.len()];
+    parse(text, &mut row);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sectors_become_bytes_and_milliseconds_seconds() {
+        let row = read_any(include_bytes!("../../fixtures/block_stat-6.18"));
+        let of = |name| row[FIELDS.iter().position(|(_, field, ..)| *field == name).expect("a field")];
+        assert_eq!((of("reads"), of("bytes_read")), (Some(7313.0), Some(388_632.0 * 512.0)));
+        assert_eq!((of("writes"), of("bytes_written")), (Some(1_073_401.0), Some(51_310_920.0 * 512.0)));
+        assert_eq!((of("in_flight"), of("busy")), (Some(3.0), Some(92.412)));
+    }
+
+    #[test]
+    fn an_old_kernels_shorter_line_is_read_too() {
+        // Linux 2.6.32 has eleven fields.
+        let row = read_any(include_bytes!("../../fixtures/block_stat-2.6.32"));
+        assert!(row.iter().all(Option::is_some), "{row:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in "([ 0-9a-z]{0,25} ?){0,20}\n?") {
+            parse(text.as_bytes(), &mut [None; FIELDS.len()]);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `pread` and `pwrite` in the caller's thread.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::{Completion, Operation, Request};
+use crate::memory::Region;
+
+/// A file, and the buffers of its transfers; each is over when it has been queued.
+#[derive(Debug)]
+pub(super) struct Calls {
+    file: File,
+    buffers: Vec<Region>,
+    done: Vec<Completion>,
+}
+
+impl Calls {
+    pub(super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
+        let buffers = buffers(slots, slot_bytes)?;
+        Ok(Self { file, buffers, done: Vec::with_capacity(slots as usize) })
+    }
+
+    pub(super) fn buffer(&mut self, slot: u32) -> &mut [u8] {
+        assert!(self.done.iter().all(|done| done.slot != slot), "slot {slot} is under way");
+        &mut self.buffers[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn queue(&mut self, request: Request) {
+        assert!(self.done.iter().all(|done| done.slot != request.slot), "slot {} is under way", request.slot);
+        let result = transfer(&self.file, &mut self.buffers[request.slot as usize], request);
+        self.done.push(Completion { slot: request.slot, result });
+    }
+
+    #[inline]
+    pub(super) fn reap(&mut self, done: impl FnMut(Completion)) -> io::Result<()> {
+        self.done.drain(..).for_each(done);
+        Ok(())
+    }
+}
+
+/// One buffer per slot.
+pub(super) fn buffers(slots: u32, slot_bytes: usize) -> io::Result<Vec<Region>> {
+    (0..slots).map(|_| Region::new(slot_bytes).map_err(|error| error.cause)).collect()
+}
+
+/// Does `request` now: bytes, or the negative error number.
+#[inline]
+pub(super) fn transfer(file: &File, buffer: &mut Region, request: Request) -> i32 {
+    let buffer = &mut buffer[..request.bytes as usize];
+    let moved = match request.operation {
+        Operation::Read => file.read_at(buffer, request.offset),
+        Operation::Write => file.write_at(buffer, request.offset),
+    };
+    match moved {
+        Ok(bytes) => bytes as i32,
+        Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+    }
+}

@@ -1,0 +1,181 @@
+//! Transfers between memory and files or block devices, several at once: by io_uring, native AIO, threads, or plain calls.
+//!
+//! All four are used alike: fill a slot's buffer, queue a request for it, reap. A slot's memory belongs to the kernel from `queue` until
+//! its completion is reaped, and is out of reach meanwhile. Which engine is in use, and with what, is told by
+//! [`Transfers::described`]. What they do not see: whether the page cache was in the way; that is how the file was opened.
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use crate::SysError;
+
+mod calls;
+#[allow(unsafe_code)]
+mod raw;
+mod threads;
+
+use calls::Calls;
+use raw::aio::NativeAio;
+use raw::ring::Ring;
+use threads::Threads;
+
+/// How transfers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring, with registered files and buffers where the kernel grants them.
+    IoUring,
+    /// `io_submit` and `io_getevents`; asynchronous past the page cache only.
+    NativeAio,
+    /// One thread per slot, each in `pread` or `pwrite`.
+    Threads,
+    /// `pread` and `pwrite` in the caller's thread: one at a time.
+    Calls,
+}
+
+impl Engine {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::IoUring => "io_uring",
+            Self::NativeAio => "aio",
+            Self::Threads => "threads",
+            Self::Calls => "pread",
+        }
+    }
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// From the file to the slot's buffer.
+    Read,
+    /// From the slot's buffer to the file.
+    Write,
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The slot whose buffer is used.
+    pub slot: u32,
+    /// Which way.
+    pub operation: Operation,
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes, at most a slot's.
+    pub bytes: u32,
+}
+
+/// What came of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's slot.
+    pub slot: u32,
+    /// Bytes transferred, or the negative error number.
+    pub result: i32,
+}
+
+/// An engine with its file, its buffers, and what is under way.
+#[derive(Debug)]
+pub struct Transfers {
+    inner: Inner,
+    in_flight: u32,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Ring(Box<Ring>),
+    Aio(Box<NativeAio>),
+    Threads(Box<Threads>),
+    Calls(Box<Calls>),
+}
+
+impl Transfers {
+    /// `engine` on `file` with `slots` buffers of `slot_bytes` (whole pages) each.
+    ///
+    /// # Errors
+    /// If the kernel refuses the engine, or the memory. `ENOSYS` and `EPERM` mean that another engine must do.
+    pub fn new(engine: Engine, file: File, slots: u32, slot_bytes: usize) -> Result<Self, SysError> {
+        let failed = |cause: io::Error| SysError::new("set up", engine.name(), cause);
+        let inner = match engine {
+            Engine::IoUring => Inner::Ring(Box::new(Ring::new(file, slots, slot_bytes).map_err(failed)?)),
+            Engine::NativeAio => Inner::Aio(Box::new(NativeAio::new(file, slots, slot_bytes).map_err(failed)?)),
+            Engine::Threads => Inner::Threads(Box::new(Threads::new(file, slots, slot_bytes).map_err(failed)?)),
+            Engine::Calls => Inner::Calls(Box::new(Calls::new(file, slots, slot_bytes).map_err(failed)?)),
+        };
+        Ok(Self { inner, in_flight: 0 })
+    }
+
+    /// The engine and what the kernel granted it.
+    #[must_use]
+    pub fn described(&self) -> String {
+        match &self.inner {
+            Inner::Ring(ring) => ring.described(),
+            Inner::Aio(_) => "aio".into(),
+            Inner::Threads(_) => "threads".into(),
+            Inner::Calls(_) => "pread".into(),
+        }
+    }
+
+    /// Requests queued and not yet reaped.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The buffer of a slot that is not under way.
+    ///
+    /// # Panics
+    /// If it is.
+    #[must_use]
+    pub fn buffer(&mut self, slot: u32) -> &mut [u8] {
+        match &mut self.inner {
+            Inner::Ring(ring) => ring.arena.buffer(slot),
+            Inner::Aio(aio) => aio.arena.buffer(slot),
+            Inner::Threads(threads) => threads.buffer(slot),
+            Inner::Calls(calls) => calls.buffer(slot),
+        }
+    }
+
+    /// Queues a transfer; nothing need happen before [`Transfers::reap`].
+    ///
+    /// # Panics
+    /// If the slot is under way or the request is longer than its buffer.
+    #[inline]
+    pub fn queue(&mut self, request: Request) {
+        match &mut self.inner {
+            Inner::Ring(ring) => ring.queue(request),
+            Inner::Aio(aio) => aio.queue(request),
+            Inner::Threads(threads) => threads.queue(request),
+            Inner::Calls(calls) => calls.queue(request),
+        }
+        self.in_flight += 1;
+    }
+
+    /// Hands to the kernel what is queued, waits until at least one transfer has ended but not longer than `patience`, and gives all that have
+    /// ended to `done`. Without patience it only looks.
+    ///
+    /// # Errors
+    /// If the engine itself failed; transfers' errors are in their completions.
+    #[inline]
+    pub fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<u32> {
+        let mut n = 0;
+        let counted = |completion| {
+            n += 1;
+            done(completion);
+        };
+        match &mut self.inner {
+            Inner::Ring(ring) => ring.reap(patience, counted),
+            Inner::Aio(aio) => aio.reap(patience, counted),
+            Inner::Threads(threads) => threads.reap(patience, counted),
+            Inner::Calls(calls) => calls.reap(counted),
+        }?;
+        self.in_flight -= n;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests;

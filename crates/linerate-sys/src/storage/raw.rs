@@ -1,0 +1,59 @@
+//! Memory that the kernel writes into, and the two engines that hand it over.
+
+use std::io;
+
+use super::{Completion, Operation, Request};
+use crate::memory::Mapping;
+
+pub(super) mod aio;
+pub(super) mod ring;
+
+/// Slots of equal size in one mapping, each either ours or the kernel's.
+#[derive(Debug)]
+pub(super) struct Arena {
+    mapping: Mapping,
+    slot_bytes: usize,
+    is_kernels: Vec<bool>,
+}
+
+impl Arena {
+    pub(super) fn new(slots: u32, slot_bytes: usize) -> io::Result<Self> {
+        let bytes = slot_bytes.checked_mul(slots as usize).ok_or(io::ErrorKind::InvalidInput)?;
+        let mapping = Mapping::anonymous(bytes.max(1))?;
+        let mut arena = Self { mapping, slot_bytes, is_kernels: vec![false; slots as usize] };
+        // Touched now, so that no page fault is left for later.
+        for slot in 0..slots {
+            arena.buffer(slot).fill(0);
+        }
+        Ok(arena)
+    }
+
+    fn start(&self, slot: u32) -> *mut u8 {
+        assert!((slot as usize) < self.is_kernels.len(), "there are {} slots, not {slot}", self.is_kernels.len());
+        let start = self.mapping.address() as usize + slot as usize * self.slot_bytes;
+        std::ptr::with_exposed_provenance_mut(start)
+    }
+
+    /// The buffer of a slot that is ours.
+    pub(super) fn buffer(&mut self, slot: u32) -> &mut [u8] {
+        let start = self.start(slot);
+        assert!(!self.is_kernels[slot as usize], "slot {slot} is under way");
+        // SAFETY: the slot lies in our anonymous mapping, which is zeroed, readable and writable and lives as long as `self`; the
+        // kernel does not have it, and `&mut self` excludes every other reference to it.
+        unsafe { std::slice::from_raw_parts_mut(start, self.slot_bytes) }
+    }
+
+    /// Makes `request`'s slot the kernel's, and says where it starts.
+    fn lend(&mut self, request: Request) -> *mut u8 {
+        let start = self.start(request.slot);
+        assert!(request.bytes as usize <= self.slot_bytes, "{} bytes do not fit a slot", request.bytes);
+        let was = std::mem::replace(&mut self.is_kernels[request.slot as usize], true);
+        assert!(!was, "slot {} is under way", request.slot);
+        start
+    }
+
+    /// The kernel is done with `slot`.
+    fn give_back(&mut self, slot: u32) {
+        self.is_kernels[slot as usize] = false;
+    }
+}

@@ -1,0 +1,143 @@
+//! Native AIO by its system calls (io_setup(2), io_submit(2), io_getevents(2), io_destroy(2)).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use super::{Arena, Completion, Operation, Request};
+
+/// `struct iocb` (include/uapi/linux/aio_abi.h, little-endian).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct ControlBlock {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event_file: u32,
+}
+
+/// `struct io_event`, likewise.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Event {
+    data: u64,
+    object: u64,
+    result: i64,
+    result2: i64,
+}
+
+const PREAD: u16 = 0;
+const PWRITE: u16 = 1;
+
+/// A context and what its transfers use.
+#[derive(Debug)]
+pub(in super::super) struct NativeAio {
+    context: libc::c_ulong,
+    pub(in super::super) arena: Arena,
+    file: File,
+    blocks: Vec<ControlBlock>,
+    /// Addresses of the blocks that are queued and not yet handed over.
+    queued: Vec<*mut ControlBlock>,
+    events: Vec<Event>,
+    in_flight: u32,
+}
+
+// SAFETY: the addresses in `queued` point into `blocks`, which this structure owns and never grows; nothing in it belongs to a thread.
+unsafe impl Send for NativeAio {}
+
+impl NativeAio {
+    pub(in super::super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
+        let arena = Arena::new(slots, slot_bytes)?;
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: the kernel writes one number into `context`, which must be zero before.
+        if unsafe { libc::syscall(libc::SYS_io_setup, slots, &raw mut context) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let slots = slots as usize;
+        Ok(Self {
+            context,
+            arena,
+            file,
+            blocks: vec![ControlBlock::default(); slots],
+            queued: Vec::with_capacity(slots),
+            events: vec![Event::default(); slots],
+            in_flight: 0,
+        })
+    }
+
+    #[inline]
+    pub(in super::super) fn queue(&mut self, request: Request) {
+        let start = self.arena.lend(request);
+        let block = &mut self.blocks[request.slot as usize];
+        *block = ControlBlock {
+            data: u64::from(request.slot),
+            opcode: if request.operation == Operation::Read { PREAD } else { PWRITE },
+            file: self.file.as_raw_fd() as u32,
+            buffer: start.expose_provenance() as u64,
+            bytes: u64::from(request.bytes),
+            offset: request.offset as i64,
+            ..ControlBlock::default()
+        };
+        self.queued.push(block);
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    pub(in super::super) fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<()> {
+        let mut handed = 0;
+        while handed < self.queued.len() {
+            let rest = &mut self.queued[handed..];
+            // SAFETY: each address is that of a whole control block in `blocks`; the file stays open, and the slot's memory mapped and
+            // unreferenced, until its event is reaped: `lend` marked it the kernel's, and `Drop` waits.
+            let taken = unsafe {
+                libc::syscall(libc::SYS_io_submit, self.context, rest.len() as libc::c_long, rest.as_mut_ptr())
+            };
+            match taken {
+                1.. => handed += taken as usize,
+                _ => match io::Error::last_os_error() {
+                    error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => break,
+                    error => return Err(error),
+                },
+            }
+        }
+        self.queued.drain(..handed);
+        let least = libc::c_long::from(self.in_flight > self.queued.len() as u32 && !patience.is_zero());
+        let mut timeout = libc::timespec {
+            tv_sec: patience.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32),
+        };
+        let most = self.events.len() as libc::c_long;
+        // SAFETY: the kernel writes at most `most` whole events into `events`, and may write the time left into `timeout`.
+        let n = unsafe {
+            libc::syscall(libc::SYS_io_getevents, self.context, least, most, self.events.as_mut_ptr(), &raw mut timeout)
+        };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return if error.raw_os_error() == Some(libc::EINTR) { Ok(()) } else { Err(error) };
+        }
+        for event in &self.events[..n as usize] {
+            let slot = event.data as u32;
+            self.arena.give_back(slot);
+            self.in_flight -= 1;
+            done(Completion { slot, result: event.result as i32 });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NativeAio {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours and destroyed once. The call cancels what it can and returns when nothing of it is under way, so
+        // that the arena, which goes after, is ours again.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}

@@ -1,0 +1,225 @@
+//! io_uring: one ring, registered file and buffers.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use io_uring::{IoUring, opcode, types};
+
+use super::{Arena, Completion, Operation, Request};
+
+/// The longest buffer the kernel registers.
+const MOST_REGISTERED_BYTES: usize = 1 << 30;
+/// The place of our only file and buffer among the registered ones.
+const FIRST: u16 = 0;
+
+/// A ring and what its transfers use.
+pub(in super::super) struct Ring {
+    ring: ManuallyDrop<IoUring>,
+    pub(in super::super) arena: ManuallyDrop<Arena>,
+    file: File,
+    setup: &'static str,
+    is_enabled: bool,
+    has_buffers: bool,
+    has_file: bool,
+    queued: u32,
+    in_flight: u32,
+}
+
+/// A way to set a ring up, and its name.
+struct Setup(&'static str, fn(&mut io_uring::Builder));
+
+/// From what suits one pinned thread best (Linux 6.6, 6.1, 5.19) to what every kernel has. A ring starts disabled where the thread that
+/// enables it becomes its only submitter.
+static LADDER: [Setup; 4] = [
+    Setup("single issuer, deferred task work, no submission array", |builder| {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_r_disabled().setup_submit_all().setup_no_sqarray();
+    }),
+    Setup("single issuer, deferred task work", |builder| {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_r_disabled().setup_submit_all();
+    }),
+    Setup("cooperative task work", |builder| {
+        builder.setup_coop_taskrun().setup_submit_all();
+    }),
+    Setup("no flags", |_| {}),
+];
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("setup", &self.setup).field("in_flight", &self.in_flight).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    pub(in super::super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
+        let arena = Arena::new(slots, slot_bytes)?;
+        let entries = slots.next_power_of_two();
+        let mut refusal = io::Error::from(io::ErrorKind::InvalidInput);
+        let mut made = None;
+        for (step, Setup(name, set)) in LADDER.iter().enumerate() {
+            let mut builder = IoUring::builder();
+            set(&mut builder);
+            match builder.build(entries) {
+                Ok(ring) => {
+                    made = Some((ring, *name, step));
+                    break;
+                }
+                // A flag this kernel does not know.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
+                Err(error) => return Err(error),
+            }
+        }
+        let (ring, setup, step) = made.ok_or(refusal)?;
+        let starts_disabled = step < 2;
+        let submitter = ring.submitter();
+        let has_file = submitter.register_files(&[file.as_raw_fd()]).is_ok();
+        let bytes = slot_bytes * slots as usize;
+        let whole = libc::iovec {
+            iov_base: std::ptr::with_exposed_provenance_mut(arena.mapping.address() as usize),
+            iov_len: bytes,
+        };
+        // SAFETY: the range is our mapping, which stays mapped until the ring is gone: `Drop` sees to the order.
+        let has_buffers = bytes <= MOST_REGISTERED_BYTES && unsafe { submitter.register_buffers(&[whole]) }.is_ok();
+        Ok(Self {
+            ring: ManuallyDrop::new(ring),
+            arena: ManuallyDrop::new(arena),
+            file,
+            setup,
+            is_enabled: !starts_disabled,
+            has_buffers,
+            has_file,
+            queued: 0,
+            in_flight: 0,
+        })
+    }
+
+    pub(in super::super) fn described(&self) -> String {
+        let with = |has, what| if has { format!(", registered {what}") } else { format!(", no registered {what}") };
+        format!("io_uring ({}{}{})", self.setup, with(self.has_file, "file"), with(self.has_buffers, "buffers"))
+    }
+
+    #[inline]
+    pub(in super::super) fn queue(&mut self, request: Request) {
+        let start = self.arena.lend(request);
+        let Request { operation, offset, bytes, .. } = request;
+        let entry = if self.has_file {
+            entry(types::Fixed(u32::from(FIRST)), start, operation, offset, bytes, self.has_buffers)
+        } else {
+            entry(types::Fd(self.file.as_raw_fd()), start, operation, offset, bytes, self.has_buffers)
+        };
+        let entry = entry.user_data(u64::from(request.slot));
+        // SAFETY: the file stays open and the slot's memory mapped and unreferenced until the completion is reaped, or the ring is
+        // gone: `lend` marked it the kernel's, and `Drop` waits or leaves the memory mapped.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.expect("there is an entry for every slot");
+        self.queued += 1;
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    pub(in super::super) fn reap(&mut self, patience: Duration, done: impl FnMut(Completion)) -> io::Result<()> {
+        if !self.is_enabled {
+            self.ring.submitter().register_enable_rings()?;
+            self.is_enabled = true;
+        }
+        let wait = self.in_flight > 0 && !patience.is_zero();
+        let entered = if wait {
+            let timeout = types::Timespec::from(patience);
+            self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timeout))
+        } else {
+            self.ring.submit()
+        };
+        match entered {
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
+            Err(error) => return Err(error),
+        }
+        self.queued = 0;
+        self.harvest(done);
+        Ok(())
+    }
+
+    fn harvest(&mut self, mut done: impl FnMut(Completion)) {
+        for entry in self.ring.completion() {
+            let slot = entry.user_data() as u32;
+            self.arena.give_back(slot);
+            self.in_flight -= 1;
+            done(Completion { slot, result: entry.result() });
+        }
+    }
+}
+
+fn entry(
+    file: impl Copy + UseFile,
+    start: *mut u8,
+    operation: Operation,
+    offset: u64,
+    bytes: u32,
+    registered: bool,
+) -> io_uring::squeue::Entry {
+    match (operation, registered) {
+        (Operation::Read, true) => file.read_fixed(start, bytes, offset),
+        (Operation::Write, true) => file.write_fixed(start, bytes, offset),
+        (Operation::Read, false) => file.read(start, bytes, offset),
+        (Operation::Write, false) => file.write(start, bytes, offset),
+    }
+}
+
+/// A file as an entry names it: by its place among the registered ones, or by its descriptor.
+trait UseFile {
+    fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
+    fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
+    fn read(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
+    fn write(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
+}
+
+macro_rules! use_file {
+    ($kind:ty) => {
+        impl UseFile for $kind {
+            #[inline]
+            fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
+                opcode::ReadFixed::new(self, start, bytes, FIRST).offset(offset).build()
+            }
+            #[inline]
+            fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
+                opcode::WriteFixed::new(self, start, bytes, FIRST).offset(offset).build()
+            }
+            #[inline]
+            fn read(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
+                opcode::Read::new(self, start, bytes).offset(offset).build()
+            }
+            #[inline]
+            fn write(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
+                opcode::Write::new(self, start, bytes).offset(offset).build()
+            }
+        }
+    };
+}
+
+use_file!(types::Fixed);
+use_file!(types::Fd);
+
+/// How long a ring that is dropped waits for what is under way.
+const LAST_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let until = std::time::Instant::now() + LAST_PATIENCE;
+        while self.in_flight > 0 && std::time::Instant::now() < until {
+            // Another thread than the one that submitted is refused.
+            if self.reap(Duration::from_millis(100), |_| {}).is_err() {
+                break;
+            }
+        }
+        // SAFETY: dropped once, here, and not used again. The ring goes first: its registered buffers lie in the arena.
+        unsafe { ManuallyDrop::drop(&mut self.ring) };
+        if self.in_flight == 0 {
+            // SAFETY: dropped once, here, and not used again; nothing under way refers to it.
+            unsafe { ManuallyDrop::drop(&mut self.arena) };
+        }
+        // Else the kernel may still write into it: it stays mapped for good.
+    }
+}

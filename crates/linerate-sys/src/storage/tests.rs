@@ -1,0 +1,122 @@
+//! Every engine does the same: what is written is read back, in any order, with errors where there are errors.
+
+use std::io::Write;
+
+use super::*;
+
+const SLOTS: u32 = 8;
+const BYTES: usize = 4096;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn engines() -> [(Engine, u32); 4] {
+    [(Engine::IoUring, SLOTS), (Engine::NativeAio, SLOTS), (Engine::Threads, SLOTS), (Engine::Calls, 1)]
+}
+
+/// `None`, said aloud, where the kernel refuses the engine.
+fn transfers(engine: Engine, file: File, slots: u32) -> Option<Transfers> {
+    match Transfers::new(engine, file, slots, BYTES) {
+        Ok(transfers) => Some(transfers),
+        Err(error) => {
+            println!("skipped: {}: {error}", engine.name());
+            None
+        }
+    }
+}
+
+fn scratch(blocks: u64) -> File {
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(blocks * BYTES as u64).expect("sized");
+    file
+}
+
+/// Reaps until nothing is under way.
+fn finish(transfers: &mut Transfers) -> Vec<Completion> {
+    let mut done = Vec::new();
+    while transfers.in_flight() > 0 {
+        transfers.reap(PATIENCE, |completion| done.push(completion)).expect("reaped");
+    }
+    done
+}
+
+#[test]
+fn what_every_engine_writes_it_reads_back() {
+    for (engine, slots) in engines() {
+        let Some(mut transfers) = transfers(engine, scratch(64), slots) else { continue };
+        for block in 0..64_u64 {
+            let slot = (block % u64::from(slots)) as u32;
+            if slot == 0 {
+                assert!(finish(&mut transfers).iter().all(|done| done.result == BYTES as i32), "{engine:?}");
+            }
+            transfers.buffer(slot).fill(block as u8 + 1);
+            let offset = block * BYTES as u64;
+            transfers.queue(Request { slot, operation: Operation::Write, offset, bytes: BYTES as u32 });
+        }
+        finish(&mut transfers);
+        for block in (0..64_u64).rev() {
+            let offset = block * BYTES as u64;
+            transfers.buffer(0).fill(0);
+            transfers.queue(Request { slot: 0, operation: Operation::Read, offset, bytes: BYTES as u32 });
+            assert_eq!(finish(&mut transfers), [Completion { slot: 0, result: BYTES as i32 }], "{engine:?}");
+            assert!(transfers.buffer(0).iter().all(|byte| *byte == block as u8 + 1), "{engine:?} block {block}");
+        }
+        println!("{}", transfers.described());
+    }
+}
+
+#[test]
+fn a_short_read_and_an_error_are_told() {
+    for (engine, slots) in engines() {
+        let mut file = scratch(1);
+        file.write_all(b"x").expect("written");
+        let Some(mut transfers) = transfers(engine, file, slots) else { continue };
+        let read = |offset| Request { slot: 0, operation: Operation::Read, offset, bytes: BYTES as u32 };
+        transfers.queue(read(BYTES as u64 - 100));
+        assert_eq!(finish(&mut transfers)[0].result, 100, "{engine:?}");
+        transfers.queue(read(10 * BYTES as u64));
+        assert_eq!(finish(&mut transfers)[0].result, 0, "{engine:?}");
+
+        let (unreadable, _writer) = std::io::pipe().expect("a pipe");
+        let file = File::from(std::os::fd::OwnedFd::from(unreadable));
+        let mut transfers = Transfers::new(engine, file, slots, BYTES).expect("it worked above");
+        transfers.queue(Request { slot: 0, operation: Operation::Write, offset: 0, bytes: 8 });
+        assert!(finish_or_refused(&mut transfers) < 0, "{engine:?}");
+    }
+}
+
+/// The result of the only request; native AIO refuses what it can see is wrong when it is handed over.
+fn finish_or_refused(transfers: &mut Transfers) -> i32 {
+    let mut result = 0;
+    match transfers.reap(PATIENCE, |completion| result = completion.result) {
+        Ok(_) => result,
+        Err(_) => -1,
+    }
+}
+
+#[test]
+fn waiting_for_nothing_ends_in_time() {
+    for (engine, slots) in engines() {
+        let Some(mut transfers) = transfers(engine, scratch(1), slots) else { continue };
+        let before = std::time::Instant::now();
+        assert_eq!(transfers.reap(PATIENCE, |_| {}).expect("nothing to do"), 0);
+        assert!(before.elapsed() < PATIENCE, "{engine:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "slot 0 is under way")]
+fn the_buffer_of_a_slot_under_way_is_out_of_reach() {
+    let Some(mut transfers) = transfers(Engine::IoUring, scratch(1), SLOTS) else { panic!("slot 0 is under way") };
+    transfers.queue(Request { slot: 0, operation: Operation::Read, offset: 0, bytes: BYTES as u32 });
+    let _ = transfers.buffer(0);
+}
+
+#[test]
+fn an_engine_dropped_with_transfers_under_way_ends() {
+    for (engine, slots) in engines() {
+        let Some(mut transfers) = transfers(engine, scratch(64), slots) else { continue };
+        for slot in 0..slots {
+            transfers.queue(Request { slot, operation: Operation::Read, offset: 0, bytes: BYTES as u32 });
+        }
+        drop(transfers);
+    }
+}

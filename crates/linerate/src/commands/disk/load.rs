@@ -1,0 +1,327 @@
+//! `linerate disk run` and `disk sweep`: the `storage` workload without writing a plan.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use linerate_analysis::{JobStudy, PointStudy, Study, study};
+use linerate_control::Progress;
+use linerate_model::plan::parse;
+use linerate_model::{Bytes, Direction};
+use linerate_report::study_json;
+
+use crate::campaign::{self, Request};
+use crate::catalog::Found;
+use crate::cli::Global;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{show, testbeds};
+
+/// What to do to which disk or file.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// A block device, a file to be read, or a folder in which a scratch file without a name is made
+    target: PathBuf,
+    /// Bytes of a transfer, with k, M or G for 1024, 1024^2, 1024^3
+    #[arg(long, default_value = "4k", value_delimiter = ',')]
+    bs: Vec<String>,
+    /// Per cent of reads; the others are writes
+    #[arg(long, visible_alias = "mix", default_value = "100", value_delimiter = ',')]
+    read: Vec<f64>,
+    /// Per cent of transfers to random places
+    #[arg(long, default_value = "100", value_delimiter = ',')]
+    random: Vec<f64>,
+    /// Transfers under way per worker [with sweep: also FIRST..LASTxFACTOR or FIRST..LAST+STEP]
+    #[arg(long, default_value = "32", value_delimiter = ',')]
+    qd: Vec<String>,
+    /// Threads, each with a queue of its own
+    #[arg(long, default_value_t = 1)]
+    workers: u32,
+    /// Seconds of each measurement
+    #[arg(long, short = 't', default_value_t = 10.0)]
+    seconds: f64,
+    /// Seconds of load before each measurement
+    #[arg(long, default_value_t = 1.0)]
+    ramp: f64,
+    /// How often each point is measured
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// Size of the scratch file, if the target is a folder
+    #[arg(long)]
+    size: Option<String>,
+    /// Lines of an access specification, in place of --bs, --read and --random (see linerate list workloads)
+    #[arg(long, conflicts_with_all = ["bs", "read", "random"])]
+    access: Option<String>,
+    /// Start so many transfers per second, all workers together, whatever the disk does
+    #[arg(long, value_name = "IOPS")]
+    rate: Option<f64>,
+    /// The engine: auto, io_uring, aio, threads or pread
+    #[arg(long, default_value = "auto")]
+    engine: String,
+    /// Through the page cache
+    #[arg(long)]
+    buffered: bool,
+    /// Check what is read against what was written
+    #[arg(long)]
+    verify: bool,
+    /// Serial number with which the device was claimed: without it nothing is written to a device
+    #[arg(long, value_name = "SERIAL")]
+    consent: Option<String>,
+    /// Budget of bytes written
+    #[arg(long)]
+    max_written: Option<String>,
+    /// Keep what was measured in this ledger
+    #[arg(long)]
+    ledger: Option<PathBuf>,
+    /// Print the plan that this amounts to, and run nothing
+    #[arg(long)]
+    plan: bool,
+}
+
+/// Repeats of a sweep's points, unless told otherwise: an interval needs three.
+const SWEEP_REPEATS: u32 = 3;
+
+/// Measures one point.
+pub(super) fn run(args: &LoadArgs, global: Global) -> Outcome {
+    for (option, given) in [("--bs", args.bs.len()), ("--read", args.read.len()), ("--random", args.random.len())] {
+        if given > 1 {
+            return Err(Failure::wrong(format!("disk run: {option} takes one value (lists are for disk sweep)")));
+        }
+    }
+    let depths = depths(&args.qd)?;
+    if depths.len() > 1 {
+        return Err(Failure::wrong("disk run: --qd takes one value (lists are for disk sweep)"));
+    }
+    measure(args, &depths, args.repeats.unwrap_or(1), global)
+}
+
+/// Measures every combination.
+pub(super) fn sweep(args: &LoadArgs, global: Global) -> Outcome {
+    measure(args, &depths(&args.qd)?, args.repeats.unwrap_or(SWEEP_REPEATS), global)
+}
+
+fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Outcome {
+    let found = Found { origin: "disk".into(), text: plan_text(args, depths, repeats)? };
+    if args.plan {
+        print!("{}", found.text);
+        return Ok(Exit::Done);
+    }
+    let (Some(plan), problems) = parse(&found.text) else {
+        return Err(crate::problems::failure("disk", &found.text, &[]));
+    };
+    if !problems.is_empty() {
+        return Err(crate::problems::failure("disk", &found.text, &problems));
+    }
+    let scratch =
+        tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("disk.ledger"));
+    let ground = testbeds::loopback(false);
+    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let (campaign, summary) = campaign::conduct(&request, &mut |event| {
+        if let Progress::Incident { incident, .. } = event
+            && !global.quiet
+        {
+            eprintln!("{}", incident.message);
+        }
+    })?;
+    let study = study(&campaign);
+    if global.json {
+        println!("{}", study_json(&campaign, &study));
+    } else {
+        tell(&study, repeats);
+    }
+    match campaign::exit_of(&summary)? {
+        Exit::Done => Ok(crate::reports::exit_of(&study)),
+        other => Ok(other),
+    }
+}
+
+/// The plan these options amount to: it is recorded, so that the measurement can be repeated.
+fn plan_text(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<String, Failure> {
+    let target = std::fs::canonicalize(&args.target)
+        .map_err(|error| Failure::missing(format!("disk: find {}: {error}", args.target.display())))?;
+    let quoted = |text: &str| format!("{text:?}");
+    let mut params = vec![
+        ("target", quoted(&target.to_string_lossy())),
+        ("workers", args.workers.to_string()),
+        ("engine", quoted(&args.engine)),
+        ("cache", quoted(if args.buffered { "buffered" } else { "direct" })),
+        ("verify", args.verify.to_string()),
+    ];
+    for (name, given) in [("size", &args.size), ("max_written", &args.max_written)] {
+        if let Some(text) = given {
+            params.push((name, quoted(&size(&format!("--{}", name.replace('_', "-")), text)?)));
+        }
+    }
+    if let Some(serial) = &args.consent {
+        params.push(("consent", quoted(serial)));
+    }
+    if let Some(rate) = args.rate {
+        params.push(("rate", quoted(&format!("{rate} pps"))));
+    }
+    let sizes: Vec<String> = args.bs.iter().map(|text| size("--bs", text)).collect::<Result<_, _>>()?;
+    let shares = |values: &[f64]| values.iter().map(|value| format!("{value} %")).collect::<Vec<_>>();
+    let mut axes = vec![("depth", depths.iter().map(u32::to_string).collect::<Vec<_>>())];
+    match &args.access {
+        Some(lines) => params.push(("access", quoted(lines))),
+        None => {
+            for (name, values) in
+                [("block_size", sizes), ("read", shares(&args.read)), ("random", shares(&args.random))]
+            {
+                axes.push((name, values.iter().map(|value| quoted(value)).collect()));
+            }
+        }
+    }
+    let (swept, fixed): (Vec<_>, Vec<_>) = axes.into_iter().partition(|(_, values)| values.len() > 1);
+    params.extend(fixed.into_iter().filter_map(|(name, values)| Some((name, values.into_iter().next()?))));
+    let params: Vec<String> = params.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let axes: Vec<String> =
+        swept.iter().map(|(name, values)| format!("\"params.{name}\" = [{}]\n", values.join(", "))).collect();
+    let axes = if axes.is_empty() { String::new() } else { format!("[sweep.axis]\n{}", axes.concat()) };
+    Ok(format!(
+        "[campaign]\nname = \"disk\"\nrepeats = {repeats}\n\n[[sweep]]\nname = \"disk\"\nduration = \"{} ms\"\nwarmup = \"{} ms\"\n\
+         drain = \"2 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"b\"\n\
+         params = {{ {} }}\n{axes}",
+        (args.seconds * 1e3).round(),
+        (args.ramp * 1e3).round(),
+        params.join(", ")
+    ))
+}
+
+/// A size with fio's letters, or one of linerate's own.
+fn size(option: &str, text: &str) -> Result<String, Failure> {
+    if let Ok(bytes) = text.parse::<Bytes>() {
+        return Ok(bytes.to_string());
+    }
+    let (number, power) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
+        Some(b'k') => (&text[..text.len() - 1], 1),
+        Some(b'm') => (&text[..text.len() - 1], 2),
+        Some(b'g') => (&text[..text.len() - 1], 3),
+        Some(b't') => (&text[..text.len() - 1], 4),
+        _ => (text, 0),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024_u64.pow(power)));
+    bytes.map(|bytes| Bytes(bytes).to_string()).ok_or_else(|| {
+        Failure::wrong(format!(
+            "disk {option} {text}: not a size (bytes, with k, M, G or T for powers of 1024, or such as 4KiB)"
+        ))
+    })
+}
+
+/// `4`, `1..256x2` (times two), `1..8+1` (plus one).
+fn depths(texts: &[String]) -> Result<Vec<u32>, Failure> {
+    let mut depths = Vec::new();
+    for text in texts {
+        let wrong = || {
+            Failure::wrong(format!("disk --qd {text}: not a depth (a number, FIRST..LASTxFACTOR or FIRST..LAST+STEP)"))
+        };
+        let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
+        let Some((first, rest)) = text.split_once("..") else {
+            depths.push(number(text).ok_or_else(wrong)?);
+            continue;
+        };
+        let (last, step, is_factor) = match (rest.split_once('x'), rest.split_once('+')) {
+            (Some((last, factor)), _) => (last, number(factor).filter(|factor| *factor > 1), true),
+            (None, Some((last, step))) => (last, number(step), false),
+            (None, None) => (rest, Some(1), false),
+        };
+        let (Some(first), Some(last), Some(step)) = (number(first), number(last), step) else { return Err(wrong()) };
+        let next = |depth: &u32| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
+        depths.extend(std::iter::successors(Some(first), next).take_while(|depth| *depth <= last));
+    }
+    Ok(depths)
+}
+
+/// Columns: heading, metric, direction.
+const COLUMNS: [(&str, &str, Direction); 14] = [
+    ("read IOPS", "iops", Direction::Rx),
+    ("write IOPS", "iops", Direction::Tx),
+    ("read", "transfer_rate", Direction::Rx),
+    ("read (binary)", "transfer_rate_binary", Direction::Rx),
+    ("write", "transfer_rate", Direction::Tx),
+    ("write (binary)", "transfer_rate_binary", Direction::Tx),
+    ("mean", "service_time_mean", Direction::Sum),
+    ("p50", "service_time_p50", Direction::Sum),
+    ("p99", "service_time_p99", Direction::Sum),
+    ("p99.9", "service_time_p999", Direction::Sum),
+    ("max", "service_time_max", Direction::Sum),
+    ("response p99", "response_time_p99", Direction::Sum),
+    ("depth", "achieved_depth", Direction::Sum),
+    ("IOPS per core", "iops_per_core", Direction::Sum),
+];
+
+fn tell(study: &Study, repeats: u32) {
+    let has = |(_, metric, direction): &(&str, &str, Direction)| {
+        study.points.iter().filter_map(job).any(|job| value(job, metric, *direction).is_some())
+    };
+    let columns: Vec<_> = COLUMNS.iter().filter(|column| has(column)).collect();
+    let axes: Vec<&String> = study.points.first().map(|point| point.parameters.keys().collect()).unwrap_or_default();
+    let head: Vec<String> = axes
+        .iter()
+        .map(|axis| axis.trim_start_matches("params.").replace('_', " "))
+        .chain(columns.iter().map(|(heading, ..)| (*heading).to_owned()))
+        .chain(["validity".to_owned()])
+        .collect();
+    let row = |point: &PointStudy| {
+        let place = axes.iter().map(|axis| point.parameters.get(*axis).map_or_else(String::new, plain));
+        let cell = |(_, metric, direction): &&(&str, &str, Direction)| {
+            job(point).and_then(|job| value(job, metric, *direction)).unwrap_or_else(|| "-".into())
+        };
+        place.chain(columns.iter().map(cell)).chain([point.validity.word().to_owned()]).collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = study.points.iter().map(row).collect();
+    println!(
+        "{}",
+        show::table(&format!("n = {repeats} a point; medians; times from start to completion"), &head, &rows)
+    );
+    if let Some(job) = study.points.first().and_then(job) {
+        for name in ["engine", "engine_why", "cache", "contents", "device"] {
+            if let Some(told) = job.obtained.get(name) {
+                println!("{}: {told}", name.replace('_', " "));
+            }
+        }
+    }
+    for point in &study.points {
+        point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));
+    }
+}
+
+fn job(point: &PointStudy) -> Option<&JobStudy> {
+    point.jobs.iter().find(|job| job.workload == "storage")
+}
+
+fn value(job: &JobStudy, metric: &str, direction: Direction) -> Option<String> {
+    let found = job.metrics.iter().find(|one| one.name == metric && one.direction == direction)?;
+    Some(show::quantity(metric, found.estimate?.value, found.unit))
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> Option<Vec<u32>> {
+        depths(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).ok()
+    }
+
+    #[test]
+    fn depths_are_numbers_and_ranges() {
+        assert_eq!(of(&["1", "16"]), Some(vec![1, 16]));
+        assert_eq!(of(&["1..256x4"]), Some(vec![1, 4, 16, 64, 256]));
+        assert_eq!(of(&["2..9+3"]), Some(vec![2, 5, 8]));
+        assert_eq!(of(&["1..3"]), Some(vec![1, 2, 3]));
+        for wrong in ["0", "x", "1..8x1", "1..8+0", "8..", ""] {
+            assert_eq!(of(&[wrong]), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_fios_letters_or_units() {
+        assert_eq!(size("--bs", "4k").ok().as_deref(), Some("4 KiB"));
+        assert_eq!(size("--bs", "1M").ok().as_deref(), Some("1 MiB"));
+        assert_eq!(size("--bs", "64KiB").ok().as_deref(), Some("64 KiB"));
+        assert_eq!(size("--bs", "512").ok().as_deref(), Some("512 B"));
+        assert!(size("--bs", "4q").is_err());
+    }
+}
