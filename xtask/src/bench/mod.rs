@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `fire-hose` and `frames` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! `cargo xtask bench`: `fire-hose`, `frames` and `storage` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
 //! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
@@ -21,6 +21,7 @@ mod processor;
 mod rows;
 mod sandbox;
 mod statistics;
+mod storage;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -78,6 +79,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
         provided()?;
         frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "storage"
+    {
+        storage::run(root, rest)?;
         return Ok(ExitCode::SUCCESS);
     }
     let options = options(arguments)?;

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,30 +16,40 @@ use crate::memory::Region;
 pub(super) struct Threads {
     buffers: Vec<Option<Region>>,
     work: Vec<SyncSender<(Request, Region)>>,
-    done: Receiver<(Completion, Region)>,
+    finished: Arc<Finished>,
     handles: Vec<JoinHandle<()>>,
+}
+
+/// What has ended and was not reaped. A channel's receiver would allocate when it first waits.
+#[derive(Debug)]
+struct Finished {
+    done: Mutex<Vec<(Completion, Region)>>,
+    came: Condvar,
+}
+
+impl Finished {
+    fn done(&self) -> MutexGuard<'_, Vec<(Completion, Region)>> {
+        // It is only pushed to and drained.
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Threads {
     pub(super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
         let file = Arc::new(file);
-        // Room for everything: nobody waits to hand over, and nothing is allocated.
-        let (finished, done) = sync_channel(slots as usize);
-        let mut threads = Self {
-            buffers: buffers(slots, slot_bytes)?.into_iter().map(Some).collect(),
-            work: Vec::new(),
-            done,
-            handles: Vec::new(),
-        };
+        // Room for everything: nothing is allocated later.
+        let done = Mutex::new(Vec::with_capacity(slots as usize));
+        let finished = Arc::new(Finished { done, came: Condvar::new() });
+        let buffers = buffers(slots, slot_bytes)?.into_iter().map(Some).collect();
+        let mut threads = Self { buffers, work: Vec::new(), finished, handles: Vec::new() };
         for slot in 0..slots {
             let (work, given) = sync_channel::<(Request, Region)>(1);
-            let (file, finished) = (Arc::clone(&file), finished.clone());
+            let (file, finished) = (Arc::clone(&file), Arc::clone(&threads.finished));
             let serve = move || {
                 for (request, mut buffer) in given {
                     let result = transfer(&file, &mut buffer, request);
-                    if finished.send((Completion { slot: request.slot, result }, buffer)).is_err() {
-                        return;
-                    }
+                    finished.done().push((Completion { slot: request.slot, result }, buffer));
+                    finished.came.notify_one();
                 }
             };
             threads.handles.push(std::thread::Builder::new().name(format!("lr-disk-{slot}")).spawn(serve)?);
@@ -62,17 +72,12 @@ impl Threads {
 
     pub(super) fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<()> {
         let any_under_way = self.buffers.iter().any(Option::is_none);
-        let mut next = match any_under_way && !patience.is_zero() {
-            true => match self.done.recv_timeout(patience) {
-                Ok(first) => Some(first),
-                Err(RecvTimeoutError::Timeout) => return Ok(()),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(io::Error::other("the threads of the pool have ended"));
-                }
-            },
-            false => None,
-        };
-        while let Some((completion, buffer)) = next.take().or_else(|| self.done.try_recv().ok()) {
+        let mut finished = self.finished.done();
+        if any_under_way && !patience.is_zero() {
+            let waited = self.finished.came.wait_timeout_while(finished, patience, |done| done.is_empty());
+            finished = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        for (completion, buffer) in finished.drain(..) {
             self.buffers[completion.slot as usize] = Some(buffer);
             done(completion);
         }
