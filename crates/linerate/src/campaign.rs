@@ -37,12 +37,20 @@ pub(crate) struct Request<'a> {
     pub(crate) resume: bool,
 }
 
+/// The workload whose scratch files are filled before they are loaded, and how long that may take: what an agent grants at most.
+const STORAGE: &str = "storage";
+const FILLING: Duration = Duration::from_secs(60);
+
 /// Runs a campaign and reads it back from its ledger.
 pub(crate) fn conduct(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
     let trials = plan::trials(request.found, request.plan, &request.ground.testbed)?;
+    let mut options = RunOptions::default();
+    if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
+        options.patience = FILLING;
+    }
     let existed = request.ledger.exists();
     let mut ledger = Ledger::open_or_create(request.ledger)?;
     let fresh = header(request);
@@ -61,7 +69,7 @@ pub(crate) fn conduct(
             ..AgentOptions::default()
         }),
         stop: stop_on_interrupt()?,
-        options: RunOptions::default(),
+        options,
     };
     let losses = request.ground.emulation_losses();
     let mut watched = Watched {

@@ -77,3 +77,43 @@ fn a_blank_disk_is_claimed_by_its_serial_number_and_released_and_another_is_refu
         println!("skipped: disk claim on ext4: there is no mkfs.ext4");
     }
 }
+
+/// A figure of a study's first point.
+fn figure(document: &Value, name: &str) -> f64 {
+    let found = document["points"][0]["jobs"][0]["metrics"][name]["estimate"].as_f64();
+    found.unwrap_or_else(|| panic!("no {name}: {document}"))
+}
+
+#[test]
+fn disk_run_tells_rates_times_and_depth_that_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let common = ["--size", "8M", "--qd", "4", "-t", "1", "--ramp", "0.2", "--json"];
+    let ended = run(folder.path(), &[&["disk", "run", "/dev/shm", "--mix", "70"][..], &common].concat());
+    let document = ended.json();
+    let of = |name| figure(&document, name);
+    let (reads, writes) = (of("iops_rx"), of("iops_tx"));
+    assert!((reads / (reads + writes) - 0.7).abs() < 0.05, "{reads} reads and {writes} writes a second");
+    assert!((of("transfer_rate_rx") / reads - 4096.0).abs() < 1.0);
+    assert_eq!(of("transfer_rate_rx"), of("transfer_rate_binary_rx"));
+    assert!(of("achieved_depth") > 3.0 && of("achieved_depth") <= 4.01, "{}", of("achieved_depth"));
+    assert!(of("depth_error") < 0.05, "{}", of("depth_error"));
+    assert!(of("service_time_p50") <= of("service_time_p99"));
+    let engine = document["points"][0]["jobs"][0]["obtained"]["engine"].to_string();
+    assert!(engine.contains("io_uring (") || engine.contains("aio") || engine.contains("threads"), "{engine}");
+}
+
+#[test]
+fn what_disk_run_may_not_do_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("precious");
+    std::fs::write(&file, [7; 8192]).expect("written");
+    let name = file.to_str().expect("plain text");
+    let refused = run(folder.path(), &["disk", "run", name, "--read", "0", "--buffered", "-t", "0.2"]);
+    assert!(refused.stderr.contains("existing files are never written to"), "{refused:?}");
+    assert_ne!(refused.code, Some(0));
+    assert_eq!(std::fs::read(&file).expect("there"), [7; 8192]);
+    let lists = run(folder.path(), &["disk", "run", name, "--qd", "1..8x2"]).expect(2);
+    assert!(lists.stderr.contains("lists are for disk sweep"), "{}", lists.stderr);
+    let deep = run(folder.path(), &["disk", "run", name, "--engine", "pread", "--qd", "8"]).expect(2);
+    assert!(deep.stderr.contains("one transfer under way"), "{}", deep.stderr);
+}

@@ -318,7 +318,9 @@ fn document(results: &[Result], options: &Options, notes: &[String]) -> String {
         options.seconds,
         FILE_BYTES >> 20
     );
-    notes.iter().for_each(|note| drop(writeln!(text, "- {note}")));
+    for note in notes {
+        let _ = writeln!(text, "- {note}");
+    }
     text
 }
 
