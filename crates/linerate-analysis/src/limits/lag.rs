@@ -43,6 +43,31 @@ pub fn occupancy(links: u32, flows: u32) -> Occupancy {
     }
 }
 
+/// Probability that the fullest link has exactly `m` flows, at index `m`; beyond the last, less than one in a million.
+#[must_use]
+pub fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
+    const NEGLIGIBLE: f64 = 1e-6;
+    let mut exactly = Vec::new();
+    let mut below = 0.0;
+    for most in 0..=flows {
+        let at_most = probability_at_most(links, flows, most);
+        exactly.push(at_most - below);
+        below = at_most;
+        if 1.0 - at_most < NEGLIGIBLE {
+            break;
+        }
+    }
+    exactly
+}
+
+/// `what` with each outcome's probability, those below one in a thousand left out.
+fn distribution_line(what: &str, probabilities: &[f64]) -> String {
+    const SHOWN: f64 = 1e-3;
+    let shown = probabilities.iter().enumerate().filter(|(_, probability)| **probability >= SHOWN);
+    let shown: Vec<String> = shown.map(|(outcome, probability)| format!("{outcome} {probability:.4}")).collect();
+    format!("{what}: {}", shown.join(", "))
+}
+
 /// Probability that exactly `i` links are used, at index `i`: each flow meets a used link or an idle one.
 fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
     let total = f64::from(links);
@@ -160,10 +185,12 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
     let used = vec![
         format!("one link is missed by all flows with probability (1 - 1/{links})^{flows}"),
         format!("expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}", plain(occupancy.links_used)),
+        distribution_line("probability of exactly so many links used", &used_distribution(links, flows)),
     ];
     let busiest = vec![
         format!("P(max <= m) = {flows}! / {links}^{flows} x [x^{flows}] (sum over j <= m of x^j / j!)^{links}"),
         format!("expected flows on the fullest link: sum over m of 1 - P(max <= m) = {}", plain(occupancy.busiest)),
+        distribution_line("probability of so many flows on the fullest link", &busiest_distribution(links, flows)),
     ];
     let mut balance = busiest.clone();
     balance.push(format!(
@@ -239,6 +266,22 @@ mod tests {
                 assert!((value - expected).abs() <= 5.1e-5, "{links} {flows}: {value} is not {expected}");
             }
         }
+    }
+
+    #[test]
+    fn four_flows_on_two_links_lie_as_counted_by_hand() {
+        // Of 16 ways: 2+2 in 6, 3+1 in 8, 4+0 in 2.
+        let counted = [0.0, 0.0, 6.0 / 16.0, 8.0 / 16.0, 2.0 / 16.0];
+        for (found, expected) in busiest_distribution(2, 4).iter().zip(counted) {
+            assert!((found - expected).abs() < 1e-12, "{found}");
+        }
+        let mut params = Params::default();
+        params.set("links", 2);
+        params.set("flows", 4);
+        let ceilings = Lag.ceilings(&params).expect("good options");
+        let told = |line: &str| ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(|known| known == line));
+        assert!(told("probability of exactly so many links used: 1 0.1250, 2 0.8750"));
+        assert!(told("probability of so many flows on the fullest link: 2 0.3750, 3 0.5000, 4 0.1250"));
     }
 
     #[test]
