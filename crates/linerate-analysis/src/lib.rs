@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod diagnosis;
 pub mod fire_hose;
 pub mod flow_hash;
@@ -16,4 +17,6 @@ pub mod statistics;
 mod study;
 pub mod tune;
 
-pub use study::{JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study};
+pub use study::{
+    Compared, Comparison, JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study,
+};

@@ -8,11 +8,14 @@ use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 18] = [
+const LABS: [(&str, &str); 21] = [
     ("cisco-expander", include_str!("../../../labs/cisco-expander.toml")),
     ("cisco-polarised", include_str!("../../../labs/cisco-polarised.toml")),
     ("cisco-vic", include_str!("../../../labs/cisco-vic.toml")),
     ("device", include_str!("../../../labs/device.toml")),
+    ("device-bridge", include_str!("../../../labs/device-bridge.toml")),
+    ("device-forwarding", include_str!("../../../labs/device-forwarding.toml")),
+    ("device-router", include_str!("../../../labs/device-router.toml")),
     ("device-stalls", include_str!("../../../labs/device-stalls.toml")),
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arm;
 mod campaign;
 mod ceiling;
 mod distribution;
@@ -28,6 +29,7 @@ mod trial;
 mod units;
 mod validity;
 
+pub use arm::{ARM_AXIS, Arm, HOST_SETTINGS, HostSetting, Role};
 pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use ceiling::{Ceiling, Estimate};
 pub use distribution::Distribution;

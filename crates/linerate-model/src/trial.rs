@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Endpoint, Nanos, Params};
+use crate::{Arm, Endpoint, Nanos, Params};
 
 /// A trial's number within its campaign, in the order of the plan's expansion (not the order run).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -146,6 +146,9 @@ pub struct TrialSpec {
     pub phases: Phases,
     /// What runs.
     pub jobs: Vec<JobSpec>,
+    /// Set if it is one of a comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<Arm>,
 }
 
 /// Something that went wrong, or might have disturbed a trial.

@@ -33,6 +33,7 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
         },
         "facts": facts,
         "points": study.points.iter().map(point).collect::<Vec<_>>(),
+        "comparisons": study.comparisons,
         "findings": study.findings.iter().map(finding).collect::<Vec<_>>(),
         "overhead": {
             "samplers": study.overhead.samplers,

@@ -55,6 +55,7 @@ pub fn summary(document: &Document) -> String {
     for block in document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks) {
         match block {
             Block::Paragraph(text) => out += &format!("\n{text}\n"),
+            Block::List(items) => items.iter().for_each(|item| out += &format!("\n  {item}\n")),
             Block::KeyFigures(figures) => {
                 let labels = figures.iter().map(|figure| figure.label.chars().count()).max().unwrap_or(0);
                 out.push('\n');

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
-use linerate_control::{Agent, AgentOptions, CampaignRun, KeyStore, Progress, RunSummary};
+use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, KeyStore, Progress, RunSummary};
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
@@ -17,6 +17,7 @@ use linerate_model::{
 use linerate_store::{Ledger, Which};
 use sha2::{Digest, Sha256};
 
+use crate::arms::Arms;
 use crate::commands::plan;
 use crate::devices::Devices;
 use crate::exit::{Exit, Failure};
@@ -56,19 +57,27 @@ pub(crate) fn conduct(
     let fresh = header(request);
     let (header, done) = if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new()) };
     let id = header.id.clone();
+    let keys = keys_for(&request.ground.testbed.hosts)?;
+    let tuning_keys = keys_for(&request.ground.testbed.hosts)?;
+    let stop = stop_on_interrupt()?;
+    let mut settled = Settled {
+        arms: Arms::new(&request.ground.testbed, tuning_keys.as_ref()),
+        stop: Arc::clone(&stop),
+        refused: None,
+    };
     let campaign = CampaignRun {
         header,
         testbed: request.ground.testbed.clone(),
         trials,
         done,
-        keys: keys_for(&request.ground.testbed.hosts)?,
+        keys,
         agent: Agent::new(AgentOptions {
             name: "here".into(),
             // Whoever runs this program is the person who claims disks here.
             writable: Writable::Claimed,
             ..AgentOptions::default()
         }),
-        stop: stop_on_interrupt()?,
+        stop,
         options,
     };
     let losses = request.ground.emulation_losses();
@@ -79,7 +88,10 @@ pub(crate) fn conduct(
         devices: Devices::note(&[]),
         recorded: request.resume,
     };
-    let outcome = linerate_control::run(campaign, &mut watched, progress);
+    let outcome = linerate_control::run(campaign, &mut watched, &mut |event| {
+        settled.before(&event);
+        progress(event);
+    });
     let recorded = watched.recorded;
     drop(ledger);
     if !recorded && !existed {
@@ -87,11 +99,34 @@ pub(crate) fn conduct(
         let _left = std::fs::remove_file(request.ledger);
     }
     let summary = outcome?;
+    if let Some(error) = settled.refused {
+        return Err(Failure::missing(error));
+    }
     if !recorded {
         return Err(Failure::new(Exit::Interrupted, "interrupted before the campaign began: nothing was measured"));
     }
     let ledger = Ledger::open_read_only(request.ledger)?;
     Ok((ledger.load(Which::Id(&id))?, summary))
+}
+
+/// Makes hosts as each trial wants them, before anything is opened for it. Where that cannot be done, nothing is measured: the trial is
+/// interrupted and the campaign stops.
+struct Settled<'a> {
+    arms: Arms<'a>,
+    stop: Arc<AtomicBool>,
+    refused: Option<ControlError>,
+}
+
+impl Settled<'_> {
+    fn before(&mut self, event: &Progress<'_>) {
+        if let Progress::TrialStarted { trial, .. } = event
+            && self.refused.is_none()
+            && let Err(error) = self.arms.settle(trial)
+        {
+            self.refused = Some(error);
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The ledger, with an eye on the emulation: what a lab's devices counted is recorded with the trial it fell in, and frames that

@@ -7,6 +7,7 @@
 #[macro_use]
 mod output;
 
+mod arms;
 mod campaign;
 mod catalog;
 mod cli;

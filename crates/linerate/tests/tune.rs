@@ -230,7 +230,7 @@ fn bbr_into_a_shallow_sideband_is_cured_by_the_window_that_trains_of_datagrams_p
         "{held}"
     );
     let proof = &told["proof"];
-    let (ratio, placebo) = (proof["effect"]["ratio"].as_f64(), proof["placebo"]["ratio"].as_f64());
+    let (ratio, placebo) = (proof["effect"]["shift"].as_f64(), proof["placebo"]["shift"].as_f64());
     println!("bbr: {} -> {}, placebo {placebo:?}", proof["effect"]["before"], proof["effect"]["after"]);
     let (ratio, placebo) = (ratio.expect("pairs gave figures").ln(), placebo.expect("the placebo too").ln());
     // What else the machine does moves three pairs by some per cent; the window moves them by far more than the placebo.

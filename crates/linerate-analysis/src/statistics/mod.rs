@@ -21,7 +21,7 @@ pub use clock::{Course, Offset, OneWay, course, exchange, least_delayed, one_way
 pub use compare::{Shift, log_ratio_shift, paired_shift, unpaired_shift};
 pub use correlation::{DRIFT, drifts, spearman};
 pub use latency::{Corrected, InterPacket, Latency, filled_in, inter_packet, latency, over_repeats};
-pub use order::{estimate, interval_ranks, median};
+pub use order::{estimate, interval_ranks, median, quantile};
 pub use quantum::{Quantum, quantum_among, quantum_of_counts};
 pub use rounding::{half_up, mean_half_up};
 pub use spread::{coefficient_of_variation, jain, mean, standard_deviation};

@@ -50,6 +50,14 @@ pub fn estimate(runs: &[f64]) -> Option<Estimate> {
     })
 }
 
+/// The smallest of `values` that at least the share `q` of them does not exceed; `None` of nothing.
+#[must_use]
+pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+    let sorted = sorted(values);
+    let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank - 1).copied()
+}
+
 pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

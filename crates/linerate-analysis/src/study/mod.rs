@@ -3,7 +3,7 @@
 //! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed from what was counted
 //! (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`, `backlog`) and gathered into one estimate per point, job,
 //! metric and direction (`point`). Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
-//! absent, never zero. The tables in `traffic` and `host` say for each metric what it is computed from.
+//! absent, never zero. Arms of a comparison are points, set against each other pair by pair (`pairs`). The tables in `traffic` and `host` say for each metric what it is computed from.
 
 mod backlog;
 mod ceilings;
@@ -16,6 +16,7 @@ mod judge;
 mod loss;
 mod members;
 mod obtained;
+mod pairs;
 mod point;
 mod samples;
 mod series;
@@ -32,6 +33,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use loss::LossStudy;
+pub use pairs::{Compared, Comparison};
 
 use crate::statistics::{mean, median};
 
@@ -40,6 +42,9 @@ use crate::statistics::{mean, median};
 pub struct Study {
     /// One for each sweep and point, in the order of the plan.
     pub points: Vec<PointStudy>,
+    /// Arms set against each other, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     /// What the rules say.
     pub findings: Vec<Finding>,
     /// What measuring itself cost.
@@ -158,7 +163,8 @@ pub fn study(campaign: &Campaign) -> Study {
         repeats(campaign).iter().map(|trials| point::study(campaign, &hosts, trials)).collect();
     let findings = crate::diagnosis::findings(&points);
     let overhead = overhead(campaign, &points);
-    Study { points, findings, overhead }
+    let comparisons = pairs::comparisons(campaign, &points);
+    Study { points, comparisons, findings, overhead }
 }
 
 /// The trials of each sweep and point, in the order of the plan.

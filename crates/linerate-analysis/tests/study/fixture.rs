@@ -41,6 +41,7 @@ pub(crate) fn trial(number: u32, jobs: Vec<JobSpec>) -> TrialRecord {
             interval: Nanos::from_secs(1),
         },
         jobs,
+        arm: None,
     });
     trial.started = Some(Nanos::from_secs(u64::from(number) * 10));
     trial.outcome = Some(TrialOutcome::Completed);

@@ -104,6 +104,7 @@ fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
         seed: 1,
         phases: phases(),
         jobs: vec![job],
+        arm: None,
     }
 }
 

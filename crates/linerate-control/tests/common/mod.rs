@@ -48,7 +48,7 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
         rest: Nanos(0),
         interval: Nanos::from_millis(50),
     };
-    TrialSpec { id: TrialId(id), sweep: "s".into(), point: Point::new(), repeat: 0, seed: 7, phases, jobs }
+    TrialSpec { id: TrialId(id), sweep: "s".into(), point: Point::new(), repeat: 0, seed: 7, phases, jobs, arm: None }
 }
 
 pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::axis::{AxisPath, PATH_FORMS, pairs_of, value_problem};
 use super::random::{SplitMix64, derive};
-use super::{Axis, ExpandError, JobPlan, Order, Plan, Sweep};
-use crate::{Endpoint, JobSpec, Params, Phases, Point, Testbed, TrialId, TrialSpec};
+use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare};
+use crate::{ARM_AXIS, Arm, Endpoint, JobSpec, Params, Phases, Point, Role, Testbed, TrialId, TrialSpec};
 
 /// Expands `plan` on `testbed` into trials, in the order they are to be run.
 ///
@@ -29,46 +29,103 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut points = Vec::new();
+    let mut points: Vec<Measured<'_>> = Vec::new();
+    let mut number = 0;
     for sweep in &plan.sweeps {
-        points.extend(grid(sweep).into_iter().filter_map(|values| {
-            let jobs = jobs(sweep, &values, testbed)?;
-            Some((sweep, point(sweep, &values), jobs))
-        }));
-    }
-    let trial = |point_idx: usize, repeat: u32| {
-        let (sweep, point, jobs) = &points[point_idx];
-        let number = point_idx as u64 * u64::from(plan.repeats) + u64::from(repeat);
-        let coordinate = serde_json::to_string(point).expect("a map of strings to JSON values is JSON");
-        TrialSpec {
-            id: TrialId(u32::try_from(number).unwrap_or(u32::MAX)),
-            sweep: sweep.name.clone(),
-            point: point.clone(),
-            repeat,
-            seed: derive(plan.seed, &[&sweep.name, &coordinate, &repeat.to_string()]),
-            phases: Phases {
-                warmup: sweep.warmup,
-                measure: sweep.duration,
-                drain: sweep.drain,
-                rest: sweep.rest,
-                interval: sweep.interval,
-            },
-            jobs: jobs.clone(),
+        for values in grid(sweep) {
+            let Some(arms) = arms(sweep, &values, testbed) else { continue };
+            let coordinate = point(sweep, &values);
+            let n_trials = sweep.repeats(plan.repeats) * arms.len() as u32;
+            points.push(Measured { sweep, coordinate, arms, first: number });
+            number += n_trials;
         }
-    };
+    }
     let mut order: Vec<usize> = (0..points.len()).collect();
     Ok(match plan.order {
         Order::Sequential => {
-            order.iter().flat_map(|&p| (0..plan.repeats).map(move |r| (p, r))).map(|(p, r)| trial(p, r)).collect()
+            let repeats = |point: &Measured<'_>| 0..point.sweep.repeats(plan.repeats);
+            points.iter().flat_map(|point| repeats(point).flat_map(|repeat| point.trials(plan, repeat))).collect()
         }
-        Order::Interleaved => (0..plan.repeats)
-            .flat_map(|repeat| {
-                order.sort_unstable();
-                SplitMix64::new(derive(plan.seed, &["order", &repeat.to_string()])).shuffle(&mut order);
-                order.iter().map(|&point_idx| trial(point_idx, repeat)).collect::<Vec<_>>()
-            })
-            .collect(),
+        Order::Interleaved => {
+            let rounds = plan.sweeps.iter().map(|sweep| sweep.repeats(plan.repeats)).max().unwrap_or(0);
+            (0..rounds)
+                .flat_map(|repeat| {
+                    order.sort_unstable();
+                    SplitMix64::new(derive(plan.seed, &["order", &repeat.to_string()])).shuffle(&mut order);
+                    let left = order.iter().map(|&point| &points[point]);
+                    let left = left.filter(|point| repeat < point.sweep.repeats(plan.repeats));
+                    left.flat_map(|point| point.trials(plan, repeat)).collect::<Vec<_>>()
+                })
+                .collect()
+        }
     })
+}
+
+/// A point of a sweep as it is measured.
+struct Measured<'a> {
+    sweep: &'a Sweep,
+    coordinate: Point,
+    /// Jobs of each arm; one without a name where nothing is compared.
+    arms: Vec<(Option<Arm>, Vec<JobSpec>)>,
+    /// Number of the first trial.
+    first: u32,
+}
+
+impl Measured<'_> {
+    /// The trials of one repeat, in the order they are run: one, or one of each arm. Two repeats in a row are in turn and in reverse
+    /// (ABBA or BAAB), so that a steady drift hits all arms alike (methodology 6.6).
+    fn trials(&self, plan: &Plan, repeat: u32) -> Vec<TrialSpec> {
+        let (sweep, repeats) = (self.sweep, self.sweep.repeats(plan.repeats));
+        let coordinate = serde_json::to_string(&self.coordinate).expect("a map of strings to JSON values is JSON");
+        // Arms of one pair have the same.
+        let seed = derive(plan.seed, &[&sweep.name, &coordinate, &repeat.to_string()]);
+        let trial = |arm_idx: usize| {
+            let (arm, jobs) = &self.arms[arm_idx];
+            let mut point = self.coordinate.clone();
+            point.extend(arm.iter().map(|arm| (ARM_AXIS.to_owned(), compare::coordinate(&arm.name))));
+            TrialSpec {
+                id: TrialId(self.first + arm_idx as u32 * repeats + repeat),
+                sweep: sweep.name.clone(),
+                point,
+                repeat,
+                seed,
+                phases: Phases {
+                    warmup: sweep.warmup,
+                    measure: sweep.duration,
+                    drain: sweep.drain,
+                    rest: sweep.rest,
+                    interval: sweep.interval,
+                },
+                jobs: jobs.clone(),
+                arm: arm.clone(),
+            }
+        };
+        let mut order: Vec<usize> = (0..self.arms.len()).collect();
+        let block = (repeat / 2).to_string();
+        SplitMix64::new(derive(plan.seed, &["arms", &sweep.name, &coordinate, &block])).shuffle(&mut order);
+        if repeat % 2 == 1 {
+            order.reverse();
+        }
+        order.into_iter().map(trial).collect()
+    }
+}
+
+/// The arms of `sweep` and their jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
+fn arms(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(Option<Arm>, Vec<JobSpec>)>> {
+    let Some(compare) = &sweep.compare else { return Some(vec![(None, jobs(sweep, values, testbed)?)]) };
+    let of_arm = |(plan, role, name): (&ArmPlan, Role, String)| {
+        let overridden = Sweep { jobs: sweep.jobs.iter().map(|job| plan.applied(job)).collect(), ..sweep.clone() };
+        let mut jobs = jobs(&overridden, values, testbed)?;
+        for job in jobs.iter_mut().filter(|job| job.background.is_none()) {
+            for (end, cpus) in [(&mut job.from, &plan.from_cpus), (&mut job.to, &plan.to_cpus)] {
+                if !cpus.is_empty() {
+                    (end.cpus, end.pin) = (cpus.clone(), true);
+                }
+            }
+        }
+        Some((Some(Arm { name, role, margin: compare.margin, settings: plan.settings.clone() }), jobs))
+    };
+    compare.measured().into_iter().map(of_arm).collect()
 }
 
 /// The points of `plan` that `testbed` has too few CPUs for, each as `sweep, point: why`.
@@ -100,7 +157,11 @@ fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
 /// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike.
 fn point(sweep: &Sweep, values: &[&Value]) -> Point {
     let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
-        Some(name) if !sweep.axes.iter().any(|other| other.path == name) => name.to_owned(),
+        Some(name)
+            if !sweep.axes.iter().any(|other| other.path == name) && (name != ARM_AXIS || sweep.compare.is_none()) =>
+        {
+            name.to_owned()
+        }
         _ => axis.path.clone(),
     };
     sweep.axes.iter().zip(values).map(|(axis, value)| (key(axis), (*value).clone())).collect()
@@ -216,6 +277,12 @@ fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
     let mut named = Vec::new();
     for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
         named.extend([(job.from.as_str(), job.span_of("from")), (job.to.as_str(), job.span_of("to"))]);
+    }
+    for arm in sweep.compare.iter().flat_map(|compare| &compare.arms) {
+        named.extend(arm.from.iter().map(|name| (name.as_str(), arm.span_of("from"))));
+        named.extend(arm.to.iter().map(|name| (name.as_str(), arm.span_of("to"))));
+        let places = arm.spans.iter().filter(|(key, _)| key == "at").map(|(_, span)| Some(span.clone()));
+        named.extend(arm.settings.iter().map(|setting| setting.at.as_str()).zip(places));
     }
     if let Some(axis) = pairs {
         let names = axis.values.iter().flat_map(pairs_of).flatten().flat_map(|(from, to)| [from, to]);

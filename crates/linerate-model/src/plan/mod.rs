@@ -3,6 +3,7 @@
 //! `parse` reads TOML and reports every problem at once; `expand` turns a plan and a testbed into trials.
 
 mod axis;
+mod compare;
 mod expand;
 mod fields;
 mod parse;
@@ -10,6 +11,7 @@ mod random;
 mod set;
 mod value;
 
+pub use compare::{ArmPlan, Compare, DEFAULT_MARGIN, DEFAULT_PAIRS};
 pub use expand::{expand, left_out};
 pub use parse::{
     DEFAULT_DRAIN, DEFAULT_DURATION, DEFAULT_INTERVAL, DEFAULT_REPEATS, DEFAULT_REST, DEFAULT_SEED, MAX_TRIALS, parse,
@@ -65,6 +67,16 @@ pub struct Sweep {
     pub jobs: Vec<JobPlan>,
     /// What varies.
     pub axes: Vec<Axis>,
+    /// Two arms measured in turn at every point.
+    pub compare: Option<Compare>,
+}
+
+impl Sweep {
+    /// Runs per point and arm, in a plan of `repeats`.
+    #[must_use]
+    pub fn repeats(&self, repeats: u32) -> u32 {
+        self.compare.as_ref().map_or(repeats, |compare| compare.pairs)
+    }
 }
 
 /// One job of a sweep.

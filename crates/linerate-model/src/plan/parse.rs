@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::axis::axes;
 use super::fields::{Fields, wrong_type, wrong_value};
 use super::value::json;
-use super::{JobPlan, Order, Plan, Sweep};
+use super::{JobPlan, Order, Plan, Sweep, compare};
 use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
 
 /// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
@@ -41,7 +41,7 @@ const MAX_INTERVALS: u64 = 10_000_000;
 pub(super) const CAMPAIGN_KEYS: &[&str] = &["name", "repeats", "order", "seed"];
 /// Known keys of `[[sweep]]`.
 pub(super) const SWEEP_KEYS: &[&str] =
-    &["name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "search"];
+    &["name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "compare", "search"];
 /// Known keys of `[[sweep.job]]`.
 pub(super) const JOB_KEYS: &[&str] = &["workload", "from", "to", "params", "start", "duration"];
 
@@ -101,7 +101,9 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
         }
         let points = sweep.axes.iter().fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
-        n_trials = n_trials.saturating_add(points.saturating_mul(u64::from(plan.repeats)));
+        let n_arms = sweep.compare.as_ref().map_or(1, |compare| compare.measured().len() as u64);
+        let runs = u64::from(sweep.repeats(plan.repeats)) * n_arms;
+        n_trials = n_trials.saturating_add(points.saturating_mul(runs));
         plan.sweeps.push(sweep);
     }
     if n_trials > MAX_TRIALS {
@@ -144,6 +146,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         interval,
         jobs: Vec::new(),
         axes: Vec::new(),
+        compare: None,
     };
     if interval > duration {
         let problem = Problem::new(Some(fields.span_of("interval")), format!("`interval` is {interval}"));
@@ -163,6 +166,9 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     }
     if let Some(value) = fields.get("axis") {
         sweep.axes = axes(value, jobs.len(), problems);
+    }
+    if let Some(value) = fields.get("compare") {
+        sweep.compare = compare::read(value, &sweep, problems);
     }
     if let Some(search) = fields.get("search") {
         let problem = Problem::new(Some(search.span()), "searches are not supported yet");

@@ -57,6 +57,10 @@ impl Section for Answer {
         if !best.is_empty() {
             blocks.push(Block::KeyFigures(best.iter().map(Best::key_figure).collect()));
         }
+        let compared = super::comparison::told(subject);
+        if !compared.is_empty() {
+            blocks.push(Block::List(compared));
+        }
         blocks.push(Block::Paragraph(standing(subject)));
         blocks.extend(scopes::tables(subject).into_iter().map(Block::Table));
         blocks

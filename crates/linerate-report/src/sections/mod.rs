@@ -1,6 +1,7 @@
 //! Sections of a report, alphabetically; each says where in the document it stands.
 
 mod answer;
+mod comparison;
 mod cost;
 mod environment;
 mod findings;
@@ -55,6 +56,7 @@ pub trait Section: Sync {
 /// Every section.
 pub static SECTIONS: &[&dyn Section] = &[
     &answer::Answer,
+    &comparison::Comparisons,
     &cost::Cost,
     &environment::Environment,
     &findings::Findings,

@@ -60,6 +60,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
             interval: Nanos::from_millis(100),
         },
         jobs: vec![job; n_jobs],
+        arm: None,
     }
 }
 

@@ -30,7 +30,14 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     for sweep in &plan.sweeps {
         let mut own: Vec<&TrialSpec> = trials.iter().filter(|t| t.sweep == sweep.name && t.repeat == 0).collect();
         own.sort_by_key(|trial| trial.id);
-        println!("{}: {} points x {} repeats", sweep.name, own.len(), plan.repeats);
+        match &sweep.compare {
+            None => println!("{}: {} points x {} repeats", sweep.name, own.len(), plan.repeats),
+            Some(compare) => {
+                let [a, b] = &compare.arms;
+                let placebo = if compare.placebo { ", and a placebo" } else { "" };
+                println!("{}: {} against {} x {} pairs{placebo}", sweep.name, b.name, a.name, compare.pairs);
+            }
+        }
         for trial in own {
             println!("  {}", crate::progress::coordinate(trial));
         }
@@ -93,6 +100,13 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
             for error in workload.check(&job.params) {
                 let subject = format!("{} of `{}`", error.key, workload.name());
                 problems.push(unfit(job.span_of_param(&error.key), &subject, error));
+            }
+            for arm in sweep.compare.iter().flat_map(|compare| &compare.arms) {
+                let of_arm = |error: &ParamError| arm.params.0.contains_key(&error.key);
+                for error in workload.check(&arm.applied(job).params).into_iter().filter(of_arm) {
+                    let subject = format!("{} of `{}`", error.key, workload.name());
+                    problems.push(unfit(arm.span_of(&format!("params.{}", error.key)), &subject, error));
+                }
             }
             for axis in &sweep.axes {
                 if let Some(key) = swept(axis, job_idx, job) {

@@ -202,7 +202,7 @@ impl Told {
 
     /// Whether the window did much good in too few pairs to be sure.
     fn indicates(&self) -> bool {
-        let enough = |proof: &Proof| proof.effect.interval.is_none() && proof.effect.ratio >= WORTH;
+        let enough = |proof: &Proof| proof.effect.interval.is_none() && proof.effect.shift >= WORTH;
         self.proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Suspected && enough(proof))
     }
 
@@ -371,7 +371,7 @@ fn effect_line(effect: &Effect, unit: Unit) -> String {
         effect.figure,
         value(effect.before),
         value(effect.after),
-        percent(effect.ratio),
+        percent(effect.shift),
         effect.n
     )
 }

@@ -1,0 +1,340 @@
+//! With and without: arms of a comparison set against each other, pair by pair, and what got worse.
+//!
+//! The statistics are the study's (`linerate_analysis::compare`): Hodges-Lehmann ratio with signed-rank interval, judged against a
+//! margin that is never below the resolution of the figure, and against the noise of a placebo. Figures that got worse stand first.
+//! The charts show the pairs themselves: what a typical ratio hides, a drift or two kinds of runs, is seen there.
+
+use linerate_analysis::compare::{Change, Effect, Scale as Against};
+use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy};
+use linerate_model::{ARM_AXIS, Arm, Estimate, Layer};
+
+use super::{Section, Subject};
+use crate::curves::metric_title;
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::grid::words;
+use crate::number::{Scale, round_half_up};
+use crate::words::count;
+
+/// Figures drawn: the first of each group that was compared. Requests are told by their times first, streams by their rate.
+const DRAWN: [&[&str]; 4] = [
+    &["throughput", "response_time_p50"],
+    &["transaction_rate", "connection_rate", "goodput", "iops", "bandwidth", "packet_rate"],
+    &["response_time_p99", "rtt"],
+    &["cpu_seconds_per_gigabyte", "cpu_ns_per_packet"],
+];
+/// Confidence of every interval here.
+const CONFIDENCE: f64 = 0.95;
+
+/// See the file.
+pub(super) struct Comparisons;
+
+impl Section for Comparisons {
+    fn name(&self) -> &'static str {
+        "comparison"
+    }
+
+    fn title(&self) -> &'static str {
+        "With and without"
+    }
+
+    fn summary(&self) -> &'static str {
+        "arms of a comparison pair by pair: ratios with intervals, verdicts, and what got worse"
+    }
+
+    fn order(&self) -> u32 {
+        15
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let comparisons = subject.study.comparisons.iter().enumerate();
+        comparisons.flat_map(|(number, comparison)| of_one(subject, number + 1, comparison)).collect()
+    }
+}
+
+/// One sentence for each comparison: its main figure, and how many others changed.
+pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
+    let comparisons = subject.study.comparisons.iter();
+    comparisons.map(|comparison| format!("{}: {}", place(comparison), sentence(comparison))).collect()
+}
+
+fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<Block> {
+    let mut blocks = vec![Block::Paragraph(format!("{}. {}", place(comparison), sentence(comparison)))];
+    if comparison.figures.is_empty() {
+        return blocks;
+    }
+    let drawn = DRAWN.iter().filter_map(|group| {
+        let of_metric = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
+        group.iter().find_map(of_metric)
+    });
+    let charts = drawn.enumerate().filter_map(|(at, figure)| chart(subject, comparison, figure, (number, at + 1)));
+    blocks.extend(charts.map(Block::Chart));
+    blocks.push(Block::Table(table(subject, number, comparison)));
+    blocks
+}
+
+/// Where it was measured: sweep and coordinate.
+fn place(comparison: &Comparison) -> String {
+    let coordinate: Vec<String> =
+        comparison.parameters.iter().map(|(name, value)| format!("{name} {}", words(value))).collect();
+    match coordinate.is_empty() {
+        true => comparison.sweep.clone(),
+        false => format!("{}, {}", comparison.sweep, coordinate.join(", ")),
+    }
+}
+
+fn sentence(comparison: &Comparison) -> String {
+    let (base, changed) = (&comparison.base.name, &comparison.changed.name);
+    let Some(main) = main_figure(comparison) else {
+        return format!("{changed} against {base}: no pair gave two figures, so nothing can be said");
+    };
+    let of = |wanted: Change| comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count();
+    format!(
+        "{changed} against {base}, {}: {} {} ({}). Of {} compared, {} got worse, {} better, {} did not change, {} cannot be told",
+        count(main.effect.n, "pair"),
+        name(main).to_lowercase(),
+        shift(main),
+        verdict(&main.effect),
+        count(comparison.figures.len(), "figure"),
+        of(Change::Worse),
+        of(Change::Better),
+        of(Change::None),
+        of(Change::Unclear),
+    )
+}
+
+/// The figure one asks for first.
+fn main_figure(comparison: &Comparison) -> Option<&Compared> {
+    let named = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
+    DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
+}
+
+fn name(figure: &Compared) -> String {
+    let layer = figure.layer.filter(|layer| *layer != Layer::L4).map_or(String::new(), |layer| format!(" {layer}"));
+    format!("{}{layer} {}", metric_title(&figure.metric), figure.direction)
+}
+
+/// What changed, with its interval: per cent where there is a ratio, else in the figure's unit.
+fn shift(figure: &Compared) -> String {
+    let effect = &figure.effect;
+    let told: &dyn Fn(f64) -> String = match effect.scale {
+        Against::Ratio => &|ratio| round_half_up((ratio - 1.0) * 100.0, decimals(effect)),
+        Against::Difference => &|difference| scale(figure).plain(difference),
+    };
+    let unit = match effect.scale {
+        Against::Ratio => " %".to_owned(),
+        Against::Difference => format!(" {}", scale(figure).symbol),
+    };
+    let sign = if told(effect.shift).starts_with('-') || told(effect.shift) == "0" { "" } else { "+" };
+    let interval = effect.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", told(low), told(high)));
+    format!("{sign}{}{interval}{}", told(effect.shift), unit.trim_end())
+}
+
+/// Digits behind the point of a change in per cent: as many as its interval supports.
+fn decimals(effect: &Effect) -> usize {
+    match effect.interval {
+        Some((low, high)) if (high - low) * 100.0 < 0.5 => 2,
+        Some((low, high)) if (high - low) * 100.0 < 10.0 => 1,
+        _ => 0,
+    }
+}
+
+fn scale(figure: &Compared) -> Scale {
+    Scale::fit(&figure.metric, figure.unit, [figure.effect.before, figure.effect.after])
+}
+
+fn verdict(effect: &Effect) -> String {
+    match (effect.change, effect.interval, effect.needed) {
+        (Change::Better, ..) => "better".into(),
+        (Change::Worse, ..) => "worse".into(),
+        (Change::None, ..) => "equivalent".into(),
+        (Change::Unclear, ..) if effect.below_noise => "below the noise of the placebo".into(),
+        (Change::Unclear, None, _) => "inconclusive: six pairs are the fewest for an interval".into(),
+        (Change::Unclear, _, Some(needed)) => format!("inconclusive: about {needed} pairs would tell"),
+        (Change::Unclear, ..) => "inconclusive".into(),
+    }
+}
+
+/// What got worse first, then what got better, what cannot be told, and what did not change.
+fn rank(change: Change) -> u8 {
+    match change {
+        Change::Worse => 0,
+        Change::Better => 1,
+        Change::Unclear => 2,
+        Change::None => 3,
+    }
+}
+
+fn table(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Table {
+    let points = points(subject, comparison);
+    let several = comparison.figures.iter().any(|figure| figure.job != comparison.figures[0].job);
+    let placebo = comparison.figures.iter().any(|figure| figure.placebo.is_some());
+    let mut columns = vec![Column::text("figure")];
+    columns.extend(several.then(|| Column::text("between")));
+    columns.push(Column::text("verdict"));
+    columns.push(Column::text("change"));
+    columns.push(Column::text(&comparison.base.name));
+    columns.push(Column::text(&comparison.changed.name));
+    columns.push(Column { kind: crate::document::ColumnKind::Estimate, ..Column::number("ratio", Scale::COUNT) });
+    columns.push(Column::text("none below"));
+    columns.extend(placebo.then(|| Column::text("placebo")));
+    columns.push(Column::number("p, Holm", Scale::COUNT));
+    columns.push(Column::number("pairs", Scale::COUNT));
+    let caption = format!("{} against {}: {}", comparison.changed.name, comparison.base.name, place(comparison));
+    let mut table = Table::new(format!("comparison-{number}"), caption, columns);
+    let mut figures: Vec<&Compared> = comparison.figures.iter().collect();
+    figures.sort_by_key(|figure| rank(figure.effect.change));
+    for figure in figures {
+        let effect = &figure.effect;
+        let scale = scale(figure);
+        let value = |value: f64| Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned());
+        let mut cells = vec![Cell::Text(name(figure))];
+        cells.extend(several.then(|| Cell::Text(between(points, figure))));
+        cells.push(Cell::Text(verdict(effect)));
+        cells.push(Cell::Text(shift(figure)));
+        cells.push(value(effect.before));
+        cells.push(value(effect.after));
+        cells.push(ratio(effect));
+        cells.push(Cell::Text(margin(figure)));
+        if placebo {
+            let told =
+                figure.placebo.as_ref().map(|placebo| shift(&Compared { effect: placebo.clone(), ..figure.clone() }));
+            cells.push(told.map_or_else(|| Cell::Missing("not measured".into()), Cell::Text));
+        }
+        cells.push(figure.p_adjusted.map_or_else(|| Cell::Missing("-".into()), Cell::Number));
+        cells.push(Cell::Number(effect.n as f64));
+        let tone = if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain };
+        table.rows.push(Row { cells, tone });
+    }
+    table.note = Some(note(comparison));
+    table
+}
+
+fn note(comparison: &Comparison) -> String {
+    let mut told = vec![
+        "Pairs in turn (ABBA or BAAB), each with one seed; medians of each arm; the change is the typical one of the pairs \
+         (Hodges-Lehmann) with its interval at 95 %, a ratio, or a difference where a value is zero. It is better or worse if the \
+         interval leaves out no change and it is no smaller than the margin, equivalent if the whole interval lies within the margin."
+            .to_owned(),
+        "p is the probability of such a shift by chance, adjusted for the number of figures: at 95 % one figure in twenty differs by \
+         chance alone."
+            .to_owned(),
+    ];
+    if comparison.figures.iter().any(|figure| figure.placebo.is_some()) {
+        let base = &comparison.base.name;
+        told.push(format!(
+            "The placebo is {base} against {base}: what it shows is noise; a change that single pairs of it reach (95 % of them stay \
+             below) is claimed neither way."
+        ));
+    } else {
+        told.push("Without a placebo (`placebo = true`) the noise of this path is not known.".to_owned());
+    }
+    let settings = |arm: &Arm| {
+        arm.settings.iter().map(|set| format!("{} = {} at {}", set.name, set.value, set.at)).collect::<Vec<_>>()
+    };
+    for arm in [&comparison.base, &comparison.changed] {
+        if !arm.settings.is_empty() {
+            told.push(format!("Set for {}: {}.", arm.name, settings(arm).join("; ")));
+        }
+    }
+    told.join(" ")
+}
+
+fn ratio(effect: &Effect) -> Cell {
+    if effect.scale == Against::Difference {
+        return Cell::Missing("a value is zero".into());
+    }
+    Cell::Estimate(Estimate {
+        value: effect.shift,
+        low: effect.interval.map(|(low, _)| low),
+        high: effect.interval.map(|(_, high)| high),
+        confidence: effect.interval.map(|_| CONFIDENCE),
+        n: u32::try_from(effect.n).unwrap_or(u32::MAX),
+    })
+}
+
+fn margin(figure: &Compared) -> String {
+    match figure.effect.scale {
+        Against::Ratio => format!("{} %", round_half_up((figure.effect.margin - 1.0) * 100.0, 1)),
+        Against::Difference => {
+            let scale = scale(figure);
+            format!("{} {}", scale.plain(figure.effect.margin), scale.symbol).trim_end().to_owned()
+        }
+    }
+}
+
+/// The points of the two arms and of the placebo, as far as there are.
+fn points<'a>(subject: &Subject<'a>, comparison: &Comparison) -> [Option<&'a PointStudy>; 3] {
+    let placebo = format!("{} again", comparison.base.name);
+    let named = |name: &str| {
+        subject.study.points.iter().find(|point| {
+            let mut parameters = point.parameters.clone();
+            let arm = parameters.remove(ARM_AXIS);
+            point.sweep == comparison.sweep
+                && parameters == comparison.parameters
+                && arm.is_some_and(|arm| arm.as_str() == Some(name))
+        })
+    };
+    [named(&comparison.base.name), named(&comparison.changed.name), named(&placebo)]
+}
+
+fn between(points: [Option<&PointStudy>; 3], figure: &Compared) -> String {
+    let job = |point: Option<&PointStudy>| -> Option<String> {
+        let JobStudy { from, to, workload, .. } = point?.jobs.get(figure.job)?;
+        Some(if from.is_empty() { workload.clone() } else { format!("{from} to {to}") })
+    };
+    job(points[1]).or_else(|| job(points[0])).unwrap_or_default()
+}
+
+/// One figure of every pair: a line for each arm.
+fn chart(subject: &Subject<'_>, comparison: &Comparison, figure: &Compared, number: (usize, usize)) -> Option<Chart> {
+    let points = points(subject, comparison);
+    let names =
+        [comparison.base.name.clone(), comparison.changed.name.clone(), format!("{} again", comparison.base.name)];
+    let lines: Vec<(String, &[Option<f64>])> = names
+        .into_iter()
+        .zip(points)
+        .filter_map(|(name, point)| {
+            let metric = point?.jobs.get(figure.job)?.metric(&figure.metric, figure.direction)?;
+            Some((name, metric.values.as_slice()))
+        })
+        .collect();
+    let values = || lines.iter().flat_map(|(_, values)| values.iter().flatten().copied());
+    let scale = Scale::fit(&figure.metric, figure.unit, values());
+    let mut columns = vec![Column::number("pair", Scale::COUNT)];
+    let mut marks = Vec::new();
+    for (name, _) in &lines {
+        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
+        columns.push(Column {
+            layer: figure.layer,
+            direction: Some(figure.direction),
+            ..Column::number(name.clone(), scale)
+        });
+    }
+    let title = format!("{} by pair: {}", name(figure), place(comparison));
+    let mut table = Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title.clone(), columns);
+    for pair in 0..lines.iter().map(|(_, values)| values.len()).max()? {
+        let mut cells = vec![Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }];
+        cells.extend(lines.iter().map(|(_, values)| {
+            values.get(pair).copied().flatten().map_or_else(|| Cell::Missing("no figure".into()), Cell::Number)
+        }));
+        table.rows.push(Row::plain(cells));
+    }
+    table.folded = true;
+    table.note = Some("Trials of one pair stand above one another; the arms are measured in turn.".into());
+    (values().next().is_some()).then(|| Chart {
+        title,
+        summary: format!(
+            "{} of both arms, pair by pair: {}, {}.",
+            name(figure),
+            shift(figure),
+            verdict(&figure.effect)
+        ),
+        plot: Plot::Lines,
+        x_scale: AxisScale::Linear,
+        y_scale: AxisScale::Linear,
+        y_name: metric_title(&figure.metric),
+        marks,
+        measured_from: None,
+        table,
+    })
+}

@@ -1,0 +1,63 @@
+//! What the arms of a comparison set at hosts: made so before each trial of the arm, and put back after it.
+//!
+//! The agents guard it: they change what they were told that they may (`linerate agent --allow-tune`), write down what was there
+//! before, and put it back when our session ends, however it ends.
+
+use std::collections::BTreeMap;
+
+use linerate_control::{ControlError, KeyStore, Setting, Tuner};
+use linerate_model::{HostSetting, Testbed, TrialSpec};
+
+/// Sessions with the agents whose settings an arm changes.
+pub(crate) struct Arms<'a> {
+    testbed: &'a Testbed,
+    keys: Option<&'a KeyStore>,
+    tuners: BTreeMap<String, Tuner>,
+    /// What is set now.
+    present: Vec<HostSetting>,
+}
+
+impl<'a> Arms<'a> {
+    /// Nothing is set yet, and nobody asked.
+    pub(crate) fn new(testbed: &'a Testbed, keys: Option<&'a KeyStore>) -> Self {
+        Self { testbed, keys, tuners: BTreeMap::new(), present: Vec::new() }
+    }
+
+    /// Makes hosts as `trial` wants them.
+    ///
+    /// # Errors
+    /// If an agent refuses or is lost; then nothing is known of its settings, and nothing must be measured.
+    pub(crate) fn settle(&mut self, trial: &TrialSpec) -> Result<(), ControlError> {
+        let wanted = trial.arm.as_ref().map_or(&[][..], |arm| &arm.settings);
+        if wanted == self.present {
+            return Ok(());
+        }
+        for tuner in self.tuners.values_mut() {
+            tuner.revert()?;
+        }
+        self.present.clear();
+        let mut by_host: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
+        for setting in wanted {
+            let endpoint =
+                self.testbed.endpoint(&setting.at).expect("the plan was expanded: endpoints of settings exist");
+            by_host.entry(&endpoint.host).or_default().push(of(setting));
+        }
+        for (host, settings) in by_host {
+            if !self.tuners.contains_key(host) {
+                let address = self.testbed.hosts.iter().find(|(name, _)| name == host).map(|(_, address)| address);
+                let address = address.expect("a testbed has the hosts of its endpoints");
+                self.tuners.insert(host.to_owned(), Tuner::open(host, address, self.keys, "linerate run")?);
+            }
+            if let Some(tuner) = self.tuners.get_mut(host) {
+                tuner.apply(settings)?;
+            }
+        }
+        self.present = wanted.to_vec();
+        Ok(())
+    }
+}
+
+/// `setting` as an agent is asked for it.
+fn of(setting: &HostSetting) -> Setting {
+    Setting::Sysctl { name: setting.name.clone(), value: setting.value.clone() }
+}
