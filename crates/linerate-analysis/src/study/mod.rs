@@ -16,6 +16,7 @@ mod judge;
 mod loss;
 mod members;
 mod obtained;
+mod pacing;
 mod pairs;
 mod point;
 mod samples;

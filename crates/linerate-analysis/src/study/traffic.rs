@@ -367,6 +367,8 @@ fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
     if intended > 0.0 {
         figures.put("pacing_error", Direction::Sum, (both_ends(Counter::Started) / intended - 1.0).abs());
     }
+    let error = super::pacing::gap_errors(&job.ends(), span).percentile(0.99);
+    figures.put_some("departure_gap_error_p99", Direction::Sum, error.flatten().map(|ns| ns as f64 / NANOS));
     let calls = both_ends(Counter::CallsSent) + both_ends(Counter::CallsReceived);
     if calls > 0.0 {
         figures.put("calls_per_second", Direction::Sum, calls / span.seconds());

@@ -39,6 +39,7 @@ mod numbering;
 mod packet;
 mod sizes;
 mod start;
+mod udp;
 mod worker;
 mod xdp;
 
@@ -74,6 +75,8 @@ enum Mode {
     Packet,
     /// Packet socket past the queueing discipline, receive ring.
     PacketBypass,
+    /// UDP sockets.
+    Udp,
     /// AF_XDP, the best that driver and kernel have.
     Xdp,
     /// AF_XDP that copies, its program in the driver.
@@ -85,7 +88,8 @@ enum Mode {
 }
 
 /// As written in plans, in the order of their names.
-const MODES: &[&str] = &["auto", "live", "packet", "packet_bypass", "xdp", "xdp_copy", "xdp_generic", "xdp_zero_copy"];
+const MODES: &[&str] =
+    &["auto", "live", "packet", "packet_bypass", "udp", "xdp", "xdp_copy", "xdp_generic", "xdp_zero_copy"];
 
 /// Which ports a frame has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -185,7 +189,7 @@ const OWN: &[ParamDoc] = &[
         name: "mode",
         takes: Takes::Word(MODES),
         default: "\"auto\"",
-        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic or zero-copy form; live: frames made by the kernel where the driver takes them, received by AF_XDP; auto: the fastest that works where no discipline stands in between and more is wanted than packet sockets surely send, else packet",
+        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; udp: UDP sockets (GSO, GRO); xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic or zero-copy form; live: frames made by the kernel where the driver takes them, received by AF_XDP; auto: the fastest that works where no discipline stands in between and more is wanted than packet sockets surely send, else packet, or udp where an end may not open packet sockets",
     },
     ParamDoc {
         name: "direction",
@@ -314,6 +318,9 @@ impl Parameters for FramesParams {
                 ));
             }
         }
+        if let Some(key) = self.beyond_sockets().filter(|_| self.mode == Mode::Udp) {
+            return Err(wrong(key, "a UDP socket has its own ports and headers: use mode packet"));
+        }
         if self.ports == PortChoice::Random && (self.source_port.is_some() || self.destination_port.is_some()) {
             return Err(wrong("ports", "random ports and ports of one's own do not go together"));
         }
@@ -355,6 +362,18 @@ impl FramesParams {
             Some(burst) if self.burst > 1 => Arrival::Burst(burst),
             _ => self.arrivals.arrival(),
         }
+    }
+
+    /// The first parameter that asks for what a UDP socket cannot do.
+    fn beyond_sockets(&self) -> Option<&'static str> {
+        let asked = [
+            ("vlan", self.vlan.is_some()),
+            ("header", self.header == Header::Tcp),
+            ("ports", self.ports == PortChoice::Random),
+            ("source_port", self.source_port.is_some()),
+            ("destination_port", self.destination_port.is_some()),
+        ];
+        asked.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
     }
 
     /// VLAN tags, outer first.
@@ -404,6 +423,8 @@ mod tests {
         for (table, key) in [
             (json!({ "source_port": 65_535, "streams": 2 }), "source_port"),
             (json!({ "ports": "random", "destination_port": 9 }), "ports"),
+            (json!({ "mode": "udp", "vlan": 9 }), "vlan"),
+            (json!({ "mode": "udp", "header": "tcp" }), "header"),
         ] {
             let params = serde_json::from_value(table).expect("a table");
             assert_eq!(read::<FramesParams>(&params).expect_err("refused")[0].key, key);

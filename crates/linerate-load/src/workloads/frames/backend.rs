@@ -7,16 +7,18 @@
 //!
 //! To add a mode: a file with two types, a word in `Mode` and `MODES`, an arm in [`super::start`].
 
+use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
 
 use linerate_model::{Counters, Nanos};
 use linerate_packet::frame::{FrameView, Headers, Signature, Template, TemplateError};
 
-use super::FramesParams;
 use super::interface::Interface;
 use super::ledger::Ledger;
 use super::sizes::Sizes;
+use super::{FramesParams, Mode};
 use crate::Tally;
+use crate::workloads::datagram::Tag;
 
 /// What both halves of a backend are opened with.
 #[derive(Debug)]
@@ -24,8 +26,12 @@ pub(super) struct Opening<'a> {
     pub(super) params: &'a FramesParams,
     /// The interface of this end.
     pub(super) interface: &'a Interface,
+    /// The mode obtained: never [`Mode::Auto`].
+    pub(super) mode: Mode,
     /// This worker's flows, in the order of their numbering.
     pub(super) flows: &'a [FlowPlan],
+    /// The sockets they were paired by, in the same order.
+    pub(super) sockets: &'a [UdpSocket],
     /// Tag of what this end sends.
     pub(super) outward: u32,
     /// Tag of what it receives.
@@ -45,6 +51,8 @@ pub(super) struct FlowPlan {
     pub(super) number: u16,
     /// Headers of its frames.
     pub(super) headers: Headers,
+    /// What its pairing datagrams bear.
+    pub(super) pairing: Tag,
 }
 
 impl Opening<'_> {

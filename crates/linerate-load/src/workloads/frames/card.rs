@@ -1,12 +1,13 @@
 //! What both ends tell each other before the first frame, over the first companion: a card of 80 bytes.
 //!
 //! ```text
-//! offset  0       8       24       48    54  56     60
-//!         | magic | nonce | clock  | mac | 0 | mtu  | 0 ... 80
+//! offset  0       8       24       48    54        55  56    60
+//!         | magic | nonce | clock  | mac | packets | 0 | mtu | 0 ... 80
 //! ```
 //! All big-endian. The active end's `nonce` makes the tags of this trial: a frame that a device held back from an earlier trial
 //! bears another's, and is not counted. `clock` names the kernel whose monotonic clock stamps what this end sends: two ends
-//! with the same have one clock, and times between them need no correction. All zero: unknown.
+//! with the same have one clock, and times between them need no correction. All zero: unknown. `packets` is 1 if it may open
+//! packet sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -31,17 +32,19 @@ pub(super) struct Card {
     pub(super) nonce: [u8; NONCE_BYTES],
     pub(super) clock: [u8; CLOCK_BYTES],
     pub(super) mac: MacAddress,
+    /// Whether this end may open packet sockets.
+    pub(super) packets: bool,
     /// Of its interface.
     pub(super) mtu: u32,
 }
 
 impl Card {
     /// This end's, with a nonce that no other trial of `seed` has.
-    pub(super) fn new(seed: u64, mac: MacAddress, mtu: u32) -> Self {
+    pub(super) fn new(seed: u64, mac: MacAddress, mtu: u32, packets: bool) -> Self {
         let mut nonce = [0; NONCE_BYTES];
         nonce[..8].copy_from_slice(&clock::monotonic().to_be_bytes());
         nonce[8..].copy_from_slice(&seed.to_be_bytes());
-        Self { nonce, clock: clock::identity().unwrap_or_default(), mac, mtu }
+        Self { nonce, clock: clock::identity().unwrap_or_default(), mac, packets, mtu }
     }
 
     fn to_bytes(self) -> [u8; CARD_BYTES] {
@@ -50,6 +53,7 @@ impl Card {
         bytes[8..24].copy_from_slice(&self.nonce);
         bytes[24..48].copy_from_slice(&self.clock);
         bytes[48..54].copy_from_slice(&self.mac.0);
+        bytes[54] = u8::from(self.packets);
         bytes[56..60].copy_from_slice(&self.mtu.to_be_bytes());
         bytes
     }
@@ -60,6 +64,7 @@ impl Card {
             nonce: at(8, NONCE_BYTES).try_into().expect("sixteen bytes"),
             clock: at(24, CLOCK_BYTES).try_into().expect("twenty-four bytes"),
             mac: MacAddress(at(48, 6).try_into().expect("six bytes")),
+            packets: bytes[54] == 1,
             mtu: u32::from_be_bytes(at(56, 4).try_into().expect("four bytes")),
         })
     }
@@ -111,13 +116,19 @@ mod tests {
     use super::*;
 
     fn card() -> Card {
-        Card { nonce: [1; NONCE_BYTES], clock: [2; CLOCK_BYTES], mac: MacAddress([3; 6]), mtu: 0x0405_0607 }
+        Card {
+            nonce: [1; NONCE_BYTES],
+            clock: [2; CLOCK_BYTES],
+            mac: MacAddress([3; 6]),
+            packets: true,
+            mtu: 0x0405_0607,
+        }
     }
 
     #[test]
     fn a_card_is_these_bytes() {
         let bytes = card().to_bytes();
-        let expected = [&b"lrframe1"[..], &[1; 16], &[2; 24], &[3; 6], &[0; 2], &[4, 5, 6, 7], &[0; 20]].concat();
+        let expected = [&b"lrframe1"[..], &[1; 16], &[2; 24], &[3; 6], &[1, 0], &[4, 5, 6, 7], &[0; 20]].concat();
         assert_eq!(bytes[..], expected);
         assert_eq!(Card::from_bytes(&bytes), Some(card()));
         assert_eq!(Card::from_bytes(&[0; CARD_BYTES]), None);

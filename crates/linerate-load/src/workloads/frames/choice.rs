@@ -10,6 +10,7 @@ use super::backend::{Opening, Receive, Transmit};
 use super::interface::Interface;
 use super::live::LiveTransmit;
 use super::packet::{PacketReceive, PacketTransmit};
+use super::udp::{UdpReceive, UdpTransmit};
 use super::xdp::{XdpReceive, XdpTransmit};
 use super::{Flowing, FramesParams, Mode};
 use crate::LoadError;
@@ -19,7 +20,7 @@ const PACKET_SUFFICES: f64 = 300_000.0;
 
 /// The sending half for the mode asked for.
 pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadError> {
-    match opening.params.mode {
+    match opening.mode {
         Mode::Live => Ok(Box::new(LiveTransmit::open(opening)?)),
         Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => Ok(Box::new(XdpTransmit::open(opening)?)),
         Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
@@ -32,12 +33,13 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
             }
         }
         Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(PacketTransmit::open(opening)?)),
+        Mode::Udp => Ok(Box::new(UdpTransmit::open(opening)?)),
     }
 }
 
 /// The receiving half.
 pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadError> {
-    match opening.params.mode {
+    match opening.mode {
         Mode::Live | Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => {
             Ok(Box::new(XdpReceive::open(opening)?))
         }
@@ -46,6 +48,7 @@ pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadErr
             _ => Ok(Box::new(PacketReceive::open(opening)?)),
         },
         Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(PacketReceive::open(opening)?)),
+        Mode::Udp => Ok(Box::new(UdpReceive::open(opening)?)),
     }
 }
 

@@ -20,10 +20,13 @@ use super::{Keep, Mode};
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Tally};
 
-/// Blocks of a ring: at 32 MiB each holds some thousand kept headers.
-const N_BLOCKS: usize = 64;
-/// A block that is not full is handed over after this long, the least the kernel knows; frames in it have their own times.
-const BLOCK_PATIENCE_MS: u32 = 1;
+/// A block holds a thousand kept headers. A ring has at most 256 of them, and larger ones if it is larger.
+const BLOCK_BYTES: usize = 128 << 10;
+const LEAST_BLOCKS: usize = 4;
+const MOST_BLOCKS: usize = 256;
+/// A block that is not full is handed over after this long; frames in it have their own times. Each so handed over is gone from the
+/// ring until it is read: with 64 blocks of 1 ms a worker that got no CPU for 0.1 s lost frames of an all but empty ring.
+const BLOCK_PATIENCE_MS: u32 = 4;
 
 /// Sends with `sendmmsg` on a packet socket.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ pub(super) struct PacketTransmit {
 impl PacketTransmit {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let params = opening.params;
-        let discipline = match params.mode {
+        let discipline = match opening.mode {
             Mode::PacketBypass => QueueingDiscipline::Bypass,
             _ => QueueingDiscipline::Pass,
         };
@@ -136,7 +139,8 @@ impl PacketReceive {
             share: (opening.n_workers > 1).then(|| share(at)),
         });
         let bytes = params.options.receive_buffer.map_or(0, |bytes| bytes.0 as usize);
-        let shape = RingShape::new(bytes, N_BLOCKS, BLOCK_PATIENCE_MS);
+        let n_blocks = (bytes / BLOCK_BYTES).clamp(LEAST_BLOCKS, MOST_BLOCKS);
+        let shape = RingShape::new(bytes, n_blocks, BLOCK_PATIENCE_MS);
         let ring = FrameRing::open(&opening.interface.name, &Filter::any_of(&places, keep), shape)?;
         Ok(Self { ring, bytes: shape.bytes(), keep: params.receive, expected_at, inward: opening.inward })
     }

@@ -1,7 +1,7 @@
 //! Both ends from paired sockets to workers: cards, tags, headers, and the backend that the mode asks for.
 //!
-//! Each flow keeps the two UDP sockets it was paired by. Frames bear their addresses and ports, and the sockets, which drop
-//! whatever comes, hold the ports: nobody else gets them, and no host answers that nobody listens there.
+//! Each flow keeps the two UDP sockets it was paired by. But in mode `udp`, frames bear their addresses and ports, and the
+//! sockets, which drop whatever comes, hold the ports: nobody else gets them, and no host answers that nobody listens there.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -15,8 +15,9 @@ use super::card::{self, Card};
 use super::interface::Interface;
 use super::ledger::{Ledger, Tags};
 use super::worker::{FramesWorker, Parts};
-use super::{Flowing, FramesParams, choice};
+use super::{Flowing, FramesParams, Mode, choice, udp};
 use crate::workloads::companion::Companion;
+use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::{Paired, Waiting as Unpaired};
 use crate::workloads::placement::deal;
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
@@ -67,7 +68,11 @@ struct Trial {
 pub(super) fn check(params: &FramesParams, interface: &Interface) -> Result<(), LoadError> {
     interface.check(params)?;
     choice::check(params, interface)?;
-    permitted(interface)
+    match params.mode {
+        // What it will be depends on the other end, too.
+        Mode::Auto | Mode::Udp => Ok(()),
+        _ => permitted(interface),
+    }
 }
 
 /// Whether raw sockets may be opened.
@@ -104,7 +109,7 @@ fn open(
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let Paired { companions, sockets, foreign } = paired;
-    let own = Card::new(trial.seed, interface.mac, interface.mtu);
+    let own = Card::new(trial.seed, interface.mac, interface.mtu, permitted(interface).is_ok());
     let first = companions.first().expect("a job has at least one worker");
     let other = own.exchange(first, trial.patience)?;
     let tags = match end {
@@ -113,15 +118,20 @@ fn open(
     };
     let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == End::Active);
     let receives = params.direction == Flowing::Both || !sends;
-    sockets.iter().try_for_each(deafen)?;
+    let mode = obtained(params, interface, &own, &other)?;
+    sockets.iter().try_for_each(|socket| if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) })?;
     let n_workers = params.placement.workers();
     let shares = deal(sockets, n_workers);
-    let mut shares: Vec<Share> =
-        shares.into_iter().map(|share| Share::of(share, params, interface, other.mac)).collect::<Result<_, _>>()?;
+    let mut shares: Vec<Share> = shares
+        .into_iter()
+        .map(|share| Share::of(share, params, interface, other.mac, trial.secret))
+        .collect::<Result<_, _>>()?;
     let any = Opening {
         params,
         interface,
+        mode,
         flows: &[],
+        sockets: &[],
         outward: tags.outward,
         inward: tags.inward,
         worker: 0,
@@ -130,14 +140,14 @@ fn open(
     };
     let seed = |worker: u32| trial.seed.wrapping_add(u64::from(worker));
     for (worker, share) in (0_u32..).zip(&mut shares) {
-        let opening = Opening { flows: &share.plans, worker, seed: seed(worker), ..any };
+        let opening = Opening { flows: &share.plans, sockets: &share.sockets, worker, seed: seed(worker), ..any };
         share.receive = receives.then(|| choice::receive(&opening)).transpose()?;
     }
     // What the other end can send depends on what stands ready here, and nothing is sent to a receiver that is not.
     card::ready(first, trial.patience)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((worker, share), companion) in (0_u32..).zip(shares).zip(companions) {
-        let opening = Opening { flows: &share.plans, worker, seed: seed(worker), ..any };
+        let opening = Opening { flows: &share.plans, sockets: &share.sockets, worker, seed: seed(worker), ..any };
         let transmit = sends.then(|| choice::transmit(&opening)).transpose()?;
         let one_clock = own.has_clock_of(&other);
         let parts = Parts {
@@ -156,6 +166,22 @@ fn open(
     Ok(workers)
 }
 
+/// What was asked for, but for `auto` where an end may not open packet sockets: that comes to UDP sockets.
+fn obtained(params: &FramesParams, interface: &Interface, own: &Card, other: &Card) -> Result<Mode, LoadError> {
+    match params.mode {
+        Mode::Auto if own.packets && other.packets => Ok(Mode::Auto),
+        Mode::Auto => match params.beyond_sockets() {
+            None => Ok(Mode::Udp),
+            Some(key) if own.packets => Err(LoadError::Unsupported {
+                what: format!("{key} of `frames`"),
+                why: "it needs packet sockets, which the other end may not open (CAP_NET_RAW)".into(),
+            }),
+            Some(_) => permitted(interface).map(|()| Mode::Auto),
+        },
+        asked => Ok(asked),
+    }
+}
+
 /// One worker's flows while its halves are opened.
 struct Share {
     ends: Vec<(u32, [SocketAddr; 2])>,
@@ -170,10 +196,11 @@ impl Share {
         params: &FramesParams,
         interface: &Interface,
         peer: MacAddress,
+        secret: Secret,
     ) -> Result<Self, LoadError> {
         let ends = dealt.iter().map(|(number, socket)| Ok((*number, addresses(socket)?)));
         let ends: Vec<(u32, [SocketAddr; 2])> = ends.collect::<Result<_, LoadError>>()?;
-        let plans = plans(params, interface, peer, &ends)?;
+        let plans = plans(params, interface, peer, secret, &ends)?;
         Ok(Self { ends, plans, sockets: dealt.into_iter().map(|(_, socket)| socket).collect(), receive: None })
     }
 }
@@ -193,6 +220,7 @@ fn plans(
     params: &FramesParams,
     interface: &Interface,
     peer: MacAddress,
+    secret: Secret,
     ends: &[(u32, [SocketAddr; 2])],
 ) -> Result<Vec<FlowPlan>, LoadError> {
     let mut plans = Vec::new();
@@ -216,6 +244,7 @@ fn plans(
                 dscp: params.options.dscp.unwrap_or(0),
                 hops: HOPS,
             },
+            pairing: Tag::new(secret, *number, Purpose::Pairing),
         });
     }
     Ok(plans)

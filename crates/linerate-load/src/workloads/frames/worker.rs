@@ -133,8 +133,11 @@ impl FramesWorker {
         let left = due.until.since(Nanos(clock::monotonic()));
         match (&self.parts.receive, self.wait) {
             (_, Waiting::Spin) => {}
-            (None, Waiting::Block) if due.operations == 0 => clock::sleep_until(due.until.0, DEPARTURE_SPIN.0),
-            (Some(_), Waiting::Block) if left >= SHORTEST_WAIT && (due.operations == 0 || self.stopped) => {
+            // What comes meanwhile waits in the ring, with its own time on it.
+            (_, Waiting::Block) if due.operations == 0 && !self.stopped => {
+                clock::sleep_until(due.until.0, DEPARTURE_SPIN.0);
+            }
+            (Some(_), Waiting::Block) if left >= SHORTEST_WAIT && self.stopped => {
                 // Rounded down, so that the next departure is not missed.
                 let patience = Duration::from_millis(Duration::from(left).as_millis() as u64 - 1);
                 self.readiness.wait(patience);

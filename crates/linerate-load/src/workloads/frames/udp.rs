@@ -1,0 +1,217 @@
+//! The mode `udp`: plain UDP sockets, which need no privilege. The kernel makes the headers, so that it also fragments, routes and
+//! counts as for anybody; sizes are those of the frames that carry the datagrams.
+//!
+//! As fast as possible, datagrams of one size are handed over many in one message that the stack or the device cuts up
+//! (UDP_SEGMENT), and may arrive as one (UDP_GRO): then one skb stands for up to 128 frames, in each cost and in the socket's drop
+//! counter. At a rate each is a message of its own. Flows take turns call by call, not frame by frame. Times of receipt are those
+//! after the receiving call: the kernel stamps messages, not the datagrams in them.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use linerate_model::{Counter, Counters, Nanos};
+use linerate_packet::frame::{FCS_BYTES, SIGNATURE_BYTES, Stamp, signature};
+use linerate_sys::udp::{self, ReceiveBatch, SendBatch, Wait};
+use linerate_sys::{SysError, clock};
+
+use super::backend::{FILLING, FlowPlan, Opening, Order, Receive, Transmit};
+use super::ledger::Ledger;
+use super::sizes::Sizes;
+use crate::workloads::datagram::number_of;
+use crate::workloads::rendezvous::would_wait;
+use crate::{LoadError, Tally};
+
+/// A send that finds no room gives up after this long, so that its thread stays in command.
+const PATIENCE: Duration = Duration::from_millis(4);
+/// A coalesced message is up to 64 KiB long; sixteen are 1 MiB, about a level 2 cache.
+const COALESCED_BYTES: usize = 1 << 16;
+const COALESCED_MESSAGES: usize = 16;
+
+/// Sets up a paired socket for this mode.
+pub(super) fn prepare(socket: &UdpSocket) -> Result<(), LoadError> {
+    udp::count_drops(socket)?;
+    udp::coalesce(socket)?;
+    Ok(udp::set_send_timeout(socket, PATIENCE)?)
+}
+
+/// Both halves need the sockets.
+fn shared(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>, LoadError> {
+    let cloned: io::Result<Vec<UdpSocket>> = sockets.iter().map(UdpSocket::try_clone).collect();
+    Ok(cloned.map_err(|cause| SysError::new("duplicate", "a paired socket", cause))?)
+}
+
+/// Sends messages of one or many datagrams.
+#[derive(Debug)]
+pub(super) struct UdpTransmit {
+    batch: SendBatch,
+    flows: Vec<Flow>,
+    turn: usize,
+    outward: u32,
+    sizes: Sizes,
+    /// Bytes of a frame, check sequence included, that are no payload of the datagram.
+    overhead: usize,
+    /// Datagrams per full message.
+    segments: usize,
+    messages: usize,
+}
+
+#[derive(Debug)]
+struct Flow {
+    number: u16,
+    socket: UdpSocket,
+    sent: u64,
+}
+
+impl UdpTransmit {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+        let params = opening.params;
+        let sizes = opening.sizes().clone();
+        let headers = &opening.flows.first().expect("a worker has a flow").headers;
+        let (smallest, largest) = (sizes.distinct()[0], sizes.largest());
+        if smallest < headers.least_frame_size() {
+            return Err(LoadError::Unsupported {
+                what: "frame_size of `frames`".into(),
+                why: format!(
+                    "a frame of {smallest} B has no room for its headers and a signature of {SIGNATURE_BYTES} B: at least {} B",
+                    headers.least_frame_size()
+                ),
+            });
+        }
+        let overhead = headers.signature_at() + FCS_BYTES;
+        let payload = largest - overhead;
+        let one_size = sizes.distinct().len() == 1;
+        let most = udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / payload);
+        let segments = if one_size && !params.arrivals.is_open() { most } else { 1 };
+        let messages = (params.batch.max(params.burst) as usize).div_ceil(segments);
+        let mut flows = Vec::new();
+        for (plan, socket) in opening.flows.iter().zip(shared(opening.sockets)?) {
+            if segments > 1 {
+                // A frame is at most 16 KiB long.
+                udp::set_segment_size(&socket, payload as u16)?;
+            }
+            flows.push(Flow { number: plan.number, socket, sent: 0 });
+        }
+        let mut batch = SendBatch::new(messages, segments * payload);
+        (0..messages).for_each(|message| batch.message_mut(message).fill(FILLING));
+        Ok(Self { batch, flows, turn: 0, outward: opening.outward, sizes, overhead, segments, messages })
+    }
+}
+
+impl Transmit for UdpTransmit {
+    fn mode(&self) -> String {
+        match self.segments {
+            1 => format!("udp: up to {} datagrams a call (sendmmsg)", self.messages),
+            n => format!("udp: gso {n} x {} messages a call (sendmmsg)", self.messages),
+        }
+    }
+
+    fn batch(&self) -> u32 {
+        (self.segments * self.messages) as u32
+    }
+
+    #[inline]
+    fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
+        self.turn = if self.turn + 1 < self.flows.len() { self.turn + 1 } else { 0 };
+        let flow = &mut self.flows[self.turn];
+        let n = order.n as usize;
+        let n_messages = n.div_ceil(self.segments);
+        let mut k = 0;
+        for message in 0..n_messages {
+            let mut length = 0;
+            for _ in 0..self.segments.min(n - k) {
+                let sequence = flow.sent + k as u64;
+                let scheduled_ns = order.intended.0 + k as u64 * order.gap.0;
+                let lateness_ns = order.now.0.saturating_sub(scheduled_ns);
+                let stamp = Stamp { sequence, scheduled_ns, lateness_ns };
+                signature::write(&mut self.batch.message_mut(message)[length..], self.outward, flow.number, &stamp);
+                length += self.sizes.of(sequence) - self.overhead;
+                k += 1;
+            }
+            self.batch.set_length(message, length);
+        }
+        change[Counter::CallsSent] += 1;
+        let (messages, taken) = match self.batch.send(&flow.socket, n_messages, Wait::Block) {
+            Ok(messages) => (messages, (messages * self.segments).min(n)),
+            Err(error) => {
+                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
+                change[kind] += 1;
+                (0, 0)
+            }
+        };
+        let bytes = self.sizes.bytes_of(flow.sent + taken as u64) - self.sizes.bytes_of(flow.sent);
+        flow.sent += taken as u64;
+        change[Counter::MessagesSent] += messages as u64;
+        change[Counter::DatagramsSent] += taken as u64;
+        change[Counter::PayloadSent] += bytes - (self.overhead * taken) as u64;
+        taken as u32
+    }
+
+    fn sent(&self, flow_idx: usize) -> (u64, u64) {
+        let frames = self.flows[flow_idx].sent;
+        (frames, self.sizes.bytes_of(frames) - self.overhead as u64 * frames)
+    }
+}
+
+/// Receives messages of one or many datagrams.
+#[derive(Debug)]
+pub(super) struct UdpReceive {
+    batch: ReceiveBatch,
+    flows: Vec<(UdpSocket, FlowPlan)>,
+    /// The sockets' drop counters as last seen.
+    drops: Vec<u32>,
+}
+
+impl UdpReceive {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+        let flows: Vec<_> = shared(opening.sockets)?.into_iter().zip(opening.flows.iter().cloned()).collect();
+        let drops = flows.iter().map(|(socket, _)| udp::drops(socket).unwrap_or(0)).collect();
+        Ok(Self { batch: ReceiveBatch::new(COALESCED_MESSAGES, COALESCED_BYTES), flows, drops })
+    }
+}
+
+impl Receive for UdpReceive {
+    fn mode(&self) -> String {
+        "udp: gro (drops at the socket are coalesced messages), stamped after the call".to_owned()
+    }
+
+    #[inline]
+    fn receive(&mut self, ledger: &mut Ledger, tally: &mut Tally) -> bool {
+        let mut moved = false;
+        for (socket, plan) in &self.flows {
+            let messages = match self.batch.receive(socket, Wait::Never) {
+                Ok(messages) => messages,
+                Err(error) => {
+                    tally.add(if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors }, 1);
+                    0
+                }
+            };
+            let at = Nanos(clock::monotonic());
+            for message in (0..messages).map(|idx| self.batch.message(idx)) {
+                for datagram in message.visible.chunks(message.segment_bytes.max(1)) {
+                    // A pairing datagram that was sent again is ours, and of no interest.
+                    if number_of(datagram, plan.pairing).is_none() {
+                        ledger.arrived(datagram, datagram.len(), at, tally);
+                    }
+                }
+            }
+            tally.add(Counter::MessagesReceived, messages as u64);
+            moved |= messages > 0;
+        }
+        moved
+    }
+
+    fn watched(&self) -> Vec<BorrowedFd<'_>> {
+        self.flows.iter().map(|(socket, _)| socket.as_fd()).collect()
+    }
+
+    fn drops(&mut self) -> u64 {
+        let sockets = self.flows.iter().map(|(socket, _)| udp::drops(socket));
+        let since = |(seen, now): (&mut u32, Option<u32>)| {
+            let now = now.unwrap_or(*seen);
+            u64::from(now.wrapping_sub(std::mem::replace(seen, now)))
+        };
+        self.drops.iter_mut().zip(sockets).map(since).sum()
+    }
+}
