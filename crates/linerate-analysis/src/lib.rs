@@ -18,5 +18,6 @@ mod study;
 pub mod tune;
 
 pub use study::{
-    Compared, Comparison, JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, Study, TrialStudy, study,
+    Compared, Comparison, Found, GoalStudy, JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, SearchRun,
+    SearchStudy, SearchTrial, Study, TrialStudy, searched, study,
 };

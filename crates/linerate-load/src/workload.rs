@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use linerate_disk::Disks;
-use linerate_model::{Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
+use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
@@ -60,6 +60,18 @@ pub trait Workload: Sync {
 
     /// Everything wrong with `params`.
     fn check(&self, params: &Params) -> Vec<ParamError>;
+
+    /// The IP packet each of its datagrams or frames fills on a path of this MTU, so that a share of the path's ceiling is a rate;
+    /// `None` where they differ, or it sends none.
+    fn packet(&self, params: &Params, mtu: Bytes) -> Option<Bytes> {
+        let _ = (params, mtu);
+        None
+    }
+
+    /// Whether it runs over an interface's loopback: what the tester can do by itself is found there.
+    fn runs_on_loopback(&self) -> bool {
+        true
+    }
 
     /// Starts the passive end: binds and listens.
     ///

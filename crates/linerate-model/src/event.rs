@@ -20,6 +20,11 @@ pub enum Event {
         /// Every trial.
         trials: Vec<TrialSpec>,
     },
+    /// A search chose its next trial.
+    TrialChosen {
+        /// It.
+        trial: Box<TrialSpec>,
+    },
     /// A trial begins.
     TrialStarted {
         /// Which.
@@ -107,5 +112,11 @@ pub trait Recorder {
     /// As [`Recorder::record`].
     fn flush(&mut self) -> Result<(), RecorderError> {
         Ok(())
+    }
+
+    /// What else is known of a trial as it ends, from whoever watches the testbed; it is recorded before the end is.
+    fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
+        let _ = ended;
+        Vec::new()
     }
 }

@@ -34,6 +34,11 @@ impl Campaign {
                 };
                 self.trials = trials.iter().map(&mut record).collect();
             }
+            Event::TrialChosen { trial } => {
+                if self.trial(trial.id).is_none() {
+                    self.trials.push(TrialRecord::new((**trial).clone()));
+                }
+            }
             Event::TrialStarted { trial, at } => {
                 if let Some(record) = self.trial_mut(*trial) {
                     *record = TrialRecord { started: Some(*at), ..TrialRecord::new(record.spec.clone()) };

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BitRate, Nanos, PacketRate};
+use crate::{BitRate, Endpoint, Nanos, PacketRate};
 
 /// What a load is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +141,10 @@ pub struct Search {
     pub warmup: Nanos,
     /// Length of the trial with the device replaced by a wire, or, where there is none, of the tester by itself; zero: none.
     pub self_test: Nanos,
+    /// Endpoints, active and passive, that a wire joins in place of the device, for the self-test; where there are none the tester's
+    /// loopback stands for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Box<(Endpoint, Endpoint)>>,
     /// Most trials.
     pub max_trials: u32,
     /// Most time in trials.

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Arm, Endpoint, Nanos, Params};
+use crate::{Arm, Endpoint, Nanos, Params, Searched};
 
 /// A trial's number within its campaign, in the order of the plan's expansion (not the order run).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -149,6 +149,9 @@ pub struct TrialSpec {
     /// Set if it is one of a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<Arm>,
+    /// Set for a trial of a search, and for a search of which no trial has been chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Box<Searched>>,
 }
 
 /// Something that went wrong, or might have disturbed a trial.

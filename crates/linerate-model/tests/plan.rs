@@ -187,7 +187,7 @@ cpuss = [1]
 [[sweep]]
 name = "s"
 [sweep.search]
-goal = "rfc2544"
+goal = "rfc2545"
 "#;
     let found = problems(text);
     let at = |needle: &str| {
@@ -208,8 +208,7 @@ goal = "rfc2544"
     assert_eq!(at("1").message, "axis `params.y` has the value 1 twice");
     assert_eq!(at("{ from = 2, to = 1, factor = 2 }").message, "the range of axis `params.z` is empty or too long");
     let messages: BTreeSet<&str> = found.iter().map(|problem| problem.message.as_str()).collect();
-    for expected in
-        ["a job has no `to`", "two sweeps are called `s`", "searches are not supported yet", "a sweep has no `job`"]
+    for expected in ["a job has no `to`", "two sweeps are called `s`", "`goal` is \"rfc2545\"", "a sweep has no `job`"]
     {
         assert!(messages.contains(expected), "{expected}: {messages:#?}");
     }

@@ -3,7 +3,7 @@
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
 //! infinity, and a made-up number would be worse.
 
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study, TrialStudy};
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy};
 use linerate_model::{Campaign, Direction, Distribution};
 use serde_json::{Map, Value, json};
 
@@ -34,6 +34,7 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
         "facts": facts,
         "points": study.points.iter().map(point).collect::<Vec<_>>(),
         "comparisons": study.comparisons,
+        "searches": study.searches.iter().map(search).collect::<Vec<_>>(),
         "findings": study.findings.iter().map(finding).collect::<Vec<_>>(),
         "overhead": {
             "samplers": study.overhead.samplers,
@@ -58,6 +59,20 @@ fn point(point: &PointStudy) -> Value {
         "validity": point.validity,
         "why": point.why,
         "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),
+    })
+}
+
+/// A search as the study has it; loads are in the unit of `search.unit`, of each direction.
+fn search(search: &SearchStudy) -> Value {
+    json!({
+        "sweep": search.sweep,
+        "parameters": search.parameters,
+        "workload": search.workload,
+        "from": search.from,
+        "to": search.to,
+        "search": search.search,
+        "goals": search.goals,
+        "runs": search.runs,
     })
 }
 

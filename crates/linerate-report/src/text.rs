@@ -5,6 +5,8 @@ use linerate_model::Validity;
 use crate::document::{Block, ColumnKind, Document, KeyFigure, Table, Tone};
 use crate::number::percent;
 
+/// Tables that are answers by themselves.
+const ANSWERS: [&str; 2] = ["searches-goals", "searches-answers"];
 /// Space between two columns.
 const GAP: &str = "  ";
 
@@ -65,6 +67,14 @@ pub fn summary(document: &Document) -> String {
                 }
             }
             _ => {}
+        }
+    }
+    for block in document.sections.iter().filter(|section| section.id == "searches").flat_map(|section| &section.blocks)
+    {
+        if let Block::Table(answer) = block
+            && ANSWERS.contains(&answer.id.as_str())
+        {
+            out += &format!("\n{}", table(answer));
         }
     }
     let claims = document.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {

@@ -36,7 +36,7 @@ impl Ledger {
                 return self.begin(header);
             }
             Event::HostJoined(_) | Event::Incident { trial: None, .. } | Event::CampaignEnded { .. } => (None, None),
-            Event::Planned { .. } => (None, None),
+            Event::Planned { .. } | Event::TrialChosen { .. } => (None, None),
             Event::TrialStarted { trial, .. }
             | Event::BarrierPassed { trial, .. }
             | Event::Samples { trial, .. }
@@ -54,6 +54,13 @@ impl Ledger {
                 return Err(misplaced("the planned trials".to_owned(), "two have the same number"));
             }
             self.planned = planned;
+        }
+        if let Event::TrialChosen { trial } = event {
+            let n_jobs = u32::try_from(trial.jobs.len()).unwrap_or(u32::MAX);
+            if self.planned.contains_key(&trial.id) {
+                return Err(misplaced(format!("the chosen trial {}", trial.id.0), "another has its number"));
+            }
+            self.planned.insert(trial.id, n_jobs);
         }
         if let Some(trial) = trial {
             let Some(n_jobs) = self.planned.get(&trial) else {
@@ -150,6 +157,11 @@ fn write_event(transaction: &Transaction<'_>, campaign: i64, event: &Event) -> r
             params![campaign, host.host, json(host)],
         ),
         Event::Planned { trials } => write_plan(transaction, campaign, trials),
+        Event::TrialChosen { trial } => execute(
+            "INSERT INTO trial (campaign, number, position, spec)
+             SELECT ?1, ?2, ifnull(max(position) + 1, 0), ?3 FROM trial WHERE campaign = ?1",
+            params![campaign, trial.id.0, json(trial)],
+        ),
         Event::TrialStarted { trial, at } => {
             let key = key(*trial)?;
             for table in ["chunk", "flow", "sample", "incident"] {

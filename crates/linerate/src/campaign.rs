@@ -12,7 +12,7 @@ use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
     Campaign, CampaignHeader, Event, HostAddress, Incident, IncidentKind, Nanos, Recorder, RecorderError, TrialId,
-    TrialSpec,
+    TrialRecord, TrialSpec,
 };
 use linerate_store::{Ledger, Which};
 use sha2::{Digest, Sha256};
@@ -47,7 +47,7 @@ pub(crate) fn conduct(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
-    let trials = plan::trials(request.found, request.plan, &request.ground.testbed)?;
+    let trials = plan::trials(request.found, request.plan, request.ground)?;
     let mut options = RunOptions::default();
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;
@@ -55,7 +55,8 @@ pub(crate) fn conduct(
     let existed = request.ledger.exists();
     let mut ledger = Ledger::open_or_create(request.ledger)?;
     let fresh = header(request);
-    let (header, done) = if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new()) };
+    let (header, done, searched) =
+        if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new(), Vec::new()) };
     let id = header.id.clone();
     let keys = keys_for(&request.ground.testbed.hosts)?;
     let tuning_keys = keys_for(&request.ground.testbed.hosts)?;
@@ -70,6 +71,8 @@ pub(crate) fn conduct(
         testbed: request.ground.testbed.clone(),
         trials,
         done,
+        searched,
+        order: request.plan.order,
         keys,
         agent: Agent::new(AgentOptions {
             name: "here".into(),
@@ -147,25 +150,25 @@ impl Recorder for Watched<'_> {
         if let Event::TrialStarted { .. } = event {
             self.devices = Devices::note(self.ground.devices());
         }
-        if let Event::TrialEnded { trial, .. } = event {
-            if let Some(samples) = self.devices.samples(*trial, self.ground.devices()) {
-                self.ledger.record(&samples)?;
-            }
-            let losses = self.ground.emulation_losses();
-            let new = losses - std::mem::replace(&mut self.losses, losses);
-            if new > 0 {
-                let message = format!(
-                    "emulate device or delayed link: {new} frames lost by the emulation itself (lower the lab's rates)"
-                );
-                let incident = Incident { host: String::new(), kind: IncidentKind::Tester, message };
-                self.ledger.record(&Event::Incident { trial: Some(*trial), incident })?;
-            }
-        }
         self.ledger.record(event)
     }
 
     fn flush(&mut self) -> Result<(), RecorderError> {
         self.ledger.flush()
+    }
+
+    fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
+        let mut addenda: Vec<Event> = self.devices.samples(ended, self.ground.devices()).into_iter().collect();
+        let losses = self.ground.emulation_losses();
+        let new = losses - std::mem::replace(&mut self.losses, losses);
+        if new > 0 {
+            let message = format!(
+                "emulate device or delayed link: {new} frames lost by the emulation itself (lower the lab's rates)"
+            );
+            let incident = Incident { host: String::new(), kind: IncidentKind::Tester, message };
+            addenda.push(Event::Incident { trial: Some(ended), incident });
+        }
+        addenda
     }
 }
 
@@ -206,18 +209,20 @@ fn header(request: &Request<'_>) -> CampaignHeader {
     }
 }
 
+/// A campaign to go on with: its header, its complete trials, and what is recorded of its searches.
+type Earlier = (CampaignHeader, HashSet<TrialId>, Vec<TrialRecord>);
+
 /// The newest campaign of `ledger` with the same plan and lab, and which of its trials are complete.
-fn earlier(
-    ledger: &Ledger,
-    fresh: &CampaignHeader,
-    trials: &[TrialSpec],
-) -> Result<(CampaignHeader, HashSet<TrialId>), Failure> {
+fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier, Failure> {
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
         let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
-        if same && campaign.trials.len() == trials.len() {
+        // Trials of searches are as many as were chosen.
+        let planned = campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).count();
+        if same && planned == trials.iter().filter(|trial| trial.search.is_none()).count() {
             let done = ledger.completed_trials(&summary.id)?;
-            return Ok((campaign.header, done));
+            let searched = campaign.trials.into_iter().filter(|trial| trial.spec.search.is_some()).collect();
+            return Ok((campaign.header, done, searched));
         }
     }
     let message = format!(

@@ -21,6 +21,7 @@ mod progress;
 mod reference;
 mod reports;
 mod sandbox;
+mod searches;
 mod show;
 mod testbeds;
 

@@ -4,8 +4,10 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linerate_analysis::SearchTrial;
+use linerate_analysis::search::Bounds;
 use linerate_control::Progress;
-use linerate_model::{TrialOutcome, TrialSpec};
+use linerate_model::{TrialOutcome, TrialSpec, Validity};
 
 use crate::cli::Global;
 
@@ -64,6 +66,7 @@ impl Display {
                     );
                 }
             }
+            Progress::Searched { trial, result, found } => self.say(&learnt(trial, result, found)),
             Progress::Incident { incident, .. } => {
                 let at = if incident.host.is_empty() { String::new() } else { format!("{}: ", incident.host) };
                 self.say(&format!("{at}{}", incident.message));
@@ -88,6 +91,29 @@ impl Drop for Display {
             bar.finish_and_clear();
         }
     }
+}
+
+/// What a search learnt from `trial`, in one line.
+fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -> String {
+    let Some(searched) = &trial.search else { return String::new() };
+    let rate = |load: Option<f64>| load.map_or_else(|| "-".to_owned(), |load| searched.search.unit.told(load));
+    let standing = match result.validity {
+        Validity::Valid => String::new(),
+        Validity::Suspect => " (tainted)".to_owned(),
+        Validity::Invalid | Validity::Impossible => format!(" (INVALID: {})", result.why.join("; ")),
+    };
+    let bounds: Vec<String> =
+        found.iter().map(|(goal, found)| format!("{goal} {} to {}", rate(found.lower), rate(found.upper))).collect();
+    format!(
+        "  {} {} for {}: {} of {} lost ({:.3} %){standing}  {}",
+        result.purpose,
+        searched.search.unit.told(result.load),
+        result.duration,
+        result.sent.max(result.intended).saturating_sub(result.received),
+        result.sent.max(result.intended),
+        result.loss_ratio * 100.0,
+        bounds.join(", ")
+    )
 }
 
 /// A trial's coordinate in one line.

@@ -66,8 +66,17 @@ pub(crate) fn finish(
     }
 }
 
-/// The exit code a study asks for: no point at all that carries a figure is an invalid measurement.
+/// The exit code a study asks for: no point at all that carries a figure is an invalid measurement, as is a search that the tester
+/// limited; a search whose goal not even its lowest load meets has missed it.
 pub(crate) fn exit_of(study: &Study) -> Exit {
+    let runs = || study.searches.iter().flat_map(|search| &search.runs);
+    if runs().any(|run| run.tester_limited.is_some()) {
+        return Exit::Invalid;
+    }
     let usable = study.points.iter().any(|point| point.validity <= Validity::Suspect);
-    if usable || study.points.is_empty() { Exit::Done } else { Exit::Invalid }
+    if !usable && !study.points.is_empty() {
+        return Exit::Invalid;
+    }
+    let missed = runs().flat_map(|run| &run.found).any(|found| found.strict.lower.is_none());
+    if missed { Exit::Missed } else { Exit::Done }
 }

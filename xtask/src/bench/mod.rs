@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `fire-hose`, `frames` and `storage` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! `cargo xtask bench`: `fire-hose`, `frames`, `search` and `storage` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
 //! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
@@ -20,6 +20,7 @@ mod own;
 mod processor;
 mod rows;
 mod sandbox;
+mod search;
 mod statistics;
 mod storage;
 mod table;
@@ -86,6 +87,17 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     {
         storage::run(root, rest)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "search"
+    {
+        let runs = match rest {
+            [] => Ok(10),
+            [flag, runs] if flag == "--runs" => runs.parse(),
+            _ => bail!("usage: cargo xtask bench search [--runs N]"),
+        };
+        let held = search::run(root, runs.context("--runs takes a count")?)?;
+        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let options = options(arguments)?;
     provided()?;

@@ -1,11 +1,12 @@
 //! The relevant bounds of a goal over all loads, and the conditional throughput (RFC 9971 4.7).
 
 use linerate_model::Goal;
+use serde::{Deserialize, Serialize};
 
 use super::{Class, Observation, Requirement, classify, conditional_loss, seconds};
 
 /// What a search found for one goal.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The largest load that is a lower bound and lies below `upper`.
     pub lower: Option<f64>,

@@ -3,8 +3,10 @@
 //! Frames and frames per second. Valid only where the throughput is below the rate of the bursts: otherwise nothing fills
 //! the buffer.
 
+use serde::{Deserialize, Serialize};
+
 /// The longest bursts of several searches, and what they say about the buffer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBack {
     /// Longest burst without loss of each search, frames.
     pub bursts: Vec<f64>,

@@ -20,6 +20,8 @@ mod pacing;
 mod pairs;
 mod point;
 mod samples;
+mod searched;
+mod searches;
 mod series;
 mod span;
 mod traffic;
@@ -35,6 +37,8 @@ use serde::{Deserialize, Serialize};
 
 pub use loss::LossStudy;
 pub use pairs::{Compared, Comparison};
+pub use searched::{SearchTrial, searched};
+pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
 
 use crate::statistics::{mean, median};
 
@@ -46,6 +50,9 @@ pub struct Study {
     /// Arms set against each other, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// One for each sweep and point whose load was searched, in the order of the plan.
+    #[serde(default)]
+    pub searches: Vec<SearchStudy>,
     /// What the rules say.
     pub findings: Vec<Finding>,
     /// What measuring itself cost.
@@ -165,12 +172,12 @@ pub fn study(campaign: &Campaign) -> Study {
     let findings = crate::diagnosis::findings(&points);
     let overhead = overhead(campaign, &points);
     let comparisons = pairs::comparisons(campaign, &points);
-    Study { points, comparisons, findings, overhead }
+    Study { points, comparisons, searches: searches::searches(campaign), findings, overhead }
 }
 
-/// The trials of each sweep and point, in the order of the plan.
+/// The trials of each sweep and point, in the order of the plan; those of searches are judged apart.
 fn repeats(campaign: &Campaign) -> Vec<Vec<&TrialRecord>> {
-    let mut planned: Vec<&TrialRecord> = campaign.trials.iter().collect();
+    let mut planned: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).collect();
     planned.sort_by_key(|trial| trial.spec.id);
     let mut points: Vec<Vec<&TrialRecord>> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();

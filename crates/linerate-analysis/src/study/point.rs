@@ -92,7 +92,7 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
     }
 }
 
-fn jobs_of(trial: &TrialRecord) -> Vec<Job<'_>> {
+pub(super) fn jobs_of(trial: &TrialRecord) -> Vec<Job<'_>> {
     let ends = trial.spec.jobs.iter().zip(&trial.jobs);
     ends.map(|(spec, (active, passive))| Job { spec, active, passive }).collect()
 }
@@ -138,7 +138,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
 }
 
 /// The ledger of a datagram job, per direction, losses located.
-fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> {
+pub(super) fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> {
     let requests = [linerate_model::Counter::Transactions, linerate_model::Counter::TransactionsLost];
     if job.ends().iter().any(|end| requests.iter().any(|counter| super::span::total(end, *counter) > 0)) {
         return Vec::new();

@@ -15,10 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use linerate_analysis::SearchTrial;
+use linerate_analysis::search::Bounds;
+use linerate_model::plan::Order;
 use linerate_model::{
-    CampaignHeader, Incident, Interval, Nanos, Recorder, Side, Testbed, TrialId, TrialOutcome, TrialSpec,
+    CampaignHeader, Incident, Interval, Nanos, Recorder, Side, Testbed, TrialId, TrialOutcome, TrialRecord, TrialSpec,
 };
 
+use crate::search::Ended;
 use crate::{Agent, ControlError, KeyStore, Timeouts};
 
 pub use tuner::Tuner;
@@ -61,6 +65,10 @@ pub struct CampaignRun {
     pub trials: Vec<TrialSpec>,
     /// Trials completed by an earlier execution: not run again.
     pub done: HashSet<TrialId>,
+    /// What an earlier execution recorded of the trials that searches chose, in the order of their numbers.
+    pub searched: Vec<TrialRecord>,
+    /// In which order searches take turns.
+    pub order: Order,
     /// Our keys; without them only this host is reached.
     pub keys: Option<KeyStore>,
     /// The pattern of the agents that serve hosts reached in this process.
@@ -115,6 +123,22 @@ pub enum Progress<'a> {
         of: usize,
         /// Until the campaign's end, as far as can be told.
         eta: Nanos,
+    },
+    /// A search has learnt from a trial.
+    Searched {
+        /// Which trial.
+        trial: &'a TrialSpec,
+        /// What came of it.
+        result: &'a SearchTrial,
+        /// What is known now, by goal.
+        found: &'a [(String, Bounds)],
+    },
+    /// A search has ended.
+    SearchEnded {
+        /// Its plan.
+        search: &'a TrialSpec,
+        /// Why.
+        why: Ended,
     },
     /// Something went wrong.
     Incident {

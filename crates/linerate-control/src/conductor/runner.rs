@@ -54,7 +54,7 @@ pub(super) fn run(
     recorder: &mut dyn Recorder,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunSummary, ControlError> {
-    let CampaignRun { header, testbed, trials, done, keys, agent, stop, options } = campaign;
+    let CampaignRun { header, testbed, trials, done, searched, order, keys, agent, stop, options } = campaign;
     let hosts: Vec<String> = testbed.hosts.iter().map(|(name, _)| name.clone()).collect();
     let reach = Arc::new(Reach {
         addresses: testbed.hosts,
@@ -65,6 +65,7 @@ pub(super) fn run(
         name: format!("campaign {}", header.name),
     });
     let mut conductor = Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?;
+    conductor.continue_searches(order, searched);
     let (tell, told) = channel();
     let mut runner = Runner {
         reach,
@@ -208,6 +209,7 @@ impl Runner<'_> {
                     }
                 }
                 Output::Record(event) => {
+                    self.add_to(&event);
                     self.show(&event, conductor);
                     if self.recording
                         && let Err(error) = self.recorder.record(&event)
@@ -231,6 +233,14 @@ impl Runner<'_> {
                         Some(outcome) => Progress::TrialEnded { trial, outcome, number, of, eta },
                     });
                 }
+                Output::Searched { trial, result, found } => (self.progress)(Progress::Searched {
+                    trial: &conductor.trials()[trial],
+                    result: &result,
+                    found: &found,
+                }),
+                Output::SearchEnded { search, why } => {
+                    (self.progress)(Progress::SearchEnded { search: &conductor.trials()[search], why });
+                }
                 Output::Finish(end) => result = Some(*end),
             }
         }
@@ -239,6 +249,25 @@ impl Runner<'_> {
             self.links.drain().for_each(|(_, (_, link))| link.finish());
         }
         result
+    }
+
+    /// Before a trial's end is recorded, whatever else the recorder knows of it; the conductor is told.
+    fn add_to(&mut self, event: &Event) {
+        let Event::TrialEnded { trial, .. } = event else { return };
+        if !self.recording {
+            return;
+        }
+        let addenda = self.recorder.addenda(*trial);
+        for addendum in &addenda {
+            if let Err(error) = self.recorder.record(addendum) {
+                self.recording = false;
+                self.inputs.push_back(Input::RecorderFailed(error));
+                return;
+            }
+        }
+        if !addenda.is_empty() {
+            self.inputs.push_back(Input::Added(addenda));
+        }
     }
 
     fn show(&mut self, event: &Event, conductor: &Conductor) {

@@ -105,6 +105,7 @@ fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
         phases: phases(),
         jobs: vec![job],
         arm: None,
+        search: None,
     }
 }
 
@@ -316,7 +317,7 @@ impl World {
                     self.events.push(event);
                 }
                 Output::Finish(result) => self.result = Some(*result),
-                Output::Flush | Output::Trial { .. } => {}
+                Output::Flush | Output::Trial { .. } | Output::Searched { .. } | Output::SearchEnded { .. } => {}
             }
         }
     }

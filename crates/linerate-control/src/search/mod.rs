@@ -7,6 +7,7 @@
 //! reach a controller.
 
 mod back_to_back;
+mod expected;
 mod frmol;
 mod halving;
 mod loss_curve;
@@ -22,6 +23,7 @@ use std::fmt;
 use linerate_analysis::search::Observation;
 use linerate_model::{Method, Nanos, Purpose, Search, Step};
 
+pub use expected::{Expected, expected};
 pub use searcher::{Ended, Outcome, Searcher};
 
 /// Chooses the trials of a search.

@@ -110,6 +110,7 @@ pub(super) fn search(min: f64, max: f64, method: Method) -> Search {
         method,
         warmup: Nanos(0),
         self_test: Nanos(0),
+        wire: None,
         max_trials: 10_000,
         max_duration: Nanos::from_secs(1_000_000),
     }

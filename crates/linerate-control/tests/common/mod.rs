@@ -48,7 +48,17 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
         rest: Nanos(0),
         interval: Nanos::from_millis(50),
     };
-    TrialSpec { id: TrialId(id), sweep: "s".into(), point: Point::new(), repeat: 0, seed: 7, phases, jobs, arm: None }
+    TrialSpec {
+        id: TrialId(id),
+        sweep: "s".into(),
+        point: Point::new(),
+        repeat: 0,
+        seed: 7,
+        phases,
+        jobs,
+        arm: None,
+        search: None,
+    }
 }
 
 pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
@@ -61,6 +71,8 @@ pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
         },
         trials,
         done: HashSet::new(),
+        searched: Vec::new(),
+        order: linerate_model::plan::Order::Interleaved,
         keys: None,
         agent: Agent::new(AgentOptions::default()),
         stop: std::sync::Arc::default(),

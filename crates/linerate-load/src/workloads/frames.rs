@@ -337,6 +337,16 @@ impl Typed for Frames {
     const NAME: &'static str = "frames";
     const SUMMARY: &'static str = "Ethernet frames of one size or a mixture, at a rate or as fast as possible: frames delivered per second, every one accounted";
 
+    const ON_LOOPBACK: bool = false;
+
+    fn packet_of(params: &FramesParams, _: Bytes) -> Option<Bytes> {
+        /// Ethernet header and check sequence; tags count as the packet's.
+        const AROUND: u64 = 18;
+        let sizes = params.frame_size.sizes();
+        let size = sizes.largest() as u64;
+        sizes.is_single().then(|| Bytes(size.saturating_sub(AROUND)))
+    }
+
     fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let interface = Interface::find(&params, setup.local, None)?;
         start::check(&params, &interface)?;

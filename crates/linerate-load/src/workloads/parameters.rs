@@ -4,7 +4,7 @@
 //! `socket_options`, `tcp_options`). serde cannot refuse unknown fields of a struct with flattened ones, so the documented
 //! names are the known ones: what is not documented cannot be set.
 
-use linerate_model::{ParamError, Params};
+use linerate_model::{Bytes, ParamError, Params};
 use serde::de::DeserializeOwned;
 
 use crate::parameter::{self, ParamDoc, Takes};
@@ -34,6 +34,15 @@ pub(crate) trait Typed: Sync {
     /// One sentence: what it does and what its figures mean.
     const SUMMARY: &'static str;
 
+    /// See [`Workload::packet`].
+    fn packet_of(params: &Self::Params, mtu: Bytes) -> Option<Bytes> {
+        let _ = (params, mtu);
+        None
+    }
+
+    /// See [`Workload::runs_on_loopback`].
+    const ON_LOOPBACK: bool = true;
+
     /// Starts the passive end, see [`Workload::listen`].
     fn start_passive(params: Self::Params, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError>;
 
@@ -56,6 +65,14 @@ impl<T: Typed> Workload for T {
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
         read::<T::Params>(params).err().unwrap_or_default()
+    }
+
+    fn packet(&self, params: &Params, mtu: Bytes) -> Option<Bytes> {
+        T::packet_of(&read::<T::Params>(params).ok()?, mtu)
+    }
+
+    fn runs_on_loopback(&self) -> bool {
+        T::ON_LOOPBACK
     }
 
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

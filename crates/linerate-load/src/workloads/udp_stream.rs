@@ -204,6 +204,12 @@ impl Typed for UdpStream {
     const NAME: &'static str = "udp_stream";
     const SUMMARY: &'static str = "datagrams at a rate or as fast as possible: datagrams and payload bits delivered per second, loss fully accounted";
 
+    fn packet_of(params: &UdpStreamParams, mtu: Bytes) -> Option<Bytes> {
+        // Of IPv4, whose packets are the shorter ones: the ceiling is then the higher one.
+        const HEADERS: Bytes = Bytes(28);
+        Some(params.datagram_size.map_or(mtu, |payload| payload + HEADERS))
+    }
+
     fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
         let unpaired = Unpaired::listen(setup, device, params.shape(), |socket| params.prepare(socket))?;

@@ -98,6 +98,7 @@ impl Measured<'_> {
                 },
                 jobs: jobs.clone(),
                 arm: arm.clone(),
+                search: None,
             }
         };
         let mut order: Vec<usize> = (0..self.arms.len()).collect();

@@ -8,6 +8,7 @@ mod expand;
 mod fields;
 mod parse;
 mod random;
+mod search;
 mod set;
 mod value;
 
@@ -16,6 +17,7 @@ pub use expand::{expand, left_out};
 pub use parse::{
     DEFAULT_DRAIN, DEFAULT_DURATION, DEFAULT_INTERVAL, DEFAULT_REPEATS, DEFAULT_REST, DEFAULT_SEED, MAX_TRIALS, parse,
 };
+pub use search::{GOALS, LoadLimit, SearchPlan};
 pub use set::apply_set;
 
 use std::ops::Range;
@@ -69,13 +71,16 @@ pub struct Sweep {
     pub axes: Vec<Axis>,
     /// Two arms measured in turn at every point.
     pub compare: Option<Compare>,
+    /// How the load is searched at each point, if it is.
+    pub search: Option<SearchPlan>,
 }
 
 impl Sweep {
     /// Runs per point and arm, in a plan of `repeats`.
     #[must_use]
     pub fn repeats(&self, repeats: u32) -> u32 {
-        self.compare.as_ref().map_or(repeats, |compare| compare.pairs)
+        let searches = self.search.as_ref().map(|search| search.repeats);
+        searches.unwrap_or_else(|| self.compare.as_ref().map_or(repeats, |compare| compare.pairs))
     }
 }
 

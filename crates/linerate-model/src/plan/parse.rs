@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::axis::axes;
 use super::fields::{Fields, wrong_type, wrong_value};
+use super::search::search;
 use super::value::json;
 use super::{JobPlan, Order, Plan, Sweep, compare};
 use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
@@ -102,7 +103,8 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
         }
         let points = sweep.axes.iter().fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
         let n_arms = sweep.compare.as_ref().map_or(1, |compare| compare.measured().len() as u64);
-        let runs = u64::from(sweep.repeats(plan.repeats)) * n_arms;
+        let longest = sweep.search.as_ref().map_or(1, |search| u64::from(search.max_trials));
+        let runs = (u64::from(sweep.repeats(plan.repeats)) * n_arms).saturating_mul(longest);
         n_trials = n_trials.saturating_add(points.saturating_mul(runs));
         plan.sweeps.push(sweep);
     }
@@ -147,6 +149,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         jobs: Vec::new(),
         axes: Vec::new(),
         compare: None,
+        search: None,
     };
     if interval > duration {
         let problem = Problem::new(Some(fields.span_of("interval")), format!("`interval` is {interval}"));
@@ -170,9 +173,14 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     if let Some(value) = fields.get("compare") {
         sweep.compare = compare::read(value, &sweep, problems);
     }
-    if let Some(search) = fields.get("search") {
-        let problem = Problem::new(Some(search.span()), "searches are not supported yet");
-        problems.push(problem.expected("`[sweep.axis]`: the values listed, or a range { from, to, factor }"));
+    if let Some(value) = fields.get("search") {
+        sweep.search = search(value, problems);
+        if let Some(plan) = &sweep.search
+            && sweep.axes.iter().any(|axis| axis.path.strip_prefix("params.") == Some(&plan.parameter))
+        {
+            let problem = Problem::new(Some(value.span()), format!("`{}` is searched and swept", plan.parameter));
+            problems.push(problem.expected("an axis or a search over it, not both"));
+        }
     }
     Some(sweep)
 }

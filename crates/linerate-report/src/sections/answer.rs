@@ -77,6 +77,8 @@ fn opening(subject: &Subject<'_>) -> String {
         [first @ .., last] => format!(" between {} and {last}", first.join(", ")),
     };
     let workloads = workloads(subject);
+    let n_searches = subject.study.searches.len();
+    let searches = if n_searches > 0 { format!(", {n_searches} searched") } else { String::new() };
     let sweeps = count(subject.grids.len(), "sweep");
     let points = count(subject.study.points.len(), "point");
     let trials = count(subject.campaign.trials.len(), "trial");
@@ -86,7 +88,7 @@ fn opening(subject: &Subject<'_>) -> String {
         ""
     };
     format!(
-        "{}{between}, {}, on {}: {sweeps}, {points}, {trials}{}.{emulated}",
+        "{}{between}, {}, on {}: {sweeps}, {points}{searches}, {trials}{}.{emulated}",
         match workloads.as_slice() {
             [] => "Nothing".to_owned(),
             [one] => (*one).to_owned(),
@@ -101,6 +103,11 @@ fn opening(subject: &Subject<'_>) -> String {
 /// The workloads measured, in the order of the plan.
 fn workloads<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
     let mut workloads: Vec<&str> = Vec::new();
+    for search in &subject.study.searches {
+        if !workloads.contains(&search.workload.as_str()) {
+            workloads.push(&search.workload);
+        }
+    }
     for point in &subject.study.points {
         for name in told_jobs(point).into_iter().map(|job| workload(point, job)) {
             if !workloads.contains(&name) {
@@ -121,6 +128,10 @@ fn standing(subject: &Subject<'_>) -> String {
         reached += 1;
     }
     let [valid, suspect, invalid, impossible] = counts;
+    let searched: usize = subject.study.searches.iter().flat_map(|s| &s.runs).map(|run| run.trials.len()).sum();
+    if reached == 0 && searched > 0 {
+        return format!("{searched} trials were chosen by searches: what they found is told below.");
+    }
     if reached == 0 {
         return "No trial was judged: there are no figures.".into();
     }

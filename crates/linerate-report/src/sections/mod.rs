@@ -13,6 +13,7 @@ mod overhead;
 mod points;
 mod repeat;
 mod scaling;
+mod searches;
 mod series;
 mod settings;
 mod throughput;
@@ -68,6 +69,7 @@ pub static SECTIONS: &[&dyn Section] = &[
     &points::Points,
     &repeat::Repeat,
     &scaling::Scaling,
+    &searches::Searches,
     &series::Series,
     &settings::Settings,
     &throughput::Throughput,

@@ -61,6 +61,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
         },
         jobs: vec![job; n_jobs],
         arm: None,
+        search: None,
     }
 }
 
@@ -244,6 +245,8 @@ pub fn event() -> impl Strategy<Value = Event> {
         1 => specs.prop_map(|specs| Event::Planned {
             trials: specs.into_iter().rev().map(|(number, (n_jobs, point))| spec(number, n_jobs, point)).collect(),
         }),
+        1 => (0..6_u32, 1..3_usize)
+            .prop_map(|(number, n_jobs)| Event::TrialChosen { trial: Box::new(spec(number, n_jobs, 0.7)) }),
         2 => (trial(), number()).prop_map(|(trial, at)| Event::TrialStarted { trial, at: Nanos(at) }),
         1 => (trial(), number(), number())
             .prop_map(|(trial, skew_ns, uncertainty_ns)| Event::BarrierPassed { trial, skew_ns, uncertainty_ns }),

@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
 use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, apply_set, expand, left_out, parse};
-use linerate_model::{Nanos, ParamError, Params, Problem, Testbed, TrialSpec, nearest};
+use linerate_model::{Goal, Method, Nanos, ParamError, Params, Problem, Ratio, TrialSpec, nearest};
 use serde_json::json;
 
 use crate::catalog::{self, Found, PLANS, find};
 use crate::cli::PlanArgs;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{problems, testbeds};
+use crate::testbeds::Ground;
+use crate::{problems, searches, testbeds};
 
 /// Prints the trials of a plan and how long they take.
 pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
@@ -21,7 +23,7 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
         return Ok(Exit::Done);
     }
     let ground = testbeds::outline(&args.place)?;
-    let trials = trials(&found, &plan, &ground.testbed)?;
+    let trials = trials(&found, &plan, &ground)?;
     let total = duration(&trials);
     if as_json {
         println!("{}", json!({ "name": plan.name, "trials": trials, "expected_seconds": total.as_secs_f64() }));
@@ -31,7 +33,7 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
         let mut own: Vec<&TrialSpec> = trials.iter().filter(|t| t.sweep == sweep.name && t.repeat == 0).collect();
         own.sort_by_key(|trial| trial.id);
         match &sweep.compare {
-            None => println!("{}: {} points x {} repeats", sweep.name, own.len(), plan.repeats),
+            None => println!("{}: {} points x {} repeats", sweep.name, own.len(), sweep.repeats(plan.repeats)),
             Some(compare) => {
                 let [a, b] = &compare.arms;
                 let placebo = if compare.placebo { ", and a placebo" } else { "" };
@@ -40,6 +42,7 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
         }
         for trial in own {
             println!("  {}", crate::progress::coordinate(trial));
+            told(trial).iter().for_each(|line| println!("{line}"));
         }
     }
     for line in left_out(&plan, &ground.testbed) {
@@ -71,18 +74,88 @@ pub(crate) fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure>
     }
 }
 
-/// Expands the plan on `testbed` and checks every trial's parameters, axis values applied.
-pub(crate) fn trials(found: &Found, plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Failure> {
+/// Expands the plan on `ground` and checks every trial's parameters, axis values applied; searches get their loads.
+pub(crate) fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
     let wrong = |problems: &[Problem]| problems::failure(&found.origin, &found.text, problems);
-    let trials = expand(plan, testbed)
+    let mut trials = expand(plan, &ground.testbed)
         .map_err(|errors| wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()))?;
     let problems = check_points(plan, &trials);
-    if problems.is_empty() { Ok(trials) } else { Err(wrong(&problems)) }
+    if !problems.is_empty() {
+        return Err(wrong(&problems));
+    }
+    searches::attach(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
+    Ok(trials)
 }
 
-/// How long `trials` take, without preparation.
+/// How long `trials` take, without preparation; searches as long as on a quiet device.
 pub(crate) fn duration(trials: &[TrialSpec]) -> Nanos {
-    Nanos(trials.iter().map(|trial| trial.phases.total().0).sum())
+    let of = |trial: &TrialSpec| match &trial.search {
+        None => trial.phases.total().0,
+        Some(searched) => {
+            let Expected { n_trials, loaded } = expected(&searched.search);
+            loaded.0 + u64::from(n_trials) * (trial.phases.drain + trial.phases.rest).0
+        }
+    };
+    Nanos(trials.iter().map(of).sum())
+}
+
+/// What the search of `trial` will do, line by line.
+fn told(trial: &TrialSpec) -> Vec<String> {
+    let Some(searched) = &trial.search else { return Vec::new() };
+    let search = &searched.search;
+    let Expected { n_trials, loaded } = expected(search);
+    let bounds = format!(
+        "    search of {} from {} to {} ({}), {}",
+        search.parameter,
+        search.unit.told(search.min),
+        search.unit.told(search.max),
+        search.max_source,
+        method(&search.method)
+    );
+    let self_test = match (search.self_test, &search.wire) {
+        (Nanos(0), _) => "no self-test".to_owned(),
+        (span, Some(wire)) => format!("self-test {span} over the wire {} to {}", wire.0.name, wire.1.name),
+        (span, None) => format!("self-test {span} over the loopback of {}", trial.jobs[0].from.host),
+    };
+    let about = format!(
+        "    about {n_trials} trials, {} of load on a quiet device; at most {} trials and {}; {self_test}",
+        crate::progress::span(loaded.as_secs_f64()),
+        search.max_trials,
+        crate::progress::span(search.max_duration.as_secs_f64())
+    );
+    vec![bounds, about]
+}
+
+fn method(method: &Method) -> String {
+    let goal = |goal: &Goal| {
+        format!(
+            "{} (loss at most {}, of {} at most {} above it, trials {} to {}, width {})",
+            goal.name,
+            Ratio(goal.loss_ratio),
+            goal.duration_sum,
+            Ratio(goal.exceed_ratio),
+            goal.initial_trial,
+            goal.final_trial,
+            Ratio(goal.width)
+        )
+    };
+    match method {
+        Method::Halving { goal: one, .. } => format!("halving: {}", goal(one)),
+        Method::Mlr { goals } => format!("MLRsearch: {}", goals.iter().map(goal).collect::<Vec<_>>().join(", ")),
+        Method::LossCurve { trial, step, fine_step } => {
+            format!("loss curve: steps of {}, then of {}, {trial} each", Ratio(*step), Ratio(*fine_step))
+        }
+        Method::BackToBack { goal: one, repeats, longest } => {
+            format!("back-to-back: {repeats} searches for bursts up to {longest}, after {}", goal(one))
+        }
+        Method::Recovery { goal: one, overload, after, repeats } => {
+            format!("recovery: {repeats} overloads of {overload}, {after} after each, after {}", goal(one))
+        }
+        Method::Frmol { trial } => format!("forwarding rate at maximum offered load: {trial}"),
+        Method::Steps { trial, steps, performance, .. } => {
+            format!("Y.1564: {} steps of {trial}, then {performance}", steps.len())
+        }
+    }
 }
 
 /// Workloads that do not exist, and parameters and axis values that do not fit, where they stand in the text.

@@ -4,21 +4,27 @@
 //! step has a deadline. Whatever goes wrong ends the trial as failed, with the reason as an incident, and the campaign
 //! goes on with the next one; a lost agent is awaited for a while first.
 
+mod search;
 mod trial;
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::net::IpAddr;
 
+use linerate_analysis::SearchTrial;
+use linerate_analysis::search::Bounds;
+use linerate_model::plan::Order;
 use linerate_model::{
     CampaignHeader, Event, Incident, IncidentKind, JobSpec, Nanos, RecorderError, Side, TrialId, TrialOutcome,
     TrialSpec,
 };
 use serde_json::Value;
 
+use self::search::Searching;
 use super::host::{EXCHANGES, Estimating, Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
 use crate::ControlError;
 use crate::clock::ClockEstimate;
+use crate::search::Ended;
 use crate::wire::{JobOffer, Message, printable};
 
 /// Both clocks of the conductor.
@@ -45,6 +51,8 @@ pub(crate) enum Input {
     Stop,
     /// An event could not be recorded; none will be any more.
     RecorderFailed(RecorderError),
+    /// What else was recorded of a trial that ended.
+    Added(Vec<Event>),
     /// The conductor's wall clock was stepped by this much against its monotonic one, ns.
     ClockStepped(i64),
     /// Time has passed.
@@ -66,6 +74,10 @@ pub(crate) enum Output {
     Flush,
     /// A trial begins (`outcome` is none) or ended.
     Trial { trial: usize, outcome: Option<TrialOutcome>, number: usize, of: usize, eta: Nanos },
+    /// A search has learnt from a trial.
+    Searched { trial: usize, result: Box<SearchTrial>, found: Vec<(String, Bounds)> },
+    /// A search has ended.
+    SearchEnded { search: usize, why: Ended },
     /// It is over.
     Finish(Box<Result<RunSummary, ControlError>>),
 }
@@ -124,6 +136,9 @@ pub(crate) struct Conductor {
     /// Hosts of each job: active, passive.
     job_hosts: Vec<Vec<(usize, usize)>>,
     pending: VecDeque<usize>,
+    /// Searches, by the place of their plan in `trials`.
+    searches: BTreeMap<usize, Searching>,
+    order: Order,
     n_trials: usize,
     hosts: Vec<Host>,
     options: RunOptions,
@@ -168,13 +183,17 @@ impl Conductor {
             trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
         };
         let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
-        let pending: VecDeque<usize> = (0..trials.len()).filter(|&trial| !done.contains(&trials[trial].id)).collect();
+        let searches = search::planned(&trials);
+        let left = |trial: &usize| searches.contains_key(trial) || !done.contains(&trials[*trial].id);
+        let pending: VecDeque<usize> = (0..trials.len()).filter(left).collect();
         Ok(Self {
             header,
             n_trials: pending.len(),
             trials,
             job_hosts,
             pending,
+            searches,
+            order: Order::Interleaved,
             hosts: hosts.iter().map(|name| Host::new(name)).collect(),
             options,
             entropy,
@@ -228,6 +247,7 @@ impl Conductor {
                 self.stop(now);
             }
             Input::ClockStepped(by) => self.clock_stepped(by),
+            Input::Added(events) => events.iter().for_each(|event| self.watch_search(event)),
             Input::Tick => {}
         }
         self.watch(now);
@@ -255,6 +275,7 @@ impl Conductor {
     }
 
     fn record(&mut self, event: Event) {
+        self.watch_search(&event);
         self.outputs.push(Output::Record(event));
     }
 

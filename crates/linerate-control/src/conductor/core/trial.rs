@@ -53,7 +53,8 @@ impl Conductor {
                 })));
             }
         }
-        let trials = self.trials.clone();
+        let trials = self.trials.iter().enumerate().filter(|(place, _)| !self.searches.contains_key(place));
+        let trials = trials.map(|(_, trial)| trial.clone()).collect();
         self.record(Event::Planned { trials });
         self.outputs.push(Output::Flush);
         self.stage = Stage::Resting(now.mono);
@@ -71,6 +72,15 @@ impl Conductor {
             return false;
         }
         self.pending.retain(|&other| other != trial);
+        let trial = if self.searches.contains_key(&trial) {
+            match self.choose(trial) {
+                Some(chosen) => chosen,
+                // The search is over; the next trial is another's.
+                None => return true,
+            }
+        } else {
+            trial
+        };
         self.trial_started = now.mono;
         self.record(Event::TrialStarted { trial: self.trials[trial].id, at: now.wall });
         self.tell_trial(trial, None);
@@ -99,8 +109,7 @@ impl Conductor {
 
     /// What is left to do, at the pace of what has been done.
     fn eta(&self, current: Option<usize>) -> Nanos {
-        let nominal: u64 =
-            self.pending.iter().copied().chain(current).map(|trial| self.trials[trial].phases.total().0).sum();
+        let nominal: u64 = self.pending.iter().copied().chain(current).map(|trial| self.left_of(trial).0).sum();
         let (planned, actual) = (self.spans.0.0.max(1), self.spans.1.0);
         let pace = if actual > planned { actual as f64 / planned as f64 } else { 1.0 };
         Nanos((nominal as f64 * pace) as u64)
@@ -281,7 +290,8 @@ impl Conductor {
             self.spans.1 = self.spans.1 + now.mono.since(self.trial_started) + phases.rest;
         }
         self.tell_trial(trial, Some(outcome));
-        self.stage = Stage::Resting(now.mono + phases.rest);
+        self.take_turns(trial);
+        self.stage = Stage::Resting(now.mono + self.rest_after(trial));
     }
 
     /// How far the start times of two hosts of the trial may be off against each other, at worst; ends on one host share

@@ -51,6 +51,11 @@ impl<'de> Deserialize<'de> for FrameSize {
 }
 
 impl Sizes {
+    /// Whether every frame has the same size.
+    pub(super) fn is_single(&self) -> bool {
+        self.0.iter().all(|size| *size == self.0[0])
+    }
+
     /// The size of the frame with number `sequence` of its flow.
     #[inline]
     pub(super) fn of(&self, sequence: u64) -> usize {

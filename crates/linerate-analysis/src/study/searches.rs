@@ -1,0 +1,190 @@
+//! The searches of a campaign: each run's bounds, strictly and without its tainted trials, and their spread over the runs.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Campaign, Goal, Method, Point, Purpose, Search, TrialRecord, Validity};
+use serde::{Deserialize, Serialize};
+
+use super::searched::{SearchTrial, searched};
+use crate::search::{BackToBack, Bounds, Observation, Requirement, back_to_back, bounds};
+use crate::statistics::median;
+
+/// One search: a sweep's point, and its runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchStudy {
+    /// The sweep.
+    pub sweep: String,
+    /// The coordinate.
+    pub parameters: Point,
+    /// The workload searched with.
+    pub workload: String,
+    /// Endpoint names.
+    pub from: String,
+    /// Endpoint names.
+    pub to: String,
+    /// What was searched; its highest load is the planned one.
+    pub search: Search,
+    /// Its goals over all runs.
+    pub goals: Vec<GoalStudy>,
+    /// Its runs, in the order of the plan.
+    pub runs: Vec<SearchRun>,
+}
+
+/// One goal over all runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoalStudy {
+    /// The goal.
+    pub goal: Goal,
+    /// Runs whose bounds meet it.
+    pub n_regular: usize,
+    /// Median lower bound of the runs that have one.
+    pub lower: Option<f64>,
+    /// Median upper bound.
+    pub upper: Option<f64>,
+    /// Median conditional throughput.
+    pub conditional_throughput: Option<f64>,
+    /// Lowest and highest lower bound of the runs.
+    pub range: Option<(f64, f64)>,
+}
+
+/// One run of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchRun {
+    /// Which repeat.
+    pub repeat: u32,
+    /// What the tester did without the device, if that was tried.
+    pub tester: Option<f64>,
+    /// The highest load tried.
+    pub max: f64,
+    /// Where the tester limited it, if it did: the last step was spoilt as often as it was made.
+    pub tester_limited: Option<f64>,
+    /// What was found, by goal.
+    pub found: Vec<Found>,
+    /// The longest bursts, if they were searched for.
+    pub bursts: Option<BackToBack>,
+    /// Its trials, in order.
+    pub trials: Vec<SearchTrial>,
+}
+
+/// What a run found for one goal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The goal's name.
+    pub goal: String,
+    /// From every trial the device answers for.
+    pub strict: Bounds,
+    /// Without the tainted ones.
+    pub untainted: Bounds,
+    /// Whether the strict bounds meet the goal.
+    pub regular: bool,
+}
+
+/// The searches of `campaign`, in the order of the plan.
+pub(super) fn searches(campaign: &Campaign) -> Vec<SearchStudy> {
+    let mut trials: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| trial.spec.search.is_some()).collect();
+    trials.sort_by_key(|trial| trial.spec.id);
+    let mut order: Vec<(String, String)> = Vec::new();
+    let mut points: BTreeMap<(String, String), Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials {
+        let coordinate = serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
+        let key = (trial.spec.sweep.clone(), coordinate);
+        if !points.contains_key(&key) {
+            order.push(key.clone());
+        }
+        points.entry(key).or_default().push(trial);
+    }
+    order.iter().filter_map(|key| study(campaign, &points[key])).collect()
+}
+
+fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
+    let spec = &trials.first()?.spec;
+    let search = spec.search.as_ref()?.search.clone();
+    let job = spec.jobs.iter().find(|job| job.background.is_none())?;
+    let mut repeats: Vec<u32> = trials.iter().map(|trial| trial.spec.repeat).collect();
+    repeats.sort_unstable();
+    repeats.dedup();
+    let run_of = |repeat: &u32| {
+        let own = trials.iter().filter(|trial| trial.spec.repeat == *repeat && trial.started.is_some());
+        let mut own: Vec<SearchTrial> = own.filter_map(|trial| searched(campaign, trial)).collect();
+        own.sort_by_key(|trial| trial.number);
+        run(&search, *repeat, own)
+    };
+    let runs: Vec<SearchRun> = repeats.iter().map(run_of).collect();
+    let goals = search.goals().into_iter().map(|goal| goal_study(goal, &runs)).collect();
+    Some(SearchStudy {
+        sweep: spec.sweep.clone(),
+        parameters: spec.point.clone(),
+        workload: job.workload.clone(),
+        from: job.from.name.clone(),
+        to: job.to.name.clone(),
+        search,
+        goals,
+        runs,
+    })
+}
+
+fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>) -> SearchRun {
+    let of = |trials: &mut dyn Iterator<Item = &SearchTrial>| -> Vec<Observation> {
+        trials.filter(|trial| trial.purpose == Purpose::Load).filter_map(SearchTrial::observation).collect()
+    };
+    let strict = of(&mut trials.iter());
+    let untainted = of(&mut trials.iter().filter(|trial| trial.validity == Validity::Valid));
+    let found = |goal: &Goal| {
+        let requirement = Requirement::from(goal);
+        let (strict, untainted) = (bounds(&requirement, &strict), bounds(&requirement, &untainted));
+        Found { goal: goal.name.clone(), regular: strict.regular(goal), strict, untainted }
+    };
+    let found: Vec<Found> = search.goals().into_iter().map(found).collect();
+    let mut tested = trials.iter().filter(|trial| trial.purpose == Purpose::SelfTest && trial.loss_ratio <= 0.0);
+    SearchRun {
+        repeat,
+        tester: tested.next_back().map(|trial| trial.load),
+        max: strict.iter().map(|observation| observation.load).fold(0.0, f64::max),
+        tester_limited: trials.last().filter(|trial| trial.validity > Validity::Suspect).map(|trial| trial.load),
+        bursts: bursts(search, &trials, found.first()),
+        found,
+        trials,
+    }
+}
+
+/// The longest burst without loss of each search for it: each begins with its longest, so that a burst that is not shorter than
+/// one that lost before begins a new one.
+fn bursts(search: &Search, trials: &[SearchTrial], throughput: Option<&Found>) -> Option<BackToBack> {
+    let Method::BackToBack { .. } = search.method else { return None };
+    let throughput = throughput?.strict.lower?;
+    let (mut longest, mut lost_at): (Option<f64>, Option<f64>) = (None, None);
+    let mut found = Vec::new();
+    let valid = trials.iter().filter(|trial| trial.purpose == Purpose::Burst && trial.validity <= Validity::Suspect);
+    for trial in valid {
+        let frames = trial.sent as f64;
+        if lost_at.is_some_and(|lost| frames >= lost) {
+            found.extend(longest.take());
+            lost_at = None;
+        }
+        if trial.loss_ratio > 0.0 {
+            lost_at = Some(lost_at.map_or(frames, |lost: f64| lost.min(frames)));
+        } else if longest.is_none_or(|longest| frames > longest) {
+            longest = Some(frames);
+        }
+    }
+    // Without a burst that lost, what was found is the limit of the search, not the buffer's.
+    found.extend(longest.filter(|_| lost_at.is_some()));
+    back_to_back(&found, search.max, throughput)
+}
+
+fn goal_study(goal: &Goal, runs: &[SearchRun]) -> GoalStudy {
+    let found = || runs.iter().flat_map(|run| &run.found).filter(|found| found.goal == goal.name);
+    let of = |pick: fn(&Bounds) -> Option<f64>| found().filter_map(|found| pick(&found.strict)).collect::<Vec<f64>>();
+    let lower = of(|bounds| bounds.lower);
+    let extremes = lower.iter().copied().fold(None, |range: Option<(f64, f64)>, load| {
+        Some(range.map_or((load, load), |(least, most)| (least.min(load), most.max(load))))
+    });
+    GoalStudy {
+        goal: goal.clone(),
+        n_regular: found().filter(|found| found.regular).count(),
+        lower: median(&lower),
+        upper: median(&of(|bounds| bounds.upper)),
+        conditional_throughput: median(&of(|bounds| bounds.conditional_throughput)),
+        range: extremes,
+    }
+}

@@ -1,0 +1,94 @@
+//! Searches through the conductor and the in-process agent: chosen one by one, recorded, and continued from the record.
+
+mod common;
+
+use common::{campaign, endpoint, job, trial};
+use linerate_analysis::study;
+use linerate_control::{CampaignRun, Exit, run};
+use linerate_model::{
+    Campaign, Event, Goal, LoadUnit, Method, Nanos, Purpose, Search, Searched, TrialId, TrialOutcome, TrialSpec,
+};
+use serde_json::json;
+
+/// A search for the zero-loss rate of the loopback up to 2000 datagrams a second, which it carries.
+fn planned(id: u32) -> TrialSpec {
+    let udp = job("udp_stream", endpoint("a", None), endpoint("b", None), json!({ "datagram_size": "64 B" }));
+    let goal = Goal {
+        name: "RFC 2544".into(),
+        loss_ratio: 0.0,
+        exceed_ratio: 0.0,
+        width: 0.05,
+        initial_trial: Nanos::from_millis(100),
+        final_trial: Nanos::from_millis(200),
+        duration_sum: Nanos::from_millis(200),
+    };
+    let search = Search {
+        parameter: "rate".into(),
+        unit: LoadUnit::Frames,
+        min: 100.0,
+        max: 2_000.0,
+        max_source: "the plan".into(),
+        method: Method::Halving { goal, repeats: 0 },
+        warmup: Nanos::from_millis(100),
+        self_test: Nanos::from_millis(100),
+        wire: None,
+        max_trials: 20,
+        max_duration: Nanos::from_secs(60),
+    };
+    TrialSpec { search: Some(Box::new(Searched { search, step: None, number: 0 })), ..trial(id, vec![udp]) }
+}
+
+fn conducted(run_of: CampaignRun) -> (Campaign, Vec<Event>) {
+    let header = run_of.header.clone();
+    let mut recorder = common::Recorded::default();
+    let summary = run(run_of, &mut recorder, &mut |_| {}).expect("the host is here");
+    assert!(matches!(summary.exit, Exit::Completed), "{summary:?}");
+    let mut campaign = Campaign::new(header);
+    recorder.events.iter().for_each(|event| campaign.apply(event));
+    (campaign, recorder.events)
+}
+
+fn purposes(campaign: &Campaign) -> Vec<(Purpose, f64)> {
+    let step = |trial: &linerate_model::TrialRecord| trial.spec.search.as_ref().and_then(|searched| searched.step);
+    campaign.trials.iter().filter_map(step).map(|step| (step.purpose, step.load)).collect()
+}
+
+#[test]
+fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
+    let (campaign, _) = conducted(campaign(vec![planned(0)]));
+    let asked = purposes(&campaign);
+    assert_eq!(asked[..2], [(Purpose::SelfTest, 4_000.0), (Purpose::WarmUp, 2_000.0)], "{asked:?}");
+    assert!(campaign.trials.iter().all(|trial| trial.outcome == Some(TrialOutcome::Completed)));
+    let study = study(&campaign);
+    assert!(study.points.is_empty(), "searched trials are not repeats of each other");
+    let run = &study.searches[0].runs[0];
+    assert_eq!(run.tester, Some(4_000.0));
+    let counted = &run.trials[2];
+    assert!((195..=206).contains(&counted.sent), "{counted:?}");
+    // The machine may be busy: what is found is what was lost, not a figure of its own.
+    let found = &run.found[0];
+    assert!(found.strict.lower.is_some() || found.strict.upper.is_some(), "{run:?}");
+}
+
+#[test]
+fn a_search_goes_on_from_its_record() {
+    let (whole, _) = conducted(campaign(vec![planned(0)]));
+    let mut again = campaign(vec![planned(0)]);
+    again.searched = whole.trials[..2].to_vec();
+    again.done = [TrialId(0), whole.trials[1].spec.id].into();
+    let (rest, events) = conducted(again);
+    let started: Vec<TrialId> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::TrialStarted { trial, .. } => Some(*trial),
+            _ => None,
+        })
+        .collect();
+    assert!(!started.contains(&TrialId(0)) && !started.contains(&whole.trials[1].spec.id), "{started:?}");
+    let asked = purposes(&rest);
+    assert_eq!(asked[..3], purposes(&whole)[..3], "{asked:?}");
+    let Some(Event::Planned { trials }) = events.iter().find(|event| matches!(event, Event::Planned { .. })) else {
+        panic!("{events:?}")
+    };
+    assert_eq!(trials.len(), 2, "what was recorded is kept");
+}

@@ -1,0 +1,445 @@
+//! Searches: the bounds found for each goal, run by run, and the trials that led there.
+//!
+//! Loads are of each direction. Bounds are told strictly, from every trial the device answers for, and without trials that something
+//! disturbed; a result whose bounds are missing or too far apart is irregular and says so. Where a sweep has one axis, the
+//! graph of RFC 2544 26.1 shows what was found beside what the path could carry.
+
+use linerate_analysis::search::Bounds;
+use linerate_analysis::{SearchRun, SearchStudy, SearchTrial};
+use linerate_model::{LoadUnit, Method, Nanos, Purpose, Unit, Validity};
+
+use super::{Section, Subject};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::number::Scale;
+
+/// Searches whose trials are drawn; the tables have all.
+const MOST_LOGS: usize = 12;
+
+/// See the file.
+pub(super) struct Searches;
+
+impl Section for Searches {
+    fn name(&self) -> &'static str {
+        "searches"
+    }
+
+    fn title(&self) -> &'static str {
+        "What the searches found"
+    }
+
+    fn summary(&self) -> &'static str {
+        "bounds of each searched goal, run by run, the trials that led there, loss curves, bursts and recovery"
+    }
+
+    fn order(&self) -> u32 {
+        15
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let searches = &subject.study.searches;
+        let mut blocks = Vec::new();
+        if searches.iter().any(|search| !search.goals.is_empty()) {
+            blocks.push(Block::Table(goals(searches)));
+            blocks.extend(graphs(searches).into_iter().map(Block::Chart));
+            blocks.push(Block::Table(runs(searches)));
+        }
+        blocks.extend(loss_curves(searches).into_iter().map(Block::Chart));
+        blocks.extend(other_answers(searches).map(Block::Table));
+        let logs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
+        blocks.extend(
+            logs.clone().take(MOST_LOGS).enumerate().map(|(n, (search, run))| Block::Chart(log(n, search, run))),
+        );
+        if !searches.is_empty() {
+            blocks.push(Block::Table(trials(searches)));
+        }
+        blocks
+    }
+}
+
+/// The sweep and coordinate of a search.
+fn place(search: &SearchStudy) -> String {
+    let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let axes: Vec<String> = search.parameters.iter().map(|(axis, v)| format!("{axis} {}", value(v))).collect();
+    if axes.is_empty() { search.sweep.clone() } else { format!("{}, {}", search.sweep, axes.join(", ")) }
+}
+
+/// One scale for the loads of `searches`.
+fn scale(searches: &[SearchStudy]) -> Scale {
+    let unit = match searches.first().map(|search| search.search.unit) {
+        Some(LoadUnit::Bits) => Unit::BitPerSecond,
+        _ => Unit::PacketPerSecond,
+    };
+    Scale::fit("load", unit, searches.iter().map(|search| search.search.max))
+}
+
+fn load(value: Option<f64>, why: &str) -> Cell {
+    value.map_or_else(|| Cell::Missing(why.into()), Cell::Number)
+}
+
+fn goals(searches: &[SearchStudy]) -> Table {
+    let scale = scale(searches);
+    let mut table = Table::new(
+        "searches-goals",
+        "Bounds by goal, medians over the runs",
+        vec![
+            Column::text("search"),
+            Column::text("goal"),
+            Column::number("lower bound", scale),
+            Column::number("upper bound", scale),
+            Column::number("width", Scale::PERCENT),
+            Column::number("conditional throughput", scale),
+            Column::number("lowest run", scale),
+            Column::number("highest run", scale),
+            Column::number("of the highest load", Scale::PERCENT),
+            Column::text("regular runs"),
+        ],
+    );
+    for search in searches {
+        for goal in &search.goals {
+            let width = goal.lower.zip(goal.upper).map(|(lower, upper)| (upper - lower) / upper);
+            let share = goal.lower.map(|lower| lower / search.search.max);
+            let cells = vec![
+                Cell::Text(place(search)),
+                Cell::Text(format!("{} (loss at most {} %)", goal.goal.name, goal.goal.loss_ratio * 100.0)),
+                load(goal.lower, "even the lowest load loses"),
+                load(goal.upper, "none: the highest load holds"),
+                load(width, "-"),
+                load(goal.conditional_throughput, "-"),
+                load(goal.range.map(|range| range.0), "-"),
+                load(goal.range.map(|range| range.1), "-"),
+                load(share, "-"),
+                Cell::Text(format!("{} of {}", goal.n_regular, search.runs.len())),
+            ];
+            let regular = goal.n_regular == search.runs.len();
+            table.rows.push(Row { cells, tone: if regular { Tone::Plain } else { Tone::Marked } });
+        }
+    }
+    let note = "A lower bound meets the goal, an upper one does not; a run is regular if both exist and are no further apart than the \
+                goal's width. The width is the resolution: differences below it are none. Loads are intended ones, of each direction.";
+    table.note = Some(note.into());
+    table
+}
+
+fn runs(searches: &[SearchStudy]) -> Table {
+    let scale = scale(searches);
+    let mut table = Table::new(
+        "searches-runs",
+        "Bounds by run",
+        vec![
+            Column::text("search"),
+            Column::number("run", Scale::COUNT),
+            Column::text("goal"),
+            Column::number("lower, strict", scale),
+            Column::number("upper, strict", scale),
+            Column::number("lower, untainted", scale),
+            Column::number("upper, untainted", scale),
+            Column::text("result"),
+            Column::number("trials", Scale::COUNT),
+            Column::number("time under load", Scale::SECONDS),
+            Column::number("tester alone", scale),
+        ],
+    );
+    for search in searches {
+        for run in &search.runs {
+            for found in &run.found {
+                let result = result(run, &found.strict, found.regular);
+                let tone = if found.regular { Tone::Plain } else { Tone::Marked };
+                let cells = vec![
+                    Cell::Text(place(search)),
+                    Cell::Number(f64::from(run.repeat + 1)),
+                    Cell::Text(found.goal.clone()),
+                    load(found.strict.lower, "none"),
+                    load(found.strict.upper, "none"),
+                    load(found.untainted.lower, "none"),
+                    load(found.untainted.upper, "none"),
+                    Cell::Text(result),
+                    Cell::Number(run.trials.len() as f64),
+                    Cell::Number(run.trials.iter().map(|trial| trial.duration.as_secs_f64()).sum()),
+                    load(run.tester, "not tested"),
+                ];
+                table.rows.push(Row { cells, tone });
+            }
+        }
+    }
+    let note = "Strict: every trial the device answers for. Untainted: without those in which something disturbed the tester (steal, waiting \
+                for a CPU, softirq rounds cut short). Tester alone: the load it carried without loss with the device replaced by a \
+                wire, or over its loopback where there is none.";
+    table.note = Some(note.into());
+    table
+}
+
+fn result(run: &SearchRun, bounds: &Bounds, regular: bool) -> String {
+    let tainted = run.trials.iter().filter(|trial| trial.validity == Validity::Suspect).count();
+    let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };
+    let told = match (run.tester_limited, regular, bounds.lower, bounds.upper) {
+        (Some(_), ..) => "IRREGULAR: the tester spoilt its last trial each time",
+        (_, true, ..) => "regular",
+        (_, _, None, _) => "IRREGULAR: no load meets the goal",
+        (_, _, _, None) => "IRREGULAR: the highest load meets the goal",
+        _ => "IRREGULAR: the bounds are further apart than the goal's width",
+    };
+    format!("{told}{tainted}")
+}
+
+/// RFC 2544 26.1: what was found over the sweep's one axis, and what the path could carry.
+fn graphs(searches: &[SearchStudy]) -> Vec<Chart> {
+    let mut sweeps: Vec<&str> = searches.iter().map(|search| search.sweep.as_str()).collect();
+    sweeps.dedup();
+    sweeps.into_iter().enumerate().filter_map(|(n, sweep)| graph(n, sweep, searches)).collect()
+}
+
+fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> {
+    let own: Vec<&SearchStudy> =
+        searches.iter().filter(|search| search.sweep == sweep && !search.goals.is_empty()).collect();
+    let one_axis = own.iter().all(|search| search.parameters.len() == 1);
+    if own.len() < 2 || !one_axis {
+        return None;
+    }
+    let axis = own[0].parameters.keys().next()?.clone();
+    let scale = scale(searches);
+    let goals: Vec<String> = own[0].goals.iter().map(|goal| goal.goal.name.clone()).collect();
+    let mut columns = vec![Column::number(axis.clone(), Scale::COUNT)];
+    let mut marks = Vec::new();
+    for goal in &goals {
+        marks.push(Mark { column: columns.len(), name: format!("{goal}, measured"), role: Role::Line });
+        columns.push(Column::number(goal.clone(), scale));
+    }
+    marks.push(Mark { column: columns.len(), name: "highest load".into(), role: Role::Ceiling(None) });
+    columns.push(Column::number("highest load", scale));
+    let title = format!("{sweep}: rate found over {axis}, and the highest load");
+    let mut table = Table::new(format!("searches-graph-{number}"), title.clone(), columns);
+    for search in &own {
+        let value = &search.parameters[&axis];
+        let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let digits: String = label.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let mut cells = vec![Cell::Coordinate { value: digits.parse().ok()?, label }];
+        cells.extend(goals.iter().map(|name| {
+            let goal = search.goals.iter().find(|goal| goal.goal.name == *name);
+            load(goal.and_then(|goal| goal.lower), "none")
+        }));
+        cells.push(Cell::Number(search.search.max));
+        table.rows.push(Row::plain(cells));
+    }
+    table.note = Some(format!("The highest load is {}. RFC 2544 26.1 asks for both lines.", own[0].search.max_source));
+    Some(Chart {
+        summary: format!("The rate found at each {axis}, below the highest load tried there."),
+        title,
+        plot: Plot::Lines,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: "rate".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+/// RFC 2544 26.3: loss over load.
+fn loss_curves(searches: &[SearchStudy]) -> Vec<Chart> {
+    let curves = searches.iter().filter(|search| matches!(search.search.method, Method::LossCurve { .. }));
+    curves.enumerate().filter_map(|(n, search)| loss_curve(n, search)).collect()
+}
+
+fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
+    let mut columns = vec![Column::number("load, of the highest", Scale::PERCENT)];
+    let mut marks = Vec::new();
+    for run in &search.runs {
+        marks.push(Mark { column: columns.len(), name: format!("run {}", run.repeat + 1), role: Role::Line });
+        columns.push(Column::number(format!("loss, run {}", run.repeat + 1), Scale::PERCENT));
+    }
+    let of_run = |run: &SearchRun| -> Vec<(f64, f64)> {
+        let counted = run.trials.iter().filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some());
+        counted.map(|trial| (trial.load, trial.loss_ratio)).collect()
+    };
+    let points: Vec<Vec<(f64, f64)>> = search.runs.iter().map(of_run).collect();
+    let mut loads: Vec<f64> = points.iter().flatten().map(|(load, _)| *load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let title = format!("{}: frames lost over the load", place(search));
+    let mut table = Table::new(format!("searches-loss-{number}"), title.clone(), columns);
+    for at in &loads {
+        let mut cells = vec![Cell::Number(at / search.search.max)];
+        cells.extend(points.iter().map(|run| load(run.iter().find(|(l, _)| l == at).map(|(_, loss)| *loss), "-")));
+        table.rows.push(Row::plain(cells));
+    }
+    table.note = Some(format!(
+        "The highest load is {}, {}.",
+        search.search.unit.told(search.search.max),
+        search.search.max_source
+    ));
+    (!loads.is_empty()).then(|| Chart {
+        summary: "The share of frames lost at each load; the grid is finer around the first loss.".into(),
+        title,
+        plot: Plot::Lines,
+        x_scale: AxisScale::Linear,
+        y_scale: AxisScale::Linear,
+        y_name: "loss".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+/// What the kinds of search without a goal's bounds answer, and what those with more answer besides.
+fn other_answers(searches: &[SearchStudy]) -> Option<Table> {
+    let mut table = Table::new(
+        "searches-answers",
+        "Other answers of the searches",
+        vec![Column::text("search"), Column::number("run", Scale::COUNT), Column::text("what"), Column::text("answer")],
+    );
+    for search in searches {
+        for run in &search.runs {
+            for (what, answer) in answers(search, run) {
+                let cells = vec![
+                    Cell::Text(place(search)),
+                    Cell::Number(f64::from(run.repeat + 1)),
+                    Cell::text(what),
+                    Cell::Text(answer),
+                ];
+                table.rows.push(Row::plain(cells));
+            }
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)> {
+    let counted = || run.trials.iter().filter(|trial| trial.observation().is_some());
+    match &search.search.method {
+        Method::BackToBack { repeats, .. } => vec![match &run.bursts {
+            Some(bursts) => (
+                "back-to-back (RFC 9004)",
+                format!(
+                    "{:.0} frames (n {} of {repeats}, {:.0} to {:.0}), implied {:.3} ms, corrected buffer time {:.3} ms",
+                    bursts.mean,
+                    bursts.bursts.len(),
+                    bursts.min,
+                    bursts.max,
+                    bursts.implied_s * 1e3,
+                    bursts.corrected_s * 1e3
+                ),
+            ),
+            None => (
+                "back-to-back (RFC 9004)",
+                "no answer: no burst lost a frame, or the throughput reaches the highest load".into(),
+            ),
+        }],
+        Method::Recovery { .. } => {
+            let times: Vec<String> = counted()
+                .filter_map(|trial| trial.recovery_s)
+                .map(|seconds| format!("{:.0} ms", seconds * 1e3))
+                .collect();
+            let told = if times.is_empty() { "no overload was made".to_owned() } else { times.join(", ") };
+            vec![("recovery after an overload, to an interval (RFC 2544 26.5)", told)]
+        }
+        Method::Frmol { .. } => counted()
+            .filter(|trial| trial.purpose == Purpose::Load)
+            .map(|trial| {
+                ("forwarding rate at maximum offered load (RFC 2285)", search.search.unit.told(forwarded(trial)))
+            })
+            .collect(),
+        Method::Steps { loss_ratio, .. } => counted()
+            .filter(|trial| trial.purpose == Purpose::Load)
+            .map(|trial| ("step (Y.1564)", step(search, trial, *loss_ratio)))
+            .collect(),
+        Method::Halving { .. } | Method::Mlr { .. } | Method::LossCurve { .. } => Vec::new(),
+    }
+}
+
+fn forwarded(trial: &SearchTrial) -> f64 {
+    trial.load * (1.0 - trial.loss_ratio)
+}
+
+fn step(search: &SearchStudy, trial: &SearchTrial, most: f64) -> String {
+    format!(
+        "{:.0} % of the committed rate for {}: {} delivered, {:.4} % lost: {}",
+        trial.load / search.search.max * 100.0,
+        trial.duration,
+        search.search.unit.told(forwarded(trial)),
+        trial.loss_ratio * 100.0,
+        if trial.loss_ratio <= most { "pass" } else { "FAIL" }
+    )
+}
+
+/// The trials of one run, in order: what was asked, and what was lost.
+fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
+    let scale = scale(std::slice::from_ref(search));
+    let columns = vec![
+        Column::number("seconds under load", Scale::SECONDS),
+        Column::number("load", scale),
+        Column::number("loss", Scale::PERCENT),
+    ];
+    let title = format!("{}, run {}: load and loss of each trial", place(search), run.repeat + 1);
+    let mut table = Table::new(format!("searches-log-{number}"), title.clone(), columns);
+    let mut at = Nanos(0);
+    for trial in run.trials.iter().filter(|trial| trial.purpose != Purpose::SelfTest) {
+        at = at + trial.duration;
+        let cells = vec![Cell::Number(at.as_secs_f64()), Cell::Number(trial.load), Cell::Number(trial.loss_ratio)];
+        table.rows.push(Row::judged(cells, trial.validity));
+    }
+    table.folded = true;
+    Chart {
+        summary: "The load of each trial as a line, the share lost as bars; the search closes in on the load where loss begins.".into(),
+        title,
+        plot: Plot::Lines,
+        x_scale: AxisScale::Linear,
+        y_scale: AxisScale::Linear,
+        y_name: "load".into(),
+        marks: vec![
+            Mark { column: 1, name: "load".into(), role: Role::Line },
+            Mark { column: 2, name: "loss".into(), role: Role::Second },
+        ],
+        measured_from: None,
+        table,
+    }
+}
+
+fn trials(searches: &[SearchStudy]) -> Table {
+    let scale = scale(searches);
+    let mut table = Table::new(
+        "searches-trials",
+        "Every trial of the searches",
+        vec![
+            Column::text("search"),
+            Column::number("run", Scale::COUNT),
+            Column::number("trial", Scale::COUNT),
+            Column::text("what for"),
+            Column::number("load", scale),
+            Column::number("length", Scale::SECONDS),
+            Column::number("intended", Scale::COUNT),
+            Column::number("sent", Scale::COUNT),
+            Column::number("received", Scale::COUNT),
+            Column::number("lost", Scale::PERCENT),
+            Column::text("where"),
+            Column::text("standing"),
+        ],
+    );
+    for search in searches {
+        for run in &search.runs {
+            for trial in &run.trials {
+                let located: Vec<String> = trial.located.iter().map(|(place, n)| format!("{place} {n}")).collect();
+                let standing = match trial.why.join("; ") {
+                    why if why.is_empty() => trial.validity.word().to_owned(),
+                    why => format!("{}: {why}", trial.validity.word()),
+                };
+                let cells = vec![
+                    Cell::Text(place(search)),
+                    Cell::Number(f64::from(run.repeat + 1)),
+                    Cell::Number(f64::from(trial.number + 1)),
+                    Cell::Text(trial.purpose.to_string()),
+                    Cell::Number(trial.load),
+                    Cell::Number(trial.duration.as_secs_f64()),
+                    Cell::Number(trial.intended as f64),
+                    Cell::Number(trial.sent as f64),
+                    Cell::Number(trial.received as f64),
+                    Cell::Number(trial.loss_ratio),
+                    Cell::Text(located.join(", ")),
+                    Cell::Text(standing),
+                ];
+                table.rows.push(Row::judged(cells, trial.validity));
+            }
+        }
+    }
+    table.folded = true;
+    table
+}
