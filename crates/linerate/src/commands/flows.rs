@@ -27,7 +27,7 @@ pub(crate) enum FlowsAction {
     /// Judge how flows are spread over members: as an even hash would, polarised, or dealt out
     Judge {
         /// Flows on each member
-        #[arg(required = true, num_args = 2.., value_delimiter = ',')]
+        #[arg(required = true, value_delimiter = ',')]
         counts: Vec<u64>,
     },
 }
@@ -101,8 +101,8 @@ pub(crate) fn run(action: &FlowsAction, as_json: bool) -> Outcome {
 }
 
 fn judge(counts: &[u64], as_json: bool) -> Outcome {
-    let spread =
-        polarisation(counts).ok_or_else(|| Failure::wrong("flows judge: there are no flows in these counts"))?;
+    let spread = polarisation(counts)
+        .ok_or_else(|| Failure::wrong("flows judge: expected flows of two members or more, such as 12,0,9,0"))?;
     if as_json {
         println!("{}", json!({ "spread": spread }));
     } else {
