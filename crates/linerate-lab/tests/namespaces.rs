@@ -17,6 +17,7 @@ const LABS: [(&str, &str); 21] = [
     ("device-forwarding", include_str!("../../../labs/device-forwarding.toml")),
     ("device-router", include_str!("../../../labs/device-router.toml")),
     ("device-stalls", include_str!("../../../labs/device-stalls.toml")),
+    ("fan-in", include_str!("../../../labs/fan-in.toml")),
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("lossy", include_str!("../../../labs/lossy.toml")),

@@ -13,13 +13,15 @@ pub struct Times {
     pub response: bool,
     /// Whether it records into [`Tally::gap`].
     pub gap: bool,
+    /// Whether it records into [`Tally::falls`] and [`Tally::rises`].
+    pub variation: bool,
 }
 
 impl Times {
     /// All of them.
-    pub const ALL: Self = Self { service: true, response: true, gap: true };
+    pub const ALL: Self = Self { service: true, response: true, gap: true, variation: true };
     /// None: only counters.
-    pub const NONE: Self = Self { service: false, response: false, gap: false };
+    pub const NONE: Self = Self { service: false, response: false, gap: false, variation: false };
 }
 
 /// What a worker counts into. All of it is allocated before the measure phase.
@@ -33,6 +35,10 @@ pub struct Tally {
     pub response: Histogram,
     /// Departure gaps of this interval, ns.
     pub gap: Histogram,
+    /// How much less delay a frame had than the one sent before it on its flow, ns; no zeros.
+    pub falls: Histogram,
+    /// How much more, or as much.
+    pub rises: Histogram,
     /// Operations of the current step put off by [`Tally::defer`].
     pub(crate) deferred: u32,
 }
@@ -47,6 +53,8 @@ impl Tally {
             service: histogram(times.service),
             response: histogram(times.response),
             gap: histogram(times.gap),
+            falls: histogram(times.variation),
+            rises: histogram(times.variation),
             deferred: 0,
         }
     }

@@ -1,4 +1,4 @@
-//! Latency distributions as they travel: sorted buckets, and what never came back.
+//! Latency distributions as they travel: sorted buckets, and what never came back; differences of latency with their sign.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,52 @@ impl Distribution {
     }
 }
 
+/// Differences between the delays of frames sent one after the other, ns, by their sign: `D(i) - D(i-1)` of RFC 8219 7.3.2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variation {
+    /// How much sooner than the frame before it a frame arrived; no zeros.
+    #[serde(default)]
+    pub falls: Distribution,
+    /// How much later, or as late.
+    #[serde(default)]
+    pub rises: Distribution,
+}
+
+impl Variation {
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.falls.is_empty() && self.rises.is_empty()
+    }
+
+    /// Differences recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.falls.count() + self.rises.count()
+    }
+
+    /// Adds `other`'s differences.
+    pub fn merge(&mut self, other: &Self) {
+        self.falls.merge(&other.falls);
+        self.rises.merge(&other.rises);
+    }
+
+    /// The smallest, the median (nearest-rank) and the largest difference, ns; `None` of nothing.
+    #[must_use]
+    pub fn extremes_and_median(&self) -> Option<(i64, i64, i64)> {
+        let falls = self.falls.buckets.iter().rev().map(|&(ns, count)| (-(ns as i64), count));
+        let signed: Vec<(i64, u64)> =
+            falls.chain(self.rises.buckets.iter().map(|&(ns, count)| (ns as i64, count))).collect();
+        let middle = self.count().div_ceil(2);
+        let mut seen = 0;
+        let median = signed.iter().find(|(_, count)| {
+            seen += count;
+            seen >= middle
+        });
+        Some((signed.first()?.0, median?.0, signed.last()?.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +146,16 @@ mod tests {
         assert_eq!(d.percentile(0.99), None);
         let d = Distribution { buckets: vec![(5, 1_000)], lost: 0 };
         assert_eq!(d.percentile(0.99), Some(Some(5)));
+    }
+
+    #[test]
+    fn differences_keep_their_sign_and_have_one_median() {
+        let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0 };
+        let mut variation = Variation { falls: of(&[(1, 2), (30, 1)]), rises: of(&[(0, 1), (7, 1)]) };
+        assert_eq!((variation.count(), variation.extremes_and_median()), (5, Some((-30, -1, 7))));
+        variation.merge(&Variation { falls: of(&[]), rises: of(&[(0, 4)]) });
+        assert_eq!(variation.extremes_and_median(), Some((-30, 0, 7)));
+        assert_eq!(Variation::default().extremes_and_median(), None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod validity;
 pub use arm::{ARM_AXIS, Arm, HOST_SETTINGS, HostSetting, Role};
 pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use ceiling::{Ceiling, Estimate};
-pub use distribution::Distribution;
+pub use distribution::{Distribution, Variation};
 pub use event::{Event, Recorder, RecorderError};
 pub use finding::{Evidence, Finding, Verdict};
 pub use ledger::LossLedger;

@@ -210,6 +210,34 @@ pub static METRICS: &[Metric] = &[
     m("cpu_steal", Unit::Core, None, DOWN, "CPU taken by the hypervisor while there was work to do, both hosts added"),
     m("cpu_to", Unit::Core, None, DOWN, "CPU busy on the host of `to`: user, system, softirq and irq"),
     m(
+        "delay_variation",
+        Unit::Second,
+        L4,
+        DOWN,
+        "99.9th percentile of the service time less the smallest (PDV of RFC 8219 7.3.1), one-way for frames",
+    ),
+    m(
+        "delay_variation_max",
+        Unit::Second,
+        L4,
+        DOWN,
+        "largest rise of delay from one frame to the next sent on its flow (IPDV of RFC 8219 7.3.2)",
+    ),
+    m(
+        "delay_variation_min",
+        Unit::Second,
+        L4,
+        None,
+        "largest fall of delay from one frame to the next sent on its flow, negative (IPDV of RFC 8219 7.3.2)",
+    ),
+    m(
+        "delay_variation_p50",
+        Unit::Second,
+        L4,
+        None,
+        "median change of delay from one frame to the next sent on its flow (IPDV of RFC 8219 7.3.2)",
+    ),
+    m(
         "departure_gap_error_p99",
         Unit::Second,
         None,
@@ -330,6 +358,7 @@ pub static METRICS: &[Metric] = &[
     m("sender_cpu", Unit::Core, None, DOWN, "CPU of the busiest worker thread at the end that sends, user and system"),
     m("service_time_max", Unit::Second, L4, DOWN, "largest service time"),
     m("service_time_mean", Unit::Second, L4, DOWN, "mean service time"),
+    m("service_time_min", Unit::Second, L4, DOWN, "smallest service time"),
     m(
         "service_time_p50",
         Unit::Second,

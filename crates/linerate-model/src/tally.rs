@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{Distribution, Nanos, TcpState};
+use crate::{Distribution, Nanos, TcpState, Variation};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal,)*) => {
@@ -169,6 +169,9 @@ pub struct Interval {
     /// Gaps between departures, ns.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub gap: Distribution,
+    /// Differences between the delays of frames sent one after the other.
+    #[serde(default, skip_serializing_if = "Variation::is_empty")]
+    pub variation: Variation,
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,

@@ -261,10 +261,7 @@ fn merged(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Distribution
     let mut merged = Distributions::default();
     for one in judged.iter().filter(|one| one.standing.carries_figures()) {
         for (_, job) in one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number)) {
-            let more = job.distributions(one.measured.span);
-            merged.response.merge(&more.response);
-            merged.service.merge(&more.service);
-            merged.gap.merge(&more.gap);
+            merged.merge(&job.distributions(one.measured.span));
         }
     }
     merged

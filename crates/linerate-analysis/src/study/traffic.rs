@@ -9,7 +9,9 @@
 //! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the end that sends, per direction; times over the span and the number of flows that sent |
 //! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
 //! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of requests: `transactions_lost`, direction `sum` |
-//! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite |
+//! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite, those of datagrams timed one way in proportion to the span |
+//! | `delay_variation` | service times: 99.9th percentile less the smallest |
+//! | `delay_variation_*` | differences of consecutive frames, receiving end |
 //! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
 //! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
 //! | `run_queue_wait` | `run_queue_wait_ns` of the worker of either end that waited most, over the span; direction `sum`; absent where the kernel does not account it |
@@ -20,7 +22,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Bytes, Counter, Direction, Distribution, FlowReport, JobRecord, JobSpec};
+use linerate_model::{Bytes, Counter, Direction, Distribution, FlowReport, JobRecord, JobSpec, Variation};
 
 use super::connections::Connections;
 use super::figures::Figures;
@@ -29,7 +31,7 @@ use super::samples::NANOS;
 use super::span::{Span, counted, total};
 use crate::limits::headers::IpVersion;
 use crate::limits::udp;
-use crate::statistics::jain;
+use crate::statistics::{jain, latency};
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
@@ -63,6 +65,17 @@ pub(super) struct Distributions {
     pub(super) response: Distribution,
     pub(super) service: Distribution,
     pub(super) gap: Distribution,
+    pub(super) variation: Variation,
+}
+
+impl Distributions {
+    /// Adds `more`.
+    pub(super) fn merge(&mut self, more: &Self) {
+        self.response.merge(&more.response);
+        self.service.merge(&more.service);
+        self.gap.merge(&more.gap);
+        self.variation.merge(&more.variation);
+    }
 }
 
 impl<'a> Job<'a> {
@@ -85,13 +98,24 @@ impl<'a> Job<'a> {
         [self.active, self.passive]
     }
 
-    /// Distributions during `span`, both ends' merged.
+    /// Distributions during `span`, both ends' merged. Datagrams that are timed one way and did not come are infinitely slow.
     pub(super) fn distributions(&self, span: Span) -> Distributions {
         let mut merged = Distributions::default();
         for interval in self.ends().into_iter().flat_map(|end| &end.intervals).filter(|i| span.holds_middle(i)) {
             merged.response.merge(&interval.response);
             merged.service.merge(&interval.service);
             merged.gap.merge(&interval.gap);
+            merged.variation.merge(&interval.variation);
+        }
+        // Requests that were lost are among their own times already.
+        let requests = self
+            .ends()
+            .into_iter()
+            .any(|end| total(end, Counter::Transactions) + total(end, Counter::TransactionsLost) > 0);
+        if !merged.service.is_empty() && !requests {
+            let lost = self.flows().iter().map(|flow| flow.lost_during(span)).sum::<u64>();
+            merged.service.lost += lost;
+            merged.response.lost += lost;
         }
         merged
     }
@@ -114,6 +138,19 @@ impl Flow<'_> {
         let read =
             |end: &JobRecord| !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some());
         read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
+    }
+
+    /// Datagrams of this direction sent and not received in time, as many of the trial's as fall to `span`: the receipts of
+    /// single ones are not kept. Any loss at all counts as one at least.
+    fn lost_during(&self, span: Span) -> u64 {
+        if !self.is_datagrams() {
+            return 0;
+        }
+        let (sent, received) =
+            (total(self.sender, Counter::DatagramsSent), total(self.receiver, Counter::DatagramsReceived));
+        let lost = sent.saturating_sub(received) as f64;
+        let share = counted(self.sender, Counter::DatagramsSent, span) / sent.max(1) as f64;
+        (lost * share).ceil() as u64
     }
 
     /// How many flows it consists of: no fewer than truly carried data.
@@ -233,7 +270,9 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     }
     loss_figures(&mut figures, losses);
     operation_figures(&mut figures, job, span);
-    time_figures(&mut figures, &job.distributions(span));
+    let distributions = job.distributions(span);
+    time_figures(&mut figures, &distributions);
+    variation_figures(&mut figures, &distributions);
     effort_figures(&mut figures, job, span);
     figures
 }
@@ -346,11 +385,27 @@ fn time_figures(figures: &mut Figures, distributions: &Distributions) {
         ("response_time_p9999", response, 0.9999),
         ("service_time_p50", service, 0.5),
         ("service_time_p99", service, 0.99),
+        ("service_time_p999", service, 0.999),
     ] {
         figures.put_some(metric, Direction::Sum, seconds(distribution.percentile(quantile)));
     }
     figures.put_some("response_time_max", Direction::Sum, seconds(response.max()));
     figures.put_some("response_time", Direction::Sum, response.mean().map(|ns| ns / NANOS));
+}
+
+/// Variation of delay, RFC 8219 7.3; lost ones make it infinite.
+fn variation_figures(figures: &mut Figures, distributions: &Distributions) {
+    if let Some(run) = latency(&distributions.service) {
+        figures.put("service_time_min", Direction::Sum, run.least / NANOS);
+        figures.put_some("delay_variation", Direction::Sum, run.variation().map(|ns| ns / NANOS));
+    }
+    if let Some((least, median, most)) = distributions.variation.extremes_and_median() {
+        for (metric, ns) in
+            [("delay_variation_min", least), ("delay_variation_p50", median), ("delay_variation_max", most)]
+        {
+            figures.put(metric, Direction::Sum, ns as f64 / NANOS);
+        }
+    }
 }
 
 fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {

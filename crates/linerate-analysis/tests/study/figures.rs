@@ -2,7 +2,7 @@
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Sum, Tx};
-use linerate_model::{Background, Counter, Nanos, TcpState, TestbedKind, Validity};
+use linerate_model::{Background, Counter, Distribution, Nanos, TcpState, TestbedKind, Validity, Variation};
 use serde_json::json;
 
 use crate::fixture::{campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp};
@@ -141,4 +141,36 @@ fn frames_at_the_receiving_device_include_their_check_sequence() {
     trial.samples[1].1 = device;
     let study = study(&two_hosts(vec![trial]));
     near(value(only(&study), 0, "throughput_l2", Tx), 100.0 * 1518.0 * 8.0);
+}
+
+/// Frames of 100 us, one of 200 us, and one in a thousand lost: delay is what RFC 8219 says, and what was lost never came.
+#[test]
+fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_slow() {
+    let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0 };
+    let run = |number: u32, received: u64| {
+        let mut run = trial(number, vec![job("frames", "a", "b")]);
+        let mut passive = steady(&[(Counter::PayloadReceived, 100 * received), (Counter::DatagramsReceived, received)]);
+        for interval in &mut passive.intervals {
+            interval.service = of(&[(100_000, received - 3), (200_000, 3)]);
+            interval.variation =
+                Variation { falls: of(&[(100_000, 1)]), rises: of(&[(0, received - 3), (100_000, 1)]) };
+        }
+        run.jobs[0] = (steady(&[(Counter::PayloadSent, 1_000_000), (Counter::DatagramsSent, 10_000)]), passive);
+        run
+    };
+    let quiet = study(&two_hosts(vec![run(0, 10_000)]));
+    let figure = |name| value(only(&quiet), 0, name, Sum);
+    near(figure("service_time_min"), 100e-6);
+    near(figure("service_time_p50"), 100e-6);
+    near(figure("service_time_p999"), 100e-6);
+    assert_eq!((figure("delay_variation"), figure("delay_variation_p50")), (Some(0.0), Some(0.0)));
+    near(figure("delay_variation_min"), -100e-6);
+    near(figure("delay_variation_max"), 100e-6);
+
+    let lossy = study(&two_hosts(vec![run(0, 9_980)]));
+    let figure = |name| value(only(&lossy), 0, name, Sum);
+    near(figure("service_time_p50"), 100e-6);
+    assert_eq!((figure("service_time_p999"), figure("delay_variation")), (Some(f64::INFINITY), Some(f64::INFINITY)));
+    // Twenty a second; the first second warms up.
+    assert_eq!(only(&lossy).jobs[0].service.lost, 80);
 }

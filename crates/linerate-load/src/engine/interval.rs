@@ -4,7 +4,7 @@
 //! another; the collector reads it, empties it and sends it back. Nothing is allocated, and nobody waits: without an
 //! empty buffer the worker does not cut, and its interval merges into the next.
 
-use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos};
+use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Variation};
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -24,6 +24,8 @@ pub(super) struct Buffer {
     service: Histogram,
     response: Histogram,
     gap: Histogram,
+    falls: Histogram,
+    rises: Histogram,
     flows: Vec<FlowTcp>,
 }
 
@@ -74,9 +76,9 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
 }
 
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
-    let Tally { service, response, gap, .. } = Tally::new(worker.times());
+    let Tally { service, response, gap, falls, rises, .. } = Tally::new(worker.times());
     let flows = Vec::with_capacity(worker.n_flows());
-    Box::new(Buffer { service, response, gap, flows, ..Buffer::default() })
+    Box::new(Buffer { service, response, gap, falls, rises, flows, ..Buffer::default() })
 }
 
 impl Cutter {
@@ -136,6 +138,8 @@ impl Cutter {
         std::mem::swap(&mut buffer.service, &mut tally.service);
         std::mem::swap(&mut buffer.response, &mut tally.response);
         std::mem::swap(&mut buffer.gap, &mut tally.gap);
+        std::mem::swap(&mut buffer.falls, &mut tally.falls);
+        std::mem::swap(&mut buffer.rises, &mut tally.rises);
         (self.start, self.counters) = (now, tally.counters);
     }
 }
@@ -148,6 +152,8 @@ impl Collector {
             buffer.service.clear();
             buffer.response.clear();
             buffer.gap.clear();
+            buffer.falls.clear();
+            buffer.rises.clear();
             // The worker may have ended and dropped its end; then the buffer is freed.
             let _: Result<(), _> = self.empty.push(buffer);
         }
@@ -175,6 +181,7 @@ impl Collector {
             service: buffer.service.distribution(),
             response: buffer.response.distribution(),
             gap: buffer.gap.distribution(),
+            variation: Variation { falls: buffer.falls.distribution(), rises: buffer.rises.distribution() },
             flows: buffer.flows.clone(),
         }
     }

@@ -1,7 +1,10 @@
-//! Distributions of response time: percentiles from the median to the tail, per point.
+//! Distributions of response time: percentiles from the median to the tail, per point; of frames the one-way latency over the
+//! load (`one_way`).
 //!
 //! Response time runs from the *intended* start of a request, so a stalled tester does not hide waiting (no coordinated
 //! omission). A lost request is infinitely slow. A percentile with fewer than ten operations beyond it is withheld.
+
+mod one_way;
 
 use linerate_analysis::PointStudy;
 use linerate_model::{Distribution, Layer, Unit};
@@ -32,7 +35,7 @@ impl Section for Latency {
     }
 
     fn summary(&self) -> &'static str {
-        "response-time distributions and percentiles, lost requests counted as infinitely slow"
+        "response-time distributions and percentiles, what was lost counted as infinitely slow; one-way latency and its variation"
     }
 
     fn order(&self) -> u32 {
@@ -59,9 +62,14 @@ fn of_points(id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
         .flat_map(|grid| grid.points.iter().map(|point| (*grid, *point)))
         .filter(|(_, point)| distribution(point).is_some())
         .collect();
-    let Some((first, _)) = points.first() else { return Vec::new() };
-    let of = if grids.len() == 1 { format!(": {}", first.sweep) } else { String::new() };
-    let mut blocks = Vec::new();
+    let of = match grids {
+        [one] => format!(": {}", one.sweep),
+        _ => String::new(),
+    };
+    let mut blocks = one_way::blocks(id, &of, grids);
+    if points.is_empty() {
+        return blocks;
+    }
     blocks.extend(curves(id, &of, &points).map(Block::Chart));
     blocks.push(Block::Table(percentiles(id, &of, &points)));
     blocks
@@ -115,8 +123,8 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(
-        "All valid trials of a point merged. From the intended start of a request to the end of its response; a lost request is \
-         infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too few)."
+        "All valid trials of a point merged. From the intended start of a request to the end of its response, of a frame from its scheduled \
+         departure to its receipt; what was lost is infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too few)."
             .into(),
     );
     table

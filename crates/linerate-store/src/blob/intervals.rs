@@ -1,5 +1,5 @@
-//! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three distributions, and
-//! the TCP state of the flows.
+//! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three distributions, the TCP state
+//! of the flows, and, if there are any, further distributions under their names.
 
 use linerate_model::{Counter, Distribution, FlowTcp, Interval, Nanos, TcpState};
 use serde_json::{Map, Value};
@@ -27,27 +27,43 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
         writer.column(intervals.iter().map(|interval| interval.counters[counter]));
     }
     for of in DISTRIBUTIONS {
-        let distributions = || intervals.iter().map(|interval| of(interval));
-        let any = distributions().any(|distribution| !distribution.is_empty());
-        writer.varint(u64::from(any));
-        if any {
-            writer.column(distributions().map(|d| d.lost));
-            writer.column(distributions().map(|d| d.buckets.len() as u64));
-            distributions().for_each(|d| writer.column(d.buckets.iter().map(|(value, _)| *value)));
-            writer.column(distributions().flat_map(|d| d.buckets.iter().map(|(_, count)| *count)));
-        }
+        encode_distributions(&mut writer, intervals, of);
     }
     writer.column(intervals.iter().map(|interval| interval.flows.len() as u64));
     encode_flow_states(&mut writer, &intervals.iter().flat_map(|interval| &interval.flows).collect::<Vec<_>>());
+    for (name, of) in NAMED {
+        if intervals.iter().any(|interval| !of(interval).is_empty()) {
+            writer.text(name);
+            encode_distributions(&mut writer, intervals, of);
+        }
+    }
     pack(&writer.0)
+}
+
+fn encode_distributions(writer: &mut Writer, intervals: &[&Interval], of: DistributionOf) {
+    let distributions = || intervals.iter().map(|interval| of(interval));
+    let any = distributions().any(|distribution| !distribution.is_empty());
+    writer.varint(u64::from(any));
+    if any {
+        writer.column(distributions().map(|d| d.lost));
+        writer.column(distributions().map(|d| d.buckets.len() as u64));
+        distributions().for_each(|d| writer.column(d.buckets.iter().map(|(value, _)| *value)));
+        writer.column(distributions().flat_map(|d| d.buckets.iter().map(|(_, count)| *count)));
+    }
 }
 
 /// The name under which memory held stands among the counters, so that a version that does not know it skips it: one more
 /// than the bytes, and 0 where nobody looked.
 const HELD: &str = "held_bytes";
 
+/// One of the distributions of an interval.
+type DistributionOf = fn(&Interval) -> &Distribution;
+
 /// The distributions of an interval, in the order written.
-const DISTRIBUTIONS: [fn(&Interval) -> &Distribution; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
+const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
+
+/// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
+const NAMED: [(&str, DistributionOf); 2] = [("falls", |i| &i.variation.falls), ("rises", |i| &i.variation.rises)];
 
 /// The reverse of [`encode_intervals`].
 pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> {
@@ -89,7 +105,17 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
     for (interval, n_flows) in intervals.iter_mut().zip(n_flows) {
         interval.flows = states.by_ref().take(usize::try_from(n_flows).unwrap_or(usize::MAX)).collect();
     }
-    reader.end()?;
+    while reader.end().is_err() {
+        let name = reader.text()?;
+        let distributions = decode_distributions(&mut reader, n_intervals)?;
+        let set = match name.as_str() {
+            "falls" => set_falls,
+            "rises" => set_rises,
+            // One of a later version is skipped.
+            _ => continue,
+        };
+        intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
+    }
     Ok(intervals)
 }
 
@@ -103,6 +129,14 @@ fn set_response(interval: &mut Interval, distribution: Distribution) {
 
 fn set_gap(interval: &mut Interval, distribution: Distribution) {
     interval.gap = distribution;
+}
+
+fn set_falls(interval: &mut Interval, distribution: Distribution) {
+    interval.variation.falls = distribution;
+}
+
+fn set_rises(interval: &mut Interval, distribution: Distribution) {
+    interval.variation.rises = distribution;
 }
 
 fn decode_distributions(reader: &mut Reader<'_>, n_intervals: usize) -> Result<Vec<Distribution>, BlobError> {

@@ -3,7 +3,7 @@
 use linerate_model::{
     Campaign, CampaignHeader, Capacity, Counter, Counters, Distribution, Endpoint, Event, FlowReport, FlowTcp,
     HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, Phases, SampleBlock, SeriesKind, SeriesSpec,
-    Side, SocketValue, TcpState, TestbedKind, TrialId, TrialOutcome, TrialSpec, Warmup,
+    Side, SocketValue, TcpState, TestbedKind, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -157,10 +157,11 @@ fn tcp() -> impl Strategy<Value = TcpState> {
 fn interval() -> impl Strategy<Value = Interval> {
     let counters = prop::collection::vec((0..Counter::ALL.len(), number()), 0..4);
     let flows = prop::collection::vec((any::<u32>(), tcp()), 0..3);
-    let distributions = (distribution(), distribution(), distribution());
+    let variation = (distribution(), distribution()).prop_map(|(falls, rises)| Variation { falls, rises });
+    let distributions = (distribution(), distribution(), distribution(), variation);
     let held = prop::option::of(0..u64::MAX - 1);
     (any::<u32>(), number(), number(), counters, held, distributions, flows).prop_map(
-        |(worker, start, end, set, held_bytes, (service, response, gap), flows)| {
+        |(worker, start, end, set, held_bytes, (service, response, gap, variation), flows)| {
             let mut counters = Counters::default();
             set.into_iter().for_each(|(index, value)| counters[Counter::ALL[index]] = value);
             let flows = flows.into_iter().map(|(flow, tcp)| FlowTcp { flow, tcp }).collect();
@@ -173,6 +174,7 @@ fn interval() -> impl Strategy<Value = Interval> {
                 service,
                 response,
                 gap,
+                variation,
                 flows,
             }
         },

@@ -24,12 +24,27 @@ pub(super) struct Ledger {
 pub(super) struct Received {
     sequence: Sequence,
     pub(super) counters: Counters,
+    /// Number and delay (from its own departure) of the last frame whose time was told.
+    last: Option<(u64, u64)>,
 }
 
 impl Received {
     /// Highest number seen, plus one.
     pub(super) fn next_sequence(&self) -> u64 {
         self.sequence.next()
+    }
+
+    /// Records the difference to the frame sent just before, if that one's delay is known.
+    #[inline]
+    fn vary(&mut self, sequence: u64, delay_ns: u64, tally: &mut Tally) {
+        if let Some((last, before_ns)) = self.last.replace((sequence, delay_ns))
+            && last + 1 == sequence
+        {
+            match delay_ns.checked_sub(before_ns) {
+                Some(rise) => tally.rises.record(rise),
+                None => tally.falls.record(before_ns - delay_ns),
+            }
+        }
     }
 
     /// Distinct frames accounted, late ones included.
@@ -80,7 +95,9 @@ impl Ledger {
                 if self.one_clock {
                     let response = at.0.saturating_sub(signature.scheduled_ns(at.0));
                     tally.response.record(response);
-                    tally.service.record(response.saturating_sub(signature.lateness_ns));
+                    let service = response.saturating_sub(signature.lateness_ns);
+                    tally.service.record(service);
+                    flow.vary(sequence, service, tally);
                 }
                 Counter::DatagramsReceived
             }
@@ -138,6 +155,19 @@ mod tests {
         assert_eq!(tally.response.distribution().buckets, [(10, 2), (100, 1)]);
         assert_eq!(tally.service.distribution().buckets, [(10, 2), (70, 1)]);
         assert_eq!(ledger.flow(3).map(|flow| (flow.known(), flow.next_sequence())), Some((2, 2)));
+    }
+
+    #[test]
+    fn the_change_of_delay_is_told_only_between_frames_sent_one_after_the_other() {
+        let mut ledger = Ledger::new(1, TAGS, 0, 1, true);
+        let mut tally = Tally::new(Times::ALL);
+        // Delays 10, 14, 11; the fourth is lost; 90, 90; the last ones change places.
+        let frames = [(0, 10), (1, 14), (2, 11), (4, 90), (5, 90), (7, 20), (6, 30)];
+        for (sequence, delay) in frames {
+            ledger.arrived(&payload(2, 0, sequence, 1_000, 0), 1, Nanos(1_000 + delay), &mut tally);
+        }
+        assert_eq!(tally.rises.distribution().buckets, [(0, 1), (4, 1)]);
+        assert_eq!(tally.falls.distribution().buckets, [(3, 1)]);
     }
 
     #[test]

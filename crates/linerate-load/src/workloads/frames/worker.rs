@@ -178,7 +178,7 @@ impl Worker for FramesWorker {
 
     fn times(&self) -> Times {
         let received = self.parts.receive.is_some() && self.parts.one_clock;
-        Times { service: received, response: received, gap: self.parts.transmit.is_some() }
+        Times { service: received, response: received, gap: self.parts.transmit.is_some(), variation: received }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {

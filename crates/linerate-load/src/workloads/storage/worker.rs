@@ -256,7 +256,7 @@ impl Worker for StorageWorker {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: self.gap.is_some(), gap: false }
+        Times { service: true, response: self.gap.is_some(), ..Times::NONE }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {

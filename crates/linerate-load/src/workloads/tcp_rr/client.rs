@@ -171,7 +171,7 @@ impl Worker for TcpRrClient {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: true, gap: false }
+        Times { service: true, response: true, ..Times::NONE }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {

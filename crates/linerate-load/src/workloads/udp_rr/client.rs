@@ -265,7 +265,7 @@ impl Worker for UdpRrClient {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: true, gap: false }
+        Times { service: true, response: true, ..Times::NONE }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {

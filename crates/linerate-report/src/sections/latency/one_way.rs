@@ -1,0 +1,108 @@
+//! One-way latency of frames as RFC 8219 7.2 and 7.3 ask for it: typical and worst-case latency, and the variation of delay.
+//!
+//! Each figure is that of a run, and its error bar is over runs: the median of the runs' medians, 99.9th percentiles and
+//! variations. Delay runs from the frame's own departure; what it waited for its sender before stands apart, as the time from its
+//! scheduled departure. What it does not show: delays between hosts whose clocks differ, which are not measured at all.
+
+use linerate_analysis::PointStudy;
+use linerate_model::{Direction, Unit, metric};
+
+use crate::curves::curves;
+use crate::document::{Block, Cell, Column, Row, Table};
+use crate::grid::{Dimension, Grid, estimate_cell, headline};
+use crate::number::Scale;
+
+/// Columns of the table: head, metric.
+const FIGURES: [(&str, &str); 7] = [
+    ("typical (TL)", "service_time_p50"),
+    ("worst case (WCL)", "service_time_p999"),
+    ("variation (PDV)", "delay_variation"),
+    ("largest fall (IPDV)", "delay_variation_min"),
+    ("median (IPDV)", "delay_variation_p50"),
+    ("largest rise (IPDV)", "delay_variation_max"),
+    ("from schedule, median", "response_time_p50"),
+];
+/// What is drawn over the load.
+const DRAWN: [&str; 3] = ["service_time_p50", "service_time_p999", "delay_variation"];
+/// What the mode `clock` says of ends without a common clock begins with.
+const TWO_CLOCKS: &str = "two clocks";
+
+/// Charts and table of `grids`, whose points stand in one table; nothing where no frame was timed one way.
+pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
+    let points: Vec<(&Grid<'_>, &PointStudy)> =
+        grids.iter().flat_map(|grid| grid.points.iter().map(|point| (*grid, *point))).collect();
+    let mut blocks = Vec::new();
+    for grid in grids {
+        if let Some(load) = load_axis(grid).filter(|_| grid.points.iter().any(|point| is_timed(point))) {
+            blocks.extend(DRAWN.iter().flat_map(|name| curves("latency", grid, load, name)));
+        }
+    }
+    let timed: Vec<(&Grid<'_>, &PointStudy)> = points.iter().copied().filter(|(_, point)| is_timed(point)).collect();
+    if !timed.is_empty() {
+        blocks.push(Block::Table(table(id, of, &timed)));
+    }
+    let untimed = points.iter().filter(|(_, point)| has_two_clocks(point)).count();
+    if untimed > 0 {
+        blocks.push(Block::Paragraph(format!(
+            "{untimed} of {} points have no one-way times: their ends have two clocks, which are known to each other only to within \
+             half a round trip. That is the error a one-way delay would bear, and in a rack it is as long as the delay.",
+            points.len()
+        )));
+    }
+    blocks
+}
+
+/// Whether frames of `point` were timed one way.
+fn is_timed(point: &PointStudy) -> bool {
+    headline(point).is_some_and(|job| job.metric("delay_variation_p50", Direction::Sum).is_some())
+}
+
+fn has_two_clocks(point: &PointStudy) -> bool {
+    headline(point).and_then(|job| job.obtained.get("clock")).is_some_and(|clock| clock.contains(TWO_CLOCKS))
+}
+
+/// The axis that is the offered load.
+fn load_axis(grid: &Grid<'_>) -> Option<usize> {
+    grid.axes.iter().position(|axis| {
+        axis.values.len() > 1 && axis.path.ends_with("rate") && matches!(axis.dimension, Dimension::Quantity(_))
+    })
+}
+
+fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
+    let seconds = |point: &PointStudy, name: &str| {
+        let estimate = headline(point)?.metric(name, Direction::Sum)?.estimate?;
+        Some(estimate.value.abs()).filter(|value| value.is_finite())
+    };
+    let grid =
+        points.first().map(|(grid, _)| *grid).filter(|grid| points.iter().all(|(own, _)| own.number == grid.number));
+    let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
+    let layer = metric("service_time_p50").and_then(|metric| metric.layer);
+    // One unit for all: that of the smallest median.
+    let scale = Scale::fit(
+        "service_time_p50",
+        Unit::Second,
+        points.iter().filter_map(|(_, point)| seconds(point, "service_time_p50")),
+    );
+    columns.extend(FIGURES.iter().map(|(head, _)| Column::estimate(*head, scale, layer, Direction::Sum)));
+    let mut table = Table::new(format!("{id}-one-way"), format!("One-way latency{of}"), columns);
+    for (own, point) in points {
+        let mut cells = grid.map_or_else(|| vec![Cell::Text(own.full_place_of(point))], |grid| grid.axis_cells(point));
+        let job = headline(point);
+        cells.extend(FIGURES.iter().map(|(_, name)| {
+            let study = job.and_then(|job| job.metric(name, Direction::Sum));
+            match (study, *name) {
+                (None, "service_time_p999" | "delay_variation") => Cell::Missing("too few".into()),
+                (study, _) => estimate_cell(point, study),
+            }
+        }));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table.note = Some(
+        "RFC 8219 7.2 and 7.3: of each run the median (TL), the 99.9th percentile (WCL) and that less the smallest delay (PDV), by \
+         nearest rank, a lost frame infinitely slow; below 10 000 frames a run the last two are withheld (too few). IPDV is the change from \
+         one frame to the next of its flow. Medians over runs with their interval. From the departure of a frame to the receiving \
+         kernel, on one clock; the last column is from its scheduled departure."
+            .into(),
+    );
+    table
+}

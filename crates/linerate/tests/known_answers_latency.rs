@@ -1,0 +1,148 @@
+//! Known answers of latency: devices whose delay is known to the nanosecond, found by `frames` end to end.
+//!
+//! The emulated device decides in the kernel's time of arrival and lets a frame go when its thread wakes, never before: what is
+//! measured is the known delay and what waking adds. The smallest times hold next to nothing of it, medians some tens of
+//! microseconds where nothing else runs.
+
+mod common;
+
+use common::{Measured, alone, file, measure_in, privileged};
+use linerate_analysis::PointStudy;
+use linerate_model::{Direction, Estimate};
+
+/// Bytes of a full frame on the wire: with preamble, start of frame and gap (IEEE 802.3 clause 4).
+const ON_THE_WIRE: f64 = 1518.0 + 20.0;
+/// Rate of the devices' ports, bit/s.
+const PORT: f64 = 10e6;
+/// How long a full frame takes at it, s.
+const SERIALISED: f64 = ON_THE_WIRE * 8.0 / PORT;
+/// What waking, the stack of two hosts and the histogram's resolution may add to the smallest of many times, s.
+const ADDED: f64 = 150e-6;
+
+fn estimate(point: &PointStudy, metric: &str) -> Estimate {
+    let found = point.jobs[0].metric(metric, Direction::Sum).and_then(|metric| metric.estimate);
+    found.unwrap_or_else(|| panic!("{} has no {metric}: {:?}", point.sweep, point.why))
+}
+
+fn point<'a>(measured: &'a Measured, sweep: &str) -> &'a PointStudy {
+    measured.study.points.iter().find(|point| point.sweep == sweep).expect("it was planned")
+}
+
+/// RFC 1242 3.8: a device that stores and forwards has a frame whole before it sends the first bit; one that cuts through
+/// does not wait. Nothing else differs, so that their latencies differ by one serialisation.
+#[test]
+fn storing_and_forwarding_costs_exactly_one_serialisation() {
+    if !privileged("storing_and_forwarding_costs_exactly_one_serialisation") {
+        return;
+    }
+    const DELAY: f64 = 0.5e-3;
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let element = |name: &str, forwarding: &str| {
+        format!(
+            "[[element]]\nname = '{name}'\nends = ['a.a{name}', 'b.b{name}']\nport_rate = '10 Mbit/s'\n\
+             forwarding = '{forwarding}'\ndelay = '500 us'\n"
+        )
+    };
+    let lab = format!(
+        "[lab]\nname = 'forwarding'\n[[host]]\nname = 'a'\n[[host]]\nname = 'b'\n{}{}",
+        element("store", "store-and-forward"),
+        element("cut", "cut-through")
+    );
+    file(folder.path(), "forwarding.toml", &lab);
+    let sweep = |name: &str| {
+        format!(
+            "[[sweep]]\nname = '{name}'\nduration = '2 s'\nwarmup = '300 ms'\ndrain = '300 ms'\nrest = '0 s'\n[[sweep.job]]\n\
+             workload = 'frames'\nfrom = 'a{name}'\nto = 'b{name}'\nparams = {{ frame_size = '1518 B', rate = '200 pps' }}\n"
+        )
+    };
+    let plan = format!("[campaign]\nname = 'forwarding'\nrepeats = 3\n{}{}", sweep("store"), sweep("cut"));
+    let measured = measure_in(folder.path(), &plan, &["--lab", "forwarding.toml"]);
+
+    let (store, cut) = (point(&measured, "store"), point(&measured, "cut"));
+    for (point, known) in [(store, DELAY + 2.0 * SERIALISED), (cut, DELAY + SERIALISED)] {
+        let (least, typical) = (estimate(point, "service_time_min"), estimate(point, "service_time_p50"));
+        println!(
+            "{}: known {:.1} us, least {:.1}, median {:.1} [{:?}, {:?}] of {} runs, PDV {:?}, IPDV {:.1} {:.1} {:.1} us",
+            point.sweep,
+            known * 1e6,
+            least.value * 1e6,
+            typical.value * 1e6,
+            typical.low.map(|low| low * 1e6),
+            typical.high.map(|high| high * 1e6),
+            typical.n,
+            point.jobs[0].metric("delay_variation", Direction::Sum).and_then(|metric| metric.estimate),
+            estimate(point, "delay_variation_min").value * 1e6,
+            estimate(point, "delay_variation_p50").value * 1e6,
+            estimate(point, "delay_variation_max").value * 1e6,
+        );
+        assert!((known * 0.999..known + ADDED).contains(&least.value), "{least:?} of {known}");
+        assert!(typical.value >= known * 0.999, "{typical:?} of {known}");
+        // 460 frames a run: enough for a median, too few for a 99.9th percentile, which is not given.
+        assert!(point.jobs[0].metric("service_time_p999", Direction::Sum).is_none());
+        assert!(estimate(point, "delay_variation_min").value <= 0.0);
+        assert!(estimate(point, "delay_variation_max").value >= 0.0);
+    }
+    let difference = |metric| estimate(store, metric).value - estimate(cut, metric).value;
+    println!(
+        "store-and-forward less cut-through: least {:.1}, medians {:.1} us; one serialisation is {:.1} us",
+        difference("service_time_min") * 1e6,
+        difference("service_time_p50") * 1e6,
+        SERIALISED * 1e6
+    );
+    assert!((difference("service_time_min") - SERIALISED).abs() < ADDED);
+    // The known difference lies within the error bars of the medians, widened by the histogram's resolution.
+    let (long, short) = (estimate(store, "service_time_p50"), estimate(cut, "service_time_p50"));
+    let bar = |bound: Option<f64>| bound.expect("three runs have a range");
+    let resolution = long.value / 1024.0 + ADDED;
+    let bars = bar(long.low) - bar(short.high) - resolution..=bar(long.high) - bar(short.low) + resolution;
+    assert!(bars.contains(&SERIALISED), "{SERIALISED} in {bars:?}");
+}
+
+/// Frames that come at m ports at once leave one after the other at the one they all go to: the last has waited for m - 1.
+#[test]
+fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
+    if !privileged("the_last_frame_of_a_synchronised_burst_has_waited_for_all_others") {
+        return;
+    }
+    const PORTS: usize = 3;
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let run = |senders: usize| {
+        let jobs: String = (1..=senders)
+            .map(|n| {
+                format!(
+                    "[[sweep.job]]\nworkload = 'frames'\nfrom = 'a{n}'\nto = 'z'\n\
+                     params = {{ frame_size = '1518 B', rate = '50 pps' }}\n"
+                )
+            })
+            .collect();
+        let plan = format!(
+            "[campaign]\nname = 'last'\nrepeats = 1\n[[sweep]]\nname = 'last'\nduration = '4 s'\nwarmup = '300 ms'\n\
+             drain = '300 ms'\nrest = '0 s'\n{jobs}"
+        );
+        measure_in(folder, &plan, &["--lab", "fan-in"])
+    };
+    let alone = run(1);
+    let together = run(PORTS);
+    let times = &together.study.points[0].jobs.last().expect("the sum of all jobs").service;
+    let quantile = |quantile: f64| times.percentile(quantile).flatten().expect("enough frames, none lost") as f64 / 1e9;
+    // Of every burst one frame waits for none, one for one and one for two: the slowest third are the last ones.
+    let (first, last) = (times.buckets[0].0 as f64 / 1e9, quantile(1.0 - 0.5 / PORTS as f64));
+    let one = estimate(&alone.study.points[0], "service_time_p50").value;
+    let known = PORTS as f64 * SERIALISED;
+    println!(
+        "of {PORTS} ports: first {:.0} us, middle {:.0}, last {:.0}; known {:.0} us; one port alone {:.0} us; {} frames",
+        first * 1e6,
+        quantile(0.5) * 1e6,
+        last * 1e6,
+        known * 1e6,
+        one * 1e6,
+        times.count()
+    );
+    assert!((SERIALISED * 0.999..SERIALISED + 2.0 * ADDED).contains(&first), "{first}");
+    // Senders are as synchronous as their threads wake: a frame that came late has waited less.
+    assert!(last > known - 4.0 * ADDED, "{last} of {known}");
+    assert!(last - one > (PORTS - 1) as f64 * SERIALISED - 4.0 * ADDED, "V5.5: {last} with others, {one} without");
+}
