@@ -8,7 +8,7 @@ use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
 /// Every shipped lab.
-const LABS: [(&str, &str); 21] = [
+const LABS: [(&str, &str); 23] = [
     ("cisco-expander", include_str!("../../../labs/cisco-expander.toml")),
     ("cisco-polarised", include_str!("../../../labs/cisco-polarised.toml")),
     ("cisco-vic", include_str!("../../../labs/cisco-vic.toml")),
@@ -18,6 +18,7 @@ const LABS: [(&str, &str); 21] = [
     ("device-router", include_str!("../../../labs/device-router.toml")),
     ("device-stalls", include_str!("../../../labs/device-stalls.toml")),
     ("fan-in", include_str!("../../../labs/fan-in.toml")),
+    ("idt-pcie", include_str!("../../../labs/idt-pcie.toml")),
     ("pair", include_str!("../../../labs/pair.toml")),
     ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
     ("lossy", include_str!("../../../labs/lossy.toml")),

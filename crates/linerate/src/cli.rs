@@ -295,6 +295,8 @@ pub(crate) struct ReproduceArgs {
 pub(crate) enum Paper {
     /// Cisco, UCS VIC 1240/1280 on RHEL 6.2 (2012)
     CiscoVic,
+    /// IDT, 89PES24T6G2 PCI Express switch: the Ethernet half
+    IdtPcie,
     /// Intel, NC-SI overview and performance (2013)
     IntelNcsi,
     /// Sun, NetFrame (2001)

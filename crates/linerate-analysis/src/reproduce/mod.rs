@@ -5,10 +5,12 @@
 //! judged from what was measured is *not judged*, never passed.
 
 mod cisco_vic;
+mod idt_pcie;
 mod intel_ncsi;
 mod sun_netframe;
 
 pub use cisco_vic::{CiscoStudies, cisco_vic};
+pub use idt_pcie::idt_pcie;
 pub use intel_ncsi::{IntelStudies, intel_ncsi};
 pub use sun_netframe::sun_netframe;
 

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use linerate_analysis::reproduce::{CiscoStudies, IntelStudies, Reproduction, cisco_vic, intel_ncsi, sun_netframe};
+use linerate_analysis::reproduce::{
+    CiscoStudies, IntelStudies, Reproduction, cisco_vic, idt_pcie, intel_ncsi, sun_netframe,
+};
 use linerate_analysis::{Study, study};
 use serde_json::json;
 
@@ -82,6 +84,27 @@ static CISCO: Recipe = Recipe {
     },
 };
 
+static IDT: Recipe = Recipe {
+    folder: "idt-pcie",
+    steps: &[
+        Step {
+            name: "throughput",
+            plan: "idt-throughput",
+            lab: "idt-pcie",
+            quick: &[
+                "campaign.repeats=2",
+                "duration=\"1 s\"",
+                "axis.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]",
+            ],
+        },
+        Step { name: "latency", plan: "idt-latency", lab: "idt-pcie", quick: SHORT },
+    ],
+    judge: |studies| match studies {
+        [throughput, latency] => Some(idt_pcie(throughput, latency)),
+        _ => None,
+    },
+};
+
 /// A table of one run each needs whole seconds: three are the least that show a series.
 const TABLES: &[&str] = &["duration=\"3 s\""];
 
@@ -109,6 +132,7 @@ static INTEL: Recipe = Recipe {
 pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     let recipe = match args.paper {
         Paper::CiscoVic => &CISCO,
+        Paper::IdtPcie => &IDT,
         Paper::IntelNcsi => &INTEL,
         Paper::SunNetframe => &SUN,
     };
