@@ -32,7 +32,7 @@ impl Section for Searches {
     }
 
     fn order(&self) -> u32 {
-        15
+        18
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
