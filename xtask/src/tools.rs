@@ -28,8 +28,12 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
         package: "cryptsetup-bin",
         purpose: "makes encrypted volumes that must not be written to",
     },
+    Tool { command: "curl", package: "curl", purpose: "fetches files from our servers and sends them there" },
     Tool { command: "ethtool", package: "ethtool", purpose: "the lab sets offloads" },
+    Tool { command: "fio_jsonplus_clat2csv", package: "fio", purpose: "fio's own script for its figures reads ours" },
+    Tool { command: "fsfreeze", package: "util-linux", purpose: "holds writes up in the middle of a load" },
     Tool { command: "ip", package: "iproute2", purpose: "the lab builds namespaces and links" },
+    Tool { command: "lftp", package: "lftp", purpose: "fetches files from our servers and sends them there" },
     Tool { command: "losetup", package: "mount", purpose: "shows files as disks" },
     Tool { command: "make-bcache", package: "bcache-tools", purpose: "makes a cache that must not be written to" },
     Tool { command: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a filesystem that must not be written to" },
@@ -45,25 +49,32 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
         package: "squashfs-tools",
         purpose: "makes a filesystem that must not be written to",
     },
+    Tool { command: "nginx", package: "nginx-light", purpose: "serves files to our clients" },
     Tool { command: "pvcreate", package: "lvm2", purpose: "makes a volume that must not be written to" },
     Tool { command: "sfdisk", package: "fdisk", purpose: "makes partitions that must not be written to" },
     Tool { command: "sgdisk", package: "gdisk", purpose: "makes partitions that must not be written to" },
+    Tool { command: "snmpd", package: "snmpd", purpose: "a switch's agent, to be observed by" },
+    Tool { command: "snmpset", package: "snmp", purpose: "tells that agent how often to read its counters" },
     Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
     Tool { command: "tshark", package: "tshark", purpose: "reads our NC-SI packets beside us" },
     Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
+    Tool { command: "vsftpd", package: "vsftpd", purpose: "serves files to our clients" },
 ];
 
 /// What the benchmark against peers calls.
 pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
+    Tool { command: "curl", package: "curl", purpose: "a peer: fetches files" },
     Tool { command: "fio", package: "fio", purpose: "a peer" },
     Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
     Tool { command: "iperf", package: "iperf", purpose: "a peer" },
     Tool { command: "iperf3", package: "iperf3", purpose: "a peer" },
+    Tool { command: "nginx", package: "nginx-light", purpose: "a peer: serves files" },
     Tool { command: "nuttcp", package: "nuttcp", purpose: "a peer" },
     Tool { command: "sockperf", package: "sockperf", purpose: "a peer" },
     Tool { command: "taskset", package: "util-linux", purpose: "pins both ends to one core" },
     Tool { command: "trafgen", package: "netsniff-ng", purpose: "a peer" },
+    Tool { command: "vsftpd", package: "vsftpd", purpose: "a peer: serves files" },
 ];
 
 /// Makes `tools` available where that is possible; returns what is still missing, with the remedy.

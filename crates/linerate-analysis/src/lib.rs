@@ -18,6 +18,9 @@ mod study;
 pub mod tune;
 
 pub use study::{
-    Compared, Comparison, Found, GoalStudy, JobStudy, LossStudy, MetricStudy, Overhead, PointStudy, SearchRun,
-    SearchStudy, SearchTrial, Study, TrialStudy, searched, study,
+    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, DirectionMatrix, End, Found, GoalStudy, Headline,
+    JobStudy, Joint, LatencyAtLoad, Limit, LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved,
+    Overhead, Place, PointStudy, PortStudy, RateLevel, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial,
+    Settled, Stage, StageCeiling, Study, Surety, Tested, TrialSettling, TrialStudy, Way, clock_course, headline,
+    searched, study,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linerate_model::Nanos;
 
-use crate::clock::monotonic;
+use crate::clock::{monotonic, stamp};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::keys::Fingerprint;
 use crate::transport::Deadline;
@@ -163,7 +163,9 @@ fn listen(mut reader: FrameReader, mut hear: impl FnMut(Heard, &Outbox) -> bool,
 
 fn speak(mut writer: Box<dyn Write + Send>, queued: &Receiver<Queued>, closer: &Closer) {
     while let Ok(Queued::Message(message)) = queued.recv() {
-        if pieces(*message).iter().any(|piece| write(&mut *writer, piece).is_err()) {
+        let mut message = *message;
+        stamp(&mut message, monotonic());
+        if pieces(message).iter().any(|piece| write(&mut *writer, piece).is_err()) {
             break;
         }
     }

@@ -188,3 +188,69 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
     assert_eq!((space.rmem(), before != "4096 20000 20000"), ("4096 20000 20000".into(), true));
     assert_eq!(restored(), [], "the journal is gone");
 }
+
+/// An agent of its own process inside a namespace whose sysfs is that namespace's.
+fn process(space: &Space, folder: &Path) -> HostAddress {
+    let test = std::env::current_exe().unwrap();
+    let target = test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
+    let agent = target.join("examples/agent");
+    assert!(agent.exists(), "build the examples first, as `cargo test -p linerate-control` does: {}", agent.display());
+    let (agent, folder) = (agent.to_str().unwrap(), folder.to_str().unwrap());
+    HostAddress::Command(["ip", "netns", "exec", &space.0, agent, folder, "lr0"].map(str::to_owned).to_vec())
+}
+
+/// What sysfs shows of `lr0` in the namespace.
+fn steered(space: &Space, place: &str) -> String {
+    let file = format!("/sys/class/net/lr0/{place}");
+    let output = Command::new("ip").args(["netns", "exec", &space.0, "cat", &file]).output().unwrap();
+    linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
+}
+
+fn steering(name: &str, value: &str) -> Setting {
+    Setting::Steering { device: "lr0".into(), name: name.into(), value: value.into() }
+}
+
+#[test]
+fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_after_sigkill() {
+    const RPS: &str = "queues/rx-0/rps_cpus";
+    let Some(space) = Space::build("steering") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let address = process(&space, folder.path());
+    let open = || Tuner::open("there", &address, None, "test").unwrap();
+    let mut tuner = open();
+    assert_eq!(tuner.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting, steering("rps_cpus", "0"));
+    // A veth polls by NAPI, which a thread can do, only while it merges segments: before, all or nothing means nothing.
+    let refused = tuner.apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")]).unwrap_err().to_string();
+    assert!(refused.contains("set threaded of lr0"), "{refused}");
+    assert_eq!(steered(&space, RPS), "0", "the first change was undone");
+    let merge = ["netns", "exec", &space.0, "ethtool", "-K", "lr0", "gro", "on"];
+    assert!(Command::new("ip").args(merge).status().unwrap().success());
+    tuner.apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")]).unwrap();
+    assert_eq!((steered(&space, RPS), steered(&space, "threaded")), ("1".into(), "1".into()));
+    let refused = tuner.apply(vec![steering("rps_cpus", "cpu1")]).unwrap_err().to_string();
+    assert!(refused.contains("no hexadecimal mask"), "{refused}");
+    let elsewhere = Setting::Steering { device: "lo".into(), name: "rps_cpus".into(), value: "1".into() };
+    let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
+    assert!(refused.contains("--allow-tune lo"), "{refused}");
+    drop(tuner);
+    let is_back = || (steered(&space, RPS), steered(&space, "threaded")) == ("0".into(), "0".into());
+    eventually("put back at the end of the session", is_back);
+
+    let mut tuner = open();
+    tuner.apply(vec![steering("rps_cpus", "1")]).unwrap();
+    let pids = Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap();
+    let pids = String::from_utf8(pids.stdout).unwrap();
+    let pid: Vec<&str> = pids.split_whitespace().collect();
+    assert_eq!(pid.len(), 1, "one agent lives there: {pids}");
+    assert!(Command::new("kill").args(["-9", pid[0]]).status().unwrap().success());
+    let gone = || Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap().stdout.is_empty();
+    eventually("killed", gone);
+    assert_eq!(steered(&space, RPS), "1", "nobody has put it back");
+    drop(tuner);
+    let mut next = open();
+    assert_eq!(
+        next.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting,
+        steering("rps_cpus", "0"),
+        "the next one has"
+    );
+}

@@ -41,6 +41,7 @@ fn every_message() -> Vec<Message> {
         background: Some(Background { start_ns: -3, duration: Nanos::from_secs(1) }),
         seed: u64::MAX,
         secret: Secret([0xab; 16]),
+        peer_clock: None,
     };
     let phases = Phases {
         warmup: Warmup::Auto,
@@ -49,7 +50,8 @@ fn every_message() -> Vec<Message> {
         rest: Nanos(0),
         interval: Nanos::from_millis(500),
     };
-    let prepare = Prepare { trial, phases, jobs: vec![job], patience_ms: 10_000, sample_period_ms: 100 };
+    let prepare =
+        Prepare { trial, phases, jobs: vec![job], patience_ms: 10_000, sample_period_ms: 100, legs: Vec::new() };
     let offer = Offer { addresses: vec!["[2001:db8::1]:4711".parse().expect("an address")] };
     let offers = vec![JobOffer { job: 0, offer }];
     let block = SampleBlock { times: vec![Nanos(1)], cost_ns: 2, ..SampleBlock::default() };
@@ -62,8 +64,8 @@ fn every_message() -> Vec<Message> {
         Message::Hello(Box::new(greeting)),
         Message::Busy { by: "campaign x (192.0.2.9:1)".into(), since_s: 12 },
         Message::Refused { version: 1, release: "0.1.0".into(), why: "no".into() },
-        Message::Ping { n: 1 },
-        Message::Pong { n: 1, clock_ns: u64::MAX },
+        Message::Ping { n: 1, sent_ns: 0 },
+        Message::Pong { n: 1, clock_ns: u64::MAX, sent_ns: 0, answered_ns: 0 },
         Message::Prepare(Box::new(prepare)),
         Message::Offers { trial, offers: offers.clone() },
         Message::Connect { trial, offers },
@@ -121,13 +123,13 @@ fn the_golden_bytes_of_version_2_decode_to_one_message_of_each_kind() {
 #[test]
 fn the_smallest_frames_are_these_bytes() {
     assert_eq!(encode(&Message::Goodbye).unwrap(), b"\x00\x00\x00\x09\"goodbye\"");
-    assert_eq!(encode(&Message::Ping { n: 1 }).unwrap(), b"\x00\x00\x00\x10{\"ping\":{\"n\":1}}");
+    assert_eq!(encode(&Message::Ping { n: 1, sent_ns: 0 }).unwrap(), b"\x00\x00\x00\x10{\"ping\":{\"n\":1}}");
 }
 
 #[test]
 fn a_field_of_a_newer_release_is_ignored() {
     let frame = b"\x00\x00\x00\x1c{\"ping\":{\"n\":1,\"colour\":3}} ";
-    assert_eq!(decode(frame).unwrap(), Some((Message::Ping { n: 1 }, frame.len())));
+    assert_eq!(decode(frame).unwrap(), Some((Message::Ping { n: 1, sent_ns: 0 }, frame.len())));
 }
 
 #[test]

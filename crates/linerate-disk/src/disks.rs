@@ -77,6 +77,8 @@ pub struct Filled {
     pub run: u64,
     /// Whether every block has a checksum, so that it can be verified.
     pub has_checksums: bool,
+    /// How often all of the range was written over in sequence, to condition the device.
+    pub passes: u32,
 }
 
 /// The targets of one session; those open for writing are held until it is dropped, and scratch files end with it.

@@ -13,7 +13,7 @@ use linerate_sys::clock::monotonic;
 use crate::controller::Running;
 use crate::description::Description;
 use crate::element;
-use crate::layout::{DeviceKind, Layout, Namespace, layout};
+use crate::layout::{DeviceKind, Layout, Namespace, SwitchPort, layout};
 use crate::middle::Middle;
 use crate::quota::Quota;
 
@@ -122,6 +122,12 @@ impl Lab {
     #[must_use]
     pub fn instance() -> String {
         std::process::id().to_string()
+    }
+
+    /// Ports of switches that are to be observed.
+    #[must_use]
+    pub fn observed(&self) -> &[SwitchPort] {
+        &self.layout.observed
     }
 
     /// Hosts and endpoints; a host's command prefix runs a program inside it.

@@ -14,6 +14,10 @@
 //! min_rto = "300 ms"       # least retransmission timeout; absent: the kernel's 200 ms
 //! sysctl = { "net.ipv4.tcp_sack" = "0" }
 //!
+//! [[switch]]
+//! name = "sw"
+//! observed = true          # its ports' counters are recorded beside the load's; absent: nobody asks it
+//!
 //! [[link]]
 //! ends = ["a", "b"]        # host, or host.endpoint where a host has several
 //! rate = "100 Mbit/s"      # both ways; absent: as fast as the CPUs go
@@ -34,7 +38,7 @@
 //! delay = "50 us"
 //! stall = { length = "5 ms", every = "1 s" }       # random = true, seed = 7: at random
 //! faults = { drop_one_in = 100, drop_ratio = "0.1 %", duplicate_one_in = 1000, reorder_one_in = 500, reorder_by = 3,
-//!            reflect_one_in = 800, seed = 7 }      # of the UDP datagrams, as at a link
+//!            reflect_one_in = 800, seed = 7 }      # of the UDP datagrams, as at a link; drop_packets = "1 %": of all IP packets
 //!
 //! [[bus]]                  # a tree of capacities between two hosts, whose interfaces are endpoints on one trunk
 //! between = ["a", "b"]
@@ -92,6 +96,8 @@ pub struct Description {
     pub controllers: Vec<Controller>,
     /// Emulated devices under test.
     pub elements: Vec<Element>,
+    /// Switches whose ports count as independent observers.
+    pub observed: Vec<String>,
 }
 
 /// A version of the Internet Protocol.
@@ -233,7 +239,7 @@ struct File {
     #[serde(default)]
     host: Vec<HostText>,
     #[serde(default)]
-    switch: Vec<Named>,
+    switch: Vec<SwitchText>,
     #[serde(default)]
     router: Vec<Named>,
     #[serde(default)]
@@ -260,6 +266,14 @@ struct Header {
 #[serde(deny_unknown_fields)]
 struct Named {
     name: toml::Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwitchText {
+    name: toml::Spanned<String>,
+    #[serde(default)]
+    observed: bool,
 }
 
 #[derive(Deserialize)]
@@ -309,8 +323,10 @@ impl Description {
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
         let controllers = file.controller.iter().map(|text| controller::read(text, &nodes, &mut problems)).collect();
         let elements = file.element.iter().map(|text| element::read(text, &nodes, &mut problems)).collect();
+        let observed = file.switch.iter().filter(|switch| switch.observed);
+        let observed = observed.map(|switch| switch.name.get_ref().clone()).collect();
         let Header { name, summary, family } = file.lab;
-        let description = Self { name, summary, family, nodes, links, buses, controllers, elements };
+        let description = Self { name, summary, family, nodes, links, buses, controllers, elements, observed };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
     }

@@ -39,6 +39,21 @@ pub struct Layout {
     pub testbed: Testbed,
     /// What the shapers allow.
     pub capacities: Vec<Capacity>,
+    /// Ports of observed switches behind which there is an endpoint.
+    pub observed: Vec<SwitchPort>,
+}
+
+/// A port of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchPort {
+    /// The switch.
+    pub switch: String,
+    /// The namespace it is.
+    pub namespace: String,
+    /// The port's interface in it.
+    pub device: String,
+    /// The endpoint behind it.
+    pub faces: String,
 }
 
 /// One namespace.
@@ -169,6 +184,7 @@ struct Planner<'a> {
     sidebands: Vec<String>,
     endpoints: Vec<Endpoint>,
     capacities: Vec<Capacity>,
+    observed: Vec<SwitchPort>,
 }
 
 impl<'a> Planner<'a> {
@@ -205,6 +221,7 @@ impl<'a> Planner<'a> {
             sidebands: Vec::new(),
             endpoints: Vec::new(),
             capacities: Vec::new(),
+            observed: Vec::new(),
         }
     }
 
@@ -295,6 +312,15 @@ impl<'a> Planner<'a> {
             }
             if self.kind(node) == NodeKind::Switch {
                 self.namespaces[node].ip.push(format!("link set {device} master br0"));
+                let (switch, other) = (&self.namespaces[node], nodes[1 - end]);
+                if self.description.observed.contains(&switch.node) && self.kind(other) == NodeKind::Host {
+                    self.observed.push(SwitchPort {
+                        switch: switch.node.clone(),
+                        namespace: switch.name.clone(),
+                        device: device.clone(),
+                        faces: ends[1 - end].endpoint.clone(),
+                    });
+                }
                 continue;
             }
             let endpoints = (self.kind(node) == NodeKind::Host).then(|| ends[end].endpoint.clone());
@@ -367,6 +393,7 @@ impl<'a> Planner<'a> {
             links: self.links,
             devices: self.devices,
             capacities: self.capacities,
+            observed: self.observed,
         }
     }
 }
@@ -412,6 +439,17 @@ mod tests {
         let addresses: Vec<_> =
             layout.testbed.endpoints.iter().map(|e| e.address.expect("placed").to_string()).collect();
         assert_eq!(addresses, ["198.18.0.1", "198.18.0.2"]);
+    }
+
+    #[test]
+    fn ports_of_an_observed_switch_are_known_by_the_endpoints_behind_them() {
+        let links = "[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n";
+        assert_eq!(lay(&format!("{HEAD}[[switch]]\nname='s'\n{links}")).observed, []);
+        let layout = lay(&format!("{HEAD}[[switch]]\nname='s'\nobserved=true\n{links}"));
+        let ports: Vec<_> = layout.observed.iter().map(|port| (port.device.as_str(), port.faces.as_str())).collect();
+        assert_eq!(ports, [("a0", "a"), ("b1", "b")]);
+        let switch = layout.namespaces.iter().find(|namespace| namespace.node == "s").expect("it is there");
+        assert!(layout.observed.iter().all(|port| port.namespace == switch.name && port.switch == "s"));
     }
 
     #[test]

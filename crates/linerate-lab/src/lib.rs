@@ -28,5 +28,5 @@ pub use description::{
     Bus, BusEdge, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, Hash,
     HostSettings, Link, Node, NodeKind, Port, Stall,
 };
-pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, layout, link_of};
+pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};
 pub use reap::{abandoned, is_device, reap};

@@ -9,19 +9,25 @@ use crate::Histogram;
 pub struct Times {
     /// Whether it records into [`Tally::service`].
     pub service: bool,
+    /// Whether it records into [`Tally::writes`].
+    pub writes: bool,
     /// Whether it records into [`Tally::response`].
     pub response: bool,
     /// Whether it records into [`Tally::gap`].
     pub gap: bool,
     /// Whether it records into [`Tally::falls`] and [`Tally::rises`].
     pub variation: bool,
+    /// Whether it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and [`Tally::close`].
+    pub stages: bool,
 }
 
 impl Times {
     /// All of them.
-    pub const ALL: Self = Self { service: true, response: true, gap: true, variation: true };
+    pub const ALL: Self =
+        Self { service: true, writes: true, response: true, gap: true, variation: true, stages: true };
     /// None: only counters.
-    pub const NONE: Self = Self { service: false, response: false, gap: false, variation: false };
+    pub const NONE: Self =
+        Self { service: false, writes: false, response: false, gap: false, variation: false, stages: false };
 }
 
 /// What a worker counts into. All of it is allocated before the measure phase.
@@ -31,6 +37,8 @@ pub struct Tally {
     pub counters: Counters,
     /// Service times of this interval, ns; emptied when the interval is cut.
     pub service: Histogram,
+    /// Service times of writes to disks and files in this interval, ns.
+    pub writes: Histogram,
     /// Response times of this interval, ns.
     pub response: Histogram,
     /// Departure gaps of this interval, ns.
@@ -39,6 +47,14 @@ pub struct Tally {
     pub falls: Histogram,
     /// How much more, or as much.
     pub rises: Histogram,
+    /// Times to open the connection that carries a file, ns.
+    pub connect: Histogram,
+    /// From a file's request to its first byte.
+    pub first_byte: Histogram,
+    /// From its first byte to its last.
+    pub transfer: Histogram,
+    /// From its last byte until it is where it belongs.
+    pub close: Histogram,
     /// Operations of the current step put off by [`Tally::defer`].
     pub(crate) deferred: u32,
 }
@@ -51,10 +67,15 @@ impl Tally {
         Self {
             counters: Counters::default(),
             service: histogram(times.service),
+            writes: histogram(times.writes),
             response: histogram(times.response),
             gap: histogram(times.gap),
             falls: histogram(times.variation),
             rises: histogram(times.variation),
+            connect: histogram(times.stages),
+            first_byte: histogram(times.stages),
+            transfer: histogram(times.stages),
+            close: histogram(times.stages),
             deferred: 0,
         }
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use linerate_disk::Disks;
-use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, ParamError, Params};
+use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, ParamError, Params, PeerClock};
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
@@ -38,6 +38,8 @@ pub struct Setup<'a> {
     pub disks: &'a Disks,
     /// Spans of the trial, for buffers that must be sized beforehand: from start barrier to the end of the load.
     pub loaded: Duration,
+    /// How the clock of the other end stands to this end's; `None` if it is the same, or not known.
+    pub peer_clock: Option<PeerClock>,
 }
 
 /// What the passive end offers to the active one: where to connect to.

@@ -101,6 +101,7 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
         patience: PATIENCE,
         disks: &DISKS,
         loaded,
+        peer_clock: None,
     };
     let workload = workload(name).expect("registered");
     let listener = workload.listen(&setup).expect("listen");
@@ -158,7 +159,8 @@ fn steps_and_cuts_allocate_nothing() {
             "storage",
             json!({"target": "/dev/shm", "size": "4 MiB", "depth": 1, "read": "50 %", "random": "50 %", "verify": true}),
         ),
-        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio", "pattern": "zipf"})),
+        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "io_uring"})),
+        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "pattern": "zipf", "reply": "4 KiB"})),
         ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "threads"})),
     ];
     for (name, params) in cases {

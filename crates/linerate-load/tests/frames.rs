@@ -115,15 +115,68 @@ fn segments_of_udp_messages_are_frames_of_their_own() {
     assert!(active.flows[0].modes["send"].starts_with("udp: gso"), "{:?}", active.flows[0].modes);
 }
 
+/// A socket of 64 KiB holds a few coalesced messages: what it drops is counted in frames, though the kernel counts messages.
+#[test]
+fn what_a_small_udp_socket_drops_is_known_in_frames() {
+    let _turn = alone();
+    let table = json!({ "mode": "udp", "frame_size": "256 B", "receive_buffer": "64 KiB" });
+    let [active, passive] = run(open("frames", V4, &table, |offer| offer), 300);
+    let lost: u64 = ledgers(&active, &passive).iter().map(LossLedger::lost).sum();
+    let dropped = flows_sum(&passive, Counter::SocketDrops);
+    println!("{} sent, {lost} lost, {dropped} dropped", flows_sum(&active, Counter::DatagramsSent));
+    assert_eq!(lost, dropped);
+}
+
+/// As nobody: the program itself, run once more without any privilege.
+#[test]
+fn without_privilege_udp_remains_and_every_other_mode_says_what_it_needs() {
+    const NAME: &str = "without_privilege_udp_remains_and_every_other_mode_says_what_it_needs";
+    const AS_NOBODY: &str = "LINERATE_TEST_AS_NOBODY";
+    const NOBODY: u32 = 65_534;
+    if std::env::var_os(AS_NOBODY).is_some() {
+        return as_nobody();
+    }
+    if !privileged(NAME) {
+        return;
+    }
+    let _turn = alone();
+    // Where this program lies nobody may be able to look.
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("frames");
+    std::fs::copy(std::env::current_exe().expect("it has a path"), &program).expect("copy");
+    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open_to_all).expect("the folder is ours");
+    let mut command = std::process::Command::new(&program);
+    let command = std::os::unix::process::CommandExt::uid(command.args(["--exact", NAME, "--nocapture"]), NOBODY);
+    let ended = command.env(AS_NOBODY, "1").current_dir("/").output().expect("it starts");
+    let said = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn as_nobody() {
+    let [active, passive] = run(open("frames", V4, &json!({ "rate": "2 kpps" }), |offer| offer), 200);
+    assert!(active.flows[0].modes["send"].starts_with("udp:"), "{:?}", active.flows[0].modes);
+    assert!(ledgers(&active, &passive).iter().all(|ledger| ledger.unique > 0));
+    for mode in ["packet", "packet_bypass", "xdp", "xdp_copy", "xdp_generic", "xdp_zero_copy", "live"] {
+        let (params, local) = (shared::params(json!({ "mode": mode })), shared::endpoint(V4));
+        let workload = linerate_load::workload("frames").expect("registered");
+        let said = workload.listen(&shared::setup(&params, &local)).err().expect("refused").to_string();
+        assert!(said.contains("CAP_NET_RAW"), "{mode}: {said}");
+    }
+}
+
 #[test]
 fn a_size_without_room_is_refused_before_anything_is_sent() {
     if !privileged("a_size_without_room_is_refused_before_anything_is_sent") {
         return;
     }
     let _turn = alone();
-    for (ip, table, least) in
-        [(V6, json!({}), 84), (V4, json!({ "vlan": 1 }), 68), (V4, json!({ "header": "tcp" }), 76)]
-    {
+    // What IPv4 has room for is refused here, where the addresses are known; what nothing has room for is refused as the plan is read.
+    for (ip, table, least) in [
+        (V6, json!({}), 84),
+        (V6, json!({ "vlan": 1, "frame_size": "68 B" }), 88),
+        (V6, json!({ "header": "tcp", "frame_size": "76 B" }), 96),
+    ] {
         let listener = shared::listen("frames", ip, &table);
         let offer = listener.offer();
         let accepting = std::thread::spawn(move || listener.accept(shared::PATIENCE).map(drop));

@@ -84,6 +84,12 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
             "native",
         ),
         (json!({ "mode": "xdp", "rate": "4 kpps", "vlan": 7, "frame_size": "68 B" }), "AF_XDP", "native"),
+        (
+            json!({ "mode": "xdp", "rate": "4 kpps", "direction": "both", "streams": 2, "frame_size": "imix" }),
+            "AF_XDP, copy, queue 0",
+            "native, copy",
+        ),
+        (json!({ "mode": "xdp_generic", "rate": "4 kpps", "direction": "both" }), "AF_XDP", "generic"),
         (json!({ "mode": "live" }), "live: made by the kernel", "native"),
         (json!({ "mode": "live", "rate": "40 kpps", "streams": 5, "frame_size": "imix" }), "live", "native"),
         (
@@ -105,32 +111,36 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
 fn every_queue_is_read() {
     let Some(pair) = pair(2, 1500) else { return };
     // As many workers as queues send; one reads both queues.
-    let [_, passive] = accounted(&pair, &json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4 }));
-    assert!(mode(&passive, "receive").contains("2 queue(s)"), "{}", mode(&passive, "receive"));
+    for direction in ["tx", "both"] {
+        let table = json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "direction": direction });
+        let [_, passive] = accounted(&pair, &table);
+        assert!(mode(&passive, "receive").contains("2 queue(s)"), "{}", mode(&passive, "receive"));
+    }
+}
+
+/// Has the sending end's interface shaped.
+fn shape(pair: &Pair, how: &str) {
+    let tc = format!("netns exec {} tc qdisc add dev lr0 root tbf {how}", pair.name(0));
+    let status = std::process::Command::new("ip").args(tc.split_whitespace()).status();
+    assert!(status.expect("iproute2 is there").success());
+}
+
+/// A queue of 100 MB takes all that a socket of 16 MiB can owe it, so that the socket is what is full: nobody drops anything.
+#[test]
+fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
+    let Some(pair) = pair(1, 1500) else { return };
+    shape(&pair, "rate 1mbit burst 10kb limit 100mb");
+    let ends = open(&pair, &json!({ "mode": "packet", "frame_size": "1518 B" }))
+        .map(|end| end.unwrap_or_else(|why| panic!("{why}")));
+    let [active, _] = run(ends, 300);
+    let counted = [Counter::WouldBlock, Counter::SendDrops].map(|counter| sum(&active, counter));
+    assert!(counted[0] > 0 && counted[1] == 0, "{counted:?}: no room, drops");
 }
 
 #[test]
 fn a_shaper_at_the_interface_is_not_passed_by_unasked() {
     let Some(pair) = pair(1, 1500) else { return };
-    let tc = [
-        "netns",
-        "exec",
-        pair.name(0),
-        "tc",
-        "qdisc",
-        "add",
-        "dev",
-        "lr0",
-        "root",
-        "tbf",
-        "rate",
-        "10mbit",
-        "burst",
-        "10kb",
-        "limit",
-        "20kb",
-    ];
-    assert!(std::process::Command::new("ip").args(tc).status().expect("iproute2 is there").success());
+    shape(&pair, "rate 10mbit burst 10kb limit 20kb");
     let [active, _] = accounted(&pair, &json!({}));
     assert!(mode(&active, "send").contains("packet: through"), "{}", mode(&active, "send"));
 }
@@ -146,11 +156,6 @@ fn what_cannot_be_had_is_said_before_any_frame() {
             open(&pair, &table).into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
         assert!(said.iter().any(|said| said.contains(words)), "{table}: {said:?}");
     }
-    let (params, local) =
-        (shared::params(json!({ "mode": "xdp", "direction": "both" })), shared::endpoint(ADDRESSES[0]));
-    let workload = linerate_load::workload("frames").expect("registered");
-    let refused = pair.at(0, || workload.listen(&shared::setup(&params, &local)).err().map(|error| error.to_string()));
-    assert!(refused.as_deref().is_some_and(|said| said.contains("both directions")), "{refused:?}");
 }
 
 #[test]

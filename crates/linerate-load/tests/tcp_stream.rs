@@ -39,7 +39,8 @@ fn endpoint(address: IpAddr) -> Endpoint {
 }
 
 fn setup<'a>(params: &'a Params, local: &'a Endpoint, secret: Secret) -> Setup<'a> {
-    Setup { params, local, seed: 7, secret, patience: PATIENCE, disks: &NO_DISKS, loaded: Duration::from_millis(60) }
+    let (patience, loaded) = (PATIENCE, Duration::from_millis(60));
+    Setup { params, local, seed: 7, secret, patience, disks: &NO_DISKS, loaded, peer_clock: None }
 }
 
 type Workers = Vec<Box<dyn Worker>>;

@@ -1,7 +1,8 @@
 //! Comparisons: two arms measured in turn, pair by pair (methodology 6.6).
 //!
 //! Every trial of a comparison carries its [`Arm`], so that a ledger can be judged without its plan. Trials of equal sweep, point
-//! (the arm apart) and repeat are one pair: they share a seed and are run one after the other.
+//! (the arm apart) and repeat are one pair: they share a seed and are run one after the other. A mix, every job alone and all together,
+//! has arms likewise.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +23,24 @@ pub struct Arm {
     /// What is set at hosts while it is measured, and put back afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<HostSetting>,
+    /// What the comparison puts to the test, if it was made for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<Hypothesis>,
+    /// In a mix: the number that each job of the trial has when all run together. Empty in a comparison.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<u32>,
 }
 
-/// Which arm of a comparison.
+/// A claim about what limits a path, put to the test by changing what it says is the limit (methodology 5.3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hypothesis {
+    /// The diagnosis rule whose claim it is.
+    pub rule: String,
+    /// What the change should multiply goodput by if the claim is true: the least and the most.
+    pub ratio: [Ratio; 2],
+}
+
+/// Which arm of a comparison or mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -32,8 +48,13 @@ pub enum Role {
     Base,
     /// With.
     Changed,
-    /// The first once more, under another name: whatever differs is noise.
+    /// The first, or a job alone, once more under another name, or with a change that should make no difference: whatever differs is
+    /// noise.
     Placebo,
+    /// In a mix: one job without the others.
+    Alone,
+    /// In a mix: all jobs at once.
+    Together,
 }
 
 /// Something set at a host.
@@ -48,7 +69,26 @@ pub struct HostSetting {
 }
 
 /// What an arm can set at a host, and what its value is.
-pub const HOST_SETTINGS: [(&str, &str); 2] = [
+pub const HOST_SETTINGS: [(&str, &str); 9] = [
+    ("gro", "\"1\" if the endpoint's interface merges received segments (generic receive offload), \"0\" if not"),
+    (
+        "gso",
+        "\"1\" if segments are cut behind the queue of the endpoint's interface (generic segmentation offload), \"0\" before",
+    ),
+    ("net.ipv4.tcp_congestion_control", "congestion control of connections that name none: \"cubic\""),
     ("net.ipv4.tcp_rmem", "least, default and largest receive buffer, bytes: \"4096 131072 6291456\""),
     ("net.ipv4.tcp_wmem", "least, default and largest send buffer, bytes"),
+    (
+        "rps_cpus",
+        "CPUs that packets received at the endpoint's interface are spread to, a hexadecimal mask: \"2\" is CPU 1, \"0\" none",
+    ),
+    (
+        "threaded",
+        "\"1\" if polling of the endpoint's interface runs in threads of its own (threaded NAPI), \"0\" in softirqs",
+    ),
+    (
+        "tso",
+        "\"1\" if the endpoint's interface cuts segments of TCP itself (segmentation offload), \"0\" if the kernel does",
+    ),
+    ("xps_cpus", "CPUs that send through each transmit queue of the endpoint's interface, a hexadecimal mask"),
 ];

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BitRate, Bytes, FlowReport, Incident, Interval, Nanos, SampleBlock, Side, TrialOutcome, TrialSpec};
+use crate::{
+    BitRate, Bytes, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks, TrialOutcome,
+    TrialSpec,
+};
 
 /// What kind of path was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +44,11 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// The interface that each member is, or whose queueing discipline it is.
+    pub fn member_devices(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().filter_map(|member| member.split(' ').next())
+    }
+
     /// How much `n_flows` flows find room for, at most: one link each, as long as there are links.
     #[must_use]
     pub fn room(&self, n_flows: usize) -> BitRate {
@@ -70,6 +78,9 @@ pub struct CampaignHeader {
     /// Capacities of the path known beforehand: a lab's shapers, or what a testbed file declares.
     #[serde(default)]
     pub capacities: Vec<Capacity>,
+    /// Ports that an independent observer counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<ObservedPort>,
     /// Version of linerate.
     pub version: String,
     /// Arguments of the command, the program's name first.
@@ -118,6 +129,9 @@ pub struct TrialRecord {
     pub outcome: Option<TrialOutcome>,
     /// Start skew and clock uncertainty, ns.
     pub skew: Option<(u64, u64)>,
+    /// How hosts' clocks stood to the conductor's; empty if they have the same.
+    #[serde(default, skip_serializing_if = "TrialClocks::is_empty")]
+    pub clocks: TrialClocks,
     /// Per job of the spec: the active and the passive end.
     pub jobs: Vec<(JobRecord, JobRecord)>,
     /// Readings by host; what a lab's devices counted stands under the empty name.
@@ -131,7 +145,17 @@ impl TrialRecord {
     #[must_use]
     pub fn new(spec: TrialSpec) -> Self {
         let jobs = spec.jobs.iter().map(|_| Default::default()).collect();
-        Self { spec, started: None, outcome: None, skew: None, jobs, samples: Vec::new(), incidents: Vec::new() }
+        let (samples, incidents) = (Vec::new(), Vec::new());
+        Self {
+            spec,
+            started: None,
+            outcome: None,
+            skew: None,
+            clocks: TrialClocks::default(),
+            jobs,
+            samples,
+            incidents,
+        }
     }
 
     /// What one end of job `job` did.
@@ -157,4 +181,22 @@ pub struct Campaign {
     pub incidents: Vec<Incident>,
     /// Whether the campaign came to its end.
     pub ended: Option<Nanos>,
+}
+
+impl Campaign {
+    /// The interfaces of `host` that the campaign's endpoints name, else all it has but the loopback.
+    #[must_use]
+    pub fn interfaces<'a>(&'a self, host: &'a HostRecord) -> Vec<&'a str> {
+        let jobs = self.trials.iter().flat_map(|trial| &trial.spec.jobs);
+        let ends = jobs.flat_map(|job| [&job.from, &job.to]).filter(|end| end.host == host.host);
+        let mut names: Vec<&str> = ends.filter_map(|end| end.device.as_deref()).collect();
+        if names.is_empty()
+            && let Some(all) = host.facts.get("interfaces").and_then(Value::as_object)
+        {
+            names = all.keys().map(String::as_str).filter(|name| *name != "lo").collect();
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
 }

@@ -47,6 +47,20 @@ impl Distribution {
         self.lost += other.lost;
     }
 
+    /// The same operations, each `by_ns` slower; what would be below nothing took nothing.
+    #[must_use]
+    pub fn moved(&self, by_ns: i64) -> Self {
+        let mut moved = Self { buckets: Vec::with_capacity(self.buckets.len()), lost: self.lost };
+        for &(ns, count) in &self.buckets {
+            let ns = ns.saturating_add_signed(by_ns);
+            match moved.buckets.last_mut().filter(|last| last.0 == ns) {
+                Some(last) => last.1 += count,
+                None => moved.buckets.push((ns, count)),
+            }
+        }
+        moved
+    }
+
     /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite: the rank falls among
     /// the lost. `None` if there are fewer than ten operations beyond the rank (methodology 4.3) or none at all.
     #[must_use]
@@ -124,6 +138,50 @@ impl Variation {
             seen >= middle
         });
         Some((signed.first()?.0, median?.0, signed.last()?.0))
+    }
+}
+
+/// Times of the parts of file transfers, ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stages {
+    /// From before the connection that carries the file is opened until it is open.
+    #[serde(default)]
+    pub connect: Distribution,
+    /// From the request until the first byte of the file.
+    #[serde(default)]
+    pub first_byte: Distribution,
+    /// From the first byte of the file to its last.
+    #[serde(default)]
+    pub transfer: Distribution,
+    /// From the last byte of the file until it is where it belongs and the other end has said so.
+    #[serde(default)]
+    pub close: Distribution,
+}
+
+impl Stages {
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all().iter().all(|(_, times)| times.is_empty())
+    }
+
+    /// Each by name, in the order in which they pass.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, &Distribution); 4] {
+        [
+            ("connect", &self.connect),
+            ("first_byte", &self.first_byte),
+            ("transfer", &self.transfer),
+            ("close", &self.close),
+        ]
+    }
+
+    /// Adds `other`'s times.
+    pub fn merge(&mut self, other: &Self) {
+        self.connect.merge(&other.connect);
+        self.first_byte.merge(&other.first_byte);
+        self.transfer.merge(&other.transfer);
+        self.close.merge(&other.close);
     }
 }
 

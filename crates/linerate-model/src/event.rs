@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CampaignHeader, FlowReport, HostRecord, Incident, Interval, Nanos, SampleBlock, Side, TrialId, TrialOutcome,
-    TrialSpec,
+    CampaignHeader, FlowReport, HostRecord, Incident, Interval, Nanos, SampleBlock, Side, TrialClocks, TrialId,
+    TrialOutcome, TrialSpec,
 };
 
 /// One thing that was observed or done. Observations only: no conclusion is ever an event.
@@ -40,6 +40,13 @@ pub enum Event {
         skew_ns: u64,
         /// Uncertainty of the clock offsets, ns.
         uncertainty_ns: u64,
+    },
+    /// Clocks were read against the conductor's before, during and after a trial.
+    ClocksCompared {
+        /// Which trial.
+        trial: TrialId,
+        /// What was read.
+        clocks: TrialClocks,
     },
     /// Workers counted.
     Intervals {

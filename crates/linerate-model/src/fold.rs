@@ -49,6 +49,11 @@ impl Campaign {
                     record.skew = Some((*skew_ns, *uncertainty_ns));
                 }
             }
+            Event::ClocksCompared { trial, clocks } => {
+                if let Some(record) = self.trial_mut(*trial) {
+                    record.clocks.clone_from(clocks);
+                }
+            }
             Event::Intervals { trial, job, side, intervals } => {
                 if let Some(record) = self.job_mut(*trial, *job, *side) {
                     record.intervals.extend_from_slice(intervals);

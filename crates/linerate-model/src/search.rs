@@ -104,6 +104,17 @@ pub enum Method {
         /// Overloads.
         repeats: u32,
     },
+    /// RFC 2544 26.2 and RFC 8219 7.2: latency at the throughput, and at shares of it.
+    Latency {
+        /// Finds the throughput first.
+        goal: Goal,
+        /// Length of a trial.
+        trial: Nanos,
+        /// Shares of the throughput, in the order measured.
+        shares: Vec<f64>,
+        /// Trials at each.
+        repeats: u32,
+    },
     /// RFC 2285 3.6.2: forwarding rate at maximum offered load.
     Frmol {
         /// Length of a trial.
@@ -156,9 +167,10 @@ impl Search {
     #[must_use]
     pub fn goals(&self) -> Vec<&Goal> {
         match &self.method {
-            Method::Halving { goal, .. } | Method::BackToBack { goal, .. } | Method::Recovery { goal, .. } => {
-                vec![goal]
-            }
+            Method::Halving { goal, .. }
+            | Method::BackToBack { goal, .. }
+            | Method::Recovery { goal, .. }
+            | Method::Latency { goal, .. } => vec![goal],
             Method::Mlr { goals } => goals.iter().collect(),
             Method::LossCurve { .. } | Method::Frmol { .. } | Method::Steps { .. } => Vec::new(),
         }
@@ -179,6 +191,8 @@ pub enum Purpose {
     Burst,
     /// An overload, and what follows it.
     Overload,
+    /// To time frames.
+    Latency,
 }
 
 impl fmt::Display for Purpose {
@@ -189,6 +203,7 @@ impl fmt::Display for Purpose {
             Self::Load => "trial",
             Self::Burst => "burst",
             Self::Overload => "overload",
+            Self::Latency => "latency",
         })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{Distribution, Nanos, TcpState, Variation};
+use crate::{Distribution, Nanos, Stages, TcpState, Variation};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal,)*) => {
@@ -68,7 +68,12 @@ counters! {
     TransferErrors "transfer_errors" "Reads and writes that failed or moved fewer bytes than asked for.",
     Flaws "flaws" "Blocks read back that were not what was written there.",
     OutstandingTime "outstanding_ns" "Reads and writes under way, integrated over time, ns.",
+    ReadErrors "read_errors" "Reads that failed or moved fewer bytes than asked for.",
+    WriteErrors "write_errors" "Writes that failed or moved fewer bytes than asked for.",
+    Exchanges "exchanges" "Transfers and the replies to them in the other direction, both ended well.",
+    PayloadAcknowledged "payload_acknowledged" "L4 payload bytes the other end's TCP acknowledged, counted by the sender where the other end is not linerate.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
+    VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
 }
 
 /// One value for each [`Counter`].
@@ -163,6 +168,9 @@ pub struct Interval {
     /// Service times: from actual start to end of an operation, ns.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub service: Distribution,
+    /// Service times of writes to disks and files, ns; those of reads are in `service`.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub writes: Distribution,
     /// Response times: from *intended* start to end of an operation, ns.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub response: Distribution,
@@ -172,6 +180,9 @@ pub struct Interval {
     /// Differences between the delays of frames sent one after the other.
     #[serde(default, skip_serializing_if = "Variation::is_empty")]
     pub variation: Variation,
+    /// Times of the parts of file transfers.
+    #[serde(default, skip_serializing_if = "Stages::is_empty")]
+    pub stages: Stages,
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,
@@ -214,4 +225,31 @@ pub struct FlowReport {
     /// Final TCP state.
     #[serde(default)]
     pub tcp: Option<TcpState>,
+    /// The last gap in the numbers received, where the receiver kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_gap: Option<LastGap>,
+    /// Of each of the first bursts the response time of the slowest frame, ns, in their order; 0 where none of a burst came. Of all flows
+    /// of a worker together, with its first flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bursts: Vec<u64>,
+}
+
+/// The last numbers of a flow that were jumped over on receipt; times by the receiver's clock, from the start barrier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastGap {
+    /// The number behind the gap.
+    pub behind: u64,
+    /// When the frame with that number came.
+    pub seen: Nanos,
+    /// When it was to depart; `None` if one-way times are not known.
+    #[serde(default)]
+    pub scheduled: Option<Nanos>,
+}
+
+impl LastGap {
+    /// The same with times counted from `start`, which they were not yet.
+    #[must_use]
+    pub fn since(self, start: Nanos) -> Self {
+        Self { seen: self.seen.since(start), scheduled: self.scheduled.map(|at| at.since(start)), ..self }
+    }
 }

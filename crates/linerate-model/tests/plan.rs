@@ -348,6 +348,13 @@ fn settings_from_the_command_line_change_the_plan() {
     let axes =
         &good(&apply_set(&with_axis("params.x = [1]"), "axis.params.x=[2, 3]").expect("it is an axis")).sweeps[0].axes;
     assert_eq!((axes.len(), axes[0].values.len()), (1, 2));
+    let searched = format!(
+        "{}[sweep.search]\nmetric='rate'\nmax='9 kpps'\n[sweep.compare]\npairs=9\na={{name='A'}}\nb={{name='B',to='c'}}\n",
+        with_axis("params.x = [1]")
+    );
+    let set_there = |assignment: &str| good(&apply_set(&searched, assignment).expect("it is there")).sweeps[0].clone();
+    assert_eq!(set_there("compare.pairs=1").compare.map(|compare| compare.pairs), Some(1));
+    assert_eq!(set_there("search.warmup=7 s").search.map(|search| search.warmup), Some(Nanos::from_secs(7)));
     assert_eq!(set("repeats=3"), set("seed=42"), "the order of keys and axes is kept");
 }
 
@@ -357,6 +364,7 @@ fn a_setting_that_names_nothing_is_refused() {
     assert_eq!(refused("duratoin=2 s").nearest.as_deref(), Some("duration"));
     assert_eq!(refused("campaign.sede=2").nearest.as_deref(), Some("seed"));
     assert!(refused("repeats").message.contains("there is no `=`"));
+    assert!(refused("search.max=1 kpps").message.contains("no sweep has"));
     assert!(refused("job.7.to=b").message.contains("no sweep has a job it fits"));
     assert_eq!(refused("params.socket_buffer=1").nearest.as_deref(), Some("axis.params.socket_buffer"));
     assert!(apply_set("[", "repeats=1").expect_err("broken").message.contains("not TOML"));

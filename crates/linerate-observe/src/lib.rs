@@ -9,6 +9,7 @@ mod devices;
 mod facts;
 mod kernel_text;
 pub mod ncsi;
+mod observer;
 mod sampler;
 pub mod samplers;
 mod sampling;
@@ -18,6 +19,7 @@ mod wrapping;
 pub use facts::facts;
 #[doc(hidden)]
 pub use facts::read_any as read_any_fact;
+pub use observer::{Digest, Ending, Observed, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};
 pub use sampling::Sampling;

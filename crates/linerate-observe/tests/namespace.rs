@@ -14,7 +14,8 @@ use linerate_sys::{clock, netns};
 struct Namespace(String);
 
 impl Namespace {
-    /// A namespace with the pair `v0`-`v1`; `v0` is 198.18.0.1/30, shaped to 1 Mbit/s, and knows a neighbour .2.
+    /// A namespace with the pair `v0`-`v1`; `v0` is 198.18.0.1/30, shaped to 1 kbit/s, and knows a neighbour .2. One datagram
+    /// passes at once and the next after eight seconds: none leaves between the reading of two counters.
     fn new(test: &str) -> Result<Self, String> {
         let namespace = Self(format!("lr-{test}-{}", std::process::id()));
         let name = namespace.0.as_str();
@@ -29,7 +30,7 @@ impl Namespace {
             "ip link set v1 up",
             "ip address add 198.18.0.1/30 dev v0",
             "ip neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 nud permanent dev v0",
-            "tc qdisc add dev v0 root handle 7: tbf rate 1mbit burst 2000 limit 5000",
+            "tc qdisc add dev v0 root handle 7: tbf rate 1kbit burst 1100 limit 5000",
         ] {
             let words = ["ip", "netns", "exec", name].into_iter().chain(line.split(' '));
             run(&words.collect::<Vec<_>>())?;
@@ -73,8 +74,8 @@ fn facts_tell_what_was_configured() {
     // veth calls itself 10 Gbit/s, full duplex: `ethtool v0` prints the same.
     assert_eq!((v0["speed_bps"].as_u64(), v0["duplex"].as_str()), (Some(10_000_000_000), Some("full")));
     assert_eq!(v0["addresses"], serde_json::json!(["198.18.0.1/30"]));
-    let shaper = serde_json::json!([{ "kind": "tbf", "handle": "7:", "parent": "root", "rate_bps": 1_000_000,
-        "burst_bytes": 2000, "limit_bytes": 5000 }]);
+    let shaper = serde_json::json!([{ "kind": "tbf", "handle": "7:", "parent": "root", "rate_bps": 1_000,
+        "burst_bytes": 1100, "limit_bytes": 5000 }]);
     assert_eq!(v0["qdiscs"], shaper);
     assert!(facts["interfaces"].get("eth0").is_none(), "interfaces of the host do not belong here");
 }

@@ -12,6 +12,8 @@ use crate::number::Scale;
 
 /// What the name of a value that bounds nothing begins with.
 const EXPECTED: &str = "expected: ";
+/// What the name of a value that bounds all jobs of a point ends with.
+const OF_ALL: &str = ", all jobs";
 /// More lines than this are not told apart: the chart is split.
 const MOST_LINES: usize = 8;
 /// A ceiling further above the data than this would flatten them and is told in the note instead.
@@ -253,8 +255,8 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
         .collect()
 }
 
-/// What each element of the path allows along the axis, such as a port and the bus behind it: the lowest first, and none twice.
-/// Points with several jobs have none: there a ceiling belongs to one of them.
+/// What each element of the path allows along the axis, such as the ports and the bus behind them: the lowest first, and none twice.
+/// Of points with several jobs only what bounds them all: the figure is theirs together.
 fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     /// More would hide the curves.
     const MOST: usize = 3;
@@ -262,15 +264,17 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     let mut elements: Vec<Bound> = Vec::new();
     for line in studies {
         for (place, cell) in line.iter().enumerate() {
-            let Some((point, metric)) = cell.as_ref().filter(|(point, _)| point.jobs.len() == 1) else { continue };
+            let Some((point, metric)) = cell.as_ref() else { continue };
             let hard = point.ceilings.iter().filter(|bound| {
-                bound.metric == metric.name && bound.direction == metric.direction && !bound.name.starts_with(EXPECTED)
+                let own = point.jobs.len() == 1 || bound.name.ends_with(OF_ALL);
+                let is_of_figure = bound.metric == metric.name && bound.direction == metric.direction;
+                own && is_of_figure && !bound.name.starts_with(EXPECTED)
             });
             for bound in hard {
-                let element = bound.name.split(", ").next().unwrap_or_default();
-                let found = elements.iter().position(|known| known.element.as_deref() == Some(element));
+                let element = element_name(&bound.name);
+                let found = elements.iter().position(|known| known.element.as_deref() == Some(&element));
                 let found = found.unwrap_or_else(|| {
-                    let (element, name) = (Some(element.to_owned()), bound.name.clone());
+                    let (element, name) = (Some(element), bound.name.clone());
                     elements.push(Bound { line: None, element, name, values: vec![None; places] });
                     elements.len() - 1
                 });
@@ -284,6 +288,12 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     elements.dedup_by(|later, kept| later.values == kept.values);
     elements.truncate(MOST);
     elements
+}
+
+/// `fabric A, a to b + fabric B, a to b, all jobs` is `fabric A + fabric B`: what binds, without its way, rate and scope.
+fn element_name(name: &str) -> String {
+    let parts = name.split(" + ").map(|part| part.split(", ").next().unwrap_or_default());
+    parts.collect::<Vec<_>>().join(" + ")
 }
 
 fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option<String> {

@@ -3,6 +3,7 @@
 //! Numbers are kept in base units with their unit, layer and direction; a renderer decides how many digits and in which
 //! unit they are shown. Every chart is drawn from the table it carries, by column, so that chart and table cannot differ.
 
+use linerate_analysis::{End, Place};
 use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, Verdict};
 
 use crate::number::{Scale, round_half_up};
@@ -41,6 +42,7 @@ impl Document {
         self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
             Block::Table(table) => Some(table),
             Block::Chart(chart) => Some(&chart.table),
+            Block::Path(picture) => Some(&picture.table),
             _ => None,
         })
     }
@@ -64,6 +66,7 @@ impl Section {
             match block {
                 Block::Table(table) => table.mark = mark,
                 Block::Chart(chart) => chart.table.mark = mark,
+                Block::Path(picture) => picture.table.mark = mark,
                 _ => {}
             }
         }
@@ -74,6 +77,10 @@ impl Section {
 /// A piece of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
+    /// The verdict in one sentence.
+    Lead(Lead),
+    /// The path in one picture, and its table.
+    Path(PathPicture),
     /// Running text.
     Paragraph(String),
     /// Short statements.
@@ -93,6 +100,53 @@ pub enum Block {
         /// The text.
         text: String,
     },
+}
+
+/// What everything that follows amounts to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lead {
+    /// How sure it is what limits: `proven`, `suspected`, `inconclusive`, `located`, `not diagnosed`.
+    pub surety: &'static str,
+    /// The sentence.
+    pub text: String,
+}
+
+/// The path from application to application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathPicture {
+    /// Whose path.
+    pub title: String,
+    /// What one sees in it, for those who do not.
+    pub summary: String,
+    /// Whether it has one end only: a load on a disk.
+    pub alone: bool,
+    /// Its stages, in the order in which data pass.
+    pub stages: Vec<PathStage>,
+    /// The same as a table.
+    pub table: Table,
+}
+
+/// One stage of it, as told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathStage {
+    /// Where on the path.
+    pub end: End,
+    /// What it is.
+    pub place: Place,
+    /// Its name and whose it is.
+    pub name: String,
+    /// The rate observed there.
+    pub rate: Option<String>,
+    /// What else was observed there, what the rate is of first.
+    pub details: Vec<String>,
+    /// Its ceiling in words, and the share of it that was reached, where both count alike.
+    pub ceiling: Option<(String, Option<f64>)>,
+    /// What was lost there, where that is counted.
+    pub lost: Option<String>,
+    /// Whether anything was.
+    pub loses: bool,
+    /// The flag of what limits.
+    pub limit: Option<String>,
 }
 
 /// One of the figures one remembers.

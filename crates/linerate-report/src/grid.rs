@@ -410,10 +410,17 @@ impl<'a> Grid<'a> {
 const STREAM_ONLY: [&str; 5] =
     ["goodput", "packet_rate", "throughput_l2", "cpu_seconds_per_gigabyte", "cpu_ns_per_packet"];
 
-/// Whether a job moves data for its own sake: it counts neither transactions nor connections.
+/// Whether a job moves whole files, each of which is a transaction.
+#[must_use]
+pub fn is_files(job: &JobStudy) -> bool {
+    job.metrics.iter().any(|metric| metric.name == "transfer_time_p50")
+}
+
+/// Whether a job moves data for its own sake: files, or it counts neither transactions nor connections.
 #[must_use]
 pub fn is_stream(job: &JobStudy) -> bool {
-    !job.metrics.iter().any(|metric| matches!(metric.name.as_str(), "transaction_rate" | "connection_rate"))
+    is_files(job)
+        || !job.metrics.iter().any(|metric| matches!(metric.name.as_str(), "transaction_rate" | "connection_rate"))
 }
 
 /// The jobs of a point whose figures are told: the sum of all where they are of one workload, else each by itself.
@@ -453,6 +460,10 @@ pub fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
         Some(MetricStudy { estimate: Some(estimate), .. }) if estimate.value.is_finite() => Cell::Estimate(*estimate),
         Some(MetricStudy { estimate: Some(_), .. }) => Cell::Missing("∞ (lost)".into()),
         Some(_) if point.validity >= linerate_model::Validity::Invalid => Cell::Missing(point.validity.word().into()),
+        // No single number: the word says why, the levels stand under validity.
+        Some(MetricStudy { settled: Some(settled), .. }) if !settled.has_single_number => {
+            Cell::Missing(settled.word.clone())
+        }
         Some(_) | None => Cell::Missing("–".into()),
     }
 }
@@ -486,6 +497,7 @@ mod tests {
                 values: Vec::new(),
                 ceiling: None,
                 share: None,
+                settled: None,
             };
             let jobs = vec![JobStudy { metrics: vec![metric], ..JobStudy::default() }];
             let mut point = PointStudy { sweep: sweep.into(), jobs, ..PointStudy::default() };

@@ -3,7 +3,7 @@
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
 //! infinity, and a made-up number would be worse.
 
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy};
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy, headline};
 use linerate_model::{Campaign, Direction, Distribution};
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,8 @@ const SCHEMA: u32 = 1;
 pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
     let header = &campaign.header;
     let facts: Map<String, Value> = campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
+    let headline = headline(campaign, study);
+    let sentence = headline.as_ref().map(|headline| crate::sections::lead(headline).text);
     json!({
         "linerate": header.version,
         "schema": SCHEMA,
@@ -30,10 +32,15 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
             "testbed": header.testbed,
             "emulated": header.emulated(),
             "argv": header.argv,
+            "observed": header.observed,
         },
         "facts": facts,
+        "verdict": sentence,
+        "headline": headline,
         "points": study.points.iter().map(point).collect::<Vec<_>>(),
         "comparisons": study.comparisons,
+        "mixes": study.mixes,
+        "matrices": study.matrices,
         "searches": study.searches.iter().map(search).collect::<Vec<_>>(),
         "findings": study.findings.iter().map(finding).collect::<Vec<_>>(),
         "overhead": {
@@ -51,7 +58,7 @@ fn point(point: &PointStudy) -> Value {
             "derivation": c.derivation, "source": c.source,
         })
     };
-    json!({
+    let mut told = json!({
         "sweep": point.sweep,
         "parameters": point.parameters,
         "jobs": point.jobs.iter().map(job).collect::<Vec<_>>(),
@@ -59,7 +66,12 @@ fn point(point: &PointStudy) -> Value {
         "validity": point.validity,
         "why": point.why,
         "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),
-    })
+        "observed": point.observed,
+    });
+    if let Some(bursts) = &point.bursts {
+        told["bursts"] = json!(bursts);
+    }
+    told
 }
 
 /// A search as the study has it; loads are in the unit of `search.unit`, of each direction.
@@ -88,6 +100,8 @@ fn job(job: &JobStudy) -> Value {
         "distributions": {
             "response": distribution(&job.response),
             "service": distribution(&job.service),
+            "reads": distribution(&job.reads),
+            "writes": distribution(&job.writes),
             "gap": distribution(&job.gap),
         },
     })
@@ -124,6 +138,7 @@ fn metric(study: &MetricStudy) -> Value {
         "values": study.values.iter().map(|value| finite(*value)).collect::<Vec<_>>(),
         "ceiling": study.ceiling,
         "share": finite(study.share),
+        "settled": study.settled,
     })
 }
 

@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod campaigns;
 mod curves;
 pub mod document;
+mod effects;
 pub mod grid;
 mod json;
 mod links;
@@ -20,12 +22,19 @@ mod words;
 use linerate_analysis::Study;
 use linerate_model::Campaign;
 
+pub use campaigns::{Named, compare_campaigns};
 pub use document::Document;
 pub use json::study_json;
 pub use links::link_figures;
 pub use render::{Artifact, Format, ReportError, render};
 
 use sections::{SECTIONS, Subject};
+
+/// The verdict on `campaign`, judged by `study`, in one sentence; `None` where nothing was measured.
+#[must_use]
+pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
+    linerate_analysis::headline(campaign, study).map(|headline| sections::lead(&headline))
+}
 
 /// What is to be said about `campaign`, judged by `study`.
 #[must_use]

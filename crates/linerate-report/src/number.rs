@@ -93,6 +93,12 @@ impl Scale {
         round_half_up(scaled, decimals(scaled.abs(), DIGITS_WITHOUT_INTERVAL))
     }
 
+    /// The same with its unit.
+    #[must_use]
+    pub fn shown(&self, value: f64) -> String {
+        format!("{} {}", self.plain(value), self.symbol).trim_end().to_owned()
+    }
+
     /// Digits behind the point for a column of `values` without intervals: four for the largest, at least two for the
     /// smallest, and none that are zero throughout.
     #[must_use]

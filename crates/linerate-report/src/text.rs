@@ -56,6 +56,7 @@ pub fn summary(document: &Document) -> String {
     let mut out = format!("{}{mark}\n", document.title);
     for block in document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks) {
         match block {
+            Block::Lead(lead) => out += &format!("\n{}\n", lead.text),
             Block::Paragraph(text) => out += &format!("\n{text}\n"),
             Block::List(items) => items.iter().for_each(|item| out += &format!("\n  {item}\n")),
             Block::KeyFigures(figures) => {

@@ -4,9 +4,9 @@ mod fixture;
 
 use std::io::Read as _;
 
-use linerate_analysis::Study;
+use linerate_analysis::{JobStudy, Study};
 use linerate_model::{Direction, TestbedKind, Validity};
-use linerate_report::document::{Block, Cell};
+use linerate_report::document::{Block, Cell, Table};
 use linerate_report::sections::SECTIONS;
 use linerate_report::{Artifact, Document, Format, compose, render, study_json, text};
 
@@ -263,6 +263,8 @@ fn html_is_well_formed_and_ordered() {
         }
         match name {
             "!doctype" | "meta" => {}
+            // Elements of SVG close themselves.
+            _ if tag.ends_with('/') => {}
             _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "closes what was opened last"),
             "style" | "script" => {
                 let close = format!("</{name}>");
@@ -435,4 +437,56 @@ fn the_port_and_the_bus_behind_it_are_both_drawn() {
     });
     let table = both.expect("a chart with two ceilings");
     assert!(table.note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")), "{:?}", table.note);
+}
+
+#[test]
+fn of_several_jobs_the_ports_together_and_the_bus_behind_them_are_both_drawn() {
+    let (campaign, mut study) = fixture::fixture();
+    for point in &mut study.points {
+        let Some(job) = point.jobs.first().cloned() else { continue };
+        point.jobs = vec![job.clone(), job.clone(), JobStudy { workload: "all".into(), ..job }];
+        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.name.starts_with("ethernet")).cloned().collect();
+        for mut bound in bounds {
+            // Of one job, which is no bound of the figure they have together.
+            bound.name = "port 1, 1 Gbit/s, a to b".into();
+            point.ceilings.push(bound.clone());
+            bound.name = "port 1, a to b + port 2, a to b, all jobs".into();
+            point.ceilings.push(bound.clone());
+            bound.name = "slot, a to b, all jobs".into();
+            bound.value *= 1.2;
+            point.ceilings.push(bound);
+        }
+    }
+    let document = compose(&campaign, &study);
+    let heads = |table: &Table| -> Vec<String> {
+        let heads = table.columns.iter().map(|column| column.head.clone());
+        heads.filter(|head| head.starts_with("ceiling")).collect()
+    };
+    let drawn: Vec<Vec<String>> = document.tables().map(heads).filter(|heads| heads.len() > 1).collect();
+    assert!(!drawn.is_empty(), "no chart has two ceilings");
+    for heads in drawn {
+        assert_eq!(heads, ["ceiling, port 1 + port 2", "ceiling, slot"]);
+    }
+}
+
+#[test]
+fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
+    let (campaign, mut study) = fixture::fixture();
+    let answer = |study: &Study| {
+        let document = compose(&campaign, study);
+        let blocks = document.sections.into_iter().find(|section| section.id == "answer").expect("a section").blocks;
+        let lists =
+            blocks.into_iter().filter_map(|block| if let Block::List(told) = block { Some(told) } else { None });
+        lists.flatten().filter(|told| told.starts_with("disk and network")).collect::<Vec<String>>()
+    };
+    assert_eq!(answer(&study).len(), 4, "two losses and two without are read one by one");
+    let kept = study.mixes.iter().find(|mix| !mix.jobs[0].lost()).expect("one that kept all").clone();
+    study.mixes.extend([kept.clone(), kept]);
+    // The order of the plan: lost, kept, kept, lost, kept, kept.
+    study.mixes.swap(3, 5);
+    let told = answer(&study);
+    assert_eq!(told.len(), 3, "{told:#?}");
+    let together =
+        told[1].starts_with("disk and network, 4 points: storage keeps 99.8 % (equivalent), tcp_stream keeps");
+    assert!(together && told[1].contains("joint efficiency 1.998 of 2"), "{}", told[1]);
 }

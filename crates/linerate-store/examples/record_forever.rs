@@ -20,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: 1,
         testbed: TestbedKind::Loopback,
         capacities: Vec::new(),
+        observed: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
         argv: Vec::new(),
     };

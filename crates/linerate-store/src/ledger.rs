@@ -104,7 +104,8 @@ impl Ledger {
         };
         let version = ledger.version(OPERATION)?;
         match version {
-            schema::VERSION => Ok(ledger),
+            // What an older version lacks was not recorded.
+            1.. => Ok(ledger),
             _ => Err(StoreError::NotALedger { path: path.to_owned(), cause: "it is empty".to_owned() }),
         }
     }

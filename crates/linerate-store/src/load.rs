@@ -139,6 +139,19 @@ impl Ledger {
                 campaign.trials[index].incidents.push(incident);
             }
         }
+        // A ledger of the first version that is only read has no such table.
+        let known = "SELECT count(*) FROM sqlite_schema WHERE name = 'clock'";
+        if self.rows(known, params![], |row| row.get::<_, i64>(0))?.first() == Some(&0) {
+            return Ok(index_of);
+        }
+        let sql = "SELECT clock.trial, clocks FROM clock JOIN trial ON trial.key = clock.trial WHERE campaign = ?1";
+        for (trial, text) in
+            self.rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        {
+            if let Some(&index) = index_of.get(&trial) {
+                campaign.trials[index].clocks = self.parse(&text, || "the clocks of a trial".to_owned())?;
+            }
+        }
         Ok(index_of)
     }
 

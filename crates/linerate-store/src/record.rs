@@ -39,6 +39,7 @@ impl Ledger {
             Event::Planned { .. } | Event::TrialChosen { .. } => (None, None),
             Event::TrialStarted { trial, .. }
             | Event::BarrierPassed { trial, .. }
+            | Event::ClocksCompared { trial, .. }
             | Event::Samples { trial, .. }
             | Event::Incident { trial: Some(trial), .. }
             | Event::TrialEnded { trial, .. } => (Some(*trial), None),
@@ -164,7 +165,7 @@ fn write_event(transaction: &Transaction<'_>, campaign: i64, event: &Event) -> r
         ),
         Event::TrialStarted { trial, at } => {
             let key = key(*trial)?;
-            for table in ["chunk", "flow", "sample", "incident"] {
+            for table in ["chunk", "clock", "flow", "sample", "incident"] {
                 execute(&format!("DELETE FROM {table} WHERE trial = ?1"), params![key])?;
             }
             let sql =
@@ -175,6 +176,9 @@ fn write_event(transaction: &Transaction<'_>, campaign: i64, event: &Event) -> r
             "UPDATE trial SET skew_ns = ?2, uncertainty_ns = ?3 WHERE key = ?1",
             params![key(*trial)?, *skew_ns as i64, *uncertainty_ns as i64],
         ),
+        Event::ClocksCompared { trial, clocks } => {
+            execute("INSERT OR REPLACE INTO clock (trial, clocks) VALUES (?1, ?2)", params![key(*trial)?, json(clocks)])
+        }
         Event::Intervals { .. } => Ok(()),
         Event::FlowsEnded { trial, job, side, flows } => execute(
             "INSERT INTO flow (trial, job, side, reports) VALUES (?1, ?2, ?3, ?4)",
@@ -262,6 +266,7 @@ mod tests {
             seed: 1,
             testbed: TestbedKind::Loopback,
             capacities: Vec::new(),
+            observed: Vec::new(),
             version: String::new(),
             argv: Vec::new(),
         }

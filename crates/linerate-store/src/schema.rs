@@ -10,7 +10,8 @@ use rusqlite::Connection;
 pub(crate) const APPLICATION_ID: i64 = 0x4c4e_5254;
 
 /// SQL of each schema version, in order.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE campaign (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -68,7 +69,14 @@ CREATE TABLE incident (
 ) STRICT;
 CREATE INDEX incident_of_campaign ON incident (campaign);
 CREATE INDEX incident_of_trial ON incident (trial);
-"];
+",
+    "
+CREATE TABLE clock (
+    trial INTEGER PRIMARY KEY REFERENCES trial (key) ON DELETE CASCADE,
+    clocks TEXT NOT NULL
+) STRICT;
+",
+];
 
 /// The newest schema version.
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;

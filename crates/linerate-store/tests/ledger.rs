@@ -237,7 +237,7 @@ fn what_is_no_ledger_is_refused_with_its_cause() {
     rusqlite::Connection::open(&path)
         .and_then(|c| c.pragma_update(None, "user_version", 99))
         .expect("it is a database");
-    refuse("golden.ledger", "its schema is version 99, this linerate knows up to 1");
+    refuse("golden.ledger", "its schema is version 99, this linerate knows up to 2");
     assert!(matches!(Ledger::create(&path), Err(StoreError::Exists { .. })));
     let error = Ledger::create(&directory.path().join("no/such/directory")).expect_err("it has no directory");
     assert!(error.to_string().contains("create ledger"), "{error}");

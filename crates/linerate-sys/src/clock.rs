@@ -45,6 +45,18 @@ pub fn identity() -> Option<[u8; 24]> {
     Some(identity)
 }
 
+/// [`identity`] in hexadecimal, as facts name it.
+#[must_use]
+pub fn identity_text() -> Option<String> {
+    use std::fmt::Write;
+    let identity = identity()?;
+    Some(identity.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
 /// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns` are spent spinning:
 /// a sleeping thread wakes some tens of microseconds late (timer slack, scheduler), a spinning one within a clock read.
 pub fn sleep_until(deadline_ns: u64, spin_ns: u64) {

@@ -1,4 +1,4 @@
-//! Thread placement, CPU time of a thread, its waits for a CPU, and the CPUs this process may use.
+//! Thread placement, CPU time of a thread, its waits for a CPU, the CPUs this process may use, and CPUs kept awake.
 //!
 //! Times come from `getrusage(RUSAGE_THREAD)`: their sum is exact, the split into user and system time is the kernel's
 //! estimate by timer ticks unless it was built with full accounting. They do not contain softirq work done for this
@@ -11,8 +11,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::SysError;
 
+mod awake;
 #[allow(unsafe_code)]
 mod raw;
+
+pub use awake::Awake;
 
 /// What the kernel accounted to one thread since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,12 @@ const GET_DRIVER: u32 = 0x03;
 const GET_COALESCE: u32 = 0x0e;
 const GET_RINGS: u32 = 0x10;
 const GET_PAUSE: u32 = 0x12;
+const GET_TSO: u32 = 0x1e;
+const SET_TSO: u32 = 0x1f;
+const GET_GSO: u32 = 0x23;
+const SET_GSO: u32 = 0x24;
+const GET_GRO: u32 = 0x2b;
+const SET_GRO: u32 = 0x2c;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATS: u32 = 0x1d;
 const GET_SET_INFO: u32 = 0x37;
@@ -126,6 +132,31 @@ pub struct RssSpread {
     pub key: Vec<u8>,
     /// Whether the hash is Toeplitz's: bit 0 of the functions (`ETH_RSS_HASH_TOP`).
     pub toeplitz: bool,
+}
+
+/// `struct ethtool_value`: command and value.
+const VALUE_SIZE: usize = 8;
+
+/// An offload that can be switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Received segments are merged (generic receive offload).
+    Gro,
+    /// Segments are cut behind the queue (generic segmentation offload).
+    Gso,
+    /// The device cuts segments of TCP.
+    Tso,
+}
+
+impl Offload {
+    /// Its commands: what reads it, what sets it (Linux `include/uapi/linux/ethtool.h`).
+    const fn commands(self) -> (u32, u32) {
+        match self {
+            Self::Gro => (GET_GRO, SET_GRO),
+            Self::Gso => (GET_GSO, SET_GSO),
+            Self::Tso => (GET_TSO, SET_TSO),
+        }
+    }
 }
 
 /// A socket through which drivers are asked.
@@ -275,6 +306,24 @@ impl Ethtool {
         let answer = self.ask(device, "read the offloads of", size, &[GET_FEATURES, n_blocks as u32])?;
         let active = |bit: usize| answer.word(HEAD_WORDS + bit / BITS * BLOCK_WORDS + ACTIVE) >> (bit % BITS) & 1 == 1;
         Ok(names.into_iter().enumerate().map(|(bit, name)| (name, active(bit))).collect())
+    }
+
+    /// Whether `offload` of `device` is on.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn offload(&self, device: &str, offload: Offload) -> Result<bool, SysError> {
+        let (get, _) = offload.commands();
+        Ok(self.ask(device, "read an offload of", VALUE_SIZE, &[get, 0])?.word(1) != 0)
+    }
+
+    /// Switches `offload` of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN.
+    pub fn set_offload(&self, device: &str, offload: Offload, on: bool) -> Result<(), SysError> {
+        let (_, set) = offload.commands();
+        self.ask(device, "switch an offload of", VALUE_SIZE, &[set, u32::from(on)]).map(drop)
     }
 
     /// The private statistics of `device`, ready to be read often. Empty if the driver has none.

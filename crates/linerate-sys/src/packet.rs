@@ -17,7 +17,7 @@ mod sender;
 pub use block::RingFrame;
 pub use filter::{Accept, Filter, Share, deafen};
 pub use ring::{FrameRing, RingShape, RingStatistics};
-pub use sender::{FrameSender, QueueingDiscipline};
+pub use sender::{FrameSender, QueueingDiscipline, SEND_PATIENCE};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 

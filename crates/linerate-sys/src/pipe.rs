@@ -1,20 +1,20 @@
 //! Pipes and splicing: payload that reaches a socket without passing through this process.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-use crate::SysError;
+use crate::{SysError, file};
 
 /// The pipe size asked for: the limit for unprivileged processes (`fs.pipe-max-size`) unless it was changed.
-const PIPE_BYTES: usize = 1 << 20;
+pub(crate) const PIPE_BYTES: usize = 1 << 20;
 
-/// A file in memory (`memfd_create`), to send from.
+/// A file in memory, to send from.
 #[derive(Debug)]
 pub struct MemoryFile {
-    file: OwnedFd,
+    file: File,
     bytes: usize,
 }
 
@@ -24,27 +24,15 @@ impl MemoryFile {
     /// # Errors
     /// If there is not enough memory.
     pub fn new(contents: &[u8]) -> Result<Self, SysError> {
-        let error =
-            |cause: io::Error| SysError::new("create", format!("a memory file of {} bytes", contents.len()), cause);
-        let file = rustix::fs::memfd_create("linerate payload", MemfdFlags::CLOEXEC).map_err(|e| error(e.into()))?;
-        let mut written = 0;
-        while written < contents.len() {
-            match rustix::io::write(&file, &contents[written..]).map_err(|e| error(e.into()))? {
-                0 => return Err(error(io::ErrorKind::WriteZero.into())),
-                n => written += n,
-            }
-        }
-        Ok(Self { file, bytes: contents.len() })
+        Ok(Self { file: file::in_memory(contents)?, bytes: contents.len() })
     }
 
-    /// Sends up to `bytes` from `offset` on (`sendfile(2)`), no further than the file's end; returns how many were taken.
+    /// Sends up to `bytes` from `offset` on, no further than the file's end; returns how many were taken.
     ///
     /// # Errors
-    /// As `sendfile(2)`; `WouldBlock` if a non-blocking socket is full or a timeout has passed.
+    /// As [`file::send`]; `WouldBlock` if a timeout has passed, too.
     pub fn send(&self, socket: &impl AsFd, offset: usize, bytes: usize) -> io::Result<usize> {
-        let mut at = offset as u64;
-        let count = bytes.min(self.bytes.saturating_sub(offset));
-        Ok(rustix::fs::sendfile(socket, &self.file, Some(&mut at), count)?)
+        file::send(socket, &self.file, offset as u64, bytes.min(self.bytes.saturating_sub(offset)))
     }
 }
 
@@ -60,14 +48,15 @@ pub struct Splicer {
     pending: usize,
 }
 
+/// Both ends of a pipe that does not block, as large as it may be.
 #[derive(Debug)]
-struct Pipe {
-    reader: OwnedFd,
-    writer: OwnedFd,
+pub(crate) struct Pipe {
+    pub(crate) reader: OwnedFd,
+    pub(crate) writer: OwnedFd,
 }
 
 impl Pipe {
-    fn new() -> Result<Self, SysError> {
+    pub(crate) fn new() -> Result<Self, SysError> {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|cause| SysError::new("create", "a pipe", cause))?;
         // A smaller pipe only means more calls.
@@ -106,19 +95,19 @@ impl Splicer {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
-    fn pair() -> (TcpStream, TcpStream) {
+    pub(crate) fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
         (near, listener.accept().expect("accept").0)
     }
 
-    fn pattern(bytes: usize) -> Vec<u8> {
+    pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
         (0..bytes).map(|idx| (idx % 251) as u8).collect()
     }
 

@@ -72,6 +72,15 @@ pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::empty())?.1)
 }
 
+/// Looks at what has come without taking it out of the receive queue (`MSG_PEEK`); 0 is the end of the stream.
+///
+/// # Errors
+/// As `recv(2)`.
+#[inline]
+pub fn peek(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::PEEK)?.1)
+}
+
 /// Takes up to `bytes` out of the receive queue without copying them anywhere (`MSG_TRUNC`, tcp(7)); 0 is the end.
 ///
 /// # Errors

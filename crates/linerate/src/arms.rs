@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, KeyStore, Setting, Tuner};
-use linerate_model::{HostSetting, Testbed, TrialSpec};
+use linerate_model::{Endpoint, HostSetting, Testbed, TrialSpec};
+use linerate_sys::steering;
 
 /// Sessions with the agents whose settings an arm changes.
 pub(crate) struct Arms<'a> {
@@ -40,7 +41,7 @@ impl<'a> Arms<'a> {
         for setting in wanted {
             let endpoint =
                 self.testbed.endpoint(&setting.at).expect("the plan was expanded: endpoints of settings exist");
-            by_host.entry(&endpoint.host).or_default().push(of(setting));
+            by_host.entry(&endpoint.host).or_default().push(of(setting, endpoint));
         }
         for (host, settings) in by_host {
             if !self.tuners.contains_key(host) {
@@ -57,7 +58,12 @@ impl<'a> Arms<'a> {
     }
 }
 
-/// `setting` as an agent is asked for it.
-fn of(setting: &HostSetting) -> Setting {
-    Setting::Sysctl { name: setting.name.clone(), value: setting.value.clone() }
+/// `setting` as the agent of `endpoint` is asked for it.
+fn of(setting: &HostSetting, endpoint: &Endpoint) -> Setting {
+    let (name, value) = (setting.name.clone(), setting.value.clone());
+    if steering::settings().contains(&name.as_str()) {
+        // Without an interface the agent says what is missing.
+        return Setting::Steering { device: endpoint.device.clone().unwrap_or_default(), name, value };
+    }
+    Setting::Sysctl { name, value }
 }

@@ -21,6 +21,7 @@ use crate::arms::Arms;
 use crate::commands::plan;
 use crate::devices::Devices;
 use crate::exit::{Exit, Failure};
+use crate::observers::Observers;
 use crate::testbeds::Ground;
 use crate::{catalog::Found, keys};
 
@@ -52,9 +53,10 @@ pub(crate) fn conduct(
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;
     }
+    let observers = Observers::open(&request.ground.observers)?;
     let existed = request.ledger.exists();
     let mut ledger = Ledger::open_or_create(request.ledger)?;
-    let fresh = header(request);
+    let fresh = CampaignHeader { observed: observers.ports(), ..header(request) };
     let (header, done, searched) =
         if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new(), Vec::new()) };
     let id = header.id.clone();
@@ -89,6 +91,7 @@ pub(crate) fn conduct(
         ground: request.ground,
         losses,
         devices: Devices::note(&[]),
+        observers,
         recorded: request.resume,
     };
     let outcome = linerate_control::run(campaign, &mut watched, &mut |event| {
@@ -140,6 +143,7 @@ struct Watched<'a> {
     losses: u64,
     /// What its devices had counted as the trial under way began.
     devices: Devices,
+    observers: Observers,
     /// Whether the ledger knows of the campaign.
     recorded: bool,
 }
@@ -150,6 +154,7 @@ impl Recorder for Watched<'_> {
         if let Event::TrialStarted { .. } = event {
             self.devices = Devices::note(self.ground.devices());
         }
+        self.observers.note(event);
         self.ledger.record(event)
     }
 
@@ -159,6 +164,7 @@ impl Recorder for Watched<'_> {
 
     fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
         let mut addenda: Vec<Event> = self.devices.samples(ended, self.ground.devices()).into_iter().collect();
+        addenda.extend(self.observers.addenda(ended));
         let losses = self.ground.emulation_losses();
         let new = losses - std::mem::replace(&mut self.losses, losses);
         if new > 0 {
@@ -204,6 +210,7 @@ fn header(request: &Request<'_>) -> CampaignHeader {
         seed: request.plan.seed,
         testbed: request.ground.kind,
         capacities: request.ground.capacities.clone(),
+        observed: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         argv: std::env::args().collect(),
     }

@@ -6,9 +6,13 @@ use std::sync::OnceLock;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::commands::diagnose::DiagnoseArgs;
 use crate::commands::disk::DiskArgs;
 use crate::commands::flows::FlowsArgs;
+use crate::commands::import::ImportArgs;
 use crate::commands::limit;
+use crate::commands::tune::host::TuneHostArgs;
+use crate::commands::tune::profile::ProfileArgs;
 use crate::exit::Failure;
 
 /// Find out how fast a machine moves data, what each packet costs, what theory would allow, and what is in the way.
@@ -61,10 +65,16 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Study a ledger and write the report
     Report(ReportArgs),
+    /// Set one recorded campaign against another: what got worse, what cannot be told, and what differs around them
+    ///
+    /// Exit 1 if something got worse, 0 if nothing did.
+    Compare(CompareArgs),
     /// Run a paper's tests on emulated testbeds and check the shapes of its results
     Reproduce(ReproduceArgs),
     /// Recompute a paper's printed figures and list what disagrees
     Replay(ReplayArgs),
+    /// Say what limits a path, and prove it by experiments beside a placebo
+    Diagnose(DiagnoseArgs),
     /// Change a setting with consent, prove what it does, and put it back
     Tune(TuneArgs),
     /// Print a ceiling with its derivation
@@ -79,6 +89,11 @@ pub(crate) enum Command {
     Lab(LabArgs),
     /// List disks, load one, and give or end the consent to write to one
     Disk(DiskArgs),
+    /// Turn a foreign job file into a plan, and tell what becomes of each of its keys
+    ///
+    /// A key that would change the load and cannot be had here is refused: then there is no plan, and exit 2. An imported plan carries no
+    /// consent to write.
+    Import(ImportArgs),
     /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless --allow-set)
     ///
     /// Asks through the kernel's own NC-SI stack (generic netlink) where that owns the interface, in raw frames elsewhere, and says
@@ -130,6 +145,10 @@ pub(crate) enum ReportFormat {
     Md,
     /// The study, as of its schema
     Json,
+    /// Storage jobs, as fio writes its JSON
+    FioJson,
+    /// Storage jobs, as Iometer writes its results.csv
+    IometerCsv,
 }
 
 #[derive(Debug, Args)]
@@ -279,9 +298,28 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The ledger to compare with; `LEDGER#ID` names one campaign of it, else the newest
+    pub(crate) before: String,
+    /// The ledger to compare
+    pub(crate) after: String,
+    /// A ledger that repeats the first campaign: what they differ by is the noise floor
+    #[arg(long, value_name = "LEDGER")]
+    pub(crate) again: Option<String>,
+    /// A change smaller than this is none
+    #[arg(long, value_name = "RATIO", default_value_t = linerate_model::plan::DEFAULT_MARGIN)]
+    pub(crate) margin: linerate_model::Ratio,
+    /// Formats of the report
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::Html])]
+    pub(crate) format: Vec<ReportFormat>,
+    /// Folder for the report
+    #[arg(long, default_value = "linerate-compare")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
     /// The paper
-    #[arg(value_enum)]
     pub(crate) paper: Paper,
     /// A shorter run: fewer points and repeats
     #[arg(long)]
@@ -289,13 +327,18 @@ pub(crate) struct ReproduceArgs {
     /// Folder for the ledgers and the report
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    /// Go on with the ledgers already in that folder: what they have is judged again and not run again
+    #[arg(long)]
+    pub(crate) resume: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Paper {
     /// Cisco, UCS VIC 1240/1280 on RHEL 6.2 (2012)
     CiscoVic,
-    /// IDT, 89PES24T6G2 PCI Express switch: the Ethernet half
+    /// HP 9000 N4000, FTP over Gigabit Ethernet (1999)
+    HpFtp,
+    /// IDT, 89PES24T6G2 PCI Express switch: Ethernet and storage
     IdtPcie,
     /// Intel, NC-SI overview and performance (2013)
     IntelNcsi,
@@ -365,7 +408,7 @@ pub(crate) struct AgentArgs {
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
-    /// Let a conductor change the windows of this device's routes, or with `host` tcp_rmem and tcp_wmem; put back when it leaves
+    /// Let a conductor change the windows of this device's routes and where and how its work is done (RPS, XPS, threaded NAPI, GRO, GSO, TSO), or with `host` tcp_rmem, tcp_wmem and the congestion control; put back when it leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
     /// Let a conductor's jobs write to the disk with this serial number, once it is claimed (linerate disk claim)
@@ -383,6 +426,12 @@ pub(crate) struct TuneArgs {
 pub(crate) enum TuneAction {
     /// Find the receive window that a shallow buffer survives, apply the narrowest setting that gives it, and prove what it does
     Window(WindowArgs),
+    /// Try settings of both hosts of a path, each predicted, proven by pairs beside a placebo, and put back; write a profile of what helps
+    Host(TuneHostArgs),
+    /// Make this host as a profile says, where it still is as the profile found it
+    Apply(ProfileArgs),
+    /// Put back what a profile changed on this host, where it still is as the profile made it
+    Revert(ProfileArgs),
     /// Put back what an agent that was killed here has left changed
     Restore,
 }

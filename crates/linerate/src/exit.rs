@@ -52,6 +52,11 @@ impl Failure {
         Self::new(Exit::Missing, message)
     }
 
+    /// What is said of it.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints it and yields its code.
     pub(crate) fn report(&self) -> ExitCode {
         for (index, line) in self.message.lines().enumerate() {

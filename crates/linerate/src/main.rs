@@ -16,6 +16,7 @@ mod devices;
 mod exit;
 mod keys;
 mod ledgers;
+mod observers;
 mod problems;
 mod progress;
 mod reference;

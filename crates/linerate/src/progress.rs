@@ -105,15 +105,23 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
     let bounds: Vec<String> =
         found.iter().map(|(goal, found)| format!("{goal} {} to {}", rate(found.lower), rate(found.upper))).collect();
     format!(
-        "  {} {} for {}: {} of {} lost ({:.3} %){standing}  {}",
+        "  {} {} for {}: {} ({:.3} %){standing}  {}",
         result.purpose,
         searched.search.unit.told(result.load),
         result.duration,
-        result.sent.max(result.intended).saturating_sub(result.received),
-        result.sent.max(result.intended),
+        missing(result),
         result.loss_ratio * 100.0,
         bounds.join(", ")
     )
+}
+
+/// What a trial lost, and what it did not send: that is not lost, though a search counts it like a loss beyond the edges of the load.
+fn missing(result: &SearchTrial) -> String {
+    let lost = format!("{} of {} lost", result.sent.saturating_sub(result.received), result.sent);
+    match result.intended.saturating_sub(result.sent) {
+        0 => lost,
+        unsent => format!("{lost}, {unsent} not sent"),
+    }
 }
 
 /// A trial's coordinate in one line.
@@ -133,5 +141,42 @@ pub(crate) fn span(seconds: f64) -> String {
         0..60 => format!("{whole} s"),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Nanos, Purpose, TrialId};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_that_was_not_sent_is_not_told_as_lost() {
+        let of = |intended, sent, received| {
+            missing(&SearchTrial {
+                id: TrialId(0),
+                number: 0,
+                purpose: Purpose::Load,
+                load: 1e3,
+                duration: Nanos::from_secs(1),
+                intended,
+                sent,
+                received,
+                duplicates: 0,
+                reordered: 0,
+                loss_ratio: 0.0,
+                generator_limited: false,
+                doubtful: false,
+                departed: None,
+                located: Vec::new(),
+                recovery_s: None,
+                cleared_s: None,
+                latency: None,
+                validity: Validity::Valid,
+                why: Vec::new(),
+            })
+        };
+        assert_eq!(of(1_000, 1_000, 990), "10 of 1000 lost");
+        assert_eq!(of(1_000, 999, 999), "0 of 999 lost, 1 not sent");
     }
 }

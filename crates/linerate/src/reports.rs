@@ -30,6 +30,8 @@ pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>,
             ReportFormat::Xlsx => Format::Xlsx,
             ReportFormat::Md => Format::Md,
             ReportFormat::Json => Format::Json,
+            ReportFormat::FioJson => Format::FioJson,
+            ReportFormat::IometerCsv => Format::IometerCsv,
         };
         for artifact in render(document, format).map_err(Failure::missing)? {
             let path = folder.join(&artifact.file_name);

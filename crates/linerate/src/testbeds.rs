@@ -4,13 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use std::path::Path;
 use std::process::Command;
 
-use linerate_lab::Lab;
-use linerate_model::{Capacity, Endpoint, HostAddress, Problem, Testbed, TestbedKind, nearest};
+use linerate_lab::{Lab, SwitchPort};
+use linerate_model::{Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, nearest};
+use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
 use crate::cli::Place;
 use crate::commands::lab::describe;
 use crate::exit::Failure;
+use crate::observers::ObserverText;
 use crate::{problems, sandbox};
 
 /// The port an agent listens on unless told otherwise.
@@ -44,6 +46,8 @@ pub(crate) struct Ground {
     pub(crate) lab_text: Option<String>,
     /// The lab itself: it goes when this goes.
     lab: Option<Lab>,
+    /// Who else counts, and where.
+    pub(crate) observers: Vec<ObserverSpec>,
 }
 
 impl Ground {
@@ -80,7 +84,14 @@ pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
     let layout = linerate_lab::layout(&description, "plan");
     let mut testbed = layout.testbed;
     list_cpus(&mut testbed);
-    Ok(Ground { testbed, capacities: layout.capacities, kind: TestbedKind::Lab, lab_text: Some(text), lab: None })
+    Ok(Ground {
+        testbed,
+        capacities: layout.capacities,
+        kind: TestbedKind::Lab,
+        lab_text: Some(text),
+        lab: None,
+        observers: Vec::new(),
+    })
 }
 
 /// Both endpoints on this host's loopback interface.
@@ -101,7 +112,14 @@ pub(crate) fn loopback(ipv6: bool) -> Ground {
         emulated: false,
     };
     list_cpus(&mut testbed);
-    Ground { testbed, capacities: Vec::new(), kind: TestbedKind::Loopback, lab_text: None, lab: None }
+    Ground {
+        testbed,
+        capacities: Vec::new(),
+        kind: TestbedKind::Loopback,
+        lab_text: None,
+        lab: None,
+        observers: Vec::new(),
+    }
 }
 
 /// Builds the lab called `name`; each of its hosts runs an agent of its own.
@@ -132,8 +150,25 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
         testbed,
         kind: TestbedKind::Lab,
         lab_text: Some(text),
+        observers: lab.observed().iter().map(switch_port).collect(),
         lab: Some(lab),
     })
+}
+
+/// A port of a lab's switch, counted by the switch's own kernel.
+fn switch_port(port: &SwitchPort) -> ObserverSpec {
+    /// A trial of a lab may last a second or two.
+    const PERIOD: Nanos = Nanos::from_millis(250);
+    ObserverSpec {
+        // No host's name has a dot.
+        name: format!("{}.{}", port.switch, port.faces),
+        faces: port.faces.clone(),
+        interface: port.device.clone(),
+        counts_fcs: None,
+        namespace: Some(port.namespace.clone()),
+        period: PERIOD,
+        source: ObserverSource::Kernel,
+    }
 }
 
 fn own_program() -> Result<String, Failure> {
@@ -177,7 +212,14 @@ pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<G
         emulated: false,
     };
     list_cpus(&mut testbed);
-    Ok(Ground { testbed, capacities: Vec::new(), kind: TestbedKind::Hosts, lab_text: None, lab: None })
+    Ok(Ground {
+        testbed,
+        capacities: Vec::new(),
+        kind: TestbedKind::Hosts,
+        lab_text: None,
+        lab: None,
+        observers: Vec::new(),
+    })
 }
 
 /// The machine that ssh goes to for `target`: names of its own (`Host` in its configuration) are looked up there.
@@ -225,6 +267,8 @@ struct File {
     endpoint: Vec<toml::Spanned<EndpointText>>,
     #[serde(default)]
     capacity: Vec<Capacity>,
+    #[serde(default)]
+    observer: Vec<toml::Spanned<ObserverText>>,
 }
 
 #[derive(Deserialize)]
@@ -263,6 +307,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
             found.push(Problem::new(Some(endpoint.span()), format!("there is no host `{host}`")).nearest(near));
         }
     }
+    let observers = observers(&file, &mut found);
     if !found.is_empty() {
         return Err(problems::failure(&origin, &text, &found));
     }
@@ -292,5 +337,23 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
             .collect(),
         emulated: false,
     };
-    Ok(Ground { testbed, capacities: file.capacity, kind: TestbedKind::Hosts, lab_text: None, lab: None })
+    Ok(Ground { testbed, capacities: file.capacity, kind: TestbedKind::Hosts, lab_text: None, lab: None, observers })
+}
+
+/// The observers of `file`, and what is wrong with them.
+fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
+    let endpoints: Vec<&str> = file.endpoint.iter().map(|endpoint| endpoint.get_ref().name.as_str()).collect();
+    let mut taken: Vec<String> = file.host.iter().map(|host| host.name.clone()).collect();
+    let mut specs = Vec::new();
+    for text in &file.observer {
+        let names: Vec<&str> = taken.iter().map(String::as_str).collect();
+        match text.get_ref().spec(&endpoints, &names) {
+            Ok(spec) => {
+                taken.push(spec.name.clone());
+                specs.push(spec);
+            }
+            Err(problem) => found.push(Problem { span: Some(text.span()), ..problem }),
+        }
+    }
+    specs
 }

@@ -117,3 +117,50 @@ fn what_disk_run_may_not_do_is_refused_before_anything_is_written() {
     let deep = run(folder.path(), &["disk", "run", name, "--engine", "pread", "--qd", "8"]).expect(2);
     assert!(deep.stderr.contains("one transfer under way"), "{}", deep.stderr);
 }
+
+#[test]
+fn fios_own_script_reads_our_figures_as_if_they_were_fios() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load = ["--size", "8M", "--qd", "1,4", "--mix", "70", "-t", "0.3", "--ramp", "0.1", "--repeats", "1"];
+    run(folder.path(), &[&["disk", "sweep", "/dev/shm", "--ledger", "disk.ledger"][..], &load].concat());
+    run(folder.path(), &["report", "disk.ledger", "--format", "fio-json"]);
+    let script =
+        |arguments: &[&str]| Command::new("fio_jsonplus_clat2csv").args(arguments).current_dir(folder.path()).output();
+    let Ok(converted) = script(&["fio.json", "times.csv"]) else {
+        println!("skipped: fio's script: fio_jsonplus_clat2csv is not here");
+        return;
+    };
+    assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
+    let checked = script(&["fio.json", "times.csv", "--validate"]).expect("it ran before");
+    let told = String::from_utf8_lossy(&checked.stdout);
+    assert!(told.contains("times_job0.csv validated") && told.contains("times_job1.csv validated"), "{told}");
+    // The last line with a count of reads has all of them.
+    let table = std::fs::read_to_string(folder.path().join("times_job0.csv")).expect("a table");
+    let columns: Vec<&str> = table.lines().next().expect("a head").split(',').map(str::trim).collect();
+    let cumulative = columns.iter().position(|name| *name == "read_clat_ns_cumulative").expect("a column");
+    let counts = table.lines().skip(1).filter_map(|line| line.split(',').nth(cumulative)?.trim().parse::<u64>().ok());
+    let document: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("fio.json")).expect("ours")).expect("JSON");
+    assert_eq!(counts.max(), document["jobs"][0]["read"]["clat_ns"]["N"].as_u64());
+}
+
+#[test]
+fn a_sweep_tells_each_engine_and_each_kind_of_doubt_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load = ["--size", "8M", "--qd", "1,4,8", "-t", "0.3", "--ramp", "0.1", "--repeats", "2"];
+    let told = run(folder.path(), &[&["disk", "sweep", "/dev/shm"][..], &load].concat()).stdout;
+    let lines = |start: &str| told.lines().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    assert!(lines("engine: ").contains(&"engine: pread (1 of 3 points)"), "{told}");
+    assert!(lines("engine: ").len() == 2, "{told}");
+    assert_eq!(lines("cache: "), ["cache: direct"]);
+    let kinds: Vec<String> = lines("suspect: ")
+        .iter()
+        .map(|line| {
+            line.split(" (so or").next().unwrap_or_default().replace(|letter: char| letter.is_ascii_digit(), "")
+        })
+        .collect();
+    let mut once = kinds.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), kinds.len(), "{told}");
+}

@@ -11,18 +11,16 @@ use common::{Guard, alone, file, linerate, wait};
 const TRIALS: usize = 100;
 const SETTLED: usize = 20;
 
-/// An agent at rest in the dev profile; the release profile's goal is 10 MiB.
-const REST_KIB: u64 = 20 * 1024;
+/// An agent at rest in the dev profile. How many pages of the program's file are resident besides is the page cache's
+/// affair and moves by megabytes; the benchmark of the release profile has the goal for both together, 10 MiB.
+const REST_KIB: u64 = 4 * 1024;
 /// What 80 more trials may add.
 const GROWTH_KIB: u64 = 2 * 1024;
 
-fn resident_kib(pid: u32) -> u64 {
-    memory_kib(pid, "VmRSS:")
-}
-
-fn memory_kib(pid: u32, what: &str) -> u64 {
+/// Resident memory that is the process's own and not a page of a file.
+fn own_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find(|line| line.starts_with(what)).expect("the kernel tells");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("the kernel tells");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
 }
 
@@ -36,11 +34,8 @@ fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
     let line = lines.next().expect("a line").expect("text");
     let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()).expect("it says where");
     std::thread::spawn(move || lines.for_each(drop));
-    let at_rest = resident_kib(agent.0.id());
-    println!(
-        "agent at rest: {at_rest} KiB resident, {} KiB of it not the program's file",
-        memory_kib(agent.0.id(), "RssAnon:")
-    );
+    let at_rest = own_kib(agent.0.id());
+    println!("agent at rest: {at_rest} KiB of its own");
     assert!(at_rest < REST_KIB, "{at_rest} KiB");
 
     file(
@@ -58,7 +53,7 @@ fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
     let mut after = |n: usize| {
         let wanted = format!("{n}/{TRIALS} done");
         assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with(&wanted))), "{wanted}");
-        [resident_kib(conductor.id()), resident_kib(agent.0.id())]
+        [own_kib(conductor.id()), own_kib(agent.0.id())]
     };
     let settled = after(SETTLED);
     let late = after(TRIALS - 1);

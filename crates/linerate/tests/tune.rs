@@ -165,8 +165,8 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     let elsewhere = Ended::from(tune(&["--yes", "--interface", "eth9"]).output().expect("starts")).expect(2);
     assert!(elsewhere.stderr.contains("tune eth9") && elsewhere.stderr.contains("--interface v0"), "{elsewhere:?}");
 
-    // While a setting is in force, the conductor is interrupted, then killed; then the agent is.
-    for (whom, how) in [("conductor", "INT"), ("conductor", "KILL"), ("agent", "KILL")] {
+    // While a setting is in force, the conductor is interrupted, then killed.
+    for how in ["INT", "KILL"] {
         let mut tuning = tune(&["--yes"]).stdout(std::process::Stdio::null()).spawn().expect("starts");
         let stderr = BufReader::new(tuning.stderr.take().expect("piped"));
         let said = std::thread::spawn(move || std::io::read_to_string(stderr).expect("it speaks UTF-8"));
@@ -179,12 +179,7 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
             std::thread::sleep(Duration::from_millis(20));
         }
         let mut tuning = Guard(tuning);
-        signal(if whom == "agent" { serving.0.id() } else { tuning.0.id() }, how);
-        if whom == "agent" {
-            let _next = agent_on(AGENT, &pair, folder, &[]);
-            assert_eq!(settings(&pair), before, "the next agent puts back what a killed one left");
-            continue;
-        }
+        signal(tuning.0.id(), how);
         if how == "INT" {
             let code = tuning.0.wait().expect("our child").code();
             assert_eq!(code, Some(130), "{}", said.join().expect("it read to the end"));
@@ -265,4 +260,97 @@ fn a_lying_controller_is_called_out_and_a_buffer_of_one_frame_has_no_loss_free_w
     assert_eq!(lying["buffer"]["longest_train"], 5, "the trains are believed: {}", lying["buffer"]);
     let tiny = lab("tiny", "buffer = \"2 KiB\"");
     assert_eq!((&tiny["buffer"]["longest_train"], &tiny["law"]["loss_free_window_exists"]), (&1.into(), &false.into()));
+}
+
+/// A lab whose receiver has buffers far below what its link of 10 ms holds: the known answer is a larger receive buffer, at the receiver.
+const SHORT_OF_BUFFER: &str = r#"
+[lab]
+name = "shortbuf"
+summary = "a long link and a small receive buffer"
+[[host]]
+name = "a"
+[[host]]
+name = "b"
+sysctl = { "net.ipv4.tcp_rmem" = "4096 32768 32768" }
+[[link]]
+ends = ["a", "b"]
+rate = "100 Mbit/s"
+buffer = "1 MiB"
+delay = "5 ms"
+"#;
+
+#[test]
+fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_profile_of_its_host() {
+    let test = "the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_profile_of_its_host";
+    if !privileged(test) {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("lab.toml"), SHORT_OF_BUFFER).expect("written");
+    let arguments = [
+        "tune",
+        "host",
+        "--lab",
+        "./lab.toml",
+        "--try",
+        "socket_buffers",
+        "--seconds",
+        "0.3",
+        "--omit",
+        "0.3",
+        "--json",
+        "-q",
+    ];
+    let ended = run(folder, &arguments).expect(0);
+    let told: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let tried = &told["tried"][0];
+    assert_eq!(
+        (&tried["verdict"], &tried["host"], &tried["kept"]),
+        (&"proven".into(), &"b".into(), &true.into()),
+        "{told}"
+    );
+    assert_eq!(tried["setting"], "net.ipv4.tcp_rmem");
+    assert!(tried["shift"].as_f64().expect("a ratio") > 1.5, "{told}");
+    let profile = std::fs::read_to_string(folder.join("tune-host/b.profile.toml")).expect("written");
+    assert!(
+        profile.contains("before = \"4096 32768 32768\"") && profile.contains("waited for the peer's window"),
+        "{profile}"
+    );
+    assert!(!folder.join("tune-host/a.profile.toml").exists(), "nothing speaks for a change at the sender");
+}
+
+#[test]
+fn a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects() {
+    let test = "a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects";
+    if !privileged(test) {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("profile"));
+    let before = settings(&pair).1;
+    let text = format!(
+        "host = \"b\"\ncampaign = \"c\"\n[[change]]\nsetting = \"net.ipv4.tcp_rmem\"\ndevice = \"\"\nbefore = \"{before}\"\n\
+         after = \"4096 12288 12288\"\nwhy = \"w\"\nproof = \"p\"\nside_effects = []\n\
+         [[change]]\nsetting = \"gro\"\ndevice = \"{DEVICE}\"\nbefore = \"0\"\nafter = \"1\"\nwhy = \"w\"\nproof = \"p\"\nside_effects = []\n"
+    );
+    std::fs::write(folder.join("p.toml"), text).expect("written");
+    let turn =
+        |verb: &str| Ended::from(pair.linerate(1, folder, "b", &["tune", verb, "p.toml"]).output().expect("starts"));
+    let gro = || {
+        let told = Command::new("ip").args(["netns", "exec", &pair.names[1], "ethtool", "-k", DEVICE]).output();
+        String::from_utf8_lossy(&told.expect("ethtool runs").stdout).contains("generic-receive-offload: on")
+    };
+    assert!(!gro(), "a veth begins without");
+    turn("apply").expect(0);
+    assert_eq!((settings(&pair).1.as_str(), gro()), ("4096 12288 12288", true));
+    assert!(turn("apply").expect(0).stdout.contains("already"));
+    turn("revert").expect(0);
+    assert_eq!((settings(&pair).1, gro()), (before, false));
+    let set = || linerate_sys::sysctl::write("net.ipv4.tcp_rmem", "4096 20000 20000");
+    within(&pair.names[1], set).expect("there").expect("set");
+    assert!(turn("apply").expect(2).stderr.contains("somebody has set it since"));
+    assert_eq!((settings(&pair).1.as_str(), gro()), ("4096 20000 20000", false), "all or nothing");
 }

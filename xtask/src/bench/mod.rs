@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `fire-hose`, `frames`, `search` and `storage` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `search`, `storage` and `transfers` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
 //! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
@@ -12,6 +12,8 @@
 //! CPU is user and system time of both processes from start to end, set-up included, the same for every tool; see
 //! `processor.rs` for soft interrupts. What this does not see: a NIC.
 
+mod compare;
+mod diagnosis;
 mod fire_hose;
 mod frames;
 mod generators;
@@ -24,6 +26,7 @@ mod search;
 mod statistics;
 mod storage;
 mod table;
+mod transfers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -89,14 +92,27 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     if let [name, rest @ ..] = arguments
+        && name == "compare"
+    {
+        let held = compare::run(root, rest)?;
+        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "diagnosis"
+    {
+        let held = diagnosis::run(root, rest)?;
+        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "transfers"
+    {
+        transfers::run(root, rest)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let [name, rest @ ..] = arguments
         && name == "search"
     {
-        let runs = match rest {
-            [] => Ok(10),
-            [flag, runs] if flag == "--runs" => runs.parse(),
-            _ => bail!("usage: cargo xtask bench search [--runs N]"),
-        };
-        let held = search::run(root, runs.context("--runs takes a count")?)?;
+        let held = search::run(root, rest)?;
         return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let options = options(arguments)?;

@@ -1,15 +1,20 @@
-//! Diagnosis: rules over evidence.
+//! Diagnosis: rules over evidence, and experiments that put what they claim to the test.
 //!
 //! A rule reads the study of one point and claims at most one thing; what it says of the points of a sweep is then told once,
-//! with the evidence of the point where it is strongest. Nothing here is `Proven`: that takes a counterfactual and a placebo,
-//! which take further trials.
+//! with the evidence of the point where it is strongest. What a rule says of recorded evidence is *suspected* at the most. It is
+//! *proven* where a comparison put it to the test (`tests` in a plan): a change that lifts or moves the limit moved goodput as the
+//! claim predicts, and a placebo did not ([`proof`]).
 
+pub mod experiment;
+mod proof;
 pub mod rules;
 
-use linerate_model::{Finding, Validity};
+use linerate_model::{ARM_AXIS, Finding, Validity, Verdict};
 
-use crate::PointStudy;
-use rules::{NO_OTHER, RULES};
+pub use proof::goodput_of;
+
+use crate::{Comparison, PointStudy, Study};
+use rules::{RULES, Rule, UNKNOWN};
 
 /// Points named one by one in a merged finding.
 const MOST_NAMED: usize = 3;
@@ -17,28 +22,118 @@ const MOST_NAMED: usize = 3;
 /// What one rule says of one sweep.
 struct Said<'a> {
     sweep: &'a str,
-    rule: &'static str,
+    rule: &'static dyn Rule,
     at: Vec<(&'a PointStudy, Finding)>,
 }
 
-/// What the rules say of `points`: at most one finding for each sweep and rule, strongest verdict first, then what holds at
-/// most points. That no rule knows why is said only of sweeps of which no rule says anything.
+/// What the rules say of `points`: at most one finding for each sweep and rule. What was put to the test comes with its outcome,
+/// once. Strongest verdict first, then what holds at most points, then in the order in which rules are asked (methodology 5.3).
+/// That no rule knows why is said only of sweeps of which no rule says anything.
 #[must_use]
-pub fn findings(points: &[PointStudy]) -> Vec<Finding> {
+pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Finding> {
+    let tests: Vec<&Comparison> = comparisons.iter().filter(|comparison| comparison.base.tests.is_some()).collect();
+    // What limits the other arms of a test is another question.
+    let is_asked = |point: &&PointStudy| {
+        let of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
+        of_sweep
+            .into_iter()
+            .all(|test| point.parameters.get(ARM_AXIS).is_none_or(|arm| *arm == test.base.name.as_str()))
+    };
     let mut said: Vec<Said<'_>> = Vec::new();
-    for point in points {
-        for (rule, finding) in RULES.iter().filter_map(|rule| Some((rule.name(), rule.judge(point)?))) {
-            match said.iter_mut().find(|known| known.sweep == point.sweep && known.rule == rule) {
+    for point in points.iter().filter(is_asked) {
+        let is_tested = |rule: &dyn Rule| {
+            let of_rule = |test: &&&Comparison| test.base.tests.as_ref().is_some_and(|tests| tests.rule == rule.name());
+            tests.iter().filter(of_rule).any(|test| test.sweep == point.sweep)
+        };
+        for rule in RULES.iter().copied().filter(|rule| !is_tested(*rule)) {
+            let Some(finding) = judged(rule, point) else { continue };
+            match said.iter_mut().find(|known| known.sweep == point.sweep && known.rule.name() == rule.name()) {
                 Some(known) => known.at.push((point, finding)),
                 None => said.push(Said { sweep: &point.sweep, rule, at: vec![(point, finding)] }),
             }
         }
     }
-    let explained: Vec<&str> = said.iter().filter(|one| one.rule != NO_OTHER).map(|one| one.sweep).collect();
-    said.retain(|one| one.rule != NO_OTHER || !explained.contains(&one.sweep));
-    let mut merged: Vec<(usize, Finding)> = said.into_iter().map(|one| merge(one, points)).collect();
-    merged.sort_by_key(|(n_points, finding)| (finding.verdict, std::cmp::Reverse(*n_points)));
-    merged.into_iter().map(|(_, finding)| finding).collect()
+    let explained: Vec<&str> = said.iter().filter(|one| one.rule.name() != UNKNOWN).map(|one| one.sweep).collect();
+    let tested: Vec<&str> = tests.iter().map(|test| test.sweep.as_str()).collect();
+    said.retain(|one| one.rule.name() != UNKNOWN || !explained.contains(&one.sweep) && !tested.contains(&one.sweep));
+    let merged = said.into_iter().map(|one| (one.rule.number(), merge(one, points)));
+    let mut told: Vec<(u8, (usize, Finding))> = proof::outcomes(points, &tests)
+        .into_iter()
+        .map(|(rule, finding)| (rule.number(), (1, finding)))
+        .chain(merged)
+        .collect();
+    told.sort_by_key(|(number, (n_points, finding))| (finding.verdict, std::cmp::Reverse(*n_points), *number));
+    told.into_iter().map(|(_, (_, finding))| finding).collect()
+}
+
+/// What `rule` says of `point`, with the command that makes each change it asks for, and what that should yield.
+fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
+    let finding = rule.judge(point)?;
+    let commands = rule.experiments(point).into_iter().filter_map(|experiment| {
+        let command = rules::command(point, &experiment)?;
+        Some(format!("{}: {command} ({})", experiment.name, experiment.promise()))
+    });
+    Some(commands.fold(finding, Finding::advise))
+}
+
+/// How well the evidence of each rule is met at `point`, 0 to 1, the best first. A rule suspects from 0.5 on (methodology 5.3); where
+/// something it must know was not recorded, it scores nothing. That nothing is known scores what the best rule leaves.
+#[must_use]
+pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
+    let scored = |rule: &&'static dyn Rule| {
+        let speaks = rule.judge(point).is_some_and(|finding| finding.verdict == Verdict::Suspected);
+        let met = rule.score(point).unwrap_or(0.0);
+        let score = if speaks { met.clamp(SUSPECTED, 1.0) } else { met.clamp(0.0, SUSPECTED - GRAIN) };
+        (rule.name(), (score / GRAIN).round() * GRAIN)
+    };
+    let mut scores: Vec<(&'static str, f64)> = RULES.iter().filter(|rule| rule.name() != UNKNOWN).map(scored).collect();
+    let best = scores.iter().map(|(_, score)| *score).fold(0.0, f64::max);
+    scores.push((UNKNOWN, ((1.0 - best) / GRAIN).round() * GRAIN));
+    scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    scores
+}
+
+/// The score from which a rule suspects.
+const SUSPECTED: f64 = 0.5;
+/// Scores are told to this.
+const GRAIN: f64 = 0.01;
+
+/// What may limit `point`, in the order in which rules are asked: the first is the leading hypothesis. What the evidence does not
+/// decide is not among it.
+#[must_use]
+pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
+    let suspected = |rule: &'static dyn Rule| Some((rule, judged(rule, point)?));
+    let mut found: Vec<(&'static dyn Rule, Finding)> = RULES
+        .iter()
+        .filter_map(|rule| suspected(*rule))
+        .filter(|(_, finding)| finding.verdict == Verdict::Suspected)
+        .collect();
+    found.sort_by_key(|(rule, _)| rule.number());
+    found
+}
+
+/// What is said of `point`, strongest verdict first: what was put to the test with its outcome, then what is suspected, in the order in
+/// which rules are asked.
+#[must_use]
+pub fn of_point(study: &Study, point: &PointStudy) -> Vec<Finding> {
+    let is_base = |test: &&Comparison| {
+        let arm = point.parameters.get(ARM_AXIS);
+        test.base.tests.is_some() && test.sweep == point.sweep && arm.is_none_or(|arm| *arm == test.base.name.as_str())
+    };
+    let tests: Vec<&Comparison> = study.comparisons.iter().filter(is_base).collect();
+    let mut told = proof::outcomes(&study.points, &tests);
+    let judged = RULES.iter().filter_map(|rule| Some((*rule, rule.judge(point)?)));
+    let untested: Vec<(&'static dyn Rule, Finding)> =
+        judged.filter(|(rule, _)| told.iter().all(|(known, _)| known.name() != rule.name())).collect();
+    told.extend(untested);
+    told.sort_by_key(|(rule, finding)| (finding.verdict, rule.number()));
+    told.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// That nothing explains `point`: what was looked at, and the experiment that would tell most.
+#[must_use]
+pub fn unknown(point: &PointStudy) -> Finding {
+    rules::nothing_known(point)
 }
 
 /// One finding for all points, and how many there are.
@@ -58,8 +153,6 @@ fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Verdict;
-
     use super::*;
     use rules::cases::point;
 
@@ -76,7 +169,7 @@ mod tests {
             at("8 KiB", &[("goodput", 5e8), ("payload_per_send", 8192.0), ("sender_cpu", 0.2)]),
             at("64 KiB", &[("goodput", 0.98e9)]),
         ];
-        let found = findings(&points);
+        let found = findings(&points, &[]);
         let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
         assert_eq!(rules, ["small_message", "link_ceiling"]);
         let subject = &found[0].subject;
@@ -86,7 +179,17 @@ mod tests {
 
     #[test]
     fn what_no_rule_explains_is_said_once() {
-        let found = findings(&[at("64 B", &[("goodput", 1e8)]), at("128 B", &[("goodput", 2e8)])]);
+        let found = findings(&[at("64 B", &[("goodput", 1e8)]), at("128 B", &[("goodput", 2e8)])], &[]);
         assert_eq!((found.len(), found[0].rule.as_str(), found[0].verdict), (1, "unknown", Verdict::Inconclusive));
+    }
+
+    #[test]
+    fn suspects_come_in_the_order_in_which_rules_are_asked() {
+        let figures =
+            [("goodput", 0.97e9), ("payload_per_send", 65_536.0), ("sender_cpu", 0.95), ("sndbuf_limited", 0.5)];
+        let names: Vec<&str> = suspects(&point(&figures)).into_iter().map(|(rule, _)| rule.name()).collect();
+        assert_eq!(names[0], "link_ceiling");
+        assert!(names.contains(&"sender_cpu"), "{names:?}");
+        assert_eq!(suspects(&point(&[("goodput", 1e8)])).len(), 0, "that nothing is known is no suspicion");
     }
 }

@@ -36,6 +36,14 @@ pub fn missing(plan: &Plan, each: usize) -> Vec<u32> {
     plan.iter().filter(|(_, ports)| ports.len() < each).map(|(member, _)| *member).collect()
 }
 
+/// The ports in turn, one of each member after the other, as flows should have them: however many there are, members differ by one
+/// flow at the most. It ends where a member has no more.
+#[must_use]
+pub fn in_turn(plan: &Plan) -> Vec<u16> {
+    let rounds = plan.values().map(Vec::len).min().unwrap_or(0);
+    (0..rounds).flat_map(|round| plan.values().map(move |ports| ports[round])).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +78,12 @@ mod tests {
         let chosen = plan(40_000..=40_100, 4, 1, |port| Some(by_address(port)));
         assert_eq!(missing(&chosen, 1).len(), 3);
         assert_eq!(missing(&plan(1..=100, 2, 1, |_| None), 1), [0, 1]);
+    }
+
+    #[test]
+    fn ports_are_dealt_out_in_turn_until_a_member_has_no_more() {
+        let plan = Plan::from([(0, vec![1, 2, 3]), (1, vec![10, 20])]);
+        assert_eq!(in_turn(&plan), [1, 10, 2, 20]);
+        assert!(in_turn(&Plan::from([(0, vec![1]), (1, vec![])])).is_empty());
     }
 }

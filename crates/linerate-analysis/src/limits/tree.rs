@@ -58,21 +58,7 @@ impl Bound {
 /// The most `flows` reach together, given what they share. O(n^2) in the number of shared elements.
 #[must_use]
 pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound {
-    let mut elements: Vec<Shared<F>> = shared
-        .iter()
-        .map(|element| Shared { flows: element.flows.intersection(flows).cloned().collect(), ..element.clone() })
-        .filter(|element| !element.flows.is_empty())
-        .collect();
-    elements.sort_by(|a, b| a.capacity.0.total_cmp(&b.capacity.0));
-    let mut ignored = Vec::new();
-    let mut tree: Vec<Shared<F>> = Vec::new();
-    for element in elements {
-        if tree.iter().any(|kept| crosses(&kept.flows, &element.flows)) {
-            ignored.push(element.name);
-        } else {
-            tree.push(element);
-        }
-    }
+    let (mut tree, ignored) = tree(shared, flows);
     // Children before parents: a subset is smaller, and of equal sets the tighter one came first and stays first.
     tree.sort_by_key(|element| element.flows.len());
     let mut roots: Vec<Root<F>> = Vec::new();
@@ -99,6 +85,54 @@ pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound
         ignored,
         unbound,
     }
+}
+
+/// What whole tiers of the tree allow, each by itself: the innermost elements (such as ports), then the outermost (such as the bus they
+/// share), one beside the other where they differ. A tier that not all `flows` cross bounds nothing and is left out.
+#[must_use]
+pub fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Vec<Bound> {
+    let (mut tree, ignored) = tree(shared, flows);
+    // Of elements that the same flows cross, the tightest came first.
+    let mut known: Vec<BTreeSet<F>> = Vec::new();
+    tree.retain(|element| {
+        let new = !known.contains(&element.flows);
+        known.push(element.flows.clone());
+        new
+    });
+    let inside = |a: &Shared<F>, b: &Shared<F>| a.flows != b.flows && a.flows.is_subset(&b.flows);
+    let innermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(other, element)));
+    let outermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(element, other)));
+    let mut tiers: Vec<Vec<&Shared<F>>> = vec![innermost.collect(), outermost.collect()];
+    tiers.dedup();
+    let whole = |tier: &Vec<&Shared<F>>| tier.iter().map(|element| element.flows.len()).sum::<usize>() == flows.len();
+    let told = |tier: Vec<&Shared<F>>| {
+        let mut binding: Vec<(String, BitRate)> =
+            tier.iter().map(|element| (element.name.clone(), element.capacity)).collect();
+        binding.sort_by(|a, b| a.0.cmp(&b.0));
+        let value = BitRate(binding.iter().map(|(_, capacity)| capacity.0).sum());
+        Bound { value, binding, ignored: ignored.clone(), unbound: 0 }
+    };
+    tiers.into_iter().filter(whole).map(told).collect()
+}
+
+/// The elements that some of `flows` cross, with those flows alone, tightest first; and the names of those that cross a tighter one.
+fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Shared<F>>, Vec<String>) {
+    let mut elements: Vec<Shared<F>> = shared
+        .iter()
+        .map(|element| Shared { flows: element.flows.intersection(flows).cloned().collect(), ..element.clone() })
+        .filter(|element| !element.flows.is_empty())
+        .collect();
+    elements.sort_by(|a, b| a.capacity.0.total_cmp(&b.capacity.0));
+    let mut ignored = Vec::new();
+    let mut tree: Vec<Shared<F>> = Vec::new();
+    for element in elements {
+        if tree.iter().any(|kept| crosses(&kept.flows, &element.flows)) {
+            ignored.push(element.name);
+        } else {
+            tree.push(element);
+        }
+    }
+    (tree, ignored)
 }
 
 /// The top of a subtree that is already solved.
@@ -191,5 +225,30 @@ mod tests {
         let bound = bound(&crossing, &set(["a", "b", "c"]));
         assert_eq!(bound.value, BitRate(60e6));
         assert_eq!(bound.ignored, ["wide"]);
+    }
+    #[test]
+    fn ports_and_the_bus_behind_them_each_bound_by_themselves() {
+        let ports = [element("port 1", 10.0, ["a"]), element("port 2", 10.0, ["b"])];
+        let with_bus = |megabits: f64| {
+            let mut all = ports.to_vec();
+            all.push(element("bus", megabits, ["a", "b"]));
+            // Twice the bus: the wider one says nothing.
+            all.push(element("wider bus", 99.0, ["a", "b"]));
+            all
+        };
+        let told = |shared: &[Shared<&'static str>]| -> Vec<(String, f64)> {
+            let tiers = tiers(shared, &set(["a", "b"])).into_iter();
+            let names =
+                |tier: &Bound| tier.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ");
+            tiers.map(|tier| (names(&tier), tier.value.0 / 1e6)).collect()
+        };
+        for megabits in [15.0, 50.0] {
+            let expected = [("port 1 + port 2".to_owned(), 20.0), ("bus".to_owned(), megabits)];
+            assert_eq!(told(&with_bus(megabits)), expected);
+        }
+        assert_eq!(told(&ports), [("port 1 + port 2".to_owned(), 20.0)], "one tier is told once");
+        // What flow b crosses before the bus is not known.
+        let half = [element("port 1", 10.0, ["a"]), element("bus", 15.0, ["a", "b"])];
+        assert_eq!(told(&half), [("bus".to_owned(), 15.0)]);
     }
 }

@@ -5,12 +5,16 @@
 //! judged from what was measured is *not judged*, never passed.
 
 mod cisco_vic;
+mod hp_ftp;
 mod idt_pcie;
+mod idt_storage;
 mod intel_ncsi;
 mod sun_netframe;
 
-pub use cisco_vic::{CiscoStudies, cisco_vic};
+pub use cisco_vic::{CiscoStudies, cisco_settings, cisco_vic};
+pub use hp_ftp::hp_ftp;
 pub use idt_pcie::idt_pcie;
+pub use idt_storage::with_storage;
 pub use intel_ncsi::{IntelStudies, intel_ncsi};
 pub use sun_netframe::sun_netframe;
 

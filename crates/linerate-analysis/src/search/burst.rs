@@ -18,6 +18,9 @@ pub struct BackToBack {
     pub max: f64,
     /// Sample standard deviation; `None` of a single burst.
     pub standard_deviation: Option<f64>,
+    /// Frames per second within a burst.
+    #[serde(default)]
+    pub rate: f64,
     /// Mean over the burst's rate, seconds.
     pub implied_s: f64,
     /// The same without what the device forwarded meanwhile, seconds.
@@ -38,6 +41,7 @@ pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<
         min: bursts.iter().copied().fold(f64::INFINITY, f64::min),
         max: bursts.iter().copied().fold(0.0, f64::max),
         standard_deviation: crate::statistics::standard_deviation(bursts),
+        rate: burst_rate,
         implied_s: mean / burst_rate,
         corrected_s: corrected_buffer_time(mean, burst_rate, throughput),
     })

@@ -16,6 +16,9 @@ pub use classify::{Class, Requirement, Seconds, classify, conditional_loss, seco
 
 use linerate_model::Nanos;
 
+/// Repeats of a trial that the tester spoilt, before the search stops (methodology 4.0).
+pub const MOST_REPEATS: u32 = 3;
+
 /// One trial, as far as a goal is concerned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {

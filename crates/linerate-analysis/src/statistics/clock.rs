@@ -32,12 +32,6 @@ pub fn exchange(sent: u64, arrived: u64, answered: u64, heard: u64) -> Option<Of
     Some(Offset { at: sent as f64 + here as f64 / 2.0, offset, uncertainty: round_trip as f64 / 2.0 })
 }
 
-/// The exchange with the shortest round trip.
-#[must_use]
-pub fn least_delayed(exchanges: &[Offset]) -> Option<Offset> {
-    exchanges.iter().copied().min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
-}
-
 /// A clock's course against ours: `offset + skew * (t - at)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Course {
@@ -86,41 +80,6 @@ impl Course {
     }
 }
 
-/// A one-way delay between two clocks, ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OneWay {
-    /// One clock at both ends: what was measured is what it was.
-    Exact(f64),
-    /// Known to within `uncertainty`, which is smaller than the delay.
-    Known {
-        /// The delay.
-        delay: f64,
-        /// Most by which it is wrong.
-        uncertainty: f64,
-    },
-    /// The clocks are not known well enough for a delay as short as this. Half the round trip stands in its place, and the one
-    /// way's own delay is somewhere between nothing and all of it.
-    HalfRoundTrip {
-        /// Half of the round trip; it is also the error bar, either side.
-        half: f64,
-        /// How badly the clocks are known.
-        uncertainty: f64,
-    },
-}
-
-/// The one-way delay of a frame measured as `delay` with clocks known to `uncertainty` (zero: one clock), on a path of
-/// `round_trip`, all ns.
-#[must_use]
-pub fn one_way(delay: f64, uncertainty: f64, round_trip: f64) -> OneWay {
-    if uncertainty == 0.0 {
-        OneWay::Exact(delay)
-    } else if delay > uncertainty {
-        OneWay::Known { delay, uncertainty }
-    } else {
-        OneWay::HalfRoundTrip { half: round_trip / 2.0, uncertainty }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,13 +94,6 @@ mod tests {
         assert_eq!(offset, Offset { at: 1_120.0, offset: 5_000.0, uncertainty: 100.0 });
         assert_eq!(exchange(1_000, 6_100, 6_140, 1_030), None, "more time there than here");
         assert_eq!(exchange(1_000, 6_100, 6_090, 1_240), None, "answered before it came");
-    }
-
-    #[test]
-    fn the_shortest_round_trip_is_kept() {
-        let of = |uncertainty| Offset { at: 0.0, offset: uncertainty, uncertainty };
-        assert_eq!(least_delayed(&[of(30.0), of(9.0), of(70.0)]), Some(of(9.0)));
-        assert_eq!(least_delayed(&[]), None);
     }
 
     proptest! {
@@ -185,14 +137,5 @@ mod tests {
         assert!(course(&stepped).expect("offsets").uncertainty() > 2e5);
         let alone = course(&[of(5.0, 3.0)]).expect("one");
         assert_eq!((alone.skew, alone.offset_at(1e9), alone.uncertainty()), (0.0, 3.0, 10.0));
-    }
-
-    #[test]
-    fn a_delay_shorter_than_the_clocks_are_known_is_not_given() {
-        assert_eq!(one_way(40.0, 0.0, 100.0), OneWay::Exact(40.0));
-        assert_eq!(one_way(40.0, 5.0, 100.0), OneWay::Known { delay: 40.0, uncertainty: 5.0 });
-        assert_eq!(one_way(40.0, 45.0, 100.0), OneWay::HalfRoundTrip { half: 50.0, uncertainty: 45.0 });
-        // Clocks so badly known that a frame seems to arrive before it left.
-        assert_eq!(one_way(-4.0, 45.0, 100.0), OneWay::HalfRoundTrip { half: 50.0, uncertainty: 45.0 });
     }
 }

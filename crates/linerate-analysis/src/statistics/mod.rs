@@ -1,29 +1,35 @@
-//! Statistics: order-statistic intervals, warm-up detection, fairness, quantum detection (methodology 6).
+//! Statistics: order-statistic intervals, warm-up detection, change points, fairness, quantum detection (methodology 6).
 //!
 //! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the run: samples inside a
 //! run share its fate and are never used as if they were independent. Latency is taken from a `linerate_model::Distribution`;
 //! its percentiles are that type's own.
 
 mod bootstrap;
+mod change_points;
 mod clock;
 mod compare;
 mod correlation;
 mod latency;
+#[cfg(test)]
+pub(crate) mod oracle;
 mod order;
 mod quantum;
 mod rounding;
+mod settling;
 mod spread;
 mod trend;
 mod warmup;
 
 pub use bootstrap::{MeanInterval, bootstrap_mean};
-pub use clock::{Course, Offset, OneWay, course, exchange, least_delayed, one_way};
+pub use change_points::change_points;
+pub use clock::{Course, Offset, course, exchange};
 pub use compare::{Shift, log_ratio_shift, paired_shift, unpaired_shift};
 pub use correlation::{DRIFT, drifts, spearman};
 pub use latency::{Corrected, InterPacket, Latency, filled_in, inter_packet, latency, over_repeats};
 pub use order::{estimate, interval_ranks, median, quantile};
 pub use quantum::{Quantum, quantum_among, quantum_of_counts};
 pub use rounding::{half_up, mean_half_up};
+pub use settling::{Class, Level, Settling, settling};
 pub use spread::{coefficient_of_variation, jain, mean, standard_deviation};
 pub use trend::{Trend, trend};
 pub use warmup::{Truncation, mser, mser5};

@@ -4,7 +4,8 @@
 //! - each declared capacity (of a group of equal links, as many of them as there are flows: a flow never leaves its link) and each physical device's speed, as goodput of the TCP or UDP packets that cross it, per job
 //!   and direction; for UDP of one datagram size also as packet rate;
 //! - for the sum of both directions, and for all measured jobs together, the bound of the tree that the shared capacities
-//!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum;
+//!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum; and beside it what the ports and what the bus behind
+//!   them allow each by itself; for datagrams of one size also as packet rate;
 //! - a physical receiving device's speed, as frame bits;
 //! - each PCI Express link on the way to a physical device (`buses`).
 //!
@@ -19,7 +20,7 @@ mod buses;
 
 use std::collections::BTreeSet;
 
-use linerate_model::{BitRate, Bytes, Campaign, Ceiling, Direction, METRICS, TestbedKind};
+use linerate_model::{BitRate, Bytes, Campaign, Ceiling, Direction, METRICS, PacketRate, TestbedKind};
 use serde_json::Value;
 
 use super::connections::Connections;
@@ -35,6 +36,8 @@ const VIRTUAL_DRIVERS: [&str; 11] =
     ["bonding", "bridge", "dummy", "ena", "hv_netvsc", "team", "tun", "veth", "virtio_net", "vmxnet3", "xen_netfront"];
 /// Bits in a byte.
 const BITS: f64 = 8.0;
+/// Where a bound of several flows comes from.
+const OF_TREE: &str = "the shared capacities' own sources; maximum flow of a tree";
 
 /// What a bound holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +102,8 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
         for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
             let flows: BTreeSet<FlowId> =
                 measured.iter().copied().filter(|(_, d)| direction == Direction::Sum || *d == direction).collect();
-            bounds.extend(together(&shared, &flows, Scope::All, direction, "all jobs"));
+            let payload = payload_of_all(&flows, &carried, &elements);
+            bounds.extend(of_all(&shared, &flows, direction, payload));
         }
     }
     let place = |bound: &Bound| METRICS.iter().position(|metric| metric.name == bound.ceiling.metric);
@@ -152,7 +156,8 @@ fn name_of(carried: &[Carried<'_>], job: usize) -> String {
     format!("both directions{label}")
 }
 
-fn ip_version(job: &Job<'_>) -> IpVersion {
+/// The version of IP that `job` runs over: declared, or seen.
+pub(super) fn ip_version(job: &Job<'_>) -> IpVersion {
     let declared = [&job.spec.to, &job.spec.from].into_iter().find_map(|end| end.address);
     let seen = || {
         let flow = job.ends().into_iter().find_map(|end| end.flows.first())?;
@@ -327,7 +332,7 @@ fn together(
     direction: Direction,
     name: &str,
 ) -> Option<Bound> {
-    if flows.len() < 2 && scope != Scope::All || flows.is_empty() {
+    if flows.len() < 2 {
         return None;
     }
     let bound = tree::bound(shared, flows);
@@ -338,11 +343,69 @@ fn together(
             bound.value.0,
             direction,
             bound.derivation(),
-            "the shared capacities' own sources; maximum flow of a tree",
+            OF_TREE,
         ),
         scope,
         hard: true,
     })
+}
+
+/// What all `flows` of measured jobs reach together, and what each tier of the path allows by itself; also in packets where all of
+/// them are datagrams of one `payload` that fit into a packet each.
+fn of_all(
+    shared: &[Shared<FlowId>],
+    flows: &BTreeSet<FlowId>,
+    direction: Direction,
+    payload: Option<Bytes>,
+) -> Vec<Bound> {
+    if flows.is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<tree::Bound> = vec![tree::bound(shared, flows)];
+    found.retain(|bound| bound.value.0.is_finite());
+    let tiers = tree::tiers(shared, flows);
+    for tier in tiers {
+        // The tier that binds is the tree's own bound.
+        if found.iter().all(|known| known.value != tier.value) {
+            found.push(tier);
+        }
+    }
+    let hard = |metric: &str, value: f64, bound: &tree::Bound, derivation| Bound {
+        ceiling: Ceiling::new(
+            format!("{}, all jobs", binding_names(bound)),
+            metric,
+            value,
+            direction,
+            derivation,
+            OF_TREE,
+        ),
+        scope: Scope::All,
+        hard: true,
+    };
+    let told = |bound: &tree::Bound| {
+        let mut told = vec![hard("goodput", bound.value.0, bound, bound.derivation())];
+        told.extend(payload.map(|payload| {
+            let rate = PacketRate(bound.value.0 / BITS / payload.0 as f64);
+            let line = format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
+            hard("packet_rate", rate.0, bound, [bound.derivation(), vec![line]].concat())
+        }));
+        told
+    };
+    found.iter().flat_map(told).collect()
+}
+
+/// The payload of every packet of `flows`, if it is one and no element divides it.
+fn payload_of_all(flows: &BTreeSet<FlowId>, carried: &[Carried<'_>], elements: &[Element]) -> Option<Bytes> {
+    let mut payloads = carried.iter().filter(|one| flows.contains(&one.id)).map(|one| {
+        let fits = |payload: &Bytes| {
+            let crossed = elements.iter().filter(|element| element.crossed_by.contains(&one.id));
+            crossed.map(|element| udp::largest_payload(element.mtu, one.ip)).all(|largest| *payload <= largest)
+        };
+        let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
+        payload.filter(fits)
+    });
+    let first = payloads.next()??;
+    payloads.all(|other| other == Some(first)).then_some(first)
 }
 
 fn binding_names(bound: &tree::Bound) -> String {

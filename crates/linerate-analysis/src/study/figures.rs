@@ -42,6 +42,11 @@ impl Figures {
         self.0.get(&(place, direction)).copied()
     }
 
+    /// Takes away what `unwanted` picks by metric and value.
+    pub(super) fn remove(&mut self, unwanted: impl Fn(&str, f64) -> bool) {
+        self.0.retain(|(place, _), value| !unwanted(METRICS[*place].name, *value));
+    }
+
     /// Which metrics have a figure.
     pub(super) fn keys(&self) -> impl Iterator<Item = (usize, Direction)> + '_ {
         self.0.keys().copied()

@@ -81,6 +81,8 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     }
     devices(&mut figures, trial, jobs, span);
     controllers(&mut figures, trial, jobs, span);
+    let readers: Vec<&str> = kernels.values().copied().collect();
+    super::evidence::of_hosts(&mut figures, trial, jobs, &readers, hosts, span);
     figures
 }
 

@@ -7,13 +7,12 @@
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
 
-use linerate_model::{Counter, Incident, IncidentKind, Nanos, TrialOutcome, TrialRecord, Validity};
+use linerate_model::{Counter, Incident, IncidentKind, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
 
 use super::loss::LossStudy;
 use super::samples::{Hosts, Samples};
 use super::span::{Span, counted, coverage, total};
 use super::traffic::Job;
-use super::warmup::Measured;
 
 /// The least share of the measurement for which the receiving end must have intervals.
 const LEAST_COVERED: f64 = 0.9;
@@ -80,10 +79,9 @@ pub(super) fn measured(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
     hosts: &Hosts<'_>,
-    measured: &Measured,
+    span: Span,
     losses: &[Vec<LossStudy>],
 ) {
-    let span = measured.span;
     for job in jobs.iter().filter(|job| job.spec.background.is_none()) {
         let flows = job.flows();
         let least = if flows.is_empty() {
@@ -95,7 +93,8 @@ pub(super) fn measured(
         let name = &job.spec.workload;
         match least {
             None => standing.lower(Validity::Invalid, format!("{name}: nothing was recorded")),
-            Some(share) if share < LEAST_COVERED => standing.lower(
+            // What comes in a burst waits for its receiver: it is counted later, not less.
+            Some(share) if share < LEAST_COVERED && !is_burst(trial) => standing.lower(
                 Validity::Invalid,
                 format!("{name}: the receiving end recorded {:.0} % of the measurement", share * 100.0),
             ),
@@ -135,9 +134,12 @@ pub(super) fn measured(
                 .lower(Validity::Suspect, format!("{dropped} packets were dropped at the per-CPU backlog of {host}"));
         }
     }
-    if let Some(doubt) = &measured.doubt {
-        standing.lower(Validity::Suspect, doubt.clone());
-    }
+}
+
+/// Whether it is a burst of a search: of a few milliseconds, which a receiver that wakes late may miss.
+fn is_burst(trial: &TrialRecord) -> bool {
+    let step = trial.spec.search.as_ref().and_then(|searched| searched.step);
+    step.is_some_and(|step| step.purpose == Purpose::Burst)
 }
 
 /// Which workers of `end` waited for a CPU that other programs used: they took `others` ns on that kernel, if known, and nobody

@@ -122,7 +122,7 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
 
 /// The host name under which readings of a lab's devices are recorded, and what stands for their sampler.
 pub(super) const OF_DEVICES: &str = "";
-const DEVICE_SAMPLER: &str = "device";
+pub(super) const DEVICE_SAMPLER: &str = "device";
 /// Why a device drops a datagram: what its counter is called, and what a person calls it.
 const CAUSES: [(&str, &str); 3] = [
     ("datagrams_dropped_full", "buffer full"),

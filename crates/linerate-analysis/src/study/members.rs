@@ -3,6 +3,7 @@
 //! | metric | from |
 //! |---|---|
 //! | `links_used` | member links, of all channels that a direction's flows cross, on which more passed than a tenth of what a flow carried on average: resolution of addresses and handshakes are no flow |
+//! | `links_available` | member links of those channels |
 //! | `link_balance` | mean over largest of the bytes the members passed |
 //!
 //! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or interface (`interface`), by the
@@ -33,6 +34,7 @@ pub(super) fn figures(campaign: &Campaign, trial: &TrialRecord, jobs: &[Job<'_>]
         }
         let Some(used) = used.filter(|used| *used > 0) else { continue };
         figures.put("links_used", direction, f64::from(used));
+        figures.put("links_available", direction, members.len() as f64);
         let largest = members.iter().copied().fold(0.0, f64::max);
         figures.put("link_balance", direction, members.iter().sum::<f64>() / members.len() as f64 / largest);
     }

@@ -3,27 +3,39 @@
 //! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed from what was counted
 //! (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`, `backlog`) and gathered into one estimate per point, job,
 //! metric and direction (`point`). Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
-//! absent, never zero. Arms of a comparison are points, set against each other pair by pair (`pairs`). The tables in `traffic` and `host` say for each metric what it is computed from.
+//! absent, never zero. Arms of a comparison are points, set against each other pair by pair (`pairs`);
+//! so are jobs alone and together (`mixes`). The tables in `traffic` and `host` say for each metric what it is computed from.
 
 mod backlog;
+mod bursts;
 mod ceilings;
+mod clocks;
 mod connections;
+mod evidence;
 mod figures;
 mod gate;
 mod grid;
+mod headline;
 mod host;
 mod judge;
 mod loss;
 mod members;
+mod mixes;
+mod observed;
 mod obtained;
 mod pacing;
 mod pairs;
 mod point;
+mod recovered;
 mod samples;
 mod searched;
+mod searched_latency;
+mod searched_pairs;
 mod searches;
 mod series;
+mod settling;
 mod span;
+mod steady;
 mod traffic;
 mod transfers;
 mod warmup;
@@ -35,10 +47,18 @@ use linerate_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use bursts::BurstStudy;
+pub use clocks::clock_course;
+pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
 pub use loss::LossStudy;
+pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
+pub use observed::{Agreement, PortStudy};
+pub(crate) use pairs::adjust;
 pub use pairs::{Compared, Comparison};
 pub use searched::{SearchTrial, searched};
+pub use searched_latency::{LatencyAtLoad, SearchLatency};
 pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
+pub use settling::{RateLevel, Settled, TrialSettling};
 
 use crate::statistics::{mean, median};
 
@@ -50,6 +70,12 @@ pub struct Study {
     /// Arms set against each other, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// Every job alone and all together, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixes: Vec<Mix>,
+    /// Which pairs of directions hurt each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matrices: Vec<DirectionMatrix>,
     /// One for each sweep and point whose load was searched, in the order of the plan.
     #[serde(default)]
     pub searches: Vec<SearchStudy>,
@@ -76,6 +102,12 @@ pub struct PointStudy {
     pub why: Vec<String>,
     /// Its trials.
     pub trials: Vec<TrialStudy>,
+    /// What independent observers counted, per port and direction, beside what the load amounts to there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<PortStudy>,
+    /// The last frames of bursts that came at its ports at once, one by one, where receivers kept them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<BurstStudy>,
 }
 
 /// One job of a point.
@@ -97,6 +129,12 @@ pub struct JobStudy {
     pub response: Distribution,
     /// Service-time distribution.
     pub service: Distribution,
+    /// Service times of reads of disks and files.
+    #[serde(default)]
+    pub reads: Distribution,
+    /// Service times of writes to disks and files.
+    #[serde(default)]
+    pub writes: Distribution,
     /// Departure-gap distribution.
     pub gap: Distribution,
     /// Socket options and modes obtained, `name -> value`, where they differ between flows or sides all are listed.
@@ -117,7 +155,8 @@ pub struct MetricStudy {
     pub layer: Option<Layer>,
     /// Direction.
     pub direction: Direction,
-    /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable).
+    /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable), or if most of them
+    /// never settled (see `settled`).
     pub estimate: Option<Estimate>,
     /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no figure.
     pub values: Vec<Option<f64>>,
@@ -125,6 +164,9 @@ pub struct MetricStudy {
     pub ceiling: Option<usize>,
     /// Estimate over that ceiling.
     pub share: Option<f64>,
+    /// How it went over the trials, if that was asked: of rates, where trials are long enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
 }
 
 /// One trial of a point.
@@ -169,10 +211,14 @@ pub fn study(campaign: &Campaign) -> Study {
     let hosts = samples::Hosts::of(campaign);
     let points: Vec<PointStudy> =
         repeats(campaign).iter().map(|trials| point::study(campaign, &hosts, trials)).collect();
-    let findings = crate::diagnosis::findings(&points);
     let overhead = overhead(campaign, &points);
-    let comparisons = pairs::comparisons(campaign, &points);
-    Study { points, comparisons, searches: searches::searches(campaign), findings, overhead }
+    let searches = searches::searches(campaign);
+    let mut comparisons = pairs::comparisons(campaign, &points);
+    let findings = crate::diagnosis::findings(&points, &comparisons);
+    let mixes = mixes::mixes(campaign, &hosts, &points, &comparisons);
+    let matrices = mixes::matrices(&mixes);
+    comparisons.extend(searched_pairs::comparisons(campaign, &searches));
+    Study { points, comparisons, mixes, matrices, searches, findings, overhead }
 }
 
 /// The trials of each sweep and point, in the order of the plan; those of searches are judged apart.

@@ -21,8 +21,20 @@ pub struct Comparison {
     pub base: Arm,
     /// What was compared.
     pub changed: Arm,
+    /// What the placebo was called, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placebo: Option<String>,
     /// Every figure both have, in the order of `METRICS`.
     pub figures: Vec<Compared>,
+}
+
+impl Comparison {
+    /// The number that job `number` of the changed arm has in the arm called `name`.
+    #[must_use]
+    pub fn job_in(&self, name: &str, number: usize) -> usize {
+        let of_base = self.base.jobs.iter().position(|job| *job as usize == number);
+        of_base.filter(|_| name != self.changed.name).unwrap_or(number)
+    }
 }
 
 /// One figure of two arms.
@@ -30,7 +42,7 @@ pub struct Comparison {
 pub struct Compared {
     /// Which of the point's jobs, in its order.
     pub job: usize,
-    /// Metric name, as in [`linerate_model::METRICS`].
+    /// Metric name, as in [`linerate_model::METRICS`]; `rate_of_GOAL` of a search.
     pub metric: String,
     /// Unit.
     pub unit: Unit,
@@ -46,6 +58,9 @@ pub struct Compared {
     pub p_adjusted: Option<f64>,
     /// Pairs planned: fewer in `effect` means that trials carry no figure.
     pub pairs: usize,
+    /// What each arm found, pair by pair, by the arms' names: of a search, which has no point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<(String, Vec<Option<f64>>)>,
 }
 
 /// The comparisons of `campaign`, whose points are judged.
@@ -53,49 +68,83 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
     let arms: Vec<Option<&Arm>> = points.iter().map(|point| arm_of(campaign, point)).collect();
     let of_role = |role: Role| move |(_, arm): &(&PointStudy, &Arm)| arm.role == role;
     let compared = || points.iter().zip(&arms).filter_map(|(point, arm)| Some((point, (*arm)?)));
-    compared()
-        .filter(of_role(Role::Changed))
-        .filter_map(|(changed, changed_arm)| {
-            let beside = |role: Role| {
-                compared()
-                    .filter(of_role(role))
-                    .find(|(point, _)| point.sweep == changed.sweep && without_arm(point) == without_arm(changed))
-            };
-            let (base, base_arm) = beside(Role::Base)?;
-            let placebo = beside(Role::Placebo).map(|(point, _)| point);
-            Some(Comparison {
+    let arms = compared().filter(of_role(Role::Changed)).filter_map(|(changed, changed_arm)| {
+        let beside = |role: Role| {
+            compared()
+                .filter(of_role(role))
+                .find(|(point, _)| point.sweep == changed.sweep && without_arm(point) == without_arm(changed))
+        };
+        let (base, base_arm) = beside(Role::Base)?;
+        let (placebo, placebo_arm) = beside(Role::Placebo).unzip();
+        Some(Comparison {
+            sweep: changed.sweep.clone(),
+            parameters: without_arm(changed),
+            base: base_arm.clone(),
+            changed: changed_arm.clone(),
+            placebo: placebo_arm.map(|arm| arm.name.clone()),
+            figures: figures(base, changed, placebo, changed_arm.margin.0, Some),
+        })
+    });
+    // In a mix each job alone stands against the same job among all.
+    let together = compared().filter(of_role(Role::Together)).flat_map(|(changed, changed_arm)| {
+        let beside = move |role: Role| {
+            compared()
+                .filter(of_role(role))
+                .filter(move |(point, _)| point.sweep == changed.sweep && without_arm(point) == without_arm(changed))
+        };
+        beside(Role::Alone).map(move |(base, base_arm)| {
+            let (placebo, placebo_arm) = beside(Role::Placebo).find(|(_, arm)| arm.jobs == base_arm.jobs).unzip();
+            let of_job = |number: usize| base_arm.jobs.iter().position(|job| *job as usize == number);
+            Comparison {
                 sweep: changed.sweep.clone(),
                 parameters: without_arm(changed),
                 base: base_arm.clone(),
                 changed: changed_arm.clone(),
-                figures: figures(base, changed, placebo, changed_arm.margin.0),
-            })
+                placebo: placebo_arm.map(|arm| arm.name.clone()),
+                figures: figures(base, changed, placebo, changed_arm.margin.0, of_job),
+            }
         })
-        .collect()
+    });
+    arms.chain(together).collect()
 }
 
-fn arm_of<'a>(campaign: &'a Campaign, point: &PointStudy) -> Option<&'a Arm> {
+/// What makes `point` an arm of a comparison or mix.
+pub(super) fn arm_of<'a>(campaign: &'a Campaign, point: &PointStudy) -> Option<&'a Arm> {
     let id = point.trials.first()?.id;
     campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()
 }
 
-fn without_arm(point: &PointStudy) -> Point {
-    let mut parameters = point.parameters.clone();
+/// The coordinate of `point`, the arm apart.
+pub(super) fn without_arm(point: &PointStudy) -> Point {
+    arm_removed(&point.parameters)
+}
+
+/// The coordinate `parameters` without its arm.
+pub(super) fn arm_removed(parameters: &Point) -> Point {
+    let mut parameters = parameters.clone();
     parameters.remove(ARM_AXIS);
     parameters
 }
 
-fn figures(base: &PointStudy, changed: &PointStudy, placebo: Option<&PointStudy>, margin: f64) -> Vec<Compared> {
+/// `before_of` says which job of the base a job of the changed arm is.
+fn figures(
+    base: &PointStudy,
+    changed: &PointStudy,
+    placebo: Option<&PointStudy>,
+    margin: f64,
+    before_of: impl Fn(usize) -> Option<usize>,
+) -> Vec<Compared> {
     let mut figures = Vec::new();
     for (number, job) in changed.jobs.iter().enumerate().filter(|(_, job)| !job.background) {
-        let Some(before) = base.jobs.get(number) else { continue };
-        let again = placebo.and_then(|point| point.jobs.get(number));
+        let Some(of_base) = before_of(number) else { continue };
+        let Some(before) = base.jobs.get(of_base) else { continue };
+        let again = placebo.and_then(|point| point.jobs.get(of_base));
         figures.extend(job.metrics.iter().filter_map(|after| {
             let compared = compare(before, after, again, margin)?;
             Some(Compared { job: number, ..compared })
         }));
     }
-    adjust(&mut figures);
+    adjust(&mut figures.iter_mut().collect::<Vec<_>>());
     figures
 }
 
@@ -121,11 +170,12 @@ fn compare(before: &JobStudy, after: &MetricStudy, again: Option<&JobStudy>, mar
         placebo,
         p_adjusted: None,
         pairs: before.values.len().min(after.values.len()),
+        found: Vec::new(),
     })
 }
 
 /// Holm's step-down adjustment (Scandinavian Journal of Statistics 6, 1979).
-fn adjust(figures: &mut [Compared]) {
+pub(crate) fn adjust(figures: &mut [&mut Compared]) {
     let mut by_p: Vec<usize> = (0..figures.len()).filter(|&number| figures[number].effect.p.is_some()).collect();
     by_p.sort_by(|&a, &b| figures[a].effect.p.partial_cmp(&figures[b].effect.p).unwrap_or(std::cmp::Ordering::Equal));
     let (n, mut least) = (by_p.len(), 0.0_f64);
@@ -133,5 +183,39 @@ fn adjust(figures: &mut [Compared]) {
         let adjusted = figures[number].effect.p.map(|p| (p * (n - rank) as f64).min(1.0));
         least = least.max(adjusted.unwrap_or(0.0));
         figures[number].p_adjusted = Some(least);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::effect;
+    use crate::statistics::oracle;
+
+    /// `fixtures/oracles/holm.json`: Holm's own procedure, the smallest error at which each is still claimed.
+    #[test]
+    fn adjusted_probabilities_are_those_of_holms_own_procedure() {
+        let made =
+            effect("goodput", &[Some(1.0), Some(2.0)], &[Some(2.0), Some(3.0)], Better::More).expect("two pairs");
+        for case in oracle::cases(include_str!("../../fixtures/oracles/holm.json")) {
+            let figure = |p: f64| Compared {
+                job: 0,
+                metric: "goodput".into(),
+                unit: Unit::BitPerSecond,
+                layer: None,
+                direction: Direction::Tx,
+                effect: Effect { p: Some(p), ..made.clone() },
+                placebo: None,
+                p_adjusted: None,
+                pairs: 2,
+                found: Vec::new(),
+            };
+            let mut figures: Vec<Compared> = oracle::numbers(&case["p"]).into_iter().map(figure).collect();
+            adjust(&mut figures.iter_mut().collect::<Vec<_>>());
+            for (figure, expected) in figures.iter().zip(oracle::numbers(&case["adjusted"])) {
+                let found = figure.p_adjusted.expect("it has a probability");
+                assert!((found - expected).abs() < 1e-12, "{}: {found} instead of {expected}", case["name"]);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, Direction, TrialRecord, Validity};
+use linerate_model::{Campaign, Direction, Estimate, TrialRecord, Validity};
 
 use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, metric_at};
@@ -16,10 +16,14 @@ use super::judge::{self, Standing};
 use super::loss::{self, LossStudy, Places};
 use super::obtained::obtained;
 use super::samples::{Hosts, Samples};
+use super::settling::{self, Classes, Rates, Readings};
+use super::span::Span;
 use super::traffic::{self, Distributions, Job};
 use super::transfers;
-use super::warmup::{self, Measured};
-use super::{JobStudy, MetricStudy, PointStudy, TrialStudy, host, members, series};
+use super::warmup;
+use super::{
+    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, members, observed, series,
+};
 use crate::statistics::{drifts, estimate};
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
@@ -27,13 +31,14 @@ const MOST_LEFT_OUT: f64 = 0.2;
 /// Metrics whose drift speaks against a point.
 const HEADLINES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 /// Metrics that add up over jobs.
-const ADDITIVE: [&str; 17] = [
+const ADDITIVE: [&str; 19] = [
     "achieved_depth",
     "calls_per_second",
     "connection_rate",
     "cpu_app",
     "cpu_kernel",
     "duplicates",
+    "exchange_rate",
     "goodput",
     "iops",
     "late",
@@ -43,9 +48,12 @@ const ADDITIVE: [&str; 17] = [
     "reordered",
     "retransmits",
     "transaction_rate",
+    "transfer_errors",
     "transfer_rate",
     "transfer_rate_binary",
 ];
+/// What a row says of steadiness stands under this name, beside what was obtained.
+const STEADY_STATE: &str = "steady_state";
 /// Name of the job that adds up all measured ones.
 const ALL: &str = "all";
 
@@ -53,7 +61,7 @@ const ALL: &str = "all";
 struct Judged<'a> {
     trial: &'a TrialRecord,
     jobs: Vec<Job<'a>>,
-    measured: Measured,
+    measured: Span,
     standing: Standing,
     /// Per job of the plan.
     figures: Vec<Figures>,
@@ -61,15 +69,20 @@ struct Judged<'a> {
     all: Figures,
     /// Per job of the plan.
     losses: Vec<Vec<LossStudy>>,
+    /// By independent observers.
+    observed: Vec<PortStudy>,
+    /// How the rates went, per job of the plan, and of all measured jobs together, where there are several.
+    classes: Vec<Classes>,
+    all_classes: Classes,
 }
 
 /// The study of the point that `trials` repeat.
 pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialRecord]) -> PointStudy {
     let mut judged: Vec<Judged<'_>> = trials.iter().map(|trial| judge(campaign, hosts, trial)).collect();
-    let usable: Vec<(Vec<Job<'_>>, super::span::Span)> = judged
+    let usable: Vec<(Vec<Job<'_>>, Span)> = judged
         .iter()
         .filter(|one| one.standing.carries_figures())
-        .map(|one| (jobs_of(one.trial), one.measured.span))
+        .map(|one| (jobs_of(one.trial), one.measured))
         .collect();
     let bounds = ceilings::bounds(campaign, hosts, &usable);
     for one in &mut judged {
@@ -89,12 +102,38 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         validity: standing.validity,
         why: standing.why,
         trials: judged.iter().map(trial_study).collect(),
+        observed: observed_by(&judged),
+        bursts: bursts::study(carrying(&judged).map(|one| one.jobs.as_slice())),
     }
 }
 
+/// Those that carry figures.
+fn carrying<'a, 'b>(judged: &'b [Judged<'a>]) -> impl Iterator<Item = &'b Judged<'a>> {
+    judged.iter().filter(|one| one.standing.carries_figures())
+}
+
+/// What observers counted, the trials that carry figures added.
+fn observed_by(judged: &[Judged<'_>]) -> Vec<PortStudy> {
+    let mut sums: Vec<PortStudy> = Vec::new();
+    for one in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.observed) {
+        let key = |study: &PortStudy| (study.observer.clone(), study.port.clone(), study.direction);
+        match sums.iter_mut().find(|known| key(known) == key(one)) {
+            Some(known) => known.add(one),
+            None => sums.push(one.clone()),
+        }
+    }
+    sums
+}
+
 pub(super) fn jobs_of(trial: &TrialRecord) -> Vec<Job<'_>> {
-    let ends = trial.spec.jobs.iter().zip(&trial.jobs);
-    ends.map(|(spec, (active, passive))| Job { spec, active, passive }).collect()
+    let ends = trial.spec.jobs.iter().zip(&trial.jobs).enumerate();
+    ends.map(|(number, (spec, (active, passive)))| Job {
+        spec,
+        active,
+        passive,
+        clocks: clocks::corrections(trial, number),
+    })
+    .collect()
 }
 
 /// Whether several measured jobs run side by side.
@@ -111,30 +150,57 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut losses = vec![Vec::new(); jobs.len()];
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| losses_of(trial, job, jobs.len() == 1)).collect();
-        judge::measured(&mut standing, trial, &jobs, hosts, &measured, &losses);
+        judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
     }
+    let observed = observed::ports(campaign, hosts, trial, &jobs);
     if standing.carries_figures() {
+        observed::doubt(&mut standing, &observed);
         for (number, job) in jobs.iter().enumerate() {
             let whole = job.spec.background.and_then(|_| {
                 job.ends()
                     .into_iter()
                     .filter_map(super::span::extent)
-                    .reduce(|a, b| super::span::Span { from: a.from.min(b.from), to: a.to.max(b.to) })
+                    .reduce(|a, b| Span { from: a.from.min(b.from), to: a.to.max(b.to) })
             });
-            let span = whole.map_or(measured.span, |whole| whole.within(measured.span));
+            let span = whole.map_or(measured, |whole| whole.within(measured));
             judged_figures[number] = traffic::figures(job, span, ceilings::path(campaign, hosts, job), &losses[number]);
             transfers::figures(&mut judged_figures[number], trial, job, span);
+            evidence::of_job(&mut judged_figures[number], trial, job, span);
         }
-        let mut of_hosts = host::figures(trial, &jobs, hosts, measured.span);
-        of_hosts.extend(members::figures(campaign, trial, &jobs, measured.span));
+        let mut of_hosts = host::figures(trial, &jobs, hosts, measured);
+        of_hosts.extend(members::figures(campaign, trial, &jobs, measured));
         if several(&jobs) {
             all = added(&jobs, &judged_figures, &losses);
+            traffic::stage_figures(&mut all, &stages(&jobs, measured));
             all.extend(of_hosts);
         } else if let Some(only) = jobs.iter().position(|job| job.spec.background.is_none()) {
             judged_figures[only].extend(of_hosts);
         }
     }
-    Judged { trial, jobs, measured, standing, figures: judged_figures, all, losses }
+    let (classes, all_classes) = classes(trial, &jobs, measured, &standing);
+    for doubt in settling::doubts(if several(&jobs) { &all_classes } else { classes.first().unwrap_or(&all_classes) }) {
+        standing.lower(Validity::Suspect, doubt);
+    }
+    Judged { trial, jobs, measured, standing, figures: judged_figures, all, losses, observed, classes, all_classes }
+}
+
+/// How the rates of each job went, and of all measured ones together.
+fn classes(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Standing) -> (Vec<Classes>, Classes) {
+    let readings = Readings::over(measured, trial.spec.phases.interval).filter(|_| standing.carries_figures());
+    let Some(readings) = readings else { return (vec![Classes::new(); jobs.len()], Classes::new()) };
+    let mut all = Rates::default();
+    let mut each = Vec::new();
+    for job in jobs {
+        // What runs in the background is not what is told of.
+        if job.spec.background.is_some() {
+            each.push(Classes::new());
+            continue;
+        }
+        let rates = readings.of(job);
+        all.add(&rates);
+        each.push(readings.classes(rates));
+    }
+    (each, readings.classes(all))
 }
 
 /// The ledger of a datagram job, per direction, losses located.
@@ -155,6 +221,13 @@ pub(super) fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<
         Some(loss)
     });
     losses.collect()
+}
+
+/// Times of the parts of all measured jobs' files.
+fn stages(jobs: &[Job<'_>], span: super::span::Span) -> linerate_model::Stages {
+    let mut all = Distributions::default();
+    jobs.iter().filter(|job| job.spec.background.is_none()).for_each(|job| all.merge(&job.distributions(span)));
+    all.stages
 }
 
 /// The measured jobs' figures added up.
@@ -193,7 +266,7 @@ fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
         return;
     }
     let doubt = Doubt { clock: judge::clock_uncertainty(one.trial, campaign), emulated: campaign.header.emulated() };
-    let span = one.measured.span;
+    let span = one.measured;
     let mut found = Vec::new();
     for (number, figures) in one.figures.iter().enumerate() {
         found.extend(gate::exceeded(figures, bounds, Scope::Job(number), &[&one.jobs[number]], span, doubt));
@@ -217,17 +290,23 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
             None => loss.push(ledger.clone()),
         }
     }
+    let mut told = obtained(judged.iter().filter_map(|one| one.jobs.get(number)));
+    let carrying = judged.iter().filter(|one| one.standing.carries_figures());
+    let steady = transfers::steady_state(carrying.filter_map(|one| Some((one.jobs.get(number)?, one.measured))));
+    told.extend(steady.map(|steady| (STEADY_STATE.to_owned(), steady)));
     JobStudy {
         workload: spec.workload.clone(),
         from: spec.from.name.clone(),
         to: spec.to.name.clone(),
         background: spec.background.is_some(),
         params: spec.params.clone(),
-        metrics: metrics(&figures, bounds, Scope::Job(number)),
+        metrics: metrics(&figures, &classes_of(judged, |one| &one.classes[number]), bounds, Scope::Job(number)),
         response: distributions.response,
         service: distributions.service,
+        reads: distributions.reads,
+        writes: distributions.writes,
         gap: distributions.gap,
-        obtained: obtained(judged.iter().filter_map(|one| one.jobs.get(number))),
+        obtained: told,
         loss,
     }
 }
@@ -248,9 +327,11 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         workload: ALL.to_owned(),
         from: names(|job| &job.from.name),
         to: names(|job| &job.to.name),
-        metrics: metrics(&figures, bounds, Scope::All),
+        metrics: metrics(&figures, &classes_of(judged, |one| &one.all_classes), bounds, Scope::All),
         response: distributions.response,
         service: distributions.service,
+        reads: distributions.reads,
+        writes: distributions.writes,
         gap: distributions.gap,
         ..JobStudy::default()
     }
@@ -261,19 +342,32 @@ fn merged(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Distribution
     let mut merged = Distributions::default();
     for one in judged.iter().filter(|one| one.standing.carries_figures()) {
         for (_, job) in one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number)) {
-            merged.merge(&job.distributions(one.measured.span));
+            merged.merge(&job.distributions(one.measured));
         }
     }
     merged
 }
 
-fn metrics(figures: &[Option<&Figures>], bounds: &[Bound], scope: Scope) -> Vec<MetricStudy> {
+/// How the rates went in the trials that carry figures.
+fn classes_of<'a>(judged: &'a [Judged<'_>], of: impl Fn(&'a Judged<'_>) -> &'a Classes) -> Vec<Option<&'a Classes>> {
+    judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect()
+}
+
+fn metrics(
+    figures: &[Option<&Figures>],
+    classes: &[Option<&Classes>],
+    bounds: &[Bound],
+    scope: Scope,
+) -> Vec<MetricStudy> {
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
     let study = |key: (usize, Direction)| {
         let metric = metric_at(key.0);
         let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
-        let estimate = estimate(&known);
+        let settled = settling::settled(classes, metric.name, key.1);
+        let estimate = estimate(&known).map(|estimate| doubted(estimate, metric.name, figures));
+        // What never settles has no single number.
+        let estimate = estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
         let ceiling = bounds.iter().position(|bound| {
             bound.hard
                 && bound.scope == scope
@@ -290,9 +384,18 @@ fn metrics(figures: &[Option<&Figures>], bounds: &[Bound], scope: Scope) -> Vec<
             estimate,
             values,
             ceiling,
+            settled,
         }
     };
     keys.into_iter().map(study).collect()
+}
+
+/// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both sides.
+fn doubted(estimate: Estimate, metric: &str, figures: &[Option<&Figures>]) -> Estimate {
+    let doubts = figures.iter().flatten().filter_map(|figures| figures.get("clock_uncertainty", Direction::Sum));
+    let doubt = doubts.filter(|_| traffic::is_time(metric)).fold(0.0, f64::max);
+    let low = estimate.low.map(|low| low - doubt);
+    Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }
 }
 
 fn trial_study(one: &Judged<'_>) -> TrialStudy {
@@ -303,7 +406,7 @@ fn trial_study(one: &Judged<'_>) -> TrialStudy {
         why: one.standing.why.clone(),
         seconds,
         series,
-        measured_from: one.measured.span.from.as_secs_f64(),
+        measured_from: one.measured.from.as_secs_f64(),
     }
 }
 

@@ -76,6 +76,19 @@ impl<'a> Samples<'a> {
         self.rate(span, |series| series.sampler == sampler && series.name == name && series.instance == instance)
     }
 
+    /// The mean of the gauge `name` of `sampler` over the readings within `span`: of the things `wanted` picks the one with the largest.
+    pub(super) fn mean_of(&self, span: Span, sampler: &str, name: &str, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+        let means = self.0.iter().flat_map(|block| {
+            let columns = block.series.iter().zip(&block.columns);
+            let picked = columns.filter(|(s, _)| s.sampler == sampler && s.name == name && wanted(&s.instance));
+            picked.filter_map(|(_, column)| {
+                let within = block.times.iter().zip(column).filter(|(at, _)| span.from <= **at && **at <= span.to);
+                crate::statistics::mean(&within.filter_map(|(_, value)| *value).collect::<Vec<_>>())
+            })
+        });
+        means.max_by(f64::total_cmp)
+    }
+
     /// From the first to the last reading.
     pub(super) fn extent(&self) -> Option<Span> {
         let times = || self.0.iter().flat_map(|block| &block.times);

@@ -9,22 +9,28 @@
 //! In a lab the shaper of a link is the device under test wherever it stands: what is dropped there is the device's.
 
 use linerate_model::{
-    Campaign, Counter, Direction, Nanos, Purpose, Searched, TestbedKind, TrialId, TrialRecord, Validity,
+    Campaign, Counter, Direction, Distribution, Nanos, Purpose, Search, Searched, TestbedKind, TrialId, TrialRecord,
+    Validity,
 };
 use serde::{Deserialize, Serialize};
 
 use super::loss::LossStudy;
 use super::samples::{Hosts, Samples};
-use super::span::{Span, total};
+use super::searched_latency::SearchLatency;
+use super::span::total;
 use super::traffic::Job;
-use super::{judge, point, warmup};
-use crate::search::Observation;
+use super::{judge, point, recovered, warmup};
+use crate::search::{MOST_REPEATS, Observation};
 
 /// What may be unsent at the edges of a load without being lost, of its length in seconds: a sender that wakes late at its end leaves
 /// out what was due since. A sleeping thread wakes within a tenth of a millisecond, with few exceptions.
 const EDGE_SECONDS: f64 = 1e-3;
 /// Frames that may be unsent besides: one under way at each edge.
 const EDGE_FRAMES: f64 = 2.0;
+/// Share of the frames that may leave more than 1 ms late (methodology 4.0).
+const MOST_VERY_LATE: f64 = 0.01;
+/// Less than this share of the intended frames sent is the generator's limit (methodology 4.0).
+const LEAST_OFFERED: f64 = 0.99;
 /// Places of a loss that are the tester's.
 const OF_TESTER: [&str; 3] = ["receiver device", "receiver backlog (softnet)", "receiver socket"];
 /// Places that are the tester's, unless the lab's shaper stands there.
@@ -55,10 +61,28 @@ pub struct SearchTrial {
     pub reordered: u64,
     /// Lost or unsent, of what was expected.
     pub loss_ratio: f64,
+    /// Whether less than 99 % of the intended frames were sent: a loss says nothing about the device then.
+    #[serde(default)]
+    pub generator_limited: bool,
+    /// Whether as many frames left more than 1 ms late as were lost: the delay may have lost them, and the trial is repeated. A loss that
+    /// three repeats do not clear is believed.
+    #[serde(default)]
+    pub doubtful: bool,
+    /// Frames per second of one direction from the first departure to the last, where departures were told apart.
+    #[serde(default)]
+    pub departed: Option<f64>,
     /// What is known of the losses' places.
     pub located: Vec<(String, u64)>,
-    /// Seconds from the end of an overload to the end of the losses, as the intervals tell.
+    /// Seconds from the end of an overload to the end of the losses, as they were sent: to a frame where its receiver kept gaps, else to
+    /// an interval. `None` if nothing was lost, or losses went on to the end.
     pub recovery_s: Option<f64>,
+    /// Seconds from the end of an overload until the receiver had the last gap behind it: what was queued as the last frame was lost
+    /// came first.
+    #[serde(default)]
+    pub cleared_s: Option<f64>,
+    /// Latency of its frames, where that was what for and the ends have one clock.
+    #[serde(default)]
+    pub latency: Option<SearchLatency>,
     /// Its standing: suspect is tainted.
     pub validity: Validity,
     /// Why it is not valid.
@@ -80,7 +104,7 @@ impl SearchTrial {
 /// What came of `trial`, which is one of a search; `None` if it is not.
 #[must_use]
 pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial> {
-    let Searched { step, number, .. } = &**trial.spec.search.as_ref()?;
+    let Searched { search, step, number } = &**trial.spec.search.as_ref()?;
     let step = (*step)?;
     let hosts = Hosts::of(campaign);
     let jobs = point::jobs_of(trial);
@@ -88,12 +112,35 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
     let mut losses: Vec<Vec<LossStudy>> = vec![Vec::new(); jobs.len()];
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| point::losses_of(trial, job, jobs.len() == 1)).collect();
-        judge::measured(&mut standing, trial, &jobs, &hosts, &warmup::measured(trial), &losses);
+        judge::measured(&mut standing, trial, &jobs, &hosts, warmup::measured(trial), &losses);
     }
     let counts = Counts::of(&jobs, &losses);
     if standing.carries_figures() {
         if counts.sent == 0 {
             standing.lower(Validity::Invalid, "no frame was sent");
+        }
+        for doubt in misled(step.purpose, &counts) {
+            standing.lower(Validity::Invalid, doubt);
+        }
+        if let Some(share) = very_late(step.purpose, &counts) {
+            let told = format!(
+                "the tester sent {:.1} % of the frames more than 1 ms late, above {} %",
+                share * 100.0,
+                MOST_VERY_LATE * 100.0
+            );
+            if is_high_loss_anyway(search, &counts) {
+                let more = counts.lost() - counts.very_late;
+                standing.lower(Validity::Suspect, format!("{told}; but {more} more were lost than that may explain"));
+            } else {
+                standing.lower(Validity::Invalid, told);
+            }
+        }
+        if doubtful(step.purpose, &counts) {
+            let late = counts.very_late;
+            standing.lower(
+                Validity::Suspect,
+                format!("{late} frames left more than 1 ms late, which may be why some were lost"),
+            );
         }
         for (place, n) in dropped_by_tester(campaign, &jobs, &losses).filter(|_| step.purpose != Purpose::SelfTest) {
             standing.lower(Validity::Invalid, format!("the tester lost {n} frames ({place})"));
@@ -102,7 +149,7 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
             standing.lower(Validity::Suspect, squeezed);
         }
     }
-    let overload_end = step.then.map(|_| step.duration);
+    let recovered = step.then.and_then(|_| recovered::after(&jobs, step.duration));
     Some(SearchTrial {
         id: trial.spec.id,
         number: *number,
@@ -115,8 +162,15 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
         duplicates: counts.duplicates,
         reordered: counts.reordered,
         loss_ratio: counts.loss_ratio(step.duration),
+        generator_limited: counts.generator_limited(step.duration),
+        doubtful: doubtful(step.purpose, &counts),
+        departed: departed(&jobs),
         located: located(&losses),
-        recovery_s: overload_end.and_then(|end| recovery(&jobs, end)),
+        recovery_s: recovered.map(|recovered| recovered.ended_s),
+        cleared_s: recovered.and_then(|recovered| recovered.cleared_s),
+        latency: (step.purpose == Purpose::Latency)
+            .then(|| super::searched_latency::of_trial(&jobs, step.duration))
+            .flatten(),
         validity: standing.validity,
         why: standing.why,
     })
@@ -130,13 +184,17 @@ struct Counts {
     received: u64,
     duplicates: u64,
     reordered: u64,
+    /// Sent more than 1 ms after they were due.
+    very_late: u64,
 }
 
 impl Counts {
     fn of(jobs: &[Job<'_>], losses: &[Vec<LossStudy>]) -> Self {
         let mut counts = Self::default();
         for (job, losses) in jobs.iter().zip(losses) {
-            counts.intended += job.ends().into_iter().map(|end| total(end, Counter::Intended)).sum::<u64>();
+            let both = |counter| job.ends().into_iter().map(|end| total(end, counter)).sum::<u64>();
+            counts.intended += both(Counter::Intended);
+            counts.very_late += both(Counter::VeryLateStarts);
             for loss in losses {
                 counts.sent += loss.ledger.sent;
                 counts.received += loss.ledger.unique + loss.ledger.late;
@@ -147,14 +205,88 @@ impl Counts {
         counts
     }
 
-    fn loss_ratio(&self, duration: Nanos) -> f64 {
+    /// Frames that were not sent, beyond the edges of a load.
+    fn unsent(&self, duration: Nanos) -> u64 {
         let unsent = self.intended.saturating_sub(self.sent);
         let rate = self.intended as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE);
-        let unsent = if unsent as f64 <= EDGE_FRAMES + rate * EDGE_SECONDS { 0 } else { unsent };
+        if unsent as f64 <= EDGE_FRAMES + rate * EDGE_SECONDS { 0 } else { unsent }
+    }
+
+    fn generator_limited(&self, duration: Nanos) -> bool {
+        self.unsent(duration) > 0 && (self.sent as f64) < LEAST_OFFERED * self.intended as f64
+    }
+
+    /// Frames that were sent and did not come.
+    fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    fn loss_ratio(&self, duration: Nanos) -> f64 {
+        let unsent = self.unsent(duration);
         let expected = self.sent + unsent;
-        let lost = unsent + self.sent.saturating_sub(self.received);
+        let lost = unsent + self.lost();
         if expected == 0 { 1.0 } else { lost as f64 / expected as f64 }
     }
+}
+
+/// In what the load was another than the trial's, through the tester's fault. What it cannot do is found by the self-test; a warm-up is
+/// not judged, and an overload is one however its frames are spread.
+fn misled(purpose: Purpose, counts: &Counts) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let unsent = counts.intended.saturating_sub(counts.sent);
+    if purpose == Purpose::Burst && unsent as f64 > EDGE_FRAMES {
+        doubts.push(format!("{unsent} of {} frames of the burst were not sent", counts.intended));
+    }
+    doubts
+}
+
+/// The share of the frames that left more than 1 ms late, if it is too large.
+fn very_late(purpose: Purpose, counts: &Counts) -> Option<f64> {
+    let late = counts.very_late as f64;
+    let too_many = late > EDGE_FRAMES + MOST_VERY_LATE * counts.sent as f64;
+    (matches!(purpose, Purpose::Load | Purpose::Burst) && too_many).then(|| late / counts.sent as f64)
+}
+
+/// Whether the device lost more than every goal of the search allows however late some frames were: a frame that comes late takes the
+/// room of one other at most, so that no more losses than late frames can be the tester's. Such a load is an upper bound, and need not be
+/// offered again. A search without goals asks how much was lost, which late frames change.
+fn is_high_loss_anyway(search: &Search, counts: &Counts) -> bool {
+    let most = search.goals().into_iter().map(|goal| goal.loss_ratio).reduce(f64::max);
+    let surely_lost = counts.lost().saturating_sub(counts.very_late) as f64;
+    most.is_some_and(|most| surely_lost > most * counts.sent as f64)
+}
+
+/// Whether the losses may be the tester's, which sent late what it should have sent before, all at once.
+fn doubtful(purpose: Purpose, counts: &Counts) -> bool {
+    let lost = counts.lost();
+    matches!(purpose, Purpose::Load | Purpose::Burst) && lost > 0 && counts.very_late >= lost
+}
+
+/// Takes out of the trials of a search, in their order, those that were doubtful and so repeated: as the search did that made them.
+pub(super) fn settle(trials: &mut [SearchTrial]) {
+    let mut spoilt = 0;
+    for trial in trials.iter_mut().filter(|trial| trial.purpose != Purpose::WarmUp) {
+        if trial.validity > Validity::Suspect {
+            spoilt += 1;
+        } else if trial.doubtful && spoilt < MOST_REPEATS {
+            spoilt += 1;
+            trial.validity = Validity::Invalid;
+        } else {
+            spoilt = 0;
+        }
+    }
+}
+
+/// Frames per second from the first departure to the last, of the only sender; `None` of several, or if departures were not told apart.
+fn departed(jobs: &[Job<'_>]) -> Option<f64> {
+    let senders = || jobs.iter().flat_map(Job::ends).filter(|end| total(end, Counter::DatagramsSent) > 0);
+    let sender = senders().next().filter(|_| senders().count() == 1)?;
+    let mut gaps = Distribution::default();
+    sender.intervals.iter().filter(|interval| interval.worker == 0).for_each(|interval| gaps.merge(&interval.gap));
+    let alone = sender.intervals.iter().all(|interval| interval.worker == 0);
+    let ns = gaps.mean().filter(|_| alone)? * gaps.count() as f64;
+    let frames = total(sender, Counter::DatagramsSent).saturating_sub(1);
+    (ns > 0.0 && frames > 0).then(|| frames as f64 / (ns / 1e9))
 }
 
 /// Places in the tester where frames were lost.
@@ -203,33 +335,4 @@ fn squeezed(trial: &TrialRecord) -> Option<String> {
         let squeezes = samples.change(span, |s| s.sampler == "softnet" && s.name == "time_squeeze")?.round();
         (squeezes > 0.0).then(|| format!("{squeezes} softirq rounds of {host} ended with work left (time_squeeze)"))
     })
-}
-
-/// Seconds from `overload_end` until the intervals of sender and receiver agree again for good: RFC 2544 26.5, resolved to an
-/// interval. Nothing lost afterwards: zero.
-fn recovery(jobs: &[Job<'_>], overload_end: Nanos) -> Option<f64> {
-    let mut ends: Vec<Nanos> = jobs
-        .iter()
-        .flat_map(|job| &job.active.intervals)
-        .map(|interval| interval.end)
-        .filter(|end| *end > overload_end)
-        .collect();
-    ends.sort_unstable();
-    ends.dedup();
-    let mut from = overload_end;
-    let mut last = None;
-    for to in &ends {
-        let span = Span { from, to: *to };
-        let counted = |counter| -> f64 {
-            let ends = jobs.iter().flat_map(Job::ends);
-            ends.map(|end| super::span::counted(end, counter, span)).sum()
-        };
-        let lost = counted(Counter::DatagramsSent) - counted(Counter::DatagramsReceived);
-        // A frame on its way at each edge is not lost.
-        if lost > EDGE_FRAMES {
-            last = Some(*to);
-        }
-        from = *to;
-    }
-    (!ends.is_empty()).then(|| last.map_or(0.0, |last| last.since(overload_end).as_secs_f64()))
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use linerate_model::{Campaign, Goal, Method, Point, Purpose, Search, TrialRecord, Validity};
 use serde::{Deserialize, Serialize};
 
-use super::searched::{SearchTrial, searched};
+use super::searched::{SearchTrial, searched, settle};
+use super::searched_latency::{LatencyAtLoad, at_loads};
 use crate::search::{BackToBack, Bounds, Observation, Requirement, back_to_back, bounds};
 use crate::statistics::median;
 
@@ -62,6 +63,9 @@ pub struct SearchRun {
     pub found: Vec<Found>,
     /// The longest bursts, if they were searched for.
     pub bursts: Option<BackToBack>,
+    /// Latency at each load it was measured at, the lowest first.
+    #[serde(default)]
+    pub latencies: Vec<LatencyAtLoad>,
     /// Its trials, in order.
     pub trials: Vec<SearchTrial>,
 }
@@ -77,6 +81,10 @@ pub struct Found {
     pub untainted: Bounds,
     /// Whether the strict bounds meet the goal.
     pub regular: bool,
+    /// Whether the tester stands above the lower bound, not the device: it could carry no more by itself, or did not send what the
+    /// upper bound asks. The result is then *at least* the lower bound.
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 /// The searches of `campaign`, in the order of the plan.
@@ -107,6 +115,7 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
         let own = trials.iter().filter(|trial| trial.spec.repeat == *repeat && trial.started.is_some());
         let mut own: Vec<SearchTrial> = own.filter_map(|trial| searched(campaign, trial)).collect();
         own.sort_by_key(|trial| trial.number);
+        settle(&mut own);
         run(&search, *repeat, own)
     };
     let runs: Vec<SearchRun> = repeats.iter().map(run_of).collect();
@@ -129,34 +138,52 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>) -> SearchRun {
     };
     let strict = of(&mut trials.iter());
     let untainted = of(&mut trials.iter().filter(|trial| trial.validity == Validity::Valid));
+    let mut tested = trials.iter().filter(|trial| trial.purpose == Purpose::SelfTest && trial.loss_ratio <= 0.0);
+    let tester = tested.next_back().map(|trial| trial.load);
     let found = |goal: &Goal| {
         let requirement = Requirement::from(goal);
         let (strict, untainted) = (bounds(&requirement, &strict), bounds(&requirement, &untainted));
-        Found { goal: goal.name.clone(), regular: strict.regular(goal), strict, untainted }
+        let at_least = is_bounded_by_tester(search, &strict, &trials, tester);
+        Found { goal: goal.name.clone(), regular: strict.regular(goal), strict, untainted, at_least }
     };
     let found: Vec<Found> = search.goals().into_iter().map(found).collect();
-    let mut tested = trials.iter().filter(|trial| trial.purpose == Purpose::SelfTest && trial.loss_ratio <= 0.0);
     SearchRun {
         repeat,
-        tester: tested.next_back().map(|trial| trial.load),
+        tester,
         max: strict.iter().map(|observation| observation.load).fold(0.0, f64::max),
         tester_limited: trials.last().filter(|trial| trial.validity > Validity::Suspect).map(|trial| trial.load),
         bursts: bursts(search, &trials, found.first()),
+        latencies: at_loads(search, &trials),
         found,
         trials,
     }
 }
 
+/// Whether what stands above the lower bound is the tester: it carried no more than that by itself, or sent less than the upper bound
+/// asks whenever something was missing there.
+fn is_bounded_by_tester(search: &Search, bounds: &Bounds, trials: &[SearchTrial], tester: Option<f64>) -> bool {
+    let Some(upper) = bounds.upper else {
+        return tester
+            .is_some_and(|carried| carried < search.max && bounds.lower.is_some_and(|lower| lower >= carried));
+    };
+    let mut lossy = trials.iter().filter(|trial| {
+        trial.purpose == Purpose::Load && trial.load == upper && trial.loss_ratio > 0.0 && trial.observation().is_some()
+    });
+    lossy.clone().next().is_some() && lossy.all(|trial| trial.generator_limited)
+}
+
 /// The longest burst without loss of each search for it: each begins with its longest, so that a burst that is not shorter than
-/// one that lost before begins a new one.
+/// one that lost before begins a new one. The rate of the bursts is what they left at, where that was measured.
 fn bursts(search: &Search, trials: &[SearchTrial], throughput: Option<&Found>) -> Option<BackToBack> {
     let Method::BackToBack { .. } = search.method else { return None };
     let throughput = throughput?.strict.lower?;
     let (mut longest, mut lost_at): (Option<f64>, Option<f64>) = (None, None);
-    let mut found = Vec::new();
+    let (mut found, mut rates) = (Vec::new(), Vec::new());
     let valid = trials.iter().filter(|trial| trial.purpose == Purpose::Burst && trial.validity <= Validity::Suspect);
     for trial in valid {
-        let frames = trial.sent as f64;
+        // As asked for: what was sent may be a frame less at its edge.
+        let frames = (trial.load * trial.duration.as_secs_f64()).round();
+        rates.extend(trial.departed);
         if lost_at.is_some_and(|lost| frames >= lost) {
             found.extend(longest.take());
             lost_at = None;
@@ -169,7 +196,7 @@ fn bursts(search: &Search, trials: &[SearchTrial], throughput: Option<&Found>) -
     }
     // Without a burst that lost, what was found is the limit of the search, not the buffer's.
     found.extend(longest.filter(|_| lost_at.is_some()));
-    back_to_back(&found, search.max, throughput)
+    back_to_back(&found, median(&rates).unwrap_or(search.max), throughput)
 }
 
 fn goal_study(goal: &Goal, runs: &[SearchRun]) -> GoalStudy {

@@ -1,8 +1,7 @@
 //! What happened during a trial, interval by interval, on one grid for all workers; measured jobs added up.
 //!
 //! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second), `loss_ratio` (of the
-//! datagrams sent in the interval, those not received in it; what is under way at its end shows as loss there and is made
-//! up for in the next), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits` (segments), `rtt` (seconds, mean
+//! datagrams sent in the interval, how many more were missing for good at its end), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits` (segments), `rtt` (seconds, mean
 //! over flows), `peer_window` (bytes the receivers advertise, all flows added up). A bin that intervals do not cover by half is a gap, never zero.
 
 use std::collections::BTreeMap;
@@ -59,12 +58,39 @@ fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     insert_rate(grid, series, "datagrams_sent", senders.collect(), Counter::DatagramsSent, 1.0);
     insert_rate(grid, series, "datagrams_received", receivers.collect(), Counter::DatagramsReceived, 1.0);
     if let (Some(sent), Some(received)) = (series.get("datagrams_sent"), series.get("datagrams_received")) {
-        let missing = |(sent, received): (&Option<f64>, &Option<f64>)| {
-            sent.zip(*received).filter(|(sent, _)| *sent > 0.0).map(|(sent, received)| (1.0 - received / sent).max(0.0))
-        };
-        let ratio = sent.iter().zip(received).map(missing).collect();
+        let ratio = lost(sent, received, grid.width as f64 / NANOS);
         series.insert("loss_ratio".to_owned(), ratio);
     }
+}
+
+/// The share of what was sent in each bin of `seconds` that never came. What is under way when a bin ends, or was cut at another
+/// instant by the receiver, is not lost: of all that was missing at the end of a bin, only what is still missing at the end of
+/// every later one, less what still came after the last was sent: so much was under way then, and is taken to have been before. Over all
+/// bins that adds up to what was lost.
+fn lost(sent: &[Option<f64>], received: &[Option<f64>], seconds: f64) -> Vec<Option<f64>> {
+    /// Shares of intervals are fractions: less than this many datagrams is none.
+    const NOTHING: f64 = 0.5;
+    let mut missing = Vec::with_capacity(sent.len());
+    let mut outstanding = 0.0;
+    for (sent, received) in sent.iter().zip(received) {
+        outstanding += (sent.unwrap_or(0.0) - received.unwrap_or(0.0)) * seconds;
+        missing.push(outstanding);
+    }
+    let last = sent.iter().rposition(|sent| sent.is_some_and(|sent| sent > 0.0));
+    let drained = last.zip(missing.last()).map_or(0.0, |(last, end)| f64::max(missing[last] - end, 0.0));
+    let sending = last.map_or(0, |last| last + 1);
+    missing[..sending].iter_mut().for_each(|missing| *missing = f64::max(*missing - drained, 0.0));
+    for bin in (1..missing.len()).rev() {
+        missing[bin - 1] = f64::min(missing[bin - 1], missing[bin]);
+    }
+    let mut before = 0.0;
+    let ratio = |((sent, received), missing): ((&Option<f64>, &Option<f64>), &f64)| {
+        let (new, sent) = (missing - before, sent.zip(*received).map(|(sent, _)| sent * seconds));
+        let counts = new >= NOTHING;
+        before = if counts { *missing } else { before };
+        sent.filter(|sent| *sent > 0.0).map(|sent| if counts { (new / sent).min(1.0) } else { 0.0 })
+    };
+    sent.iter().zip(received).zip(&missing).map(ratio).collect()
 }
 
 fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
@@ -141,4 +167,21 @@ fn insert_rate(grid: &Grid, series: &mut Series, name: &str, records: Vec<&JobRe
     let per_second = scale * NANOS / grid.width as f64;
     let values = sums.into_iter().zip(covered).map(|(sum, covered)| covered.then_some(sum * per_second));
     series.insert(name.to_owned(), values.collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_only_under_way_is_not_lost_and_what_is_lost_is_counted_where_it_was() {
+        let some = |values: &[f64]| values.iter().map(|value| Some(*value)).collect::<Vec<_>>();
+        // A quarter of a bin is on the way; in the third bin forty of a hundred are lost. Drained at the end.
+        let sent = some(&[100.0, 100.0, 100.0, 100.0, 0.0]);
+        let received = some(&[75.0, 100.0, 60.0, 100.0, 25.0]);
+        assert_eq!(lost(&sent, &received, 1.0), [Some(0.0), Some(0.0), Some(0.4), Some(0.0), None]);
+        // The receiver cuts its bins a little later or earlier than the sender: nothing is lost.
+        let cut = some(&[75.0, 125.0, 90.0, 110.0, 0.0]);
+        assert_eq!(lost(&sent, &cut, 1.0), [Some(0.0), Some(0.0), Some(0.0), Some(0.0), None]);
+    }
 }

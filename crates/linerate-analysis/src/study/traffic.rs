@@ -2,19 +2,22 @@
 //!
 //! | metric | from |
 //! |---|---|
-//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data |
+//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data. Where the receiving end is a foreign server: `payload_sent` of the sending one |
 //! | `message_rate` | receiving end, `messages_received` |
 //! | `packet_rate` | TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's `segments_out` where the receiver's is not known), segments counted after GSO; on a connection that carries data both ways acknowledgements are among them. UDP: datagrams received, given only if they were not fragmented as far as the path's MTU is known |
 //! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
 //! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the end that sends, per direction; times over the span and the number of flows that sent |
 //! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
 //! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of requests: `transactions_lost`, direction `sum` |
+//! | `clock_uncertainty` | exchanges of time stamps with both hosts, before, during and after the trial (`clocks`); one-way times no longer than that are no figures |
 //! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite, those of datagrams timed one way in proportion to the span |
 //! | `delay_variation` | service times: 99.9th percentile less the smallest |
 //! | `delay_variation_*` | differences of consecutive frames, receiving end |
 //! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
 //! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
 //! | `run_queue_wait` | `run_queue_wait_ns` of the worker of either end that waited most, over the span; direction `sum`; absent where the kernel does not account it |
+//! | `goodput_peak` | receiving end, the highest `payload_received` of a second that the intervals of the span cover |
+//! | `connect_time_*`, `first_byte_time_*`, `transfer_time_*`, `close_time_*` | stages of files at the active end; intervals whose middle lies in the span |
 //! | `iops`, `transfer_rate`, ... | see `transfers` |
 //! | `payload_per_send` | sending end, `payload_sent` over `calls_sent`, per direction |
 //! | `calls_per_second`, `cpu_app`, `cpu_kernel` | both ends' counters, direction `sum` |
@@ -22,8 +25,11 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Bytes, Counter, Direction, Distribution, FlowReport, JobRecord, JobSpec, Variation};
+use linerate_model::{
+    Bytes, Counter, Direction, Distribution, FlowReport, JobRecord, JobSpec, Nanos, Stages, Variation,
+};
 
+use super::clocks::Correction;
 use super::connections::Connections;
 use super::figures::Figures;
 use super::loss::LossStudy;
@@ -44,10 +50,13 @@ const UDP_PREFIX: &str = "udp_";
 const NULL_WORKLOAD: &str = "null";
 
 /// One job of one trial, as recorded.
+#[derive(Clone)]
 pub(super) struct Job<'a> {
     pub(super) spec: &'a JobSpec,
     pub(super) active: &'a JobRecord,
     pub(super) passive: &'a JobRecord,
+    /// How one-way times of the active and of the passive end are set right, where their clocks differ.
+    pub(super) clocks: [Option<Correction>; 2],
 }
 
 /// One direction of a job: who sends and who receives.
@@ -64,8 +73,12 @@ pub(super) struct Flow<'a> {
 pub(super) struct Distributions {
     pub(super) response: Distribution,
     pub(super) service: Distribution,
+    /// Of those, reads of disks and files, and writes; empty for everything else.
+    pub(super) reads: Distribution,
+    pub(super) writes: Distribution,
     pub(super) gap: Distribution,
     pub(super) variation: Variation,
+    pub(super) stages: Stages,
 }
 
 impl Distributions {
@@ -73,8 +86,11 @@ impl Distributions {
     pub(super) fn merge(&mut self, more: &Self) {
         self.response.merge(&more.response);
         self.service.merge(&more.service);
+        self.reads.merge(&more.reads);
+        self.writes.merge(&more.writes);
         self.gap.merge(&more.gap);
         self.variation.merge(&more.variation);
+        self.stages.merge(&more.stages);
     }
 }
 
@@ -85,6 +101,7 @@ impl<'a> Job<'a> {
             .into_iter()
             .map(|(direction, sender, receiver)| Flow { direction, sender, receiver, workload: &self.spec.workload })
             .filter(Flow::carries_data)
+            .map(Flow::with_what_is_known)
             .collect()
     }
 
@@ -98,14 +115,31 @@ impl<'a> Job<'a> {
         [self.active, self.passive]
     }
 
+    /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it was not timed.
+    pub(super) fn clock_uncertainty(&self) -> Option<f64> {
+        let timed = self.ends().into_iter().zip(&self.clocks).filter(|(end, _)| is_timed_one_way(end));
+        timed.filter_map(|(_, clock)| clock.map(|clock| clock.uncertainty() / NANOS)).reduce(f64::max)
+    }
+
     /// Distributions during `span`, both ends' merged. Datagrams that are timed one way and did not come are infinitely slow.
     pub(super) fn distributions(&self, span: Span) -> Distributions {
         let mut merged = Distributions::default();
-        for interval in self.ends().into_iter().flat_map(|end| &end.intervals).filter(|i| span.holds_middle(i)) {
-            merged.response.merge(&interval.response);
-            merged.service.merge(&interval.service);
-            merged.gap.merge(&interval.gap);
-            merged.variation.merge(&interval.variation);
+        for (end, clock) in self.ends().into_iter().zip(&self.clocks) {
+            // From a request to its response time passes on one clock.
+            let clock = clock.filter(|_| is_timed_one_way(end));
+            for interval in end.intervals.iter().filter(|interval| span.holds_middle(interval)) {
+                let right = |times: &Distribution| clock.map(|clock| clock.apply(times, interval));
+                merged.response.merge(right(&interval.response).as_ref().unwrap_or(&interval.response));
+                merged.service.merge(right(&interval.service).as_ref().unwrap_or(&interval.service));
+                merged.service.merge(&interval.writes);
+                if interval.counters[Counter::Reads] > 0 {
+                    merged.reads.merge(&interval.service);
+                }
+                merged.writes.merge(&interval.writes);
+                merged.gap.merge(&interval.gap);
+                merged.variation.merge(&interval.variation);
+                merged.stages.merge(&interval.stages);
+            }
         }
         // Requests that were lost are among their own times already.
         let requests = self
@@ -122,6 +156,23 @@ impl<'a> Job<'a> {
 }
 
 impl Flow<'_> {
+    /// A foreign end tells nothing: what its other end knows stands for it.
+    fn with_what_is_known(self) -> Self {
+        let tells = |end: &JobRecord| !end.intervals.is_empty();
+        Self {
+            sender: if tells(self.sender) { self.sender } else { self.receiver },
+            receiver: if tells(self.receiver) { self.receiver } else { self.sender },
+            ..self
+        }
+    }
+
+    /// The bytes that were delivered: those received, or sent where the receiving end is foreign.
+    pub(super) fn delivered(&self) -> Counter {
+        let none_came = total(self.receiver, Counter::PayloadReceived) == 0;
+        let is_foreign = none_came && std::ptr::eq(self.sender, self.receiver);
+        if is_foreign { Counter::PayloadSent } else { Counter::PayloadReceived }
+    }
+
     fn carries_data(&self) -> bool {
         total(self.sender, Counter::PayloadSent) > 0 || total(self.receiver, Counter::PayloadReceived) > 0
     }
@@ -165,7 +216,22 @@ impl Flow<'_> {
 
     /// Payload bits delivered per second of `span`.
     pub(super) fn goodput(&self, span: Span) -> f64 {
-        counted(self.receiver, Counter::PayloadReceived, span) * BITS / span.seconds()
+        counted(self.receiver, self.delivered(), span) * BITS / span.seconds()
+    }
+
+    /// The highest payload bits delivered in a second, of seconds counted from the start of `span`; `None` without a whole one.
+    fn peak(&self, span: Span) -> Option<f64> {
+        let second = Nanos::from_secs(1);
+        let n = (span.to.since(span.from).0 / second.0) as usize;
+        let mut seconds = vec![0.0; n];
+        for interval in &self.receiver.intervals {
+            for (k, sum) in seconds.iter_mut().enumerate() {
+                let from = Nanos(span.from.0 + k as u64 * second.0);
+                let share = Span { from, to: from + second }.share(interval.start, interval.end);
+                *sum += interval.counters[self.delivered()] as f64 * share;
+            }
+        }
+        seconds.into_iter().map(|bytes| bytes * BITS).reduce(f64::max)
     }
 
     /// Payload of a datagram, if all were equally long.
@@ -243,6 +309,10 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     };
     let (tx, rx) = each(&|flow| Some(flow.goodput(span)));
     figures.put_both("goodput", tx, rx);
+    let is_files = !job.distributions(span).stages.is_empty();
+    for flow in job.flows().into_iter().filter(|_| is_files) {
+        figures.put_some("goodput_peak", flow.direction, flow.peak(span));
+    }
     let (tx, rx) = each(&|flow| {
         let counts = total(flow.receiver, Counter::MessagesReceived) + total(flow.sender, Counter::MessagesSent) > 0;
         counts.then(|| counted(flow.receiver, Counter::MessagesReceived, span) / span.seconds())
@@ -272,7 +342,13 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     operation_figures(&mut figures, job, span);
     let distributions = job.distributions(span);
     time_figures(&mut figures, &distributions);
+    stage_figures(&mut figures, &distributions.stages);
     variation_figures(&mut figures, &distributions);
+    if let Some(doubt) = job.clock_uncertainty() {
+        figures.put("clock_uncertainty", Direction::Sum, doubt);
+        // A delay no longer than the clocks may be wrong is no figure.
+        figures.remove(|metric, value| is_time(metric) && value <= doubt);
+    }
     effort_figures(&mut figures, job, span);
     figures
 }
@@ -391,6 +467,31 @@ fn time_figures(figures: &mut Figures, distributions: &Distributions) {
     }
     figures.put_some("response_time_max", Direction::Sum, seconds(response.max()));
     figures.put_some("response_time", Direction::Sum, response.mean().map(|ns| ns / NANOS));
+}
+
+/// Times of the parts of file transfers.
+pub(super) fn stage_figures(figures: &mut Figures, stages: &Stages) {
+    for ((_, times), [median, tail]) in stages.all().into_iter().zip([
+        ["connect_time_p50", "connect_time_p99"],
+        ["first_byte_time_p50", "first_byte_time_p99"],
+        ["transfer_time_p50", "transfer_time_p99"],
+        ["close_time_p50", "close_time_p99"],
+    ]) {
+        for (metric, quantile) in [(median, 0.5), (tail, 0.99)] {
+            let time = times.percentile(quantile).flatten().map(|ns| ns as f64 / NANOS);
+            figures.put_some(metric, Direction::Sum, time);
+        }
+    }
+}
+
+/// Whether this end timed what the other sent: only such times have a variation from one to the next.
+fn is_timed_one_way(end: &JobRecord) -> bool {
+    end.intervals.iter().any(|interval| !interval.variation.is_empty())
+}
+
+/// Whether `metric` is a time that two clocks may be wrong about; differences of such times are not.
+pub(super) fn is_time(metric: &str) -> bool {
+    metric.starts_with("service_time") || metric.starts_with("response_time")
 }
 
 /// Variation of delay, RFC 8219 7.3; lost ones make it infinite.

@@ -7,13 +7,18 @@
 //! | `depth_error` | the same against rate times mean service time (Little 1961) |
 //! | `device_share` | sampler `disk` of the device the worker named, over the load's bytes; loads past the page cache only |
 //! | `iops_per_core` | transfers over the workers' CPU time |
-//! | `service_time_*` | as for requests, with mean, maximum and the far percentiles |
+//! | `service_time_*` | reads (rx), writes (tx), and both where there are both: median, far percentiles, mean, maximum |
+//! | `transfer_errors` | `read_errors` (rx), `write_errors` (tx), whole trial |
+//! | `exchange_rate` | `exchanges` over the span: transfers with their replies |
+//! | `steady_range`, `steady_trend` | transfers in fifths of the span, see `steady` |
+//! | `host_cpu*`, `cpu_effectiveness`, `host_packets`, `host_packet_errors`, `host_retransmits` | samplers `cpu`, `interface` without `lo`, and `tcp_extension` of the active host: the rest of Iometer's table |
 
-use linerate_model::{Counter, Direction, JobRecord, TrialRecord};
+use linerate_model::{Counter, Direction, Distribution, JobRecord, Nanos, SeriesSpec, TrialRecord};
 
 use super::figures::Figures;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
+use super::steady::{self, Steadiness};
 use super::traffic::Job;
 
 /// Little's law is held to within this; edges of the span and rounding of the histogram make some of it.
@@ -30,6 +35,9 @@ pub(super) fn are_in(job: &Job<'_>) -> bool {
 
 /// Adds the figures of `job` over `span`.
 pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
+    if span.seconds() > 0.0 {
+        file_shares(figures, trial, job, span);
+    }
     if !are_in(job) || span.seconds() <= 0.0 {
         return;
     }
@@ -43,19 +51,104 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     figures.put_some("iops_per_core", Direction::Sum, (cpu > 0.0).then(|| transfers * NANOS / cpu));
     let depth = counted(job.active, Counter::OutstandingTime, span) / NANOS / span.seconds();
     figures.put("achieved_depth", Direction::Sum, depth);
-    let service = job.distributions(span).service;
+    let distributions = job.distributions(span);
+    let service = &distributions.service;
     let by_law = service.mean().map(|ns| transfers / span.seconds() * ns / NANOS);
     figures.put_some("depth_error", Direction::Sum, by_law.map(|by_law| (by_law / depth - 1.0).abs()));
-    let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
-    for (metric, quantile) in [("service_time_p90", 0.9), ("service_time_p999", 0.999), ("service_time_p9999", 0.9999)]
-    {
-        figures.put_some(metric, Direction::Sum, service.percentile(quantile).map(seconds));
+    times(figures, Direction::Sum, service);
+    times(figures, Direction::Rx, &distributions.reads);
+    times(figures, Direction::Tx, &distributions.writes);
+    for (direction, counter) in [(Direction::Rx, Counter::ReadErrors), (Direction::Tx, Counter::WriteErrors)] {
+        figures.put("transfer_errors", direction, total(job.active, counter) as f64);
     }
-    figures.put_some("service_time_max", Direction::Sum, service.max().map(seconds));
-    figures.put_some("service_time_mean", Direction::Sum, service.mean().map(|ns| ns / NANOS));
+    figures.put_some("exchange_rate", Direction::Sum, of(Counter::Exchanges));
+    if let Some(steadiness) = steadiness(job, span) {
+        figures.put("steady_range", Direction::Sum, steadiness.range);
+        figures.put("steady_trend", Direction::Sum, steadiness.excursion);
+    }
+    of_host(figures, &Samples::of(trial, &job.spec.from.host), span, transfers / span.seconds());
     let (tx, rx) = device_shares(trial, job, span);
     figures.put_some("device_share", Direction::Tx, tx);
     figures.put_some("device_share", Direction::Rx, rx);
+}
+
+/// Times of transfers in one direction, or all.
+fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
+    /// Those of both together are figures of every workload.
+    const OF_ONE_DIRECTION: [(&str, f64); 2] = [("service_time_p50", 0.5), ("service_time_p99", 0.99)];
+    const OF_ALL: [(&str, f64); 3] =
+        [("service_time_p90", 0.9), ("service_time_p999", 0.999), ("service_time_p9999", 0.9999)];
+    let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
+    for (metric, quantile) in OF_ONE_DIRECTION.into_iter().chain(OF_ALL) {
+        figures.put_some(metric, direction, times.percentile(quantile).map(seconds));
+    }
+    figures.put_some("service_time_max", direction, times.max().map(seconds));
+    figures.put_some("service_time_mean", direction, times.mean().map(|ns| ns / NANOS));
+}
+
+/// How steady the rate of transfers was.
+fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
+    let length = span.to.since(span.from).0;
+    let edge = |place: usize| Nanos(span.from.0 + length * place as u64 / steady::ROUNDS as u64);
+    let rounds = (0..steady::ROUNDS).map(|place| Span { from: edge(place), to: edge(place + 1) });
+    let transfers = |round| counted(job.active, Counter::Reads, round) + counted(job.active, Counter::Writes, round);
+    Steadiness::of(&rounds.map(transfers).collect::<Vec<f64>>())
+}
+
+/// What a row says of the steadiness of `job` in `trials`.
+pub(super) fn steady_state<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>) -> Option<String> {
+    let known: Vec<Steadiness> =
+        trials.filter(|(job, _)| are_in(job)).filter_map(|(job, span)| steadiness(job, span)).collect();
+    steady::told(&known)
+}
+
+/// What Iometer tells of the host beside the disk. Iometer left steal and waiting for disks out of `% CPU Utilization`, and so do we.
+fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) {
+    const PRIVILEGED: [&str; 3] = ["system", "irq", "softirq"];
+    const PER_CENT: f64 = 100.0;
+    let all = samples.rate(span, |series| series.sampler == "cpu").filter(|all| *all > 0.0);
+    let share = |names: &[&str]| {
+        let busy = samples.rate(span, |series| series.sampler == "cpu" && names.contains(&series.name.as_str()))?;
+        Some(busy / all?)
+    };
+    let (user, privileged) = (share(&["user", "nice"]), share(&PRIVILEGED));
+    let busy = user.zip(privileged).map(|(user, privileged)| user + privileged);
+    for (metric, value) in [
+        ("host_cpu", busy),
+        ("host_cpu_user", user),
+        ("host_cpu_privileged", privileged),
+        ("host_cpu_softirq", share(&["softirq"])),
+        ("host_cpu_irq", share(&["irq"])),
+        ("cpu_effectiveness", busy.filter(|busy| *busy > 0.0).map(|busy| iops / (busy * PER_CENT))),
+    ] {
+        figures.put_some(metric, Direction::Sum, value);
+    }
+    let interfaces = |names: [&str; 2]| {
+        samples.rate(span, |series| {
+            let is_real = series.sampler == "interface" && series.instance != super::host::LOOPBACK;
+            is_real && names.contains(&series.name.as_str())
+        })
+    };
+    figures.put_some("host_packets", Direction::Sum, interfaces(["rx_packets", "tx_packets"]));
+    figures.put_some("host_packet_errors", Direction::Sum, interfaces(["rx_errors", "tx_errors"]));
+    let again = |series: &SeriesSpec| series.sampler == "tcp_extension" && series.name == "retrans_segs";
+    figures.put_some("host_retransmits", Direction::Sum, samples.rate(span, again));
+}
+
+/// What the disks under the files of a transfer read or wrote, over what the transfer did: 1 is a cold file, 0 a warm one.
+fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
+    let ends = [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)];
+    for (end, host) in ends {
+        for (device, name, counter, direction) in [
+            ("source_device", "bytes_read", Counter::BytesRead, Direction::Rx),
+            ("sink_device", "bytes_written", Counter::BytesWritten, Direction::Tx),
+        ] {
+            let own = counted(end, counter, span) / span.seconds();
+            let Some(device) = mode(end, device).filter(|_| own > 0.0) else { continue };
+            let seen = Samples::of(trial, host).of_instance(span, "disk", name, device);
+            figures.put_some("device_share", direction, seen.map(|seen| seen / own));
+        }
+    }
 }
 
 /// Bytes the kernel counted at the job's device over the job's own, written and read.
@@ -72,8 +165,21 @@ fn device_shares(trial: &TrialRecord, job: &Job<'_>, span: Span) -> (Option<f64>
     (share("bytes_written", Counter::BytesWritten), share("bytes_read", Counter::BytesRead))
 }
 
-fn mode<'a>(end: &'a JobRecord, name: &str) -> Option<&'a str> {
+/// How `end` did something, by the mode's name.
+pub(super) fn mode<'a>(end: &'a JobRecord, name: &str) -> Option<&'a str> {
     end.flows.iter().find_map(|flow| flow.modes.get(name)).map(String::as_str)
+}
+
+/// Seconds of the longest transfer that was under way when the span ended and took longer than an interval: it is among the times of an
+/// interval that lies beyond. `None` if there was none.
+fn longest_over_the_end(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Option<f64> {
+    let beyond = job.active.intervals.iter().filter(|one| one.end > span.to && !span.holds_middle(one));
+    let under_way = beyond.filter_map(|one| {
+        let longest = [&one.service, &one.writes].into_iter().filter_map(|times| times.max().flatten()).max()?;
+        (one.end.0.saturating_sub(longest) < span.to.0).then_some(longest)
+    });
+    let longest = under_way.max().filter(|longest| *longest > trial.spec.phases.interval.0)?;
+    Some(longest as f64 / NANOS)
 }
 
 /// What speaks against the figures of `job`.
@@ -92,6 +198,12 @@ pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Stri
         doubts.push(format!(
             "{depth:.2} transfers were under way, {:.1} % from rate times service time (Little's law): one of them is wrong",
             error * 100.0
+        ));
+    }
+    let counted_longest = get("service_time_max", Direction::Sum).unwrap_or(0.0);
+    if let Some(longest) = longest_over_the_end(trial, job, span).filter(|longest| *longest > counted_longest) {
+        doubts.push(format!(
+            "a transfer under way at the end of the measurement took {longest:.2} s, longer than any that is counted"
         ));
     }
     for (direction, verb) in [(Direction::Rx, "read"), (Direction::Tx, "wrote")] {

@@ -5,16 +5,14 @@
 //! connections per interval, and at most half of it is cut. Where the best cut is the largest allowed, the rule has found
 //! none (White 1997), and the planned warm-up is cut, as it is below 10 intervals.
 //!
-//! Whether there is a steady state is asked from 50 intervals on, for which ten batch means exist: the best cut is then the
-//! largest, and the batch means drift over time (Spearman). A shorter trial cannot tell drift from scatter: of ten
-//! intervals of a busy machine the halves differ by tens of percent either way. There the interval over the repeats says
-//! how steady a figure is.
+//! Where what that leaves of a trial of 50 intervals or more still warms up and then holds its level (`statistics::settling`), the
+//! measurement begins with that level. What is told of a span that does not settle stands in `settling`.
 
 use linerate_model::{Counter, JobRecord, Nanos, TrialRecord, Warmup};
 
 use super::grid::Grid;
 use super::span::Span;
-use crate::statistics::{drifts, mean, mser, mser5};
+use crate::statistics::{Class, mean, mser, mser5, settling};
 
 /// Intervals from which MSER-5 has at least ten batches.
 const ENOUGH_FOR_BATCHES: usize = 50;
@@ -22,43 +20,39 @@ const ENOUGH_FOR_BATCHES: usize = 50;
 const ENOUGH: usize = 10;
 /// Intervals up to which the rule is asked at all; a longer trial has its planned warm-up cut.
 const MOST_BINS: u64 = 1_000_000;
-/// Intervals averaged into one to look for drift: as many as MSER-5 takes.
+/// Intervals from which the change points of batch means are looked for, which takes their square.
+const MOST_FOR_CHANGES: usize = 10_000;
+/// Intervals averaged into one to look for changes: as many as MSER-5 takes.
 const BATCH: usize = 5;
-/// Difference of the halves of a series below which a drift does not matter.
-const UNSTEADY: f64 = 0.05;
-
-/// The measured span, and why it may not be steady.
-pub(super) struct Measured {
-    pub(super) span: Span,
-    pub(super) doubt: Option<String>,
-}
 
 /// The measured span of `trial`.
-pub(super) fn measured(trial: &TrialRecord) -> Measured {
+pub(super) fn measured(trial: &TrialRecord) -> Span {
     let phases = &trial.spec.phases;
     let planned = Span { from: phases.warmup_span(), to: phases.loaded() };
     let series = progress(trial, phases.interval, phases.loaded());
     if matches!(phases.warmup, Warmup::Fixed(_)) || series.len() < ENOUGH || series.iter().all(|value| *value == 0.0) {
-        return Measured { span: planned, doubt: None };
+        return planned;
     }
     let enough = series.len() >= ENOUGH_FOR_BATCHES;
     let cut = if enough { mser5(&series) } else { mser(&series) }.expect("enough intervals for either rule");
-    if !cut.at_limit {
-        let span = Span { from: Nanos(cut.drop as u64 * phases.interval.0), to: planned.to };
-        return Measured { span, doubt: None };
+    let from = |intervals: usize| Span { from: Nanos(intervals as u64 * phases.interval.0), to: planned.to };
+    let found = if cut.at_limit { planned } else { from(cut.drop) };
+    if !enough {
+        return found;
     }
-    Measured { span: planned, doubt: if enough { drift(&series) } else { None } }
+    // What the rule leaves may still warm up: it cuts at most half.
+    let left = (found.from.0 / phases.interval.0) as usize;
+    warm_from(&series[left..]).map_or(found, |more| from(left + more))
 }
 
-/// How the second half of `series` differs from the first, if its batch means drift.
-fn drift(series: &[f64]) -> Option<String> {
+/// The interval from which `series` holds the level it warmed up to.
+fn warm_from(series: &[f64]) -> Option<usize> {
+    if series.len() > MOST_FOR_CHANGES {
+        return None;
+    }
     let batches: Vec<f64> = series.chunks_exact(BATCH).filter_map(mean).collect();
-    drifts(&batches)?;
-    let (early, late) = series.split_at(series.len() / 2);
-    let change = mean(late)? / mean(early)? - 1.0;
-    (change.abs() > UNSTEADY).then(|| {
-        format!("no steady state: the second half of the trial differs from the first by {:+.1} %", change * 100.0)
-    })
+    let found = settling(&batches).filter(|found| found.class == Class::WarmsUp)?;
+    found.levels.last().map(|level| level.from * BATCH)
 }
 
 /// What the measured jobs got done, interval by interval: payload bytes delivered, else transactions, else connections.
@@ -92,13 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drift_is_told_from_scatter() {
-        let falling: Vec<f64> = (0..60).map(|bin| 1000.0 - f64::from(bin) * 5.0).collect();
-        let told = drift(&falling).expect("a fall by a third");
-        assert!(told.ends_with("-16.2 %"), "{told}");
-        let scattered: Vec<f64> = (0..60).map(|bin| 1000.0 + 400.0 * f64::from(bin * 7919 % 13)).collect();
-        assert_eq!(drift(&scattered), None);
-        let slight: Vec<f64> = (0..60).map(|bin| 1000.0 + f64::from(bin) / 10.0).collect();
-        assert_eq!(drift(&slight), None);
+    fn a_long_warm_up_is_cut_where_its_last_level_begins_and_a_fall_is_not() {
+        let scatter = |bin: u32| f64::from(bin * 7919 % 13);
+        let warming: Vec<f64> = (0..100).map(|bin| if bin < 60 { 500.0 } else { 1000.0 } + scatter(bin)).collect();
+        assert_eq!(warm_from(&warming), Some(60));
+        let falling: Vec<f64> = warming.iter().map(|value| 2000.0 - value).collect();
+        assert_eq!(warm_from(&falling), None);
+        assert_eq!(warm_from(&(0..60).map(scatter).collect::<Vec<f64>>()), None);
     }
 }

@@ -6,6 +6,7 @@
 //! What it does not see: whether two things changed at once (the conductor interleaves so that drift hits both alike), and
 //! buffers that other traffic fills at the same time.
 
+pub mod experiments;
 mod observed;
 
 use linerate_model::{BitRate, Bytes};

@@ -153,6 +153,44 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     assert_eq!(only(&of(75_000_000)).validity, Validity::Impossible);
 }
 
+/// Datagrams of 1000 B on two ports of 1 Gbit/s behind a bus of 1.5: both ceilings are told, in bits and in packets.
+#[test]
+fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
+    const A_SECOND: u64 = 70_000;
+    let mut pair = trial(0, vec![job("udp_stream", "a", "b"), job("udp_stream", "c", "d")]);
+    for record in &mut pair.jobs {
+        let counted = |datagrams, payload| steady(&[(datagrams, A_SECOND), (payload, A_SECOND * 1000)]);
+        *record = (
+            counted(Counter::DatagramsSent, Counter::PayloadSent),
+            counted(Counter::DatagramsReceived, Counter::PayloadReceived),
+        );
+    }
+    let mut campaign = two_hosts(vec![pair]);
+    let named = |name: &str, rate, pairs: &[(&str, &str)]| Capacity { name: name.into(), rate, ..gigabit(pairs) };
+    campaign.header.capacities = vec![
+        named("port 1", BitRate(1e9), &[("a", "b")]),
+        named("port 2", BitRate(1e9), &[("c", "d")]),
+        named("bus", BitRate(1.5e9), &[("a", "b"), ("c", "d")]),
+    ];
+    let study = study(&campaign);
+    let point = only(&study);
+    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+    // 1066 bytes on the wire of a datagram.
+    let packets = |rate: f64| rate / 8.0 / 1066.0;
+    for (metric, per_packet) in [("goodput", 8000.0), ("packet_rate", 1.0)] {
+        let of_all = point.ceilings.iter().filter(|bound| {
+            (bound.metric.as_str(), bound.direction) == (metric, Tx) && bound.name.ends_with(", all jobs")
+        });
+        let told: Vec<(&str, f64)> = of_all.map(|bound| (bound.name.as_str(), bound.value)).collect();
+        let [(bus, low), (ports, high)] = told[..] else { panic!("{metric}: {told:?}") };
+        assert_eq!((bus, ports), ("bus, all jobs", "port 1 + port 2, all jobs"));
+        near(Some(low), packets(1.5e9) * per_packet);
+        near(Some(high), packets(2e9) * per_packet);
+        let figure = point.jobs[2].metric(metric, Tx).expect("all jobs have it");
+        near(figure.share, 2.0 * A_SECOND as f64 * per_packet / low);
+    }
+}
+
 #[test]
 fn a_physical_link_is_a_ceiling_and_a_virtual_one_is_not() {
     let facts = |driver| json!({"interfaces": {"eth0": {"driver": driver, "speed_bps": 1e9, "mtu": 1500}}});

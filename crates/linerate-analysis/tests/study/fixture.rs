@@ -77,6 +77,7 @@ pub(crate) fn campaign(testbed: TestbedKind, facts: [Value; 2], trials: Vec<Tria
             seed: 1,
             testbed,
             capacities: Vec::new(),
+            observed: Vec::new(),
             version: "0".into(),
             argv: Vec::new(),
         },

@@ -1,8 +1,15 @@
 //! Small campaigns made by hand, with answers known beforehand.
 
 mod ceilings;
+mod clocks;
+mod comparisons;
 mod figures;
 mod fixture;
+mod headline;
 mod losses;
 mod members;
+mod mixes;
+mod observed;
+mod searches;
+mod storage;
 mod validity;

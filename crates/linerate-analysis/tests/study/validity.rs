@@ -89,7 +89,54 @@ fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_
     let falling: Vec<u64> = (0..110).map(|bin| 2_000_000 - bin * 10_000).collect();
     let found = study(&two_hosts(vec![delivered(&falling)]));
     assert_eq!(only(&found).validity, Validity::Suspect);
-    assert!(only(&found).why[0].contains("no steady state"), "{:?}", only(&found).why);
+    assert!(only(&found).why[0].contains("no steady state: goodput tx drifts: "), "{:?}", only(&found).why);
+    assert_eq!(value(only(&found), 0, "goodput", Tx), None, "one number would depend on when it was stopped");
+}
+
+/// Twelve seconds in intervals of 100 ms: two at `first`, the rest at `then` megabytes an interval, and a little scatter.
+fn stairs(number: u32, first: u64, then: u64) -> linerate_model::TrialRecord {
+    let scatter = |bin: u64| bin * 7919 % 13 * 1_000;
+    let level = |bin: u64| if bin < 70 { first } else { then } * 1_000_000;
+    let mut trial = delivered(&(0..120).map(|bin| level(bin) + scatter(bin)).collect::<Vec<u64>>());
+    (trial.spec.id.0, trial.spec.repeat) = (number, number);
+    trial
+}
+
+#[test]
+fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
+    let campaign = two_hosts(vec![stairs(0, 2, 1), stairs(1, 2, 1), stairs(2, 2, 2)]);
+    let found = study(&campaign);
+    let told = linerate_analysis::headline(&campaign, &found).expect("something was measured");
+    assert_eq!((told.moved, told.unsettled.as_deref()), (None, Some("inconsistent: 1 steady, 2 slows down")));
+    let point = only(&found);
+    let goodput = point.jobs[0].metric("goodput", Tx).expect("it was measured");
+    let settled = goodput.settled.as_ref().expect("the trials are long enough");
+    assert_eq!((goodput.estimate, settled.has_single_number), (None, false));
+    assert_eq!(settled.word, "inconsistent: 1 steady, 2 slows down");
+    let levels = &settled.trials[0].as_ref().expect("it was asked").levels;
+    assert_eq!(levels.len(), 2);
+    assert!((levels[0].value / 160e6 - 1.0).abs() < 0.01 && (levels[1].value / 80e6 - 1.0).abs() < 0.01, "{levels:?}");
+    assert_eq!((levels[0].to, levels[1].to), (levels[1].from, 12.0));
+    assert!((levels[0].to - 7.0).abs() <= 0.5, "to the batch of five: {levels:?}");
+    assert!(goodput.values.iter().all(Option::is_some), "what got through in the same time can still be compared");
+    assert_eq!(point.validity, Validity::Suspect);
+    assert!(point.why.iter().any(|why| why.contains("goodput tx slows down: 160")), "{:?}", point.why);
+
+    let found = study(&two_hosts(vec![stairs(0, 2, 1), stairs(1, 2, 2), stairs(2, 2, 2)]));
+    assert!(
+        value(only(&found), 0, "goodput", Tx).is_some(),
+        "one of three does not settle: the figure is kept and marked"
+    );
+    assert_eq!(only(&found).validity, Validity::Suspect);
+}
+
+#[test]
+fn a_long_warm_up_is_cut_where_it_ends() {
+    let found = study(&two_hosts(vec![stairs(0, 1, 2)]));
+    let point = only(&found);
+    assert_eq!((point.validity, point.trials[0].measured_from), (Validity::Valid, 7.0), "{:?}", point.why);
+    let goodput = value(point, 0, "goodput", Tx).expect("a figure");
+    assert!((goodput / 160e6 - 1.0).abs() < 0.01, "{goodput}");
 }
 
 #[test]

@@ -244,10 +244,10 @@ fn converse(
     let (inputs, heard) = std::sync::mpsc::channel();
     let link = Link::start(reader, channel.writer, channel.closer, move |heard, outbox| {
         if let Heard::Message(message, at) = &heard
-            && let Message::Ping { n } = **message
+            && let Message::Ping { n, sent_ns } = **message
         {
             // Answered here: every further hop would widen the uncertainty of the clock offset.
-            outbox.offer(Message::Pong { n, clock_ns: at.0 });
+            outbox.offer(Message::Pong { n, clock_ns: at.0, sent_ns, answered_ns: 0 });
         }
         inputs.send(heard).is_ok()
     });

@@ -148,6 +148,7 @@ impl Trial<'_> {
             patience: self.patience(),
             disks: self.disks,
             loaded: self.prepare.phases.loaded().into(),
+            peer_clock: job.peer_clock,
         }
     }
 
@@ -156,7 +157,12 @@ impl Trial<'_> {
     }
 
     fn scope(&self) -> Scope {
-        let devices: BTreeSet<String> = self.prepare.jobs.iter().filter_map(|job| job.local.device.clone()).collect();
+        let mut devices: BTreeSet<String> =
+            self.prepare.jobs.iter().filter_map(|job| job.local.device.clone()).collect();
+        // Where no endpoint names an interface, all are read.
+        if !devices.is_empty() {
+            devices.extend(self.prepare.legs.iter().cloned());
+        }
         let controllers: BTreeSet<String> = self.prepare.jobs.iter().filter_map(|job| job.local.ncsi.clone()).collect();
         Scope { devices: devices.into_iter().collect(), controllers: controllers.into_iter().collect() }
     }
@@ -410,6 +416,7 @@ mod tests {
             background: background.map(|(start_ns, duration)| Background { start_ns, duration: Nanos(duration) }),
             seed: 0,
             secret: linerate_load::Secret([0; 16]),
+            peer_clock: None,
         }
     }
 

@@ -12,13 +12,13 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use linerate_sys::netlink::{Route, RouteSocket};
-use linerate_sys::{SysError, netns, sysctl};
+use linerate_sys::{SysError, netns, steering, sysctl};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Setting, SettingState, TuneRequest};
 
 /// The kernel parameters that may be changed.
-const SYSCTLS: [&str; 2] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
+const SYSCTLS: [&str; 3] = ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
 /// Where journals are unless told otherwise: gone after a reboot, as the settings are.
 const JOURNALS: &str = "/run/linerate";
 /// Longest journal that is read, bytes.
@@ -63,6 +63,13 @@ enum Change {
     },
     Sysctl {
         name: String,
+        before: String,
+        after: String,
+    },
+    /// At one place of an interface.
+    Steering {
+        device: String,
+        place: String,
         before: String,
         after: String,
     },
@@ -119,16 +126,18 @@ impl Changes {
             return Err("the agent is ending".into());
         }
         allowed(setting, consent)?;
-        let change = plan(setting)?;
-        if self.journal.is_none() {
-            self.journal = Some(Journal::open(&consent.journals)?);
+        for change in plan(setting)? {
+            if self.journal.is_none() {
+                self.journal = Some(Journal::open(&consent.journals)?);
+            }
+            if let Some(journal) = &mut self.journal {
+                journal.append(&change)?;
+            }
+            // Noted first: a change that fails half-way is put back too.
+            self.made.push(change.clone());
+            change.make().map_err(|error| error.to_string())?;
         }
-        if let Some(journal) = &mut self.journal {
-            journal.append(&change)?;
-        }
-        // Noted first: a change that fails half-way is put back too.
-        self.made.push(change.clone());
-        change.make().map_err(|error| error.to_string())
+        Ok(())
     }
 
     /// Undoes the changes from the `keep`-th on, the last first.
@@ -205,8 +214,15 @@ fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
         Setting::RouteWindow { device, .. } => Err(format!(
             "change a route of {device}: this agent was not told that it may (start it with --allow-tune {device})"
         )),
+        Setting::Steering { device, .. } if consent.devices.contains(device) => Ok(()),
+        Setting::Steering { device, name, .. } if device.is_empty() => {
+            Err(format!("set {name}: the endpoint names no interface (give it a `device` in the testbed)"))
+        }
+        Setting::Steering { device, name, .. } => Err(format!(
+            "set {name} of {device}: this agent was not told that it may (start it with --allow-tune {device})"
+        )),
         Setting::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
-            Err(format!("set sysctl {name}: only {} are ever changed", SYSCTLS.join(" and ")))
+            Err(format!("set sysctl {name}: only {} are ever changed", SYSCTLS.join(", ")))
         }
         Setting::Sysctl { name, .. } if consent.host_wide == HostWide::Refused => Err(format!(
             "set sysctl {name}: it holds for the whole host, and this agent was not told that it may (start it with \
@@ -236,8 +252,21 @@ fn device_name(socket: &mut RouteSocket, wanted: Option<u32>) -> Result<String, 
     Ok(name.unwrap_or_default())
 }
 
-/// The change that makes `setting` so, from what is there now.
-fn plan(setting: &Setting) -> Result<Change, String> {
+/// The places of `name` at `device`, if sysfs shows the interface of that name of this network namespace.
+fn steering_places(device: &str, name: &str) -> Result<Vec<String>, String> {
+    let told = |error: SysError| error.to_string();
+    let shown = steering::index(device).map_err(told)?;
+    let own = RouteSocket::open().and_then(|mut socket| device_index(&mut socket, device)).map_err(told)?;
+    if own != Some(shown) {
+        return Err(format!(
+            "set {name} of {device}: sysfs shows another network namespace (start the agent by `ip netns exec`)"
+        ));
+    }
+    steering::places(device, name).map_err(told)
+}
+
+/// The changes that make `setting` so, from what is there now.
+fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
     match setting {
         Setting::RouteWindow { destination, device, window, initial } => {
             let told = |error: SysError| error.to_string();
@@ -249,11 +278,22 @@ fn plan(setting: &Setting) -> Result<Change, String> {
                 return Err(format!("change the route to {destination}: it leads out of {leads}, not of {device}"));
             }
             let after = before.with_windows(*window, *initial);
-            Ok(Change::Route { device: device.clone(), before: hex(before.as_bytes()), after: hex(after.as_bytes()) })
+            let (before, after) = (hex(before.as_bytes()), hex(after.as_bytes()));
+            Ok(vec![Change::Route { device: device.clone(), before, after }])
         }
         Setting::Sysctl { name, value } => {
             let before = sysctl::read(name).map_err(|error| error.to_string())?;
-            Ok(Change::Sysctl { name: name.clone(), before, after: value.clone() })
+            Ok(vec![Change::Sysctl { name: name.clone(), before, after: value.clone() }])
+        }
+        Setting::Steering { device, name, value } => {
+            if !steering::is_mask(value) {
+                return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask"));
+            }
+            let change = |place: String| {
+                let before = steering::read(device, &place).map_err(|error| error.to_string())?;
+                Ok(Change::Steering { device: device.clone(), place, before, after: steering::plain(value) })
+            };
+            steering_places(device, name)?.into_iter().map(change).collect()
         }
     }
 }
@@ -273,10 +313,17 @@ fn state(setting: &Setting) -> Result<SettingState, String> {
         }
         Setting::Sysctl { name, .. } => {
             if !SYSCTLS.contains(&name.as_str()) {
-                return Err(format!("read sysctl {name}: only {} are told", SYSCTLS.join(" and ")));
+                return Err(format!("read sysctl {name}: only {} are told", SYSCTLS.join(", ")));
             }
             let setting = Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(told)? };
             Ok(SettingState { setting, spelled: name.clone() })
+        }
+        Setting::Steering { device, name, .. } => {
+            let read = |place: &String| steering::read(device, place).map_err(told);
+            let mut values: Vec<String> = steering_places(device, name)?.iter().map(read).collect::<Result<_, _>>()?;
+            values.dedup();
+            let setting = Setting::Steering { device: device.clone(), name: name.clone(), value: values.join(" ") };
+            Ok(SettingState { setting, spelled: format!("{name} of {device}") })
         }
     }
 }
@@ -286,6 +333,7 @@ impl Change {
         match self {
             Self::Route { after, .. } => replace(after),
             Self::Sysctl { name, after, .. } => sysctl::write(name, after),
+            Self::Steering { device, place, after, .. } => steering::write(device, place, after),
         }
     }
 
@@ -300,9 +348,22 @@ impl Change {
                 now => Ok(Restored::Left(format!("put back sysctl {name}: somebody else has set it to {now} since"))),
             }),
             Self::Route { device, before, after } => put_back_route(device, before, after),
+            Self::Steering { device, place, before, after } => put_back_steering(device, place, before, after),
         };
         result.unwrap_or_else(|error| Restored::Failed(format!("put back: {error}")))
     }
+}
+
+fn put_back_steering(device: &str, place: &str, before: &str, after: &str) -> Result<Restored, SysError> {
+    let now = steering::read(device, place)?;
+    Ok(if now == before {
+        Restored::Untouched
+    } else if now == after {
+        steering::write(device, place, before)?;
+        Restored::PutBack(format!("{place} of {device} = {before}"))
+    } else {
+        Restored::Left(format!("put back {place} of {device}: somebody else has set it to {now} since"))
+    })
 }
 
 fn replace(route: &str) -> Result<(), SysError> {
@@ -420,7 +481,7 @@ mod tests {
         let wide = Setting::Sysctl { name: SYSCTLS[0].into(), value: "4096 12288 12288".into() };
         assert!(ask(wide).contains("--allow-tune host"));
         let other = Setting::Sysctl { name: "kernel.panic".into(), value: "1".into() };
-        assert!(ask(other).contains("only net.ipv4.tcp_rmem and net.ipv4.tcp_wmem"));
+        assert!(ask(other).contains("only net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
     }
 

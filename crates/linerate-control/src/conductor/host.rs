@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use linerate_model::Nanos;
 use serde_json::Value;
 
+use linerate_analysis::statistics::Offset;
+use linerate_model::ClockExchange;
+
 use crate::clock::ClockEstimate;
 
 /// Exchanges per estimate of a clock offset; the quickest of them counts.
@@ -33,13 +36,12 @@ pub(super) enum Presence {
 }
 
 /// An estimate under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Estimating {
     pub(super) since: Nanos,
     pub(super) left: u32,
     pub(super) n: u64,
-    pub(super) sent: Nanos,
-    pub(super) best: Option<ClockEstimate>,
+    pub(super) made: Vec<ClockExchange>,
 }
 
 /// One host of the testbed.
@@ -50,7 +52,13 @@ pub(super) struct Host {
     pub(super) facts: Value,
     /// The address its control connection goes to: data goes there too if an endpoint names none.
     pub(super) address: Option<IpAddr>,
+    /// Whether it has the conductor's own clock: the same kernel and time namespace.
+    pub(super) has_our_clock: bool,
     pub(super) clock: Option<ClockEstimate>,
+    /// The best exchange of each estimate of this session, as an offset.
+    pub(super) course: Vec<Offset>,
+    /// Exchanges worth recording with the trial under way.
+    pub(super) exchanges: Vec<ClockExchange>,
     pub(super) sync: Option<Estimating>,
     pub(super) last_heard: Nanos,
     pub(super) lost_at: Nanos,
@@ -66,7 +74,10 @@ impl Host {
             presence: Presence::Connecting,
             facts: Value::Null,
             address: None,
+            has_our_clock: false,
             clock: None,
+            course: Vec::new(),
+            exchanges: Vec::new(),
             sync: None,
             last_heard: Nanos(0),
             lost_at: Nanos(0),

@@ -64,7 +64,8 @@ pub(super) fn run(
         campaign: header.id.clone(),
         name: format!("campaign {}", header.name),
     });
-    let mut conductor = Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?;
+    let mut conductor = Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?
+        .with_clock(linerate_sys::clock::identity_text());
     conductor.continue_searches(order, searched);
     let (tell, told) = channel();
     let mut runner = Runner {

@@ -131,7 +131,7 @@ fn beat(outbox: &Outbox, ended: &Receiver<()>, period: Duration) {
     let mut n = 0;
     while matches!(ended.recv_timeout(period), Err(RecvTimeoutError::Timeout)) {
         n += 1;
-        if !outbox.offer(Message::Ping { n }) {
+        if !outbox.offer(Message::Ping { n, sent_ns: 0 }) {
             break;
         }
     }

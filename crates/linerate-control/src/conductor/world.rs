@@ -1,6 +1,8 @@
 //! A simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps to what happens next.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cases;
+
 use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 use super::core::{Conductor, Input, Now, Output};
 use super::{Exit, RunOptions, RunSummary};
 use crate::ControlError;
+use crate::clock::stamp;
 use crate::wire::{JobOffer, Message, Prepare, name};
 
 /// One way of a message.
@@ -120,6 +123,7 @@ fn header() -> CampaignHeader {
         seed: 1,
         testbed: TestbedKind::Hosts,
         capacities: Vec::new(),
+        observed: Vec::new(),
         version: "0".into(),
         argv: Vec::new(),
     }
@@ -251,7 +255,10 @@ impl World {
 
     fn answer(&mut self, host: usize, message: Message) {
         match message {
-            Message::Ping { n } => self.say(host, Nanos(0), Message::Pong { n, clock_ns: self.clock(host) }),
+            Message::Ping { n, sent_ns } => {
+                let clock_ns = self.clock(host);
+                self.say(host, Nanos(0), Message::Pong { n, clock_ns, sent_ns, answered_ns: clock_ns });
+            }
             Message::Prepare(prepare) => {
                 let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
                 let offer = || Offer { addresses: vec!["0.0.0.0:4000".parse().unwrap()] };
@@ -299,7 +306,8 @@ impl World {
         for output in outputs {
             match output {
                 Output::Connect { host, .. } => self.connect(host),
-                Output::Send { host, message } => {
+                Output::Send { host, mut message } => {
+                    stamp(&mut message, self.now);
                     let session = self.sessions[host];
                     self.later(self.now + TRAVEL, Happening::Delivery { host, message, session });
                 }
@@ -363,269 +371,5 @@ impl World {
 
     fn count(&self, matching: impl Fn(&Event) -> bool) -> usize {
         self.events.iter().filter(|event| matching(event)).count()
-    }
-}
-
-const NEVER: Nanos = Nanos::from_secs(1_000_000);
-use TrialOutcome::{Completed, Failed, Interrupted};
-
-fn three() -> Vec<TrialSpec> {
-    vec![trial(0, "a", "b"), trial(1, "a", "b"), trial(2, "a", "b")]
-}
-
-fn run_three(mut world: World) -> World {
-    world.run(three(), &HashSet::new(), NEVER);
-    world
-}
-
-#[test]
-fn a_campaign_without_trouble_records_everything_in_order() {
-    let mut world = World::new();
-    world.run(vec![trial(4, "a", "b")], &HashSet::new(), NEVER);
-    assert!(matches!(world.summary().exit, Exit::Completed));
-    let tags: Vec<String> = world
-        .events
-        .iter()
-        .map(|event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(
-        tags,
-        [
-            "campaign_started",
-            "host_joined",
-            "host_joined",
-            "planned",
-            "trial_started",
-            "intervals",
-            "intervals",
-            "flows_ended",
-            "samples",
-            "flows_ended",
-            "samples",
-            "barrier_passed",
-            "trial_ended",
-            "campaign_ended"
-        ]
-    );
-}
-
-#[test]
-fn the_offset_of_each_clock_is_found_and_the_skew_between_the_ends_with_it() {
-    let world = run_three(World::new());
-    let offsets: Vec<(i64, u64)> = world
-        .events
-        .iter()
-        .filter_map(|event| match event {
-            Event::HostJoined(record) => Some((record.clock_offset_ns, record.clock_uncertainty_ns)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(offsets, [(1_000_000_000_000, 100_000), (-50_000_000_000, 100_000)]);
-    let passed = Event::BarrierPassed { trial: TrialId(0), skew_ns: 30_000, uncertainty_ns: 200_000 };
-    assert_eq!(world.count(|event| *event == passed), 1);
-}
-
-#[test]
-fn an_agent_that_dies_or_stalls_in_any_step_costs_one_trial() {
-    // The second trial's messages; its pings are those after 8 at the start and 8 for the first trial, and heartbeats.
-    for (at, nth) in [("ping", 20), ("prepare", 1), ("connect", 1), ("start_at", 1)] {
-        for kind in [FaultKind::Die, FaultKind::Stall] {
-            for host in [0, 1] {
-                let world = run_three(World::with_fault(host, Fault { at, nth, kind }));
-                let outcomes = world.outcomes();
-                let failed = outcomes.iter().filter(|(_, outcome)| *outcome == Failed).count();
-                assert!(failed <= 1 && outcomes.len() == 3, "{at} {kind:?}: {outcomes:?}");
-                if at != "ping" {
-                    assert_eq!(outcomes, [(0, Completed), (1, Failed), (2, Completed)], "{at} {kind:?}");
-                    assert_eq!(world.incidents(IncidentKind::AgentLost)[0].0, Some(TrialId(1)), "{at} {kind:?}");
-                }
-                assert!(matches!(world.summary().exit, Exit::Completed));
-                assert_eq!(world.count(|event| matches!(event, Event::CampaignEnded { .. })), 1);
-            }
-        }
-    }
-}
-
-#[test]
-fn an_agent_that_does_not_answer_one_message_or_fails_costs_one_trial_and_keeps_its_session() {
-    for (at, kind) in [
-        ("prepare", FaultKind::Ignore),
-        ("connect", FaultKind::Ignore),
-        ("start_at", FaultKind::Ignore),
-        ("connect", FaultKind::Fail),
-    ] {
-        let world = run_three(World::with_fault(1, Fault { at, nth: 1, kind }));
-        assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)], "{at} {kind:?}");
-        assert_eq!(world.incidents(IncidentKind::Failed).len(), 1, "{at} {kind:?}");
-        assert!(world.incidents(IncidentKind::AgentLost).is_empty(), "{at} {kind:?}");
-    }
-}
-
-#[test]
-fn an_agent_that_does_not_even_end_a_trial_loses_its_session() {
-    let mut world = World::with_fault(1, Fault { at: "connect", nth: 0, kind: FaultKind::Ignore });
-    world.agents[1].faults.push(Fault { at: "abort", nth: 0, kind: FaultKind::Ignore });
-    let world = run_three(world);
-    assert_eq!(world.outcomes(), [(0, Failed), (1, Completed), (2, Completed)]);
-    assert_eq!(world.incidents(IncidentKind::AgentLost).len(), 1);
-}
-
-#[test]
-fn trials_that_do_not_need_an_agent_that_stays_away_are_still_run() {
-    let mut world = World::with_fault(1, Fault { at: "start_at", nth: 0, kind: FaultKind::Die });
-    world.agents[1].away_for = u32::MAX;
-    let trials = vec![trial(0, "a", "b"), trial(1, "a", "b"), trial(2, "a", "a")];
-    let before = world.now;
-    world.run(trials, &HashSet::new(), NEVER);
-    assert_eq!(world.outcomes(), [(0, Failed), (2, Completed)]);
-    let summary = world.summary();
-    assert_eq!((summary.completed, summary.failed, summary.remaining), (1, 1, 1));
-    assert!(matches!(&summary.exit, Exit::AgentLost(ControlError::AgentLost { host, .. }) if host == "b"));
-    assert_eq!(world.count(|event| matches!(event, Event::CampaignEnded { .. })), 0);
-    assert!(world.now.since(before) < Nanos::from_secs(120), "{}", world.now.since(before));
-}
-
-#[test]
-fn a_busy_agent_at_the_start_ends_it_before_anything_is_recorded() {
-    let mut world = World::new();
-    let busy = ControlError::Busy { host: "a".into(), by: "another".into(), since_s: 3 };
-    world.agents[0].at_first = Some(busy);
-    let world = run_three(world);
-    assert!(matches!(world.result, Some(Err(ControlError::Busy { .. }))));
-    assert!(world.events.is_empty());
-}
-
-#[test]
-fn a_campaign_killed_at_any_second_resumes_with_what_is_left() {
-    for second in 0..32 {
-        let mut first = World::new();
-        let until = first.now + Nanos::from_secs(second);
-        first.run(three(), &HashSet::new(), until);
-        let done: HashSet<TrialId> =
-            first.outcomes().iter().filter(|(_, outcome)| *outcome == Completed).map(|(id, _)| TrialId(*id)).collect();
-        let mut second_run = World::new();
-        second_run.run(three(), &done, NEVER);
-        let mut ids: Vec<u32> =
-            done.iter().map(|id| id.0).chain(second_run.outcomes().iter().map(|(id, _)| *id)).collect();
-        ids.sort_unstable();
-        assert_eq!(ids, [0, 1, 2], "killed after {second} s");
-        assert!(matches!(second_run.summary().exit, Exit::Completed));
-    }
-}
-
-#[test]
-fn a_wish_to_stop_interrupts_the_trial_and_keeps_the_rest() {
-    let mut world = World::new();
-    let in_second_trial = world.now + Nanos::from_secs(12);
-    world.later(in_second_trial, Happening::Input(Input::Stop));
-    let world = run_three(world);
-    assert_eq!(world.outcomes(), [(0, Completed), (1, Interrupted)]);
-    assert!(matches!(world.summary().exit, Exit::Interrupted));
-    assert_eq!(world.summary().remaining, 1);
-    assert!(world.now.since(in_second_trial) < Nanos::from_secs(1));
-}
-
-#[test]
-fn a_full_disk_stops_the_campaign_cleanly() {
-    let mut world = World::new();
-    world.room = 6;
-    let world = run_three(world);
-    let Exit::RecorderFailed(error) = &world.summary().exit else { panic!("{:?}", world.summary()) };
-    assert!(error.to_string().contains("no space left"), "{error}");
-    assert_eq!(world.summary().completed, 0);
-}
-
-#[test]
-fn a_suspended_host_shows_as_a_clock_incident_of_the_next_trial() {
-    let mut world = World::new();
-    world.sleeps_after = Some(TrialId(0));
-    let world = run_three(world);
-    let incidents = world.incidents(IncidentKind::Clock);
-    assert_eq!(incidents.len(), 1, "{incidents:?}");
-    assert!(incidents[0].1.contains("-2000.000 ms"), "{incidents:?}");
-    assert_eq!(incidents[0].0, Some(TrialId(1)));
-}
-
-#[test]
-fn a_step_of_the_wall_clock_is_an_incident_and_nothing_else() {
-    let mut world = World::new();
-    let in_first_trial = world.now + Nanos::from_secs(3);
-    world.later(in_first_trial, Happening::Input(Input::ClockStepped(-3_600_000_000_000)));
-    let world = run_three(world);
-    assert_eq!(world.incidents(IncidentKind::Clock)[0].0, Some(TrialId(0)));
-    assert_eq!(world.outcomes(), [(0, Completed), (1, Completed), (2, Completed)]);
-}
-
-#[test]
-fn a_background_job_that_starts_earlier_moves_the_barrier_back() {
-    let mut early = trial(0, "a", "b");
-    let background = Some(Background { start_ns: -3_000_000_000, duration: Nanos::from_secs(5) });
-    early.jobs.push(JobSpec { background, ..early.jobs[0].clone() });
-    let mut world = World::new();
-    let before = world.now;
-    world.run(vec![early], &HashSet::new(), NEVER);
-    assert_eq!(world.outcomes(), [(0, Completed)]);
-    // 3 s of lead, 6 s of load, 1 s of drain.
-    assert!(world.now.since(before) > Nanos::from_secs(10));
-}
-
-#[test]
-fn a_host_that_is_not_in_the_testbed_is_named() {
-    let hosts = ["a".to_owned()];
-    let trials = vec![trial(7, "a", "c")];
-    let made = Conductor::new(header(), &hosts, trials, &HashSet::new(), RunOptions::default(), Box::new(|| [0; 16]));
-    let error = made.err().expect("host c is unknown").to_string();
-    assert_eq!(error, "resolve host c of trial 7: not in the testbed (its hosts are a)");
-}
-
-fn any_fault() -> impl Strategy<Value = (usize, Fault)> {
-    let at = prop::sample::select(vec!["ping", "prepare", "connect", "start_at", "abort", "goodbye"]);
-    let kind = prop::sample::select(vec![FaultKind::Die, FaultKind::Stall, FaultKind::Ignore, FaultKind::Fail]);
-    (0..2_usize, at, 0..24_u32, kind).prop_map(|(host, at, nth, kind)| (host, Fault { at, nth, kind }))
-}
-
-proptest! {
-    #[test]
-    fn whatever_agents_do_every_trial_begun_ends_once_and_the_campaign_ends(
-        faults in prop::collection::vec(any_fault(), 0..6),
-        away_for in 0..20_u32,
-        stop_after in prop::option::of(0..60_u64),
-    ) {
-        let mut world = World::new();
-        for (host, fault) in faults {
-            world.agents[host].faults.push(fault);
-        }
-        world.agents[1].away_for = away_for;
-        if let Some(seconds) = stop_after {
-            let at = world.now + Nanos::from_secs(seconds);
-            world.later(at, Happening::Input(Input::Stop));
-        }
-        let limit = world.now + Nanos::from_secs(1000);
-        world.run(three(), &HashSet::new(), limit);
-        prop_assert!(world.result.is_some(), "it does not end");
-        let mut open = None;
-        for event in &world.events {
-            match event {
-                Event::TrialStarted { trial, .. } => {
-                    prop_assert_eq!(open, None);
-                    open = Some(*trial);
-                }
-                Event::TrialEnded { trial, .. } => {
-                    prop_assert_eq!(open, Some(*trial));
-                    open = None;
-                }
-                Event::Intervals { trial, .. } | Event::FlowsEnded { trial, .. } | Event::Samples { trial, .. } => {
-                    prop_assert_eq!(open, Some(*trial));
-                }
-                _ => {}
-            }
-        }
-        prop_assert_eq!(open, None);
-        let n_ended = world.count(|event| matches!(event, Event::CampaignEnded { .. }));
-        prop_assert!(n_ended <= 1);
-        if let Some(Ok(summary)) = &world.result {
-            let ends = summary.completed + summary.failed + summary.interrupted + summary.remaining;
-            prop_assert_eq!(ends, 3);
-        }
     }
 }

@@ -10,6 +10,7 @@ mod back_to_back;
 mod expected;
 mod frmol;
 mod halving;
+mod latency;
 mod loss_curve;
 mod mlr;
 mod recovery;
@@ -48,6 +49,9 @@ pub(crate) fn controller(search: &Search) -> Box<dyn Controller> {
         }
         Method::Recovery { goal, overload, after, repeats } => {
             Box::new(recovery::Recovery::new(search, goal, *overload, *after, *repeats))
+        }
+        Method::Latency { goal, trial, shares, repeats } => {
+            Box::new(latency::Latency::new(search, goal, *trial, shares, *repeats))
         }
         Method::Frmol { trial } => Box::new(frmol::Frmol::new(search.max, *trial)),
         Method::Steps { trial, steps, loss_ratio, performance } => {

@@ -1,12 +1,10 @@
 //! A search from its first trial to its last: self-test, warm-up, controller; repeats of what the tester spoilt, and limits.
 
-use linerate_analysis::search::Observation;
+use linerate_analysis::search::{MOST_REPEATS, Observation};
 use linerate_model::{Nanos, Purpose, Search, Step};
 
 use super::{Controller, controller};
 
-/// Repeats of a step that the tester spoilt, before the search stops (methodology 4.0).
-const MOST_REPEATS: u32 = 3;
 /// What the tester should do without the device, of the highest load.
 const MARGIN: f64 = 2.0;
 /// How far below what it forwarded the self-test tries next: what is forwarded under overload is rarely forwarded whole.
@@ -19,6 +17,8 @@ const SELF_TESTS: u32 = 8;
 pub enum Outcome {
     /// The device answers for it.
     Valid(Observation),
+    /// The device may answer for it, or the tester's delay: it is repeated, and believed after three repeats that did not clear it.
+    Doubtful(Observation),
     /// The tester spoilt it, or it could not be carried out.
     Invalid,
 }
@@ -118,14 +118,18 @@ impl Searcher {
         Some(step)
     }
 
-    /// Takes what came of the step asked for last.
-    pub fn take(&mut self, outcome: Outcome) {
-        let Some(step) = self.ask() else { return };
+    /// Takes what came of the step asked for last; returns whether it counts.
+    pub fn take(&mut self, outcome: Outcome) -> bool {
+        let Some(step) = self.ask() else { return false };
         self.n_trials += 1;
         self.spent = self.spent + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
         let observation = match outcome {
             Outcome::Valid(observation) => observation,
-            Outcome::Invalid => return self.spoilt(step),
+            Outcome::Doubtful(observation) if self.spoilt >= MOST_REPEATS => observation,
+            Outcome::Doubtful(_) | Outcome::Invalid => {
+                self.spoilt(step);
+                return false;
+            }
         };
         self.spoilt = 0;
         self.asked = None;
@@ -135,6 +139,7 @@ impl Searcher {
             Stage::Searching => self.controller.take(&observation),
             Stage::Ended(_) => {}
         }
+        true
     }
 
     /// The same step again, unless it was spoilt too often.
@@ -244,6 +249,30 @@ mod tests {
             searcher.take(Outcome::Invalid);
         }
         assert_eq!((searcher.ask(), searcher.ended()), (None, Some(Ended::TesterLimited(1e6))));
+    }
+
+    #[test]
+    fn a_doubtful_loss_is_repeated_until_it_is_cleared_or_three_repeats_did_not() {
+        let doubtful = |step: Step| {
+            let Outcome::Valid(observation) = outcome(step, 1e-4) else { unreachable!("it is one") };
+            Outcome::Doubtful(observation)
+        };
+        for n_doubtful in [2, 4] {
+            let mut searcher = Searcher::new(one_trial(0));
+            let warm_up = searcher.ask().expect("the warm-up");
+            searcher.take(outcome(warm_up, 0.0));
+            let mut counted = Vec::new();
+            for _ in 0..n_doubtful {
+                let step = searcher.ask().expect("again");
+                counted.push(searcher.take(doubtful(step)));
+            }
+            if n_doubtful == 2 {
+                let step = searcher.ask().expect("a third time");
+                counted.push(searcher.take(outcome(step, 0.0)));
+            }
+            assert_eq!(counted.iter().filter(|counts| **counts).count(), 1);
+            assert_eq!((counted.last(), searcher.ask()), (Some(&true), None));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use linerate_load::{Offer, Secret};
 use linerate_model::{
-    Background, Endpoint, FlowReport, Incident, Interval, Params, Phases, SampleBlock, Side, TrialId,
+    Background, Endpoint, FlowReport, Incident, Interval, Params, PeerClock, Phases, SampleBlock, Side, TrialId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -92,6 +92,9 @@ pub struct PreparedJob {
     pub seed: u64,
     /// The session's secret, the same at both ends of the job.
     pub secret: Secret,
+    /// How the clock of the job's other end stands to this end's; absent if it is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_clock: Option<PeerClock>,
 }
 
 /// Everything an agent needs to know of a trial.
@@ -107,6 +110,9 @@ pub struct Prepare {
     pub patience_ms: u64,
     /// Time between readings of the samplers, ms.
     pub sample_period_ms: u64,
+    /// Interfaces to read besides those the endpoints name: legs among which the trial's flows are shared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub legs: Vec<String>,
 }
 
 /// Where the passive end of a job listens.
@@ -151,13 +157,22 @@ pub enum Message {
     Ping {
         /// Comes back with the answer.
         n: u64,
+        /// When it left, by the conductor's monotonic clock, ns; comes back too.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        sent_ns: u64,
     },
     /// Agent: I am here, and it is this late.
     Pong {
         /// That of the ping.
         n: u64,
-        /// The agent's monotonic clock, ns.
+        /// The agent's monotonic clock when the ping arrived, ns.
         clock_ns: u64,
+        /// That of the ping.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        sent_ns: u64,
+        /// The agent's monotonic clock when this left, ns; 0 if it does not say.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        answered_ns: u64,
     },
     /// Conductor: get ready for a trial; listen for its passive jobs.
     Prepare(Box<Prepare>),
@@ -262,6 +277,11 @@ pub enum Message {
     PairProof(PairProof),
     /// Pairing: your key is kept.
     Paired,
+}
+
+/// Whether a stamp was not set: it is left out then.
+fn is_zero(stamp_ns: &u64) -> bool {
+    *stamp_ns == 0
 }
 
 /// A message's name on the wire.

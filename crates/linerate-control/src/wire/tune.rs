@@ -19,6 +19,15 @@ pub enum Setting {
         /// First window advertised, segments; 0 for none.
         initial: u32,
     },
+    /// Where the work of an interface is done, at every queue of it: `rps_cpus`, `xps_cpus` (masks of CPUs) or `threaded`.
+    Steering {
+        /// The interface.
+        device: String,
+        /// What.
+        name: String,
+        /// Its value, hexadecimal; where queues differ, those of all of them, separated by blanks.
+        value: String,
+    },
     /// A kernel parameter of the host, for every connection of it: `net.ipv4.tcp_rmem` or `net.ipv4.tcp_wmem`.
     Sysctl {
         /// Its name.

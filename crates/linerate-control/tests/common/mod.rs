@@ -24,6 +24,7 @@ pub(crate) fn header() -> CampaignHeader {
         seed: 42,
         testbed: TestbedKind::Loopback,
         capacities: Vec::new(),
+        observed: Vec::new(),
         version: "0".into(),
         argv: vec!["linerate".into()],
     }

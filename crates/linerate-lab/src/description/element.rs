@@ -69,7 +69,7 @@ pub struct Stall {
 ///
 /// Every n-th is meant exactly, by no chance. Datagrams are counted for each direction and frame length apart: neither
 /// answers nor the few small ones with which a measurement begins move the count of the stream that is measured. Only UDP,
-/// over IPv4 or IPv6 without extension headers, is touched.
+/// over IPv4 or IPv6 without extension headers, is touched, but for `drop_packets`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -77,6 +77,8 @@ pub struct Faults {
     pub drop_one_in: Option<NonZeroU32>,
     /// This part of them is dropped, at random.
     pub drop_ratio: Option<Ratio>,
+    /// This part of all IP packets is dropped, at random, TCP's too.
+    pub drop_packets: Option<Ratio>,
     /// Every n-th datagram arrives twice.
     pub duplicate_one_in: Option<NonZeroU32>,
     /// Every n-th datagram is overtaken by those after it.
@@ -185,6 +187,8 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
     let faults = &element.faults;
     let beyond = faults.drop_ratio.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio.0));
     refuse(beyond, "`drop_ratio` is no part of a whole", "0 % to 100 %".into());
+    let beyond = faults.drop_packets.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio.0));
+    refuse(beyond, "`drop_packets` is no part of a whole", "0 % to 100 %".into());
     let orderly = faults.reorder_by.is_some() && faults.reorder_one_in.is_none();
     refuse(orderly, "`reorder_by` without `reorder_one_in` does nothing", "both, or neither".into());
 }

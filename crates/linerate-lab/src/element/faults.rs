@@ -1,4 +1,4 @@
-//! What is done to datagrams on purpose: exactly every n-th, or a part of them at random.
+//! What is done to datagrams on purpose: exactly every n-th, or a part of them at random; and random loss of all IP packets.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -69,6 +69,15 @@ impl Faulty {
     }
 }
 
+impl Faulty {
+    /// Whether the IP packet `frame`, of whatever kind, is lost at random.
+    pub(super) fn loses(&mut self, frame: &[u8]) -> bool {
+        let Some(ratio) = self.faults.drop_packets else { return false };
+        let is_ip = frame.get(ETHERTYPE..ETHERTYPE + 2).is_some_and(|bytes| [IPV4, IPV6].iter().any(|ip| ip == bytes));
+        is_ip && fraction(&mut self.random) < ratio.0
+    }
+}
+
 /// Whether `frame` is UDP over IPv4 or IPv6 without extension headers.
 pub(super) fn is_udp(frame: &[u8]) -> bool {
     let protocol_at = match frame.get(ETHERTYPE..ETHERTYPE + 2).map(|bytes| [bytes[0], bytes[1]]) {
@@ -106,6 +115,18 @@ mod tests {
         assert_eq!(sent.collect::<Vec<_>>(), [1, 1, 0, 2, 1, 0, 1, 2, 0, 1, 1, 0]);
         let shorter = frame(IPV4, IPV4_PROTOCOL, UDP, 60);
         assert_eq!([(); 3].map(|()| copies(&mut faulty, &shorter)), [1, 1, 0], "other lengths are counted apart");
+    }
+
+    #[test]
+    fn packets_of_any_kind_are_lost_and_nothing_else() {
+        let ratio = |ratio: f64| Faults { drop_packets: Some(linerate_model::Ratio(ratio)), ..Faults::default() };
+        let tcp = frame(IPV4, IPV4_PROTOCOL, 6, 100);
+        let mut all = Faulty::new(ratio(1.0));
+        assert!(all.loses(&tcp) && !all.loses(&frame([0x08, 0x06], IPV4_PROTOCOL, 6, 42)), "ARP is no IP");
+        let mut some = Faulty::new(ratio(0.1));
+        let lost = (0..10_000).filter(|_| some.loses(&tcp)).count();
+        assert!((800..1200).contains(&lost), "{lost}");
+        assert!(!Faulty::new(Faults::default()).loses(&tcp));
     }
 
     #[test]

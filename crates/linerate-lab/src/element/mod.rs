@@ -111,6 +111,10 @@ impl Passage for Device {
         let note = |fate: Fate| self.counts[end].note(class, fate);
         note(Fate::Received);
         let arrived = way.path.arrive(size, now);
+        if way.faults.loses(frame) {
+            note(Fate::DroppedAtRandom);
+            return;
+        }
         let verdict = if udp { way.faults.judge(frame) } else { Verdict::PASS };
         if verdict.reflected {
             departures.hold(end, frame, arrived + self.delay);

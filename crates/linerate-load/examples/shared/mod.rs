@@ -1,7 +1,7 @@
 //! Runs one workload between two ends: both in this process, or one here and one in another network namespace, which meet
 //! through a file that holds the offer.
 //!
-//! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [cpus=ACTIVE,PASSIVE] [serve=FILE | to=FILE]`
+//! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [interval=MS] [cpus=ACTIVE,PASSIVE] [serve=FILE | to=FILE]`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
     let mut params = Params::default();
     for argument in arguments {
         let (key, value) = argument.split_once('=').expect("arguments are key=value");
-        if ["address", "seconds", "cpus", "serve", "to"].contains(&key) {
+        if ["address", "seconds", "interval", "cpus", "serve", "to"].contains(&key) {
             own.insert(key.to_owned(), value.to_owned());
         } else {
             params.set(key, serde_json::from_str::<Value>(value).unwrap_or_else(|_| value.into()));
@@ -53,7 +53,8 @@ pub(crate) fn run_from_arguments() -> Outcome {
         pin: false,
         ncsi: None,
     };
-    let end = End { workload, params, local, seconds, cpus };
+    let interval = own.get("interval").map_or(100, |text| text.parse().expect("a number of milliseconds"));
+    let end = End { workload, params, local, seconds, interval: Nanos::from_millis(interval), cpus };
     let (active, passive) = match (own.get("serve"), own.get("to")) {
         (Some(file), _) => (None, Some(end.passive(|offer| publish(file, offer)))),
         (_, Some(file)) => (Some(end.active(&await_offer(file))), None),
@@ -74,6 +75,7 @@ struct End {
     params: Params,
     local: Endpoint,
     seconds: f64,
+    interval: Nanos,
     cpus: Vec<usize>,
 }
 
@@ -88,6 +90,7 @@ impl End {
             patience: PATIENCE,
             disks: &DISKS,
             loaded,
+            peer_clock: None,
         }
     }
 
@@ -106,13 +109,8 @@ impl End {
     fn load(&self, workers: Vec<Box<dyn Worker>>, cpu: Option<&usize>) -> EngineReport {
         let start = Nanos(clock::monotonic()) + LEAD;
         let load_until = start + Nanos::from_secs_f64(self.seconds);
-        let timeline = Timeline {
-            start,
-            load_from: start,
-            load_until,
-            drain_until: load_until + DRAIN,
-            interval: Nanos::from_millis(100),
-        };
+        let timeline =
+            Timeline { start, load_from: start, load_until, drain_until: load_until + DRAIN, interval: self.interval };
         let mut engine = Engine::start(workers, timeline, &cpu.copied().into_iter().collect::<Vec<_>>(), 1);
         let mut intervals = Vec::new();
         while !engine.finished() {

@@ -4,7 +4,7 @@
 //! another; the collector reads it, empties it and sends it back. Nothing is allocated, and nobody waits: without an
 //! empty buffer the worker does not cut, and its interval merges into the next.
 
-use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Variation};
+use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, Variation};
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -22,10 +22,15 @@ pub(super) struct Buffer {
     counters: Counters,
     held_bytes: Option<u64>,
     service: Histogram,
+    writes: Histogram,
     response: Histogram,
     gap: Histogram,
     falls: Histogram,
     rises: Histogram,
+    connect: Histogram,
+    first_byte: Histogram,
+    transfer: Histogram,
+    close: Histogram,
     flows: Vec<FlowTcp>,
 }
 
@@ -76,9 +81,11 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
 }
 
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
-    let Tally { service, response, gap, falls, rises, .. } = Tally::new(worker.times());
+    let Tally { service, writes, response, gap, falls, rises, connect, first_byte, transfer, close, .. } =
+        Tally::new(worker.times());
     let flows = Vec::with_capacity(worker.n_flows());
-    Box::new(Buffer { service, response, gap, falls, rises, flows, ..Buffer::default() })
+    let stages = Buffer { connect, first_byte, transfer, close, ..Buffer::default() };
+    Box::new(Buffer { service, writes, response, gap, falls, rises, flows, ..stages })
 }
 
 impl Cutter {
@@ -136,10 +143,15 @@ impl Cutter {
         (buffer.start, buffer.end) = (self.start, now);
         buffer.counters = tally.counters.since(&self.counters);
         std::mem::swap(&mut buffer.service, &mut tally.service);
+        std::mem::swap(&mut buffer.writes, &mut tally.writes);
         std::mem::swap(&mut buffer.response, &mut tally.response);
         std::mem::swap(&mut buffer.gap, &mut tally.gap);
         std::mem::swap(&mut buffer.falls, &mut tally.falls);
         std::mem::swap(&mut buffer.rises, &mut tally.rises);
+        std::mem::swap(&mut buffer.connect, &mut tally.connect);
+        std::mem::swap(&mut buffer.first_byte, &mut tally.first_byte);
+        std::mem::swap(&mut buffer.transfer, &mut tally.transfer);
+        std::mem::swap(&mut buffer.close, &mut tally.close);
         (self.start, self.counters) = (now, tally.counters);
     }
 }
@@ -150,10 +162,15 @@ impl Collector {
         while let Ok(mut buffer) = self.full.pop() {
             intervals.push(self.read(&buffer));
             buffer.service.clear();
+            buffer.writes.clear();
             buffer.response.clear();
             buffer.gap.clear();
             buffer.falls.clear();
             buffer.rises.clear();
+            buffer.connect.clear();
+            buffer.first_byte.clear();
+            buffer.transfer.clear();
+            buffer.close.clear();
             // The worker may have ended and dropped its end; then the buffer is freed.
             let _: Result<(), _> = self.empty.push(buffer);
         }
@@ -179,9 +196,16 @@ impl Collector {
             counters: buffer.counters,
             held_bytes: buffer.held_bytes,
             service: buffer.service.distribution(),
+            writes: buffer.writes.distribution(),
             response: buffer.response.distribution(),
             gap: buffer.gap.distribution(),
             variation: Variation { falls: buffer.falls.distribution(), rises: buffer.rises.distribution() },
+            stages: Stages {
+                connect: buffer.connect.distribution(),
+                first_byte: buffer.first_byte.distribution(),
+                transfer: buffer.transfer.distribution(),
+                close: buffer.close.distribution(),
+            },
             flows: buffer.flows.clone(),
         }
     }

@@ -15,6 +15,9 @@ use crate::{Due, Pacer, Progress, Tally, Worker};
 
 /// The longest a step may wait.
 const PATIENCE: Nanos = Nanos::from_millis(10);
+/// The mode under which a flow says where its worker ran, and what it says of one that was not pinned.
+const WORKER_CPU: &str = "worker_cpu";
+const ANY_CPU: &str = "any CPU";
 /// Spun before the barrier instead of slept: a sleeping thread wakes up to a hundred microseconds late.
 const BARRIER_SPIN: Nanos = Nanos(100_000);
 /// How often a thread that waits for the barrier looks whether it should stop.
@@ -26,6 +29,10 @@ const SHORT_BURST: Nanos = Nanos(250);
 const LONGEST_BURST: u32 = 64;
 /// A worker may end this much before the end of its load without remark: the peer's clock may be ahead of ours.
 const EARLY: Nanos = Nanos::from_millis(100);
+
+/// How long after its end an open load is caught up with: what was due before it is then late, not left out. A thread of a busy machine
+/// gets its CPU back within a scheduler's slice or two (`sched_base_slice`, 3 ms at the most), and the drain waits for what comes.
+const CATCH_UP: Nanos = Nanos::from_millis(10);
 
 /// What one thread is to do.
 pub(super) struct Task {
@@ -59,7 +66,9 @@ struct Run<'a> {
 impl Task {
     pub(super) fn run(self, mut worker: Box<dyn Worker>, mut cutter: Cutter) -> Ending {
         let mut ending = Ending::default();
+        let mut cpu = self.cpu;
         if let Some(Err(error)) = self.cpu.map(cpu::pin) {
+            cpu = None;
             let message =
                 format!("worker {} runs unpinned: {error} (is it inside this process's cpuset?)", self.number);
             ending.incidents.push(incident(IncidentKind::NotGranted, message));
@@ -88,7 +97,13 @@ impl Task {
                     None => early.map(|early| self.ended_early(early)),
                 });
                 match flows {
-                    Ok(flows) => ending.flows = flows,
+                    Ok(mut flows) => {
+                        let place = cpu.map_or_else(|| ANY_CPU.to_owned(), |cpu| format!("CPU {cpu}"));
+                        flows.iter_mut().for_each(|flow| drop(flow.modes.insert(WORKER_CPU.to_owned(), place.clone())));
+                        let start = self.timeline.start;
+                        flows.iter_mut().for_each(|flow| flow.last_gap = flow.last_gap.map(|gap| gap.since(start)));
+                        ending.flows = flows;
+                    }
                     Err(panic) => ending.incidents.push(self.panicked(&*panic)),
                 }
             }
@@ -136,8 +151,11 @@ impl Run<'_> {
         self.cutter.begin(began);
         self.tick = next_tick(&timeline, began);
         let mut pacer = Pacer::new(self.worker.load(), timeline.load_from, self.task.seed);
-        let progress = self.span(timeline.load_until, Some(&mut pacer));
-        self.account(Some(&pacer), now().min(timeline.load_until));
+        let mut progress = self.span(timeline.load_until, Some(&mut pacer));
+        if progress != Progress::Ended {
+            progress = self.catch_up(&mut pacer);
+        }
+        self.account(Some(&pacer), now().min(last_of(&timeline)));
         if progress == Progress::Ended {
             let early = timeline.load_until.since(now());
             return (early > EARLY.max(timeline.interval)).then_some(early);
@@ -200,6 +218,24 @@ impl Run<'_> {
         Progress::Moved
     }
 
+    /// Starts what was due before the end of an open load and has not been started.
+    fn catch_up(&mut self, pacer: &mut Pacer) -> Progress {
+        let timeline = self.task.timeline;
+        let until = (timeline.load_until + CATCH_UP).min(timeline.drain_until);
+        while pacer.is_open() && now() < until && !self.task.stopped() {
+            let due = pacer.next(last_of(&timeline), until);
+            if due.operations == 0 {
+                break;
+            }
+            let progress = self.burst(due, 1);
+            pacer.give_back(std::mem::take(&mut self.tally.deferred));
+            if progress == Progress::Ended {
+                return progress;
+            }
+        }
+        Progress::Moved
+    }
+
     /// Counts what an open load was to do by `at`, and what of it was started.
     fn account(&mut self, pacer: Option<&Pacer>, at: Nanos) {
         if let Some((due, started)) = pacer.and_then(|pacer| pacer.account(at)) {
@@ -223,6 +259,11 @@ impl Run<'_> {
         self.tally.add(Counter::Steps, u64::from(steps));
         progress
     }
+}
+
+/// The last instant at which an operation of the load may be due.
+fn last_of(timeline: &Timeline) -> Nanos {
+    timeline.load_until.since(Nanos(1))
 }
 
 fn now() -> Nanos {

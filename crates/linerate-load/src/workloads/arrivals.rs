@@ -111,6 +111,15 @@ pub(crate) fn late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u6
     (now.since(intended).0.saturating_sub(1) / gap.0.max(1)).min(n)
 }
 
+/// How late a frame may be without being a tester's fault (methodology 4.0).
+const VERY_LATE: Nanos = Nanos::from_millis(1);
+
+/// How many of them start more than 1 ms late.
+#[inline]
+pub(crate) fn very_late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
+    now.since(intended).since(VERY_LATE).0.div_ceil(gap.0.max(1)).min(n)
+}
+
 /// The mean gap between operations of an open load; `None` for a closed one.
 pub(crate) fn mean_gap(load: Load) -> Option<Nanos> {
     match load {
@@ -136,6 +145,12 @@ mod tests {
 
     #[test]
     fn an_operation_is_late_after_a_whole_gap() {
+        let very_late = |now| very_late_starts(Nanos(now), Nanos(1_000), Nanos(100_000), 4);
+        assert_eq!(
+            [1_001_000, 1_001_001, 1_101_000, 1_101_001, 9_000_000].map(very_late),
+            [0, 1, 1, 2, 4],
+            "the first is late after a millisecond, each next a gap later"
+        );
         let late = |now| late_starts(Nanos(now), Nanos(1_000), Nanos(100), 4);
         assert_eq!([late(900), late(1_000), late(1_100), late(1_101), late(1_250), late(9_000)], [0, 0, 0, 1, 2, 4]);
     }

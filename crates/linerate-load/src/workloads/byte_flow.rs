@@ -121,10 +121,10 @@ impl ByteFlow {
             local: socket_options::name_of(self.stream.local_addr()),
             remote: socket_options::name_of(self.stream.peer_addr()),
             counters: self.counters,
-            next_sequence: 0,
             socket: self.options,
             modes: modes.clone(),
             tcp,
+            ..FlowReport::default()
         }
     }
 }

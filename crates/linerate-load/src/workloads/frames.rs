@@ -14,11 +14,14 @@
 //! RFC 6815: such load belongs in laboratories. It is refused on any interface that is neither a lab's nor the loopback, unless
 //! `allow_outside_lab` says that whoever asks knows what it will meet.
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 
 use linerate_model::{Arrival, Bytes, ParamError};
-use linerate_packet::frame::{LARGEST_FRAME, SMALLEST_FRAME, Transport, VlanTag};
-use serde::Deserialize;
+use linerate_packet::frame::{
+    Addresses, Headers, LARGEST_FRAME, MacAddress, Ports, SMALLEST_FRAME, Transport, VlanTag,
+};
+use serde::{Deserialize, Deserializer, de};
 
 use super::arrivals::Arrivals;
 use super::pairing::{self, Shape, Waiting as Unpaired};
@@ -50,6 +53,8 @@ use sizes::FrameSize;
 const WORKLOAD: u32 = u32::from_be_bytes(*b"fram");
 /// Memory of a receive ring: at a million frames of which 128 bytes are kept it holds a quarter of a second.
 const RECEIVE_BUFFER: Bytes = Bytes(32 << 20);
+/// The most bursts kept one by one: they travel and are stored with the flow.
+const MOST_KEPT: u64 = 10_000;
 /// The most frames per call: UIO_MAXIOV of Linux.
 const MAX_BATCH: u32 = 1024;
 
@@ -102,6 +107,20 @@ enum PortChoice {
     Random,
 }
 
+/// Ports as a plan lists them: `32768,32771`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PortList(Vec<u16>);
+
+impl<'de> Deserialize<'de> for PortList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+        let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
+        let ports = words.map(|word| port(word).ok_or_else(|| de::Error::custom(format!("`{word}` is no port"))));
+        Ok(Self(ports.collect::<Result<_, _>>()?))
+    }
+}
+
 /// Which transport header a frame has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -138,6 +157,7 @@ pub(super) struct FramesParams {
     frame_size: FrameSize,
     ports: PortChoice,
     source_port: Option<u16>,
+    source_ports: Option<PortList>,
     destination_port: Option<u16>,
     header: Header,
     vlan: Option<u16>,
@@ -146,6 +166,8 @@ pub(super) struct FramesParams {
     burst: u32,
     batch: u32,
     receive: Keep,
+    awake: bool,
+    snapshot: u32,
     allow_outside_lab: bool,
     #[serde(flatten)]
     arrivals: Arrivals,
@@ -163,6 +185,7 @@ impl Default for FramesParams {
             frame_size: FrameSize::default(),
             ports: PortChoice::Flow,
             source_port: None,
+            source_ports: None,
             destination_port: None,
             header: Header::Udp,
             vlan: None,
@@ -172,6 +195,8 @@ impl Default for FramesParams {
             // Beyond 64 a call's own cost is below one part in a hundred of its frames'.
             batch: 64,
             receive: Keep::Headers,
+            awake: false,
+            snapshot: 0,
             allow_outside_lab: false,
             arrivals: Arrivals::default(),
             placement: Placement::default(),
@@ -238,10 +263,16 @@ const OWN: &[ParamDoc] = &[
         meaning: "source port of the first flow, one more for each next",
     },
     ParamDoc {
+        name: "source_ports",
+        takes: Takes::Text { example: "32768,32771" },
+        default: "none",
+        meaning: "source port of each flow in turn, one at least per flow, as `linerate flows plan` and `flows probe` print them: so flows land on chosen members or queues; every flow then has destination_port itself",
+    },
+    ParamDoc {
         name: "destination_port",
         takes: PORT,
         default: "a free one per flow",
-        meaning: "destination port of the first flow, one more for each next",
+        meaning: "destination port of the first flow, one more for each next (with source_ports: of all)",
     },
     ParamDoc {
         name: "header",
@@ -267,6 +298,18 @@ const OWN: &[ParamDoc] = &[
         takes: Takes::Word(&["headers", "copy"]),
         default: "\"headers\"",
         meaning: "headers: of each frame as much as tells it is copied; copy: the whole frame",
+    },
+    ParamDoc {
+        name: "awake",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "keep the CPUs of both hosts from deep sleep, so that seldom frames are not slower because a CPU has to wake; told as not possible where the kernel does not govern idle states, as on most virtual machines",
+    },
+    ParamDoc {
+        name: "snapshot",
+        takes: Takes::Count { least: 0, most: MOST_KEPT },
+        default: "0",
+        meaning: "of each of the first so many bursts (frames, without bursts) of a worker the response time of the slowest frame is kept: the last frame's latency burst by burst, over all ports that send to one",
     },
     ParamDoc {
         name: "allow_outside_lab",
@@ -309,7 +352,9 @@ impl Parameters for FramesParams {
         if self.outer_vlan.is_some() && self.vlan.is_none() {
             return Err(wrong("outer_vlan", "an outer tag needs an inner one: set vlan as well"));
         }
-        for (key, port) in [("source_port", self.source_port), ("destination_port", self.destination_port)] {
+        self.check_planned()?;
+        let counted_up = self.destination_port.filter(|_| self.source_ports.is_none());
+        for (key, port) in [("source_port", self.source_port), ("destination_port", counted_up)] {
             let last = port.map(|port| u32::from(port) + self.placement.streams() - 1);
             if last.is_some_and(|last| last > u32::from(u16::MAX)) {
                 return Err(wrong(
@@ -321,7 +366,9 @@ impl Parameters for FramesParams {
         if let Some(key) = self.beyond_sockets().filter(|_| self.mode == Mode::Udp) {
             return Err(wrong(key, "a UDP socket has its own ports and headers: use mode packet"));
         }
-        if self.ports == PortChoice::Random && (self.source_port.is_some() || self.destination_port.is_some()) {
+        self.check_size()?;
+        let own = self.source_port.is_some() || self.source_ports.is_some() || self.destination_port.is_some();
+        if self.ports == PortChoice::Random && own {
             return Err(wrong("ports", "random ports and ports of one's own do not go together"));
         }
         Ok(())
@@ -351,7 +398,8 @@ impl Typed for Frames {
         let interface = Interface::find(&params, setup.local, None)?;
         start::check(&params, &interface)?;
         let unpaired = Unpaired::listen(setup, None, params.shape(), |socket| params.options.set(socket))?;
-        Ok(Box::new(start::FramesListener { params, unpaired, interface, secret: setup.secret, seed: setup.seed }))
+        let Setup { secret, seed, peer_clock, .. } = *setup;
+        Ok(Box::new(start::FramesListener { params, unpaired, interface, secret, seed, peer_clock }))
     }
 
     fn start_active(params: FramesParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
@@ -374,6 +422,63 @@ impl FramesParams {
         }
     }
 
+    /// Ports planned for members need to be as many as flows, and a destination that they were planned for.
+    fn check_planned(&self) -> Result<(), ParamError> {
+        let Some(PortList(ports)) = &self.source_ports else { return Ok(()) };
+        let streams = self.placement.streams() as usize;
+        if ports.len() < streams {
+            let why = format!("{} ports for {streams} flows (`flows plan --each` lists more)", ports.len());
+            return Err(wrong("source_ports", why));
+        }
+        if self.source_port.is_some() {
+            return Err(wrong("source_ports", "does not go together with source_port, which counts up"));
+        }
+        if self.destination_port.is_none() {
+            return Err(wrong("source_ports", "ports are planned for one destination: say destination_port as well"));
+        }
+        Ok(())
+    }
+
+    /// Every frame needs room for its headers and signature. Which addresses it will bear is not known yet: IPv4's are the shorter ones.
+    fn check_size(&self) -> Result<(), ParamError> {
+        let nowhere = Addresses::V4 { source: Ipv4Addr::UNSPECIFIED, destination: Ipv4Addr::UNSPECIFIED };
+        let headers = Headers {
+            destination: MacAddress::default(),
+            source: MacAddress::default(),
+            tags: self.tags(),
+            addresses: nowhere,
+            transport: self.header.transport(),
+            ports: Ports { source: 0, destination: 0 },
+            dscp: 0,
+            hops: 0,
+        };
+        let (smallest, least) = (self.frame_size.sizes().smallest(), headers.least_frame_size());
+        if smallest >= least {
+            return Ok(());
+        }
+        let (n_tags, name) = (headers.tags.len(), self.frame_size.name());
+        let header = if self.header == Header::Tcp { "a TCP header" } else { "a UDP header" };
+        Err(wrong(
+            "frame_size",
+            format!(
+                "{name}: {header}, {n_tags} VLAN tags and the signature need {least} B over IPv4, and {smallest} B are too few"
+            ),
+        ))
+    }
+
+    /// Ports of flow `number`, whose sockets have `own`.
+    fn ports_of(&self, number: u32, own: Ports) -> Ports {
+        // A flow's number is below 16384, and the last port was checked.
+        let counted = |first: u16| first + number as u16;
+        let source = match &self.source_ports {
+            Some(PortList(ports)) => ports[number as usize],
+            None => self.source_port.map_or(own.source, counted),
+        };
+        let one = self.source_ports.is_some();
+        let destination = self.destination_port.map_or(own.destination, |port| if one { port } else { counted(port) });
+        Ports { source, destination }
+    }
+
     /// The first parameter that asks for what a UDP socket cannot do.
     fn beyond_sockets(&self) -> Option<&'static str> {
         let asked = [
@@ -381,6 +486,7 @@ impl FramesParams {
             ("header", self.header == Header::Tcp),
             ("ports", self.ports == PortChoice::Random),
             ("source_port", self.source_port.is_some()),
+            ("source_ports", self.source_ports.is_some()),
             ("destination_port", self.destination_port.is_some()),
         ];
         asked.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
@@ -419,6 +525,7 @@ mod tests {
             ("outer_vlan", json!(5)),
             ("vlan_priority", json!(8)),
             ("source_port", json!(0)),
+            ("source_ports", json!("80,eighty")),
             ("rate", json!("0 pps")),
             ("workers", json!(2)),
         ]);
@@ -433,11 +540,45 @@ mod tests {
         for (table, key) in [
             (json!({ "source_port": 65_535, "streams": 2 }), "source_port"),
             (json!({ "ports": "random", "destination_port": 9 }), "ports"),
+            (json!({ "source_ports": "9", "streams": 2, "destination_port": 7 }), "source_ports"),
+            (json!({ "source_ports": "9,8", "streams": 2 }), "source_ports"),
+            (json!({ "source_ports": "9", "destination_port": 7, "ports": "random" }), "ports"),
+            (json!({ "mode": "udp", "source_ports": "9", "destination_port": 7 }), "source_ports"),
             (json!({ "mode": "udp", "vlan": 9 }), "vlan"),
             (json!({ "mode": "udp", "header": "tcp" }), "header"),
+            (json!({ "header": "tcp", "frame_size": "75 B" }), "frame_size"),
+            (json!({ "vlan": 1, "frame_size": "67 B" }), "frame_size"),
+            (json!({ "vlan": 1, "outer_vlan": 2, "frame_size": "71 B" }), "frame_size"),
+            (json!({ "vlan": 1, "outer_vlan": 2, "header": "tcp", "frame_size": "83 B" }), "frame_size"),
+            (json!({ "vlan": 1, "frame_size": "imix" }), "frame_size"),
         ] {
             let params = serde_json::from_value(table).expect("a table");
             assert_eq!(read::<FramesParams>(&params).expect_err("refused")[0].key, key);
         }
+    }
+
+    #[test]
+    fn the_smallest_frame_that_has_room_is_taken() {
+        for table in [
+            json!({ "frame_size": "64 B" }),
+            json!({ "header": "tcp", "frame_size": "76 B" }),
+            json!({ "vlan": 1, "frame_size": "68 B" }),
+            json!({ "vlan": 1, "outer_vlan": 2, "header": "tcp", "frame_size": "84 B" }),
+        ] {
+            let params = serde_json::from_value(table).expect("a table");
+            assert!(read::<FramesParams>(&params).is_ok(), "{params:?}");
+        }
+    }
+
+    #[test]
+    fn planned_ports_are_each_flows_own_and_lead_to_one_destination() {
+        let table = json!({ "source_ports": "40, 30,20", "destination_port": 7, "streams": 3 });
+        let params = read::<FramesParams>(&serde_json::from_value(table).expect("a table")).expect("they go together");
+        let own = Ports { source: 1, destination: 2 };
+        let ports =
+            |params: &FramesParams| [0, 1, 2].map(|flow| params.ports_of(flow, own)).map(|p| (p.source, p.destination));
+        assert_eq!(ports(&params), [(40, 7), (30, 7), (20, 7)]);
+        let params = serde_json::from_value(json!({ "destination_port": 7 })).expect("a table");
+        assert_eq!(ports(&params), [(1, 7), (1, 8), (1, 9)]);
     }
 }

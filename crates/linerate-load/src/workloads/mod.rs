@@ -6,6 +6,8 @@ mod companion;
 mod datagram;
 mod exchange;
 mod frames;
+mod ftp;
+mod http;
 mod null;
 mod pairing;
 mod parameters;
@@ -20,6 +22,7 @@ mod tcp_options;
 mod tcp_rr;
 mod tcp_state;
 mod tcp_stream;
+mod transfer;
 mod udp_rr;
 mod udp_stream;
 
@@ -30,6 +33,8 @@ pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 /// Every workload.
 pub static WORKLOADS: &[&dyn Workload] = &[
     &frames::Frames,
+    &ftp::Ftp,
+    &http::Http,
     &null::Null,
     &storage::Storage,
     &tcp_crr::TcpCrr,

@@ -58,6 +58,8 @@ enum Wanted {
     #[default]
     Auto,
     IoUring,
+    IoUringPolling,
+    IoUringThread,
     Aio,
     Threads,
     Pread,
@@ -85,6 +87,7 @@ pub(super) struct StorageParams {
     align: Option<Bytes>,
     burst: u32,
     delay: Nanos,
+    reply: Bytes,
     access: Option<String>,
     weight_of: WeightOf,
     pattern: Pattern,
@@ -96,6 +99,7 @@ pub(super) struct StorageParams {
     engine: Wanted,
     cache: Cache,
     verify: bool,
+    condition: u32,
     consent: Option<String>,
     max_written: Option<Bytes>,
     #[serde(flatten)]
@@ -118,6 +122,7 @@ impl Default for StorageParams {
             align: None,
             burst: 1,
             delay: Nanos(0),
+            reply: Bytes(0),
             access: None,
             weight_of: WeightOf::default(),
             pattern: Pattern::default(),
@@ -130,6 +135,8 @@ impl Default for StorageParams {
             engine: Wanted::default(),
             cache: Cache::default(),
             verify: false,
+            // It writes, and takes long.
+            condition: 0,
             consent: None,
             max_written: None,
             arrivals: Arrivals::default(),
@@ -179,10 +186,16 @@ const OWN: &[ParamDoc] = &[
         meaning: "pause before each burst, counted from the last start",
     },
     ParamDoc {
+        name: "reply",
+        takes: Takes::Size { least: Bytes(0), most: Bytes(1 << 30) },
+        default: "\"0 B\": none",
+        meaning: "bytes of a transfer in the other direction that follows each one and ends the transaction, as Iometer's",
+    },
+    ParamDoc {
         name: "access",
         takes: Takes::Text { example: "4 KiB, weight 60 %, read 70 %; 64 KiB, weight 40 %, random 0 %" },
-        default: "one line of the six above",
-        meaning: "lines of an access specification: size, then any of weight, read, random, burst, delay, align",
+        default: "one line of the seven above",
+        meaning: "lines of an access specification: size, then any of weight, read, random, burst, delay, align, reply",
     },
     ParamDoc {
         name: "weight_of",
@@ -218,9 +231,10 @@ const OWN: &[ParamDoc] = &[
     ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning: "threads, each with an engine of its own" },
     ParamDoc {
         name: "engine",
-        takes: Takes::Word(&["auto", "io_uring", "aio", "threads", "pread"]),
+        takes: Takes::Word(&["auto", "io_uring", "io_uring_polling", "io_uring_thread", "aio", "threads", "pread"]),
         default: "\"auto\"",
-        meaning: "auto: pread at depth 1, else io_uring, or where the kernel refuses it aio, or threads",
+        meaning: "auto: pread at depth 1, else io_uring (in memory aio below 1 MiB), or where the kernel refuses it aio, or threads; io_uring_polling looks into \
+                  the device's queue instead of taking interrupts, io_uring_thread leaves submission to a thread of the kernel's",
     },
     ParamDoc {
         name: "cache",
@@ -233,6 +247,12 @@ const OWN: &[ParamDoc] = &[
         takes: Takes::Flag,
         default: "false",
         meaning: "check every block read against what was written there; the target is filled first",
+    },
+    ParamDoc {
+        name: "condition",
+        takes: Takes::Count { least: 0, most: 10 },
+        default: "0: unconditioned, and every row says so",
+        meaning: "write the range over so many times first, in sequence by 128 KiB; twice is customary for solid-state disks",
     },
     ParamDoc {
         name: "consent",
@@ -264,6 +284,7 @@ impl Parameters for StorageParams {
                 burst: self.burst,
                 delay: self.delay,
                 align: self.align.unwrap_or(self.block_size).0,
+                reply: self.reply.0,
             }],
         };
         self.check_lines()?;
@@ -274,11 +295,14 @@ impl Parameters for StorageParams {
         if self.engine == Wanted::Aio && self.cache == Cache::Buffered {
             return Err(wrong("engine", "native AIO is asynchronous past the page cache only: set cache = \"direct\""));
         }
+        if self.engine == Wanted::IoUringPolling && self.cache == Cache::Buffered {
+            return Err(wrong("engine", "the page cache has no queue to poll: set cache = \"direct\""));
+        }
         if self.engine == Wanted::Threads && self.depth > prepare::MOST_THREADS {
             let cause = format!("{} threads per worker are too many: at most {}", self.depth, prepare::MOST_THREADS);
             return Err(wrong("depth", cause));
         }
-        let reads = self.lines.iter().any(|line| line.read > 0.0);
+        let reads = self.lines.iter().any(|line| line.read > 0.0 || line.reply > 0);
         if self.verify && reads && self.writes() && u64::from(self.depth) * u64::from(self.workers) > 1 {
             let cause =
                 "a block may be read while it is being written: set depth = 1 and workers = 1, or read = \"100 %\"";
@@ -298,8 +322,10 @@ impl StorageParams {
             return Err(wrong("access", "no line has a weight"));
         }
         for line in &self.lines {
-            if !TRANSFER.fits_bytes(Bytes(line.size)) {
-                return Err(wrong(key, format!("a transfer of {} is not {TRANSFER}", Bytes(line.size))));
+            for bytes in [line.size, line.reply].into_iter().filter(|bytes| *bytes > 0 || line.size == 0) {
+                if !TRANSFER.fits_bytes(Bytes(bytes)) {
+                    return Err(wrong(key, format!("a transfer of {} is not {TRANSFER}", Bytes(bytes))));
+                }
             }
         }
         Ok(())
@@ -307,12 +333,12 @@ impl StorageParams {
 
     /// Whether any line writes.
     fn writes(&self) -> bool {
-        self.lines.iter().any(|line| line.weight > 0.0 && line.read < 1.0)
+        self.lines.iter().any(|line| line.weight > 0.0 && (line.read < 1.0 || line.reply > 0))
     }
 
     /// The longest transfer.
     fn longest(&self) -> u64 {
-        self.lines.iter().map(|line| line.size).max().unwrap_or(0)
+        self.lines.iter().map(|line| line.size.max(line.reply)).max().unwrap_or(0)
     }
 }
 

@@ -32,6 +32,7 @@ pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
         patience: PATIENCE,
         disks: &NO_DISKS,
         loaded: Duration::from_secs(1),
+        peer_clock: None,
     }
 }
 

@@ -3,7 +3,9 @@
 //! ```toml
 //! [sweep.compare]
 //! pairs = 10                     # takes the place of the campaign's repeats
-//! placebo = true                 # the first arm once more, under another name: what differs is noise
+//! placebo = true                 # the first arm once more, under another name: what differs is noise; or an arm of its own
+//!                                # whose change should make no difference, such as { name = "marked", params = { dscp = 4 } }
+//! tests = { rule = "receive_window", ratio = ["150 %", "220 %"] }   # a claim, and what it says goodput is multiplied by
 //! margin = "2 %"                 # a smaller difference is none
 //! a = { name = "wire" }
 //! b = { name = "bridge", from = "adev", to = "bdev" }
@@ -22,24 +24,27 @@ use super::axis::AxisPath;
 use super::fields::{Fields, wrong_type, wrong_value};
 use super::value::{json, whole};
 use super::{JobPlan, Sweep};
-use crate::{HOST_SETTINGS, HostSetting, Params, Problem, Ratio, Role, nearest};
+use crate::{HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest};
 
 /// Pairs, unless it is said: the fewest from which a noise floor is taken (methodology 6.7).
 pub const DEFAULT_PAIRS: u32 = 10;
 /// The least difference that counts, unless it is said (methodology 6.6).
 pub const DEFAULT_MARGIN: Ratio = Ratio(0.02);
 
-const COMPARE_KEYS: &[&str] = &["pairs", "placebo", "margin", "a", "b"];
+const COMPARE_KEYS: &[&str] = &["pairs", "placebo", "margin", "tests", "a", "b"];
 const ARM_KEYS: &[&str] = &["name", "from", "to", "params", "from_cpus", "to_cpus", "settings"];
 const SETTING_KEYS: &[&str] = &["at", "name", "value"];
+const TESTS_KEYS: &[&str] = &["rule", "ratio"];
 
 /// A comparison as read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compare {
     /// Pairs of trials at each point.
     pub pairs: u32,
-    /// Whether the first arm is measured once more, under another name.
-    pub placebo: bool,
+    /// The first arm once more, under another name, or a change that should make no difference.
+    pub placebo: Option<ArmPlan>,
+    /// The claim that is put to the test.
+    pub tests: Option<Hypothesis>,
     /// The least relative difference that counts.
     pub margin: Ratio,
     /// Without and with.
@@ -94,9 +99,7 @@ impl Compare {
     pub(super) fn measured(&self) -> Vec<(&ArmPlan, Role, String)> {
         let [a, b] = &self.arms;
         let mut arms = vec![(a, Role::Base, a.name.clone()), (b, Role::Changed, b.name.clone())];
-        if self.placebo {
-            arms.push((a, Role::Placebo, format!("{} again", a.name)));
-        }
+        arms.extend(self.placebo.iter().map(|placebo| (placebo, Role::Placebo, placebo.name.clone())));
         arms
     }
 }
@@ -127,33 +130,68 @@ pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut V
             problem.expected("`from`, `to`, `params`, CPUs or `settings` in one of them; `placebo = true` for noise"),
         );
     }
-    for arm in [&a, &b] {
+    let placebo = read_placebo(&fields, &a, problems);
+    if let Some(placebo) = placebo.as_ref().filter(|placebo| [&a.name, &b.name].contains(&&placebo.name)) {
+        let message = format!("the placebo is called `{}`, as an arm is", placebo.name);
+        problems.push(Problem::new(placebo.span_of("name"), message).expected("names that differ"));
+    }
+    for arm in [&a, &b].into_iter().chain(&placebo) {
         check_axes(arm, sweep, problems);
     }
-    let margin = read_margin(&fields, problems);
+    let margin = read_margin(&fields, problems, DEFAULT_MARGIN);
     Some(Compare {
         pairs: u32::try_from(pairs).unwrap_or(DEFAULT_PAIRS),
-        placebo: read_placebo(&fields, problems),
+        placebo,
+        tests: fields.get("tests").and_then(|tests| read_tests(tests, problems)),
         margin,
         arms: [a, b],
     })
 }
 
-fn read_margin(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Ratio {
-    let Some(value) = fields.get("margin") else { return DEFAULT_MARGIN };
+/// The least relative difference that counts.
+pub(super) fn read_margin(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>, default: Ratio) -> Ratio {
+    let Some(value) = fields.get("margin") else { return default };
     let read = value.get_ref().as_str().and_then(|text| text.parse().ok());
     read.filter(|ratio: &Ratio| (0.0..1.0).contains(&ratio.0)).unwrap_or_else(|| {
         problems.push(wrong_value(value, "`margin`", "a part of the figure below 100 %, such as \"2 %\""));
-        DEFAULT_MARGIN
+        default
     })
 }
 
-fn read_placebo(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> bool {
-    let Some(value) = fields.get("placebo") else { return false };
-    value.get_ref().as_bool().unwrap_or_else(|| {
-        problems.push(wrong_type(value, "`placebo`", "true or false"));
-        false
+/// The placebo beside `first`: nothing, that arm once more, or an arm of its own.
+fn read_placebo(fields: &Fields<'_, '_>, first: &ArmPlan, problems: &mut Vec<Problem>) -> Option<ArmPlan> {
+    let value = fields.get("placebo")?;
+    if value.get_ref().as_table().is_some() {
+        return read_arm(value, problems);
+    }
+    let again = || ArmPlan { name: format!("{} again", first.name), ..first.clone() };
+    value.get_ref().as_bool().map(|wanted| wanted.then(again)).unwrap_or_else(|| {
+        problems.push(wrong_type(
+            value,
+            "`placebo`",
+            "true, false, or an arm such as { name = \"marked\", params = { dscp = 4 } }",
+        ));
+        None
     })
+}
+
+/// Which rule knows the claim is for the study to say: the plan's words know no rules.
+fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Hypothesis> {
+    let fields = Fields::of(value, "`tests`", TESTS_KEYS, problems)?;
+    let rule = fields.name("rule", "a rule of linerate list rules", problems)?.to_owned();
+    let Some(value) = fields.get("ratio") else {
+        fields.missing("ratio", "the least and the most that goodput is multiplied by", problems);
+        return None;
+    };
+    let read = |entry: &Spanned<DeValue<'_>>| entry.get_ref().as_str()?.parse::<Ratio>().ok();
+    let ends = value.get_ref().as_array().and_then(|list| list.iter().map(read).collect::<Option<Vec<Ratio>>>());
+    match ends.as_deref() {
+        Some([least, most]) if least.0 >= 0.0 && least.0 < most.0 => Some(Hypothesis { rule, ratio: [*least, *most] }),
+        _ => {
+            problems.push(wrong_type(value, "`ratio`", "the least and the most, such as [\"150 %\", \"220 %\"]"));
+            None
+        }
+    }
 }
 
 fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<ArmPlan> {
@@ -312,6 +350,25 @@ mod tests {
     }
 
     #[test]
+    fn a_placebo_may_be_a_change_of_its_own_and_a_claim_travels_with_every_trial() {
+        let trials = trials(
+            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\ntests={rule='receive_window',ratio=['150 %','220 %']}\n\
+             a={name='A'}\nb={name='B',params={streams=2}}\n",
+        );
+        let marked = trials.iter().find(|trial| trial.point["arm"] == "marked").expect("measured");
+        assert_eq!(marked.jobs[0].params.0["dscp"], Value::from(4));
+        assert!(trials.iter().all(|trial| {
+            let tests = trial.arm.as_ref().and_then(|arm| arm.tests.as_ref()).expect("a claim");
+            (tests.rule.as_str(), tests.ratio) == ("receive_window", [Ratio(1.5), Ratio(2.2)])
+        }));
+        let (_, problems) = parse(&format!(
+            "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\ntests={{rule='x',ratio=['2','1']}}\na={{name='A'}}\nb={{name='B',to='c'}}\n"
+        ));
+        let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(told, ["the placebo is called `A`, as an arm is", "`ratio` is a list"]);
+    }
+
+    #[test]
     fn arms_pin_workers_and_set_hosts() {
         let trials = trials(
             "[sweep.compare]\npairs=1\na={name='A',to_cpus=[0]}\nb={name='B',to_cpus=[1],settings=[{at='b',name='net.ipv4.tcp_rmem',value='4096 8192 8192'}]}\n",
@@ -346,6 +403,15 @@ mod tests {
         );
         let (_, problems) = parse(&format!("{HEAD}[sweep.compare]\na={{name='A'}}\nb={{name='B'}}\n"));
         assert_eq!(problems[0].message, "the two arms do not differ");
+        let both = "[sweep.compare]\npairs=7\na={name='A'}\nb={name='B',to='c'}\n[sweep.search]\nmetric='rate'\nmax='10 kpps'\n";
+        let (plan, problems) = parse(&format!("{HEAD}{both}"));
+        assert_eq!(
+            (plan.expect("a plan").sweeps[0].repeats(3), problems),
+            (7, Vec::new()),
+            "a pair is a search of each arm"
+        );
+        let (_, problems) = parse(&format!("{HEAD}{both}repeats=2\n"));
+        assert_eq!(problems[0].message, "`repeats` of a search whose arms are compared");
         let (_, problems) = parse(&format!("{HEAD}[sweep.compare]\na={{name='A'}}\n"));
         assert_eq!(problems[0].message, "`compare` has no `b`");
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::axis::{AxisPath, PATH_FORMS, pairs_of, value_problem};
 use super::random::{SplitMix64, derive};
+use super::together::MixArm;
 use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare};
 use crate::{ARM_AXIS, Arm, Endpoint, JobSpec, Params, Phases, Point, Role, Testbed, TrialId, TrialSpec};
 
@@ -113,6 +114,15 @@ impl Measured<'_> {
 
 /// The arms of `sweep` and their jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
 fn arms(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(Option<Arm>, Vec<JobSpec>)>> {
+    if let Some(together) = &sweep.together {
+        let specs = numbered_jobs(sweep, values, testbed)?;
+        let of_arm = |arm: MixArm| {
+            let (numbers, jobs) = arm.jobs(&specs);
+            let (name, role, margin) = (arm.name, arm.role, together.margin);
+            (Some(Arm { name, role, margin, settings: Vec::new(), tests: None, jobs: numbers }), jobs)
+        };
+        return Some(together.measured(&sweep.jobs).into_iter().map(of_arm).collect());
+    }
     let Some(compare) = &sweep.compare else { return Some(vec![(None, jobs(sweep, values, testbed)?)]) };
     let of_arm = |(plan, role, name): (&ArmPlan, Role, String)| {
         let overridden = Sweep { jobs: sweep.jobs.iter().map(|job| plan.applied(job)).collect(), ..sweep.clone() };
@@ -124,7 +134,17 @@ fn arms(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(Opti
                 }
             }
         }
-        Some((Some(Arm { name, role, margin: compare.margin, settings: plan.settings.clone() }), jobs))
+        Some((
+            Some(Arm {
+                name,
+                role,
+                margin: compare.margin,
+                settings: plan.settings.clone(),
+                tests: compare.tests.clone(),
+                jobs: Vec::new(),
+            }),
+            jobs,
+        ))
     };
     compare.measured().into_iter().map(of_arm).collect()
 }
@@ -159,7 +179,7 @@ fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
 fn point(sweep: &Sweep, values: &[&Value]) -> Point {
     let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
         Some(name)
-            if !sweep.axes.iter().any(|other| other.path == name) && (name != ARM_AXIS || sweep.compare.is_none()) =>
+            if !sweep.axes.iter().any(|other| other.path == name) && (name != ARM_AXIS || sweep.n_arms() == 1) =>
         {
             name.to_owned()
         }
@@ -170,6 +190,11 @@ fn point(sweep: &Sweep, values: &[&Value]) -> Point {
 
 /// The sweep's jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
 fn jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<JobSpec>> {
+    Some(numbered_jobs(sweep, values, testbed)?.into_iter().map(|(_, job)| job).collect())
+}
+
+/// The same, each with the number of the sweep's job it comes from.
+fn numbered_jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(usize, JobSpec)>> {
     if too_few_cpus(sweep, values, testbed).is_some() {
         return None;
     }
@@ -195,13 +220,14 @@ fn jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<JobSp
                 }
                 Some(endpoint)
             };
-            specs.push(JobSpec {
+            let spec = JobSpec {
                 workload: job.workload.clone(),
                 from: endpoint(from)?,
                 to: endpoint(to)?,
                 params: params.clone(),
                 background: job.background,
-            });
+            };
+            specs.push((job_idx, spec));
         }
     }
     Some(specs)
@@ -279,7 +305,7 @@ fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
     for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
         named.extend([(job.from.as_str(), job.span_of("from")), (job.to.as_str(), job.span_of("to"))]);
     }
-    for arm in sweep.compare.iter().flat_map(|compare| &compare.arms) {
+    for arm in sweep.compare.iter().flat_map(|compare| compare.arms.iter().chain(&compare.placebo)) {
         named.extend(arm.from.iter().map(|name| (name.as_str(), arm.span_of("from"))));
         named.extend(arm.to.iter().map(|name| (name.as_str(), arm.span_of("to"))));
         let places = arm.spans.iter().filter(|(key, _)| key == "at").map(|(_, span)| Some(span.clone()));

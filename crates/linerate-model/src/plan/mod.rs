@@ -10,6 +10,7 @@ mod parse;
 mod random;
 mod search;
 mod set;
+mod together;
 mod value;
 
 pub use compare::{ArmPlan, Compare, DEFAULT_MARGIN, DEFAULT_PAIRS};
@@ -19,6 +20,7 @@ pub use parse::{
 };
 pub use search::{GOALS, LoadLimit, SearchPlan};
 pub use set::apply_set;
+pub use together::Together;
 
 use std::ops::Range;
 
@@ -71,6 +73,8 @@ pub struct Sweep {
     pub axes: Vec<Axis>,
     /// Two arms measured in turn at every point.
     pub compare: Option<Compare>,
+    /// Every job alone and all together, in turn, at every point.
+    pub together: Option<Together>,
     /// How the load is searched at each point, if it is.
     pub search: Option<SearchPlan>,
 }
@@ -79,8 +83,15 @@ impl Sweep {
     /// Runs per point and arm, in a plan of `repeats`.
     #[must_use]
     pub fn repeats(&self, repeats: u32) -> u32 {
-        let searches = self.search.as_ref().map(|search| search.repeats);
-        searches.unwrap_or_else(|| self.compare.as_ref().map_or(repeats, |compare| compare.pairs))
+        let pairs = self.compare.as_ref().map(|compare| compare.pairs);
+        let rounds = || self.together.as_ref().map(|together| together.pairs);
+        pairs.or_else(rounds).or(self.search.as_ref().map(|search| search.repeats)).unwrap_or(repeats)
+    }
+
+    /// Trials of one repeat of a point: one, or one of each arm.
+    pub(crate) fn n_arms(&self) -> usize {
+        let compared = self.compare.as_ref().map(|compare| compare.measured().len());
+        compared.or_else(|| self.together.as_ref().map(|together| together.measured(&self.jobs).len())).unwrap_or(1)
     }
 }
 

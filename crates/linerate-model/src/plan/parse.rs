@@ -12,7 +12,7 @@ use super::axis::axes;
 use super::fields::{Fields, wrong_type, wrong_value};
 use super::search::search;
 use super::value::json;
-use super::{JobPlan, Order, Plan, Sweep, compare};
+use super::{JobPlan, Order, Plan, Sweep, compare, together};
 use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
 
 /// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
@@ -42,7 +42,7 @@ const MAX_INTERVALS: u64 = 10_000_000;
 pub(super) const CAMPAIGN_KEYS: &[&str] = &["name", "repeats", "order", "seed"];
 /// Known keys of `[[sweep]]`.
 pub(super) const SWEEP_KEYS: &[&str] =
-    &["name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "compare", "search"];
+    &["name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "compare", "together", "search"];
 /// Known keys of `[[sweep.job]]`.
 pub(super) const JOB_KEYS: &[&str] = &["workload", "from", "to", "params", "start", "duration"];
 
@@ -102,7 +102,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
         }
         let points = sweep.axes.iter().fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
-        let n_arms = sweep.compare.as_ref().map_or(1, |compare| compare.measured().len() as u64);
+        let n_arms = sweep.n_arms() as u64;
         let longest = sweep.search.as_ref().map_or(1, |search| u64::from(search.max_trials));
         let runs = (u64::from(sweep.repeats(plan.repeats)) * n_arms).saturating_mul(longest);
         n_trials = n_trials.saturating_add(points.saturating_mul(runs));
@@ -149,6 +149,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         jobs: Vec::new(),
         axes: Vec::new(),
         compare: None,
+        together: None,
         search: None,
     };
     if interval > duration {
@@ -173,8 +174,22 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     if let Some(value) = fields.get("compare") {
         sweep.compare = compare::read(value, &sweep, problems);
     }
+    if let Some(value) = fields.get("together") {
+        sweep.together = together::read(value, &sweep, problems);
+        if fields.get("compare").is_some() || fields.get("search").is_some() {
+            let other = if fields.get("compare").is_some() { "compare" } else { "search" };
+            let problem = Problem::new(Some(value.span()), format!("`together` and `{other}` are both there"));
+            problems.push(problem.expected("one of them; an axis over `pairs` sets two paths against each other"));
+        }
+    }
     if let Some(value) = fields.get("search") {
         sweep.search = search(value, problems);
+        if sweep.compare.is_some()
+            && let Some(repeats) = value.get_ref().as_table().and_then(|table| table.get("repeats"))
+        {
+            let problem = Problem::new(Some(repeats.span()), "`repeats` of a search whose arms are compared");
+            problems.push(problem.expected("no `repeats`: each pair of `[sweep.compare]` is one search of each arm"));
+        }
         if let Some(plan) = &sweep.search
             && sweep.axes.iter().any(|axis| axis.path.strip_prefix("params.") == Some(&plan.parameter))
         {

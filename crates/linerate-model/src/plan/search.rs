@@ -14,6 +14,7 @@ use crate::{BitRate, Goal, LoadUnit, Method, Nanos, PacketRate, Problem, Ratio, 
 pub const GOALS: &[(&str, &str)] = &[
     ("back-to-back", "RFC 9004: the longest burst without loss, and the buffer it implies"),
     ("frmol", "RFC 2285: the forwarding rate at the highest load"),
+    ("latency", "RFC 2544 26.2, RFC 8219: latency at 1, 10, 50, 90 and 100 % of the throughput"),
     ("loss-curve", "RFC 2544 26.3: the loss ratio over the load"),
     ("mlr", "RFC 9971, both at once: no loss (NDR) and at most 0.5 % (PDR) in half of 21 trials of 1 s"),
     ("mlr-ndr", "RFC 9971: no loss in half of 21 trials of 1 s"),
@@ -50,6 +51,8 @@ const KEYS: &[&str] = &[
     "overload",
     "after",
     "overloads",
+    "latency_trial",
+    "latency_repeats",
     "performance",
 ];
 /// Known keys of an explicit goal.
@@ -65,6 +68,12 @@ const DEFAULT_MAX_DURATION: Nanos = Nanos::from_secs(2 * 3600);
 const DEFAULT_WARMUP: Nanos = Nanos::from_secs(1);
 /// Length of the tester's own trial.
 const DEFAULT_SELF_TEST: Nanos = Nanos::from_secs(1);
+/// Length of a trial that times frames (RFC 2544 26.2: two minutes; RFC 8219 7.2: from the 60th second on).
+const DEFAULT_LATENCY_TRIAL: Nanos = Nanos::from_secs(120);
+/// Trials at each load (RFC 8219 7.2).
+const DEFAULT_LATENCY_REPEATS: u64 = 20;
+/// Shares of the throughput at which frames are timed: next to idle, and those of CSIT.
+const LATENCY_SHARES: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 1.0];
 /// Longest of any time here.
 const LONGEST: Nanos = Nanos::from_secs(24 * 3600);
 /// Shortest trial.
@@ -276,6 +285,11 @@ fn named(
             let (overload, after) = (time("overload", Nanos::from_secs(60)), time("after", Nanos::from_secs(10)));
             let repeats = whole(fields.count("overloads", 1..=1000, 3, problems));
             Some(Method::Recovery { goal: written.over(rfc2544()), overload, after, repeats })
+        }
+        "latency" => {
+            let trial = time("latency_trial", DEFAULT_LATENCY_TRIAL);
+            let repeats = whole(fields.count("latency_repeats", 1..=1000, DEFAULT_LATENCY_REPEATS, problems));
+            Some(Method::Latency { goal: written.over(rfc2544()), trial, shares: LATENCY_SHARES.to_vec(), repeats })
         }
         "frmol" => Some(Method::Frmol { trial: trial(Nanos::from_secs(10)) }),
         "y1564" => Some(Method::Steps {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `campaign.repeats`, or just `repeats` | a key of `[campaign]` |
 //! | `duration`, `params.X`, `axis.params.X` | that key of every sweep (`params.X`: of every measured job) |
+//! | `search.trial`, `compare.pairs` | a key of the search or comparison of every sweep that has one |
 //! | `NAME.duration`, `NAME.params.X`, `NAME.axis.cpus` | the same of the sweep called NAME, which may hold spaces and dots |
 //! | `job.I.to`, `NAME.job.I.params.X` | a key of job I, numbered from 0 |
 //!
@@ -110,6 +111,10 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
         check_known(rest, JOB_KEYS)?;
         job.insert(rest.to_owned(), value.clone());
         return Ok(true);
+    }
+    if let Some((group, name)) = path.split_once('.').filter(|(group, _)| ["search", "compare"].contains(group)) {
+        // Reading the plan says which keys there are.
+        return Ok(sweep.contains_key(group) && set_in(sweep, group, name, value));
     }
     check_known(path, SWEEP_KEYS)?;
     sweep.insert(path.to_owned(), value.clone());

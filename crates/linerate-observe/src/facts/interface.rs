@@ -90,6 +90,7 @@ fn interface(
         "rss": ask(&|e| e.rss(device).map(|r| json!({ "indirection_size": r.indirection_size, "key": r.key_bytes > 0 }))),
         "irqs": irqs(root, link),
         "steering": steering(root, link),
+        "napi_threaded": napi_threaded(root, link),
         "qdiscs": own_qdiscs,
     })
 }
@@ -186,6 +187,15 @@ fn steering(root: &Root, link: &Link) -> Value {
         set.then(|| (format!("{queue}.{file}"), json!(mask)))
     };
     Value::Object(root.names(&queues).into_iter().filter_map(mask).collect::<Map<_, _>>())
+}
+
+/// Whether its polling runs in threads of its own and not in softirqs.
+fn napi_threaded(root: &Root, link: &Link) -> Value {
+    if !devices::sysfs_shows(&root.0, link) {
+        return unavailable("sysfs shows another network namespace");
+    }
+    let told = root.text(&format!("sys/class/net/{}/threaded", link.name));
+    told.map_or_else(|why| why, |text| json!(text.trim() != "0"))
 }
 
 fn qdiscs() -> Result<Vec<(u32, Value)>, SysError> {

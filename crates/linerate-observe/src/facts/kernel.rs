@@ -8,6 +8,14 @@ pub(super) fn host(root: &Root) -> Value {
     json!({ "name": root.string("proc/sys/kernel/hostname") })
 }
 
+/// Which clock this host's monotonic one is: two hosts that name the same have one clock, and times between them are exact.
+pub(super) fn clock(root: &Root) -> Value {
+    const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let unknown = || unavailable("/proc does not tell boot and time namespace");
+    let identity = linerate_sys::clock::identity_text().map_or_else(unknown, |identity| json!(identity));
+    json!({ "identity": identity, "source": root.string(SOURCE) })
+}
+
 pub(super) fn os(root: &Root) -> Value {
     let text = match root.text("etc/os-release").or_else(|_| root.text("usr/lib/os-release")) {
         Ok(text) => text,

@@ -40,6 +40,7 @@ pub fn facts() -> Value {
     let root = Root(PathBuf::from("/"));
     json!({
         "host": kernel::host(&root),
+        "clock": kernel::clock(&root),
         "kernel": kernel::kernel(&root),
         "os": kernel::os(&root),
         "cpu": cpu::cpu(&root),

@@ -2,6 +2,7 @@
 
 use crate::Sampler;
 
+mod cgroup;
 mod context_switches;
 mod cpu;
 mod disk;
@@ -21,6 +22,7 @@ mod udp;
 
 /// Every sampler.
 pub static SAMPLERS: &[&dyn Sampler] = &[
+    &cgroup::ControlGroup,
     &context_switches::ContextSwitches,
     &cpu::Cpu,
     &disk::Disk,
@@ -50,6 +52,7 @@ pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
 #[must_use]
 pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
     vec![
+        ("cgroup", cgroup::read_any(text)),
         ("context_switches", context_switches::read_any(text)),
         ("cpu", cpu::read_any(text)),
         ("disk", disk::read_any(text)),

@@ -38,8 +38,12 @@ const DARK: Theme = {
   lines: ["#6cb4ee", "#f08a55", "#3fc6a8", "#d78bc4", "#d9b93b", "#a5d8ff", "#b4bac2", "#ff8a8f"],
 };
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle", "emptyDiamond"];
-/** Legend symbol of a ceiling. */
-const DASHES = "path://M0 4h6v2h-6zM9 4h6v2h-6z";
+// Dashes of lines, so that they are told apart without colour where there is no room for symbols; the first is solid.
+const DASHES: ("solid" | number[])[] = ["solid", [10, 4], [4, 3], [10, 3, 2, 3], [16, 4], [10, 3, 2, 3, 2, 3], [7, 2], [2, 3]];
+// Of ceilings: thin, without symbols, and all of them dotted in a rhythm of their own.
+const CEILING_DASHES = [[1.5, 3], [6, 3, 1.5, 3], [6, 3, 1.5, 3, 1.5, 3], [12, 3, 1.5, 3]];
+// Above bars they are strokes, each shorter than the one before.
+const STROKES = [44, 30, 18, 10];
 /** Intervals that reach further above the largest figure than this are cut off. */
 const FAR = 2;
 const FONT = getComputedStyle(document.documentElement).fontFamily;
@@ -52,8 +56,34 @@ function thin(values: number[], most: number): number[] {
   return values.filter((_, i) => (values.length - 1 - i) % step === 0);
 }
 
-function tilted(spec: Spec, width: number): boolean {
-  return Math.max(...spec.labels.map((l) => 7 * l.label.length + 12)) * spec.labels.length > width - 60;
+/** Width of a letter of an axis, about, and height of a line of them. */
+const LETTER = 7;
+const LINE = 15;
+/** Lines a label may take before it is slanted instead. */
+const MOST_LINES = 4;
+const SLANT = 35;
+
+/** `label` in lines of at most `letters`; null if a word is longer. */
+function wrapped(label: string, letters: number): string[] | null {
+  const lines: string[] = [];
+  for (const word of label.split(" ")) {
+    if (word.length > letters) return null;
+    const last = lines[lines.length - 1];
+    if (last !== undefined && last.length + 1 + word.length <= letters) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** The names of places as they are written below a chart that wide: side by side, in lines, or slanted; and the room they take. */
+function placed(spec: Spec, width: number): { labels: string[]; rotate: number; gap: number } {
+  const labels = spec.labels.map((l) => l.label);
+  const letters = Math.floor(((width - 60) / Math.max(1, labels.length) - 12) / LETTER);
+  const broken = labels.map((label) => wrapped(label, letters));
+  const lines = Math.max(...broken.map((one) => one?.length ?? Infinity));
+  if (lines <= MOST_LINES) return { labels: broken.map((one) => one!.join("\n")), rotate: 0, gap: LINE * (lines + 1) };
+  const longest = Math.max(...labels.map((label) => label.length));
+  return { labels, rotate: SLANT, gap: LETTER * longest * Math.sin((SLANT * Math.PI) / 180) + 1.5 * LINE };
 }
 
 function xAxis(spec: Spec, theme: Theme, width: number): object {
@@ -65,12 +95,15 @@ function xAxis(spec: Spec, theme: Theme, width: number): object {
   };
   const text = { color: theme.muted, fontFamily: FONT, hideOverlap: true };
   if (spec.x.scale === "category") {
-    const labels = spec.labels.map((l) => l.label);
-    // Every bar keeps its name: slanted if there is no room for all of them side by side.
-    const tight = tilted(spec, width);
+    // Every bar keeps its name. Numbers that count up (trials) say themselves what stands between two of them: as many are left out as
+    // have no room.
+    const names = spec.labels.map((l) => l.label);
+    const counted = names.length > 1 && names.every((l, i) => i === 0 || Number(l) === Number(names[i - 1]) + 1);
+    const { labels, rotate, gap } = counted ? { labels: names, rotate: 0, gap: 2 * LINE } : placed(spec, width);
+    const step = counted ? Math.ceil((labels.length * 30) / Math.max(width - 120, 30)) : 1;
     return {
-      ...common, nameGap: tight ? 62 : 30, type: "category", data: labels, axisTick: { alignWithLabel: true },
-      axisLabel: { ...text, hideOverlap: false, interval: 0, rotate: tight ? 35 : 0 },
+      ...common, nameGap: gap, type: "category", data: labels, axisTick: { alignWithLabel: true },
+      axisLabel: { ...text, hideOverlap: false, interval: step - 1, rotate, lineHeight: LINE },
     };
   }
   if (spec.labels.length === 0) return { ...common, type: "value", axisLabel: text, max: "dataMax" };
@@ -144,6 +177,7 @@ function series(spec: Spec, theme: Theme): object[] {
   const category = spec.x.scale === "category";
   const out: object[] = [];
   let nth = 0;
+  let nthCeiling = 0;
   const colorOf: string[] = [];
   spec.marks.forEach((mark, i) => {
     const ceiling = mark.role === "ceiling";
@@ -152,7 +186,7 @@ function series(spec: Spec, theme: Theme): object[] {
     const data = mark.points.map((p) => ({ value: category ? drawable(spec, p.y) : [p.x, drawable(spec, p.y)], shown: p.shown }));
     if (ceiling && spec.plot === "grouped") {
       // A bar's ceiling is a line above it, not another bar.
-      out.push({ type: "line", name: mark.name, data, symbol: "rect", symbolSize: [40, 2.5], lineStyle: { opacity: 0 }, itemStyle: { color: theme.ink }, z: 4 });
+      out.push({ type: "line", name: mark.name, data, symbol: "rect", symbolSize: [STROKES[nthCeiling % STROKES.length], 2.5], lineStyle: { opacity: 0 }, itemStyle: { color: theme.ink }, z: 4 });
     } else if (spec.plot === "stacked" || spec.plot === "grouped") {
       out.push({
         type: "bar", name: mark.name, data, stack: spec.plot === "stacked" ? "all" : undefined, itemStyle: { color }, barMaxWidth: 44,
@@ -165,13 +199,18 @@ function series(spec: Spec, theme: Theme): object[] {
       const dense = mark.points.length > 60;
       out.push({
         type: "line", name: mark.name, data, symbol: ceiling ? "none" : SYMBOLS[nth % SYMBOLS.length], symbolSize: 7, z: 3,
-        showSymbol: !dense, lineStyle: { color, width: ceiling ? 1.5 : 2.25, type: ceiling ? [6, 4] : "solid" }, itemStyle: { color },
+        showSymbol: !dense, itemStyle: { color },
+        lineStyle: {
+          color, width: ceiling ? 1.75 : 2.25, cap: "butt",
+          type: ceiling ? CEILING_DASHES[nthCeiling % CEILING_DASHES.length] : DASHES[nth % DASHES.length],
+        },
         connectNulls: false, emphasis: { focus: ceiling ? "none" : "series" },
       });
       // Behind its line, but after it: the legend takes its symbol from the first series of a name.
       if (whisker) out.push(whisker);
     }
-    if (!ceiling && mark.role !== "second") nth += 1;
+    if (ceiling) nthCeiling += 1;
+    else if (mark.role !== "second") nth += 1;
   });
   if (spec.measured_from && out.length > 0) {
     (out[0] as any).markArea = {
@@ -201,17 +240,27 @@ function tooltip(spec: Spec, theme: Theme): object {
   };
 }
 
+/** An entry of the legend: measured series have their line and symbol, ceilings their line or stroke alone. */
+function entry(spec: Spec, mark: MarkSpec): object {
+  if (mark.role !== "ceiling") return { name: mark.name };
+  if (spec.plot !== "grouped") return { name: mark.name, itemStyle: { opacity: 0 } };
+  const stroke = STROKES[spec.marks.filter((m) => m.role === "ceiling").indexOf(mark) % STROKES.length];
+  // The frame without area keeps the stroke's length in proportion.
+  return { name: mark.name, icon: `path://M0 0zM${STROKES[0]} 14zM${(STROKES[0] - stroke) / 2} 5h${stroke}v4h-${stroke}z` };
+}
+
 function option(spec: Spec, theme: Theme, width: number, tools: boolean): object {
   const narrow = width < 520;
-  const rows = Math.ceil(spec.marks.reduce((sum, m) => sum + 44 + 7 * m.name.length, 0) / Math.max(200, width - (narrow ? 10 : 90)));
+  const rows = Math.ceil(spec.marks.reduce((sum, m) => sum + 60 + 7 * m.name.length, 0) / Math.max(200, width - (narrow ? 10 : 90)));
   const legend = spec.marks.length > 1;
   const top = legend ? 22 + 22 * rows : narrow ? 12 : 28;
   return {
     animation: false, backgroundColor: "transparent", textStyle: { fontFamily: FONT },
-    aria: { enabled: true, label: { description: spec.summary } },
+    // Bars are told apart by their pattern where paper may have no colour.
+    aria: { enabled: true, label: { description: spec.summary }, decal: { show: !tools && spec.marks.length > 1 } },
     grid: { left: 8, right: spec.second ? 12 : 18, top: top + 14, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
     legend: legend
-      ? { type: "plain", top: 0, left: 0, right: narrow ? 0 : 84, itemWidth: 22, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => (m.role === "ceiling" ? { name: m.name, icon: DASHES } : { name: m.name })) }
+      ? { type: "plain", top: 0, left: 0, width: width - (narrow ? 0 : 90), itemWidth: 38, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => entry(spec, m)) }
       : undefined,
     toolbox: narrow || !tools ? undefined : {
       top: 0, right: 0, itemSize: 14, iconStyle: { borderColor: theme.muted },

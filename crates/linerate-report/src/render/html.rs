@@ -8,7 +8,7 @@ use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::ReportError;
+use super::{ReportError, path};
 use crate::document::{AxisScale, Block, Cell, Chart, Claim, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone};
 use crate::number::{percent, round_half_up};
 use crate::words::testbed_label;
@@ -75,6 +75,16 @@ struct SectionView {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum BlockView {
+    Lead {
+        surety: &'static str,
+        text: String,
+    },
+    Path {
+        title: String,
+        drawing: String,
+        mark: Option<&'static str>,
+        table: TableView,
+    },
     Paragraph {
         text: String,
     },
@@ -191,6 +201,13 @@ fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
 
 fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockView {
     match block {
+        Block::Lead(lead) => BlockView::Lead { surety: lead.surety, text: lead.text.clone() },
+        Block::Path(picture) => BlockView::Path {
+            title: picture.title.clone(),
+            drawing: path::draw(picture),
+            mark,
+            table: table_view(&picture.table, false),
+        },
         Block::Paragraph(text) => BlockView::Paragraph { text: text.clone() },
         Block::List(items) => BlockView::List { items: items.clone() },
         Block::KeyFigures(figures) => {

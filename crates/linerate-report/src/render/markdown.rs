@@ -32,6 +32,8 @@ pub(super) fn render(document: &Document) -> String {
 fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
     // Writing to a string cannot fail.
     let _ = match block {
+        Block::Lead(lead) => writeln!(out, "**{}**", escaped(&lead.text)),
+        Block::Path(picture) => write!(out, "{}", table_text(&picture.table)),
         Block::Paragraph(text) => writeln!(out, "{}", escaped(text)),
         Block::List(items) => items.iter().try_for_each(|item| writeln!(out, "- {}", escaped(item))),
         Block::KeyFigures(figures) => {

@@ -1,8 +1,12 @@
 //! Formats: each knows every kind of block and no section.
 
 mod csv;
+mod fio;
 mod html;
+mod iometer;
 mod markdown;
+mod path;
+mod storage;
 mod xlsx;
 
 use crate::document::Document;
@@ -20,13 +24,18 @@ pub enum Format {
     Md,
     /// The stable JSON of the study.
     Json,
+    /// Storage jobs as fio's JSON.
+    FioJson,
+    /// Storage jobs as Iometer's results.csv.
+    IometerCsv,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Xlsx, Self::Md, Self::Json];
+    pub const ALL: [Self; 7] =
+        [Self::Html, Self::Csv, Self::Xlsx, Self::Md, Self::Json, Self::FioJson, Self::IometerCsv];
 
-    /// Its name on the command line and as a file's extension.
+    /// Its name on the command line; a report's extension, but for the formats of others.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,6 +44,8 @@ impl Format {
             Self::Xlsx => "xlsx",
             Self::Md => "md",
             Self::Json => "json",
+            Self::FioJson => "fio-json",
+            Self::IometerCsv => "iometer-csv",
         }
     }
 }
@@ -60,7 +71,7 @@ pub struct Artifact {
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// There is no such format.
-    #[error("`{0}` is not a report format: use html, csv, xlsx, md or json")]
+    #[error("`{0}` is not a report format: use html, csv, xlsx, md, json, fio-json or iometer-csv")]
     Format(String),
     /// A CSV file could not be built.
     #[error("write table `{table}` as csv: {cause}")]
@@ -86,6 +97,7 @@ pub enum ReportError {
 /// # Errors
 /// If the format's writer refuses; nothing of the document does.
 pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, ReportError> {
+    let named = |file_name: &str, bytes| vec![Artifact { file_name: file_name.to_owned(), bytes }];
     let one = |bytes: Vec<u8>| vec![Artifact { file_name: format!("report.{}", format.name()), bytes }];
     match format {
         Format::Html => html::render(document).map(one),
@@ -97,5 +109,11 @@ pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, Repo
             bytes.push(b'\n');
             Ok(one(bytes))
         }
+        Format::FioJson => {
+            let mut bytes = serde_json::to_vec_pretty(&fio::render(&document.study))?;
+            bytes.push(b'\n');
+            Ok(named("fio.json", bytes))
+        }
+        Format::IometerCsv => Ok(named("iometer.csv", iometer::render(&document.study).into_bytes())),
     }
 }

@@ -13,7 +13,7 @@ use rust_xlsxwriter::{
 
 use super::ReportError;
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone,
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, KeyFigure, Lead, Plot, Role, Table, Tone,
 };
 use crate::number::percent;
 
@@ -43,6 +43,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         let (table, chart) = match block {
             Block::Table(table) => (table, None),
             Block::Chart(chart) => (&chart.table, Some(chart)),
+            Block::Path(picture) => (&picture.table, None),
             _ => continue,
         };
         let name = names.next().expect("there is a name for each table");
@@ -83,7 +84,7 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
     let answer = document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks);
     for block in answer {
         match block {
-            Block::Paragraph(text) => {
+            Block::Paragraph(text) | Block::Lead(Lead { text, .. }) => {
                 sheet.merge_range(row, 0, row, 2, text, &wrap)?.set_row_height(row, 48)?;
                 row += 1;
             }

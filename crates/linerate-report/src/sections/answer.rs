@@ -1,4 +1,4 @@
-//! The answer first: what was measured on what, the best figures of each workload, and whether they may be believed.
+//! The answer first: the verdict in one sentence and the path in one picture (see `verdict`); then what was measured on what, the best figures of each workload, and whether they may be believed.
 //!
 //! Goodput and packet rate are told of streams only, by workload: what requests carry is incidental. Requests and
 //! connections are told by their rate and their latency. Maxima are told by scope as in the Sun paper's Table 2 (see
@@ -6,16 +6,17 @@
 //! valid and suspect points carry figures; it does not extrapolate between points.
 
 mod scopes;
+pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy, headline};
 use linerate_model::{Direction, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
 use crate::document::{Block, KeyFigure};
-use crate::grid::{Grid, ceiling, is_stream, told_jobs, workload};
+use crate::grid::{Grid, ceiling, is_files, is_stream, told_jobs, workload};
 use crate::number::{Scale, round_half_up};
 use crate::words::{count, date, testbed_words};
 
@@ -28,6 +29,8 @@ const MEDIAN: &str = "response_time_p50";
 const TAIL: &str = "response_time_p99";
 /// What a stream cost.
 const COST: &str = "cpu_seconds_per_gigabyte";
+/// Reasons against trials told here, at most.
+const REASONS: usize = 3;
 /// Suffix of a workload that streams: what stands before it is the protocol.
 const STREAM_SUFFIX: &str = "_stream";
 
@@ -44,7 +47,7 @@ impl Section for Answer {
     }
 
     fn summary(&self) -> &'static str {
-        "what was measured on what, the maxima with interval and share of the ceiling, and their validity"
+        "the verdict in one sentence and the path in one picture with the limit marked; what was measured, the maxima and their validity"
     }
 
     fn order(&self) -> u32 {
@@ -52,16 +55,28 @@ impl Section for Answer {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let mut blocks = vec![Block::Paragraph(opening(subject))];
+        let headline = headline(subject.campaign, subject.study);
+        let mut blocks: Vec<Block> = headline.iter().map(|headline| Block::Lead(verdict::lead(headline))).collect();
+        blocks.extend(headline.as_ref().and_then(verdict::picture));
+        blocks.push(Block::Paragraph(opening(subject)));
         let best = key_figures(subject);
         if !best.is_empty() {
             blocks.push(Block::KeyFigures(best.iter().map(Best::key_figure).collect()));
         }
-        let compared = super::comparison::told(subject);
+        let mut compared = super::comparison::told(subject);
+        compared.extend(super::together::told(subject));
         if !compared.is_empty() {
             blocks.push(Block::List(compared));
         }
+        let searched = super::searches::told(subject);
+        if !searched.is_empty() {
+            blocks.push(Block::List(searched));
+        }
         blocks.push(Block::Paragraph(standing(subject)));
+        let reasons = reasons(subject);
+        if !reasons.is_empty() {
+            blocks.push(Block::List(reasons));
+        }
         blocks.extend(scopes::tables(subject).into_iter().map(Block::Table));
         blocks
     }
@@ -78,9 +93,13 @@ fn opening(subject: &Subject<'_>) -> String {
     };
     let workloads = workloads(subject);
     let n_searches = subject.study.searches.len();
-    let searches = if n_searches > 0 { format!(", {n_searches} searched") } else { String::new() };
     let sweeps = count(subject.grids.len(), "sweep");
     let points = count(subject.study.points.len(), "point");
+    let measured = match (subject.study.points.len(), n_searches) {
+        (_, 0) => format!("{sweeps}, {points}"),
+        (0, _) => count_of(n_searches, "search", "searches"),
+        _ => format!("{sweeps}, {points}, {}", count_of(n_searches, "search", "searches")),
+    };
     let trials = count(subject.campaign.trials.len(), "trial");
     let emulated = if header.emulated() {
         " Emulated figures say what this kernel does with such a path, not what hardware does."
@@ -88,7 +107,7 @@ fn opening(subject: &Subject<'_>) -> String {
         ""
     };
     format!(
-        "{}{between}, {}, on {}: {sweeps}, {points}{searches}, {trials}{}.{emulated}",
+        "{}{between}, {}, on {}: {measured}, {trials}{}.{emulated}",
         match workloads.as_slice() {
             [] => "Nothing".to_owned(),
             [one] => (*one).to_owned(),
@@ -98,6 +117,10 @@ fn opening(subject: &Subject<'_>) -> String {
         date(header.started),
         if subject.campaign.ended.is_some() { "" } else { " planned; the campaign did not come to its end" },
     )
+}
+
+fn count_of(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// The workloads measured, in the order of the plan.
@@ -130,7 +153,11 @@ fn standing(subject: &Subject<'_>) -> String {
     let [valid, suspect, invalid, impossible] = counts;
     let searched: usize = subject.study.searches.iter().flat_map(|s| &s.runs).map(|run| run.trials.len()).sum();
     if reached == 0 && searched > 0 {
-        return format!("{searched} trials were chosen by searches: what they found is told below.");
+        let invalid = subject.study.searches.iter().flat_map(|search| &search.runs).flat_map(|run| &run.trials);
+        let invalid = invalid.filter(|trial| trial.observation().is_none()).count();
+        return format!(
+            "{searched} trials were chosen by searches; {invalid} of them were spoilt by the tester and repeated, or left out."
+        );
     }
     if reached == 0 {
         return "No trial was judged: there are no figures.".into();
@@ -140,10 +167,34 @@ fn standing(subject: &Subject<'_>) -> String {
     }
     let told = [(suspect, "suspect"), (invalid, "invalid"), (impossible, "impossible")];
     let told: Vec<String> = told.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    let refused = if invalid + impossible > 0 { " Invalid and impossible trials carry no figure;" } else { "" };
-    let reasons =
-        if refused.is_empty() { " The section on validity says why." } else { " the section on validity says why." };
-    format!("{valid} of {reached} trials are valid, {}.{refused}{reasons} {}", told.join(", "), certainty(subject))
+    let refused = if invalid + impossible > 0 { " Invalid and impossible trials carry no figure." } else { "" };
+    format!("{valid} of {reached} trials are valid, {}.{refused} {}", told.join(", "), certainty(subject))
+        .trim_end()
+        .to_owned()
+}
+
+/// Why trials are not valid, the most frequent reasons first. Reasons that differ in their numbers only are one, told as it was met first.
+fn reasons(subject: &Subject<'_>) -> Vec<String> {
+    let mut reasons: Vec<(String, &str, usize)> = Vec::new();
+    let trials = subject.study.points.iter().flat_map(|point| &point.trials);
+    for why in trials.flat_map(|trial| &trial.why) {
+        let kind: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        match reasons.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((.., times)) => *times += 1,
+            None => reasons.push((kind, why, 1)),
+        }
+    }
+    reasons.sort_by_key(|(.., times)| std::cmp::Reverse(*times));
+    let more = reasons.len().saturating_sub(REASONS);
+    let mut told: Vec<String> = reasons
+        .iter()
+        .take(REASONS)
+        .map(|(_, why, times)| if *times == 1 { (*why).to_owned() } else { format!("{why} ({times} times so)") })
+        .collect();
+    if more > 0 {
+        told.push(format!("and {}, in the section on validity", count(more, "other reason")));
+    }
+    told
 }
 
 /// How certain the intervals are: a handful of trials cannot carry the usual 95 %.
@@ -160,6 +211,9 @@ fn certainty(subject: &Subject<'_>) -> String {
             None => format!("n {n}: no interval"),
         })
         .collect();
+    if told.is_empty() {
+        return String::new();
+    }
     format!(
         "A figure is the median of n trials, and its interval holds the true one with the confidence n allows ({}).",
         told.join(", ")
@@ -200,6 +254,7 @@ impl Best<'_> {
         let name = match self.metric.name.as_str() {
             MEDIAN => "median".to_owned(),
             COST => "CPU cost".to_owned(),
+            "transaction_rate" if is_files(self.job) => "files a second".to_owned(),
             name if REQUEST_RATES.contains(&name) => "rate".to_owned(),
             name => metric_title(name).to_lowercase(),
         };

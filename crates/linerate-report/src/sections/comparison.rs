@@ -4,15 +4,16 @@
 //! margin that is never below the resolution of the figure, and against the noise of a placebo. Figures that got worse stand first.
 //! The charts show the pairs themselves: what a typical ratio hides, a drift or two kinds of runs, is seen there.
 
-use linerate_analysis::compare::{Change, Effect, Scale as Against};
+use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy};
-use linerate_model::{ARM_AXIS, Arm, Estimate, Layer};
+use linerate_model::{ARM_AXIS, Arm, Role as ArmRole};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::effects::{margin, name, rank, ratio, scale, shift, verdict};
 use crate::grid::words;
-use crate::number::{Scale, round_half_up};
+use crate::number::Scale;
 use crate::words::count;
 
 /// Figures drawn: the first of each group that was compared. Requests are told by their times first, streams by their rate.
@@ -22,8 +23,6 @@ const DRAWN: [&[&str]; 4] = [
     &["response_time_p99", "rtt"],
     &["cpu_seconds_per_gigabyte", "cpu_ns_per_packet"],
 ];
-/// Confidence of every interval here.
-const CONFIDENCE: f64 = 0.95;
 
 /// See the file.
 pub(super) struct Comparisons;
@@ -46,15 +45,20 @@ impl Section for Comparisons {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let comparisons = subject.study.comparisons.iter().enumerate();
+        let comparisons = subject.study.comparisons.iter().enumerate().filter(|(_, comparison)| !is_mix(comparison));
         comparisons.flat_map(|(number, comparison)| of_one(subject, number + 1, comparison)).collect()
     }
 }
 
 /// One sentence for each comparison: its main figure, and how many others changed.
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
-    let comparisons = subject.study.comparisons.iter();
+    let comparisons = subject.study.comparisons.iter().filter(|comparison| !is_mix(comparison));
     comparisons.map(|comparison| format!("{}: {}", place(comparison), sentence(comparison))).collect()
+}
+
+/// Jobs alone and together are told in a section of their own.
+fn is_mix(comparison: &Comparison) -> bool {
+    comparison.base.role == ArmRole::Alone
 }
 
 fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<Block> {
@@ -62,10 +66,11 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
     if comparison.figures.is_empty() {
         return blocks;
     }
-    let drawn = DRAWN.iter().filter_map(|group| {
+    let of_searches = comparison.figures.iter().filter(|figure| !figure.found.is_empty());
+    let drawn = of_searches.chain(DRAWN.iter().filter_map(|group| {
         let of_metric = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
         group.iter().find_map(of_metric)
-    });
+    }));
     let charts = drawn.enumerate().filter_map(|(at, figure)| chart(subject, comparison, figure, (number, at + 1)));
     blocks.extend(charts.map(Block::Chart));
     blocks.push(Block::Table(table(subject, number, comparison)));
@@ -108,63 +113,8 @@ fn main_figure(comparison: &Comparison) -> Option<&Compared> {
     DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
 }
 
-fn name(figure: &Compared) -> String {
-    let layer = figure.layer.filter(|layer| *layer != Layer::L4).map_or(String::new(), |layer| format!(" {layer}"));
-    format!("{}{layer} {}", metric_title(&figure.metric), figure.direction)
-}
-
-/// What changed, with its interval: per cent where there is a ratio, else in the figure's unit.
-fn shift(figure: &Compared) -> String {
-    let effect = &figure.effect;
-    let told: &dyn Fn(f64) -> String = match effect.scale {
-        Against::Ratio => &|ratio| round_half_up((ratio - 1.0) * 100.0, decimals(effect)),
-        Against::Difference => &|difference| scale(figure).plain(difference),
-    };
-    let unit = match effect.scale {
-        Against::Ratio => " %".to_owned(),
-        Against::Difference => format!(" {}", scale(figure).symbol),
-    };
-    let sign = if told(effect.shift).starts_with('-') || told(effect.shift) == "0" { "" } else { "+" };
-    let interval = effect.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", told(low), told(high)));
-    format!("{sign}{}{interval}{}", told(effect.shift), unit.trim_end())
-}
-
-/// Digits behind the point of a change in per cent: as many as its interval supports.
-fn decimals(effect: &Effect) -> usize {
-    match effect.interval {
-        Some((low, high)) if (high - low) * 100.0 < 0.5 => 2,
-        Some((low, high)) if (high - low) * 100.0 < 10.0 => 1,
-        _ => 0,
-    }
-}
-
-fn scale(figure: &Compared) -> Scale {
-    Scale::fit(&figure.metric, figure.unit, [figure.effect.before, figure.effect.after])
-}
-
-fn verdict(effect: &Effect) -> String {
-    match (effect.change, effect.interval, effect.needed) {
-        (Change::Better, ..) => "better".into(),
-        (Change::Worse, ..) => "worse".into(),
-        (Change::None, ..) => "equivalent".into(),
-        (Change::Unclear, ..) if effect.below_noise => "below the noise of the placebo".into(),
-        (Change::Unclear, None, _) => "inconclusive: six pairs are the fewest for an interval".into(),
-        (Change::Unclear, _, Some(needed)) => format!("inconclusive: about {needed} pairs would tell"),
-        (Change::Unclear, ..) => "inconclusive".into(),
-    }
-}
-
-/// What got worse first, then what got better, what cannot be told, and what did not change.
-fn rank(change: Change) -> u8 {
-    match change {
-        Change::Worse => 0,
-        Change::Better => 1,
-        Change::Unclear => 2,
-        Change::None => 3,
-    }
-}
-
-fn table(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Table {
+/// Every figure of `comparison`, what got worse first.
+pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Table {
     let points = points(subject, comparison);
     let several = comparison.figures.iter().any(|figure| figure.job != comparison.figures[0].job);
     let placebo = comparison.figures.iter().any(|figure| figure.placebo.is_some());
@@ -228,6 +178,12 @@ fn note(comparison: &Comparison) -> String {
     } else {
         told.push("Without a placebo (`placebo = true`) the noise of this path is not known.".to_owned());
     }
+    if comparison.figures.iter().any(|figure| !figure.found.is_empty()) {
+        told.push(
+            "Rates are the lower bounds of searches, of each direction; a change below a search's step is none."
+                .to_owned(),
+        );
+    }
     let settings = |arm: &Arm| {
         arm.settings.iter().map(|set| format!("{} = {} at {}", set.name, set.value, set.at)).collect::<Vec<_>>()
     };
@@ -237,29 +193,6 @@ fn note(comparison: &Comparison) -> String {
         }
     }
     told.join(" ")
-}
-
-fn ratio(effect: &Effect) -> Cell {
-    if effect.scale == Against::Difference {
-        return Cell::Missing("a value is zero".into());
-    }
-    Cell::Estimate(Estimate {
-        value: effect.shift,
-        low: effect.interval.map(|(low, _)| low),
-        high: effect.interval.map(|(_, high)| high),
-        confidence: effect.interval.map(|_| CONFIDENCE),
-        n: u32::try_from(effect.n).unwrap_or(u32::MAX),
-    })
-}
-
-fn margin(figure: &Compared) -> String {
-    match figure.effect.scale {
-        Against::Ratio => format!("{} %", round_half_up((figure.effect.margin - 1.0) * 100.0, 1)),
-        Against::Difference => {
-            let scale = scale(figure);
-            format!("{} {}", scale.plain(figure.effect.margin), scale.symbol).trim_end().to_owned()
-        }
-    }
 }
 
 /// The points of the two arms and of the placebo, as far as there are.
@@ -290,14 +223,12 @@ fn chart(subject: &Subject<'_>, comparison: &Comparison, figure: &Compared, numb
     let points = points(subject, comparison);
     let names =
         [comparison.base.name.clone(), comparison.changed.name.clone(), format!("{} again", comparison.base.name)];
-    let lines: Vec<(String, &[Option<f64>])> = names
-        .into_iter()
-        .zip(points)
-        .filter_map(|(name, point)| {
-            let metric = point?.jobs.get(figure.job)?.metric(&figure.metric, figure.direction)?;
-            Some((name, metric.values.as_slice()))
-        })
-        .collect();
+    let of_points = names.into_iter().zip(points).filter_map(|(name, point)| {
+        let metric = point?.jobs.get(comparison.job_in(&name, figure.job))?.metric(&figure.metric, figure.direction)?;
+        Some((name, metric.values.as_slice()))
+    });
+    let of_searches = figure.found.iter().map(|(name, values)| (name.clone(), values.as_slice()));
+    let lines: Vec<(String, &[Option<f64>])> = of_searches.chain(of_points).collect();
     let values = || lines.iter().flat_map(|(_, values)| values.iter().flatten().copied());
     let scale = Scale::fit(&figure.metric, figure.unit, values());
     let mut columns = vec![Column::number("pair", Scale::COUNT)];

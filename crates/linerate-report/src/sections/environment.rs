@@ -8,7 +8,9 @@ mod hosts;
 
 use std::collections::BTreeMap;
 
-use linerate_model::HostRecord;
+use linerate_analysis::clock_course;
+use linerate_analysis::statistics::Course;
+use linerate_model::{Campaign, HostRecord};
 use serde_json::Value;
 
 use super::{Section, Subject};
@@ -46,14 +48,14 @@ impl Section for Environment {
         blocks.extend(hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))));
         if told {
             blocks.push(Block::Table(hosts::table(subject.campaign)));
-            let used: Vec<_> = hosts.iter().map(|host| hosts::used(subject.campaign, host)).collect();
+            let used: Vec<_> = hosts.iter().map(|host| subject.campaign.interfaces(host)).collect();
             blocks.extend(differences(hosts, &used).map(Block::Table));
         }
         if !subject.campaign.header.capacities.is_empty() {
             blocks.push(Block::Table(capacities(subject)));
         }
         if !hosts.is_empty() {
-            blocks.push(Block::Table(clocks(hosts)));
+            blocks.push(Block::Table(clocks(subject.campaign)));
         }
         if told {
             blocks.push(Block::Table(facts(hosts)));
@@ -129,12 +131,12 @@ fn columns(hosts: &[HostRecord]) -> Vec<Column> {
 }
 
 /// What differs between the hosts; the interfaces the campaign used are compared by their place, the others not at all.
-fn differences(hosts: &[HostRecord], used: &[Vec<String>]) -> Option<Table> {
-    let compared = |(host, used): (&HostRecord, &Vec<String>)| -> BTreeMap<String, Fact> {
+fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
+    let compared = |(host, used): (&HostRecord, &Vec<&str>)| -> BTreeMap<String, Fact> {
         let place_of = |path: String, fact: Fact| -> Option<(String, Fact)> {
             let Some(rest) = path.strip_prefix("interfaces.") else { return Some((path, fact)) };
             let (name, field) = rest.split_once('.')?;
-            let place = used.iter().position(|one| one == name)?;
+            let place = used.iter().position(|one| *one == name)?;
             let number = if used.len() > 1 { format!(" {}", place + 1) } else { String::new() };
             // A reason that names the interface is the same reason on the other host.
             let fact = fact.map_err(|why| why.replace(name, "it"));
@@ -191,23 +193,48 @@ fn capacities(subject: &Subject<'_>) -> Table {
     table
 }
 
-fn clocks(hosts: &[HostRecord]) -> Table {
+fn clocks(campaign: &Campaign) -> Table {
+    let courses: Vec<(&HostRecord, Option<Course>)> =
+        campaign.hosts.iter().map(|host| (host, clock_course(&campaign.trials, &host.host))).collect();
+    // As found over the trials, or when the host joined.
+    let offset =
+        |(host, course): &(&HostRecord, Option<Course>)| course.map_or(host.clock_offset_ns as f64, |c| c.offset);
+    let doubt = |(host, course): &(&HostRecord, Option<Course>)| {
+        course.map_or(host.clock_uncertainty_ns as f64, |c| c.uncertainty())
+    };
     let spread =
         |name, values: Vec<f64>| Column::number(name, Scale::fit(name, linerate_model::Unit::Nanosecond, values));
     let columns = vec![
         Column::text("host"),
-        spread("offset to the conductor", hosts.iter().map(|host| host.clock_offset_ns as f64).collect()),
-        spread("uncertainty", hosts.iter().map(|host| host.clock_uncertainty_ns as f64).collect()),
+        spread("offset to the conductor", courses.iter().map(offset).collect()),
+        spread("known to ±", courses.iter().map(doubt).filter(|ns| *ns > 0.0).collect()),
+        Column::text("gains on the conductor's"),
+        Column::text("from"),
     ];
     let mut table = Table::new("environment-clocks", "Clocks", columns);
-    for host in hosts {
+    for one @ (host, course) in &courses {
+        let same = host.clock_offset_ns == 0 && host.clock_uncertainty_ns == 0 && course.is_none();
+        let gains = course.filter(|course| course.n > 1).map(|course| format!("{:+.3} ppm", course.skew * 1e6));
+        let from = match course {
+            _ if same => "the conductor's own clock: the same kernel and time namespace".to_owned(),
+            Some(course) => format!("{} trials", course.n),
+            None => "when it joined".to_owned(),
+        };
+        let known = if same { Cell::text("exact") } else { Cell::Number(doubt(one)) };
+        let gains = gains.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
         table.rows.push(Row::plain(vec![
             Cell::text(&host.host),
-            Cell::Number(host.clock_offset_ns as f64),
-            Cell::Number(host.clock_uncertainty_ns as f64),
+            Cell::Number(offset(one)),
+            known,
+            gains,
+            Cell::Text(from),
         ]));
     }
-    table.note = Some("Monotonic clocks; the uncertainty is half the best round trip of the measurement.".into());
+    table.note = Some(
+        "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). Known to half of the shortest round trip, \
+         less the time spent there, and the largest distance from the straight line through all trials."
+            .into(),
+    );
     table
 }
 
@@ -229,7 +256,7 @@ mod tests {
             })
         };
         let mut hosts = [host("a", facts(8, "eth0", "ice")), host("b", facts(4, "eth1", "igb"))];
-        let mut used = [vec!["eth0".to_owned()], vec!["eth1".to_owned()]];
+        let mut used = [vec!["eth0"], vec!["eth1"]];
         let table = differences(&hosts, &used).expect("they differ");
         let names: Vec<String> = table.rows.iter().map(|row| row.cells[0].shown(&Scale::COUNT, 0)).collect();
         assert_eq!(names, ["cpu.count", "interface.driver"]);

@@ -4,10 +4,12 @@
 //! Response time runs from the *intended* start of a request, so a stalled tester does not hide waiting (no coordinated
 //! omission). A lost request is infinitely slow. A percentile with fewer than ten operations beyond it is withheld.
 
+mod bursts;
 mod one_way;
 
 use linerate_analysis::PointStudy;
-use linerate_model::{Distribution, Layer, Unit};
+use linerate_analysis::statistics::{Corrected, filled_in};
+use linerate_model::{Campaign, Direction, Distribution, Layer, Unit, Validity};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
@@ -45,9 +47,9 @@ impl Section for Latency {
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         // Sweeps of a single point are compared with one another, others within themselves.
         let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) = subject.grids.iter().partition(|g| g.points.len() == 1);
-        let mut blocks = of_points("latency-single", &single);
+        let mut blocks = of_points(subject.campaign, "latency-single", &single);
         for grid in swept {
-            blocks.extend(of_points(&format!("latency-{}", grid.number), &[grid]));
+            blocks.extend(of_points(subject.campaign, &format!("latency-{}", grid.number), &[grid]));
         }
         blocks
     }
@@ -56,7 +58,7 @@ impl Section for Latency {
 /// A point of a sweep that has response times.
 type Timed<'a> = (&'a Grid<'a>, &'a PointStudy);
 
-fn of_points(id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
+fn of_points(campaign: &Campaign, id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     let points: Vec<Timed<'_>> = grids
         .iter()
         .flat_map(|grid| grid.points.iter().map(|point| (*grid, *point)))
@@ -67,11 +69,13 @@ fn of_points(id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
         _ => String::new(),
     };
     let mut blocks = one_way::blocks(id, &of, grids);
+    blocks.extend(bursts::blocks(campaign, id, &of, grids));
     if points.is_empty() {
         return blocks;
     }
     blocks.extend(curves(id, &of, &points).map(Block::Chart));
     blocks.push(Block::Table(percentiles(id, &of, &points)));
+    blocks.extend(corrected(id, &of, &points).map(Block::Table));
     blocks
 }
 
@@ -128,6 +132,39 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
             .into(),
     );
     table
+}
+
+/// What whoever comes at the pace of a closed load's median would have waited; nothing where no point is of a closed load.
+fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
+    let of_point = |&(grid, point): &Timed<'_>| {
+        let job = headline(point)?;
+        let asked = job.metric("transaction_rate", Direction::Sum).is_some() && job.response.is_empty();
+        let pace = job.service.percentile(0.5).flatten().filter(|_| asked)?;
+        Some((grid.full_place_of(point), filled_in(&job.service, pace)?, point.validity))
+    };
+    let found: Vec<(String, Corrected, Validity)> = points.iter().filter_map(of_point).collect();
+    let scale = scale(points);
+    let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
+    let mut columns = vec![Column::text("sweep"), time("pace"), Column::number("filled in", Scale::COUNT)];
+    columns.extend(TABLE.iter().map(|(_, head)| time(head)));
+    let mut table =
+        Table::new(format!("{id}-corrected"), format!("Corrected response time of closed loads{of}"), columns);
+    for (place, corrected, validity) in found {
+        let mut cells = vec![
+            Cell::Text(place),
+            Cell::Number(seconds(corrected.expected_ns)),
+            Cell::Number(corrected.n_filled as f64),
+        ];
+        cells.extend(TABLE.iter().map(|(quantile, _)| cell(corrected.times.percentile(*quantile))));
+        table.rows.push(Row::judged(cells, validity));
+    }
+    table.folded = true;
+    table.note = Some(
+        "An estimate, not measured: a closed load sends nothing while it waits, and so hides what others would have waited. Filled in is \
+         a request for every time the pace (the median) fits into a longer one, as HdrHistogram does. An open load (`rate`) measures it."
+            .into(),
+    );
+    (!table.rows.is_empty()).then_some(table)
 }
 
 fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {

@@ -9,18 +9,25 @@ mod heat;
 mod latency;
 mod limits;
 mod loss;
+mod observers;
 mod overhead;
+mod placement;
 mod points;
 mod repeat;
 mod scaling;
 mod searches;
 mod series;
 mod settings;
+mod storage;
 mod throughput;
+mod together;
+mod transfers;
 mod validity;
 
 use linerate_analysis::Study;
 use linerate_model::Campaign;
+
+pub(crate) use answer::verdict::{lead, word as place_word};
 
 use crate::document::Block;
 use crate::grid::Grid;
@@ -65,14 +72,19 @@ pub static SECTIONS: &[&dyn Section] = &[
     &latency::Latency,
     &limits::Limits,
     &loss::Loss,
+    &observers::Observers,
     &overhead::Overhead,
+    &placement::Placement,
     &points::Points,
     &repeat::Repeat,
     &scaling::Scaling,
     &searches::Searches,
     &series::Series,
     &settings::Settings,
+    &storage::Storage,
     &throughput::Throughput,
+    &together::Together,
+    &transfers::Transfers,
     &validity::Validity,
 ];
 

@@ -3,6 +3,7 @@
 //! Metrics of all directions that carry a figure somewhere in the sweep; the JSON of the study has the rest and the
 //! values of single trials.
 
+use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, METRICS, Metric};
 
 use super::{Section, Subject};
@@ -35,6 +36,8 @@ const SHOWN: [&str; 21] = [
     "achieved_depth",
     "device_share",
 ];
+/// Rates that are asked how they went over time.
+const ASKED: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
 const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum];
 
 /// See the file.
@@ -68,13 +71,18 @@ fn table(family: &Family<'_>) -> Table {
         let Some(known) = METRICS.iter().find(|metric| metric.name == name) else { continue };
         let told = DIRECTIONS.into_iter().filter(|direction| {
             let jobs = family.points().filter_map(|(_, point)| headline(point));
-            jobs.filter_map(|job| job.metric(name, *direction)).any(|metric| metric.estimate.is_some())
+            let told = |metric: &MetricStudy| metric.estimate.is_some() || metric.settled.is_some();
+            jobs.filter_map(|job| job.metric(name, *direction)).any(told)
         });
         figures.extend(told.map(|direction| (known, direction)));
     }
     let mut columns = family.place_columns();
     columns.push(Column::text("validity"));
     columns.push(Column::number("runs", Scale::COUNT));
+    let settles = family.points().any(|(_, point)| over_time(point).is_some());
+    if settles {
+        columns.push(Column::text("over time"));
+    }
     for (known, direction) in &figures {
         let value =
             |(_, point)| -> Option<f64> { Some(headline(point)?.metric(known.name, *direction)?.estimate?.value) };
@@ -86,6 +94,9 @@ fn table(family: &Family<'_>) -> Table {
         let mut cells = family.place_cells(grid, point);
         cells.push(Cell::text(point.validity.word()));
         cells.push(Cell::Number(point.trials.len() as f64));
+        if settles {
+            cells.push(over_time(point).map_or_else(|| Cell::Missing("–".into()), Cell::Text));
+        }
         let job = headline(point);
         let figure = |(known, direction): &(&'static Metric, Direction)| {
             estimate_cell(point, job.and_then(|job| job.metric(known.name, *direction)))
@@ -95,4 +106,54 @@ fn table(family: &Family<'_>) -> Table {
     }
     table.folded = table.rows.len() > 12;
     table
+}
+
+/// How the rates of `point` went over time, each word once with the ways it stands for: `steady`, or `tx slows down, rx steady`.
+fn over_time(point: &PointStudy) -> Option<String> {
+    let rates = headline(point)?.metrics.iter().filter(|metric| ASKED.contains(&metric.name.as_str()));
+    let known: Vec<(Direction, &str)> =
+        rates.filter_map(|metric| Some((metric.direction, metric.settled.as_ref()?.word.as_str()))).collect();
+    let (_, first) = known.first()?;
+    if known.iter().all(|(_, word)| word == first) {
+        return Some((*first).to_owned());
+    }
+    let ways = known.iter().filter(|(way, _)| *way != Direction::Sum || known.len() == 1);
+    Some(ways.map(|(way, word)| format!("{way} {word}")).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_analysis::{JobStudy, Settled};
+    use linerate_model::Unit;
+
+    use super::*;
+
+    fn rate(direction: Direction, word: &str, has_single_number: bool) -> MetricStudy {
+        MetricStudy {
+            name: "goodput".into(),
+            unit: Unit::BitPerSecond,
+            layer: None,
+            direction,
+            estimate: None,
+            values: vec![Some(1e6)],
+            ceiling: None,
+            share: None,
+            settled: Some(Settled { word: word.into(), has_single_number, trials: Vec::new() }),
+        }
+    }
+
+    fn point(metrics: Vec<MetricStudy>) -> PointStudy {
+        PointStudy { jobs: vec![JobStudy { metrics, ..JobStudy::default() }], ..PointStudy::default() }
+    }
+
+    #[test]
+    fn a_row_says_how_its_rates_went_and_a_rate_without_a_number_says_why() {
+        let falls = rate(Direction::Tx, "slows down", false);
+        let one = point(vec![falls.clone()]);
+        assert_eq!(over_time(&one).as_deref(), Some("slows down"));
+        assert_eq!(estimate_cell(&one, Some(&falls)), Cell::Missing("slows down".into()));
+        let both = point(vec![falls, rate(Direction::Rx, "steady", true), rate(Direction::Sum, "slows down", false)]);
+        assert_eq!(over_time(&both).as_deref(), Some("tx slows down, rx steady"));
+        assert_eq!(over_time(&PointStudy::default()), None);
+    }
 }

@@ -4,16 +4,20 @@
 //! disturbed; a result whose bounds are missing or too far apart is irregular and says so. Where a sweep has one axis, the
 //! graph of RFC 2544 26.1 shows what was found beside what the path could carry.
 
-use linerate_analysis::search::Bounds;
-use linerate_analysis::{SearchRun, SearchStudy, SearchTrial};
-use linerate_model::{LoadUnit, Method, Nanos, Purpose, Unit, Validity};
+use linerate_analysis::{Found, SearchRun, SearchStudy, SearchTrial};
+use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity};
+
+mod latency;
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
-use crate::number::Scale;
+use crate::number::{Scale, round_half_up};
 
 /// Searches whose trials are drawn; the tables have all.
 const MOST_LOGS: usize = 12;
+/// Sentences of the answer, and those of one search besides its goals; the tables have all.
+const MOST_TOLD: usize = 16;
+const MOST_ANSWERS: usize = 5;
 
 /// See the file.
 pub(super) struct Searches;
@@ -44,6 +48,7 @@ impl Section for Searches {
             blocks.push(Block::Table(runs(searches)));
         }
         blocks.extend(loss_curves(searches).into_iter().map(Block::Chart));
+        blocks.extend(latency::table(searches).map(Block::Table));
         blocks.extend(other_answers(searches).map(Block::Table));
         let logs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
         blocks.extend(
@@ -54,6 +59,28 @@ impl Section for Searches {
         }
         blocks
     }
+}
+
+/// A sentence for each goal of each search, and for each other answer: what was found.
+pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
+    let searches = &subject.study.searches;
+    let of_one = |search: &SearchStudy| -> Vec<String> {
+        let scale = scale(std::slice::from_ref(search));
+        let rate = |load: f64| rate(search, load);
+        let goals = search.goals.iter().map(|goal| {
+            let found = match (goal.lower, goal.upper) {
+                (Some(lower), Some(upper)) => format!("{} to {}", scale.plain(lower), rate(upper)),
+                (Some(lower), None) => format!("at least {}", rate(lower)),
+                (None, _) => "no load meets it".to_owned(),
+            };
+            let (regular, n) = (goal.n_regular, search.runs.len());
+            format!("{}, {}: {found} ({regular} of {n} runs regular)", place(search), goal.goal.name)
+        });
+        let others = search.runs.iter().flat_map(|run| answers(search, run));
+        let others = others.map(|(what, answer)| format!("{}, {what}: {answer}", place(search)));
+        goals.chain(others.take(MOST_ANSWERS)).collect()
+    };
+    searches.iter().flat_map(of_one).take(MOST_TOLD).collect()
 }
 
 /// The sweep and coordinate of a search.
@@ -142,7 +169,7 @@ fn runs(searches: &[SearchStudy]) -> Table {
     for search in searches {
         for run in &search.runs {
             for found in &run.found {
-                let result = result(run, &found.strict, found.regular);
+                let result = result(run, found);
                 let tone = if found.regular { Tone::Plain } else { Tone::Marked };
                 let cells = vec![
                     Cell::Text(place(search)),
@@ -168,11 +195,13 @@ fn runs(searches: &[SearchStudy]) -> Table {
     table
 }
 
-fn result(run: &SearchRun, bounds: &Bounds, regular: bool) -> String {
+fn result(run: &SearchRun, found: &Found) -> String {
+    let bounds = &found.strict;
     let tainted = run.trials.iter().filter(|trial| trial.validity == Validity::Suspect).count();
     let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };
-    let told = match (run.tester_limited, regular, bounds.lower, bounds.upper) {
+    let told = match (run.tester_limited, found.regular, bounds.lower, bounds.upper) {
         (Some(_), ..) => "IRREGULAR: the tester spoilt its last trial each time",
+        _ if found.at_least => "IRREGULAR: at least the lower bound, above which the tester is the limit",
         (_, true, ..) => "regular",
         (_, _, None, _) => "IRREGULAR: no load meets the goal",
         (_, _, _, None) => "IRREGULAR: the highest load meets the goal",
@@ -310,8 +339,9 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
             Some(bursts) => (
                 "back-to-back (RFC 9004)",
                 format!(
-                    "{:.0} frames (n {} of {repeats}, {:.0} to {:.0}), implied {:.3} ms, corrected buffer time {:.3} ms",
+                    "{:.0} frames at {} (n {} of {repeats}, {:.0} to {:.0}), implied {:.3} ms, corrected buffer time {:.3} ms",
                     bursts.mean,
+                    rate(search, bursts.rate),
                     bursts.bursts.len(),
                     bursts.min,
                     bursts.max,
@@ -325,25 +355,61 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
             ),
         }],
         Method::Recovery { .. } => {
-            let times: Vec<String> = counted()
-                .filter_map(|trial| trial.recovery_s)
-                .map(|seconds| format!("{:.0} ms", seconds * 1e3))
-                .collect();
+            let overloads = counted().filter(|trial| trial.purpose == Purpose::Overload);
+            let times: Vec<String> = overloads.map(recovery).collect();
             let told = if times.is_empty() { "no overload was made".to_owned() } else { times.join(", ") };
-            vec![("recovery after an overload, to an interval (RFC 2544 26.5)", told)]
+            vec![("recovery after an overload (RFC 2544 26.5)", told)]
+        }
+        Method::Latency { .. } if run.latencies.is_empty() => {
+            let why = "no frame was timed: no load without loss was found, or the ends have two clocks";
+            vec![("latency (RFC 2544 26.2)", why.into())]
         }
         Method::Frmol { .. } => counted()
             .filter(|trial| trial.purpose == Purpose::Load)
-            .map(|trial| {
-                ("forwarding rate at maximum offered load (RFC 2285)", search.search.unit.told(forwarded(trial)))
-            })
+            .map(|trial| ("forwarding rate at maximum offered load (RFC 2285)", rate(search, forwarded(trial))))
             .collect(),
         Method::Steps { loss_ratio, .. } => counted()
             .filter(|trial| trial.purpose == Purpose::Load)
             .map(|trial| ("step (Y.1564)", step(search, trial, *loss_ratio)))
             .collect(),
-        Method::Halving { .. } | Method::Mlr { .. } | Method::LossCurve { .. } => Vec::new(),
+        Method::LossCurve { .. } => {
+            let told = begins(search, run).map(|told| ("loss curve (RFC 2544 26.3)", told));
+            told.into_iter().collect()
+        }
+        Method::Halving { .. } | Method::Latency { .. } | Method::Mlr { .. } => Vec::new(),
     }
+}
+
+/// How long losses went on after the overload of `trial`, at its two ends.
+fn recovery(trial: &SearchTrial) -> String {
+    let ms = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
+    match (trial.recovery_s, trial.cleared_s) {
+        (Some(ended), Some(cleared)) => {
+            format!("losses end {} after it, seen by the receiver after {}", ms(ended), ms(cleared))
+        }
+        (Some(ended), None) => format!("losses end {} after it, to an interval", ms(ended)),
+        (None, _) if trial.loss_ratio > 0.0 => "losses go on to the end".to_owned(),
+        (None, _) => "nothing was lost".to_owned(),
+    }
+}
+
+/// Where the loss curve of `run` begins; `None` if no trial counts.
+fn begins(search: &SearchStudy, run: &SearchRun) -> Option<String> {
+    let counted = || run.trials.iter().filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some());
+    let most = counted().map(|trial| trial.load).max_by(f64::total_cmp)?;
+    let lossy = counted().filter(|trial| trial.loss_ratio > 0.0).min_by(|a, b| a.load.total_cmp(&b.load));
+    let Some(lossy) = lossy else { return Some(format!("nothing lost up to {}", rate(search, most))) };
+    let clean = counted().filter(|trial| trial.load < lossy.load).map(|trial| trial.load).max_by(f64::total_cmp);
+    let clean = clean
+        .map_or_else(|| "lost at every load".to_owned(), |load| format!("nothing lost up to {}", rate(search, load)));
+    let lost = round_half_up(lossy.loss_ratio * 100.0, 2);
+    Some(format!("{clean}, {lost} % at {}", rate(search, lossy.load)))
+}
+
+/// `load` as the tables round it.
+fn rate(search: &SearchStudy, load: f64) -> String {
+    let scale = scale(std::slice::from_ref(search));
+    format!("{} {}", scale.plain(load), scale.symbol)
 }
 
 fn forwarded(trial: &SearchTrial) -> f64 {
@@ -355,7 +421,7 @@ fn step(search: &SearchStudy, trial: &SearchTrial, most: f64) -> String {
         "{:.0} % of the committed rate for {}: {} delivered, {:.4} % lost: {}",
         trial.load / search.search.max * 100.0,
         trial.duration,
-        search.search.unit.told(forwarded(trial)),
+        rate(search, forwarded(trial)),
         trial.loss_ratio * 100.0,
         if trial.loss_ratio <= most { "pass" } else { "FAIL" }
     )
@@ -365,16 +431,16 @@ fn step(search: &SearchStudy, trial: &SearchTrial, most: f64) -> String {
 fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
     let scale = scale(std::slice::from_ref(search));
     let columns = vec![
-        Column::number("seconds under load", Scale::SECONDS),
+        Column::number("trial", Scale::COUNT),
         Column::number("load", scale),
         Column::number("loss", Scale::PERCENT),
     ];
     let title = format!("{}, run {}: load and loss of each trial", place(search), run.repeat + 1);
     let mut table = Table::new(format!("searches-log-{number}"), title.clone(), columns);
-    let mut at = Nanos(0);
     for trial in run.trials.iter().filter(|trial| trial.purpose != Purpose::SelfTest) {
-        at = at + trial.duration;
-        let cells = vec![Cell::Number(at.as_secs_f64()), Cell::Number(trial.load), Cell::Number(trial.loss_ratio)];
+        let number = trial.number + 1;
+        let at = Cell::Coordinate { value: f64::from(number), label: number.to_string() };
+        let cells = vec![at, Cell::Number(trial.load), Cell::Number(trial.loss_ratio)];
         table.rows.push(Row::judged(cells, trial.validity));
     }
     table.folded = true;
@@ -382,7 +448,7 @@ fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
         summary: "The load of each trial as a line, the share lost as bars; the search closes in on the load where loss begins.".into(),
         title,
         plot: Plot::Lines,
-        x_scale: AxisScale::Linear,
+        x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
         y_name: "load".into(),
         marks: vec![

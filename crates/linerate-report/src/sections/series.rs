@@ -3,17 +3,20 @@
 //! One trial of each is drawn: the first valid one, or the first that was judged not to be. Readings are as fine as the
 //! trial's intervals (100 ms unless the plan says otherwise); the warm-up, which no figure contains, is shaded.
 
+use linerate_analysis::statistics::Class;
 use linerate_analysis::{PointStudy, TrialStudy};
 use linerate_model::{Unit, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
-use crate::grid::{Grid, headline};
+use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
 
 /// What is drawn as lines: the first of these with a reading.
 const RATES: [&str; 3] = ["transaction_rate", "connection_rate", "goodput"];
+/// The same of files, of which each interval has few.
+const RATES_OF_FILES: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
 /// What is drawn as bars: the first of these with a reading.
 const COUNTS: [&str; 2] = ["retransmits", "loss_ratio"];
 /// Series that stand in the table only.
@@ -49,7 +52,9 @@ impl Section for Series {
 fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
     let figure = |point: &PointStudy| {
         let job = headline(point)?;
-        RATES.iter().find_map(|name| job.metric(name, grid.direction(name)?)?.estimate.map(|estimate| estimate.value))
+        rates(point)
+            .iter()
+            .find_map(|name| job.metric(name, grid.direction(name)?)?.estimate.map(|estimate| estimate.value))
     };
     let best = grid.points.iter().filter(|point| point.validity == Validity::Valid).filter(|p| figure(p).is_some());
     let best = best.max_by(|a, b| figure(a).unwrap_or(0.0).total_cmp(&figure(b).unwrap_or(0.0)));
@@ -57,6 +62,10 @@ fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
     let in_doubt = |point: &&&PointStudy| matches!(point.validity, Validity::Suspect | Validity::Invalid);
     let doubtful = grid.points.iter().filter(in_doubt).take(DOUBTFUL);
     best.into_iter().chain(doubtful).map(|point| (grid, *point)).collect()
+}
+
+fn rates(point: &PointStudy) -> [&'static str; 3] {
+    if headline(point).is_some_and(is_files) { RATES_OF_FILES } else { RATES }
 }
 
 /// `goodput_rx` is `goodput` and its direction.
@@ -76,7 +85,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         let named = trial.series.iter().filter(|(name, _)| split(name).0 == wanted);
         named.filter(|(_, values)| values.iter().flatten().any(|value| *value > 0.0)).collect()
     };
-    let (rate, lines) = RATES.iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
+    let (rate, lines) = rates(point).iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
     // Bars of nothing but zeros would say less than the table does.
     let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name));
     let counts = counts.into_iter().find(|(_, values)| values.iter().flatten().any(|value| *value > 0.0));
@@ -119,7 +128,8 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         Validity::Valid => "best point".to_owned(),
         other => other.word().to_owned(),
     };
-    let caption = format!("{}, {standing}, trial {}", grid.full_place_of(point), trial.id.0);
+    let went = went(point, trial, rate).map_or_else(String::new, |word| format!(", {word}"));
+    let caption = format!("{}, {standing}{went}, trial {}", grid.full_place_of(point), trial.id.0);
     let id = format!("series-{}-{}", grid.number, trial.id.0);
     let mut table = Table::new(id, caption.clone(), columns);
     for (index, second) in trial.seconds.iter().enumerate() {
@@ -154,6 +164,14 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         measured_from: (trial.measured_from > 0.0).then_some(trial.measured_from),
         table,
     })
+}
+
+/// How `rate` went in `trial` of `point`, if that was asked and it was not steady: the worst of its directions.
+fn went(point: &PointStudy, trial: &TrialStudy, rate: &str) -> Option<&'static str> {
+    let place = point.trials.iter().position(|one| one.id == trial.id)?;
+    let asked = headline(point)?.metrics.iter().filter(|metric| metric.name == rate);
+    let classes = asked.filter_map(|metric| Some(metric.settled.as_ref()?.trials.get(place)?.as_ref()?.class));
+    classes.max().filter(|class| *class != Class::Steady).map(Class::word)
 }
 
 #[cfg(test)]

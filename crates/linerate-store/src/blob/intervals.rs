@@ -63,7 +63,15 @@ type DistributionOf = fn(&Interval) -> &Distribution;
 const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
 
 /// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
-const NAMED: [(&str, DistributionOf); 2] = [("falls", |i| &i.variation.falls), ("rises", |i| &i.variation.rises)];
+const NAMED: [(&str, DistributionOf); 7] = [
+    ("falls", |i| &i.variation.falls),
+    ("rises", |i| &i.variation.rises),
+    ("writes", |i| &i.writes),
+    ("connect", |i| &i.stages.connect),
+    ("first_byte", |i| &i.stages.first_byte),
+    ("transfer", |i| &i.stages.transfer),
+    ("close", |i| &i.stages.close),
+];
 
 /// The reverse of [`encode_intervals`].
 pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> {
@@ -111,6 +119,11 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
         let set = match name.as_str() {
             "falls" => set_falls,
             "rises" => set_rises,
+            "writes" => set_writes,
+            "connect" => set_connect,
+            "first_byte" => set_first_byte,
+            "transfer" => set_transfer,
+            "close" => set_close,
             // One of a later version is skipped.
             _ => continue,
         };
@@ -137,6 +150,26 @@ fn set_falls(interval: &mut Interval, distribution: Distribution) {
 
 fn set_rises(interval: &mut Interval, distribution: Distribution) {
     interval.variation.rises = distribution;
+}
+
+fn set_writes(interval: &mut Interval, distribution: Distribution) {
+    interval.writes = distribution;
+}
+
+fn set_connect(interval: &mut Interval, distribution: Distribution) {
+    interval.stages.connect = distribution;
+}
+
+fn set_first_byte(interval: &mut Interval, distribution: Distribution) {
+    interval.stages.first_byte = distribution;
+}
+
+fn set_transfer(interval: &mut Interval, distribution: Distribution) {
+    interval.stages.transfer = distribution;
+}
+
+fn set_close(interval: &mut Interval, distribution: Distribution) {
+    interval.stages.close = distribution;
 }
 
 fn decode_distributions(reader: &mut Reader<'_>, n_intervals: usize) -> Result<Vec<Distribution>, BlobError> {

@@ -1,9 +1,10 @@
 //! Campaigns to record: a fixed one, and random ones.
 
 use linerate_model::{
-    Campaign, CampaignHeader, Capacity, Counter, Counters, Distribution, Endpoint, Event, FlowReport, FlowTcp,
-    HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, Phases, SampleBlock, SeriesKind, SeriesSpec,
-    Side, SocketValue, TcpState, TestbedKind, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
+    Campaign, CampaignHeader, Capacity, ClockExchange, Counter, Counters, Distribution, Endpoint, Event, FlowReport,
+    FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock, Phases,
+    SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, TcpState, TestbedKind, ToldClock, TrialClocks,
+    TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -27,6 +28,7 @@ pub fn header(id: &str) -> CampaignHeader {
             source: "lab".into(),
             members: Vec::new(),
         }],
+        observed: Vec::new(),
         version: "0.1.0".into(),
         argv: vec!["linerate".into(), "run".into()],
     }
@@ -96,6 +98,8 @@ pub fn golden_events() -> Vec<Event> {
         socket: [("receive_buffer".to_owned(), granted)].into(),
         modes: [("receive".to_owned(), "copy".to_owned())].into(),
         tcp: Some(TcpState { bytes_received: 1_234_567, ..TcpState::default() }),
+        // What later versions know besides, the file does not.
+        ..FlowReport::default()
     };
     let series = |name: &str, kind| SeriesSpec {
         sampler: "cpu".into(),
@@ -158,10 +162,12 @@ fn interval() -> impl Strategy<Value = Interval> {
     let counters = prop::collection::vec((0..Counter::ALL.len(), number()), 0..4);
     let flows = prop::collection::vec((any::<u32>(), tcp()), 0..3);
     let variation = (distribution(), distribution()).prop_map(|(falls, rises)| Variation { falls, rises });
-    let distributions = (distribution(), distribution(), distribution(), variation);
+    let stages = (distribution(), distribution(), distribution(), distribution())
+        .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
+    let distributions = (distribution(), distribution(), distribution(), distribution(), variation, stages);
     let held = prop::option::of(0..u64::MAX - 1);
     (any::<u32>(), number(), number(), counters, held, distributions, flows).prop_map(
-        |(worker, start, end, set, held_bytes, (service, response, gap, variation), flows)| {
+        |(worker, start, end, set, held_bytes, (service, writes, response, gap, variation, stages), flows)| {
             let mut counters = Counters::default();
             set.into_iter().for_each(|(index, value)| counters[Counter::ALL[index]] = value);
             let flows = flows.into_iter().map(|(flow, tcp)| FlowTcp { flow, tcp }).collect();
@@ -172,9 +178,11 @@ fn interval() -> impl Strategy<Value = Interval> {
                 counters,
                 held_bytes,
                 service,
+                writes,
                 response,
                 gap,
                 variation,
+                stages,
                 flows,
             }
         },
@@ -258,6 +266,13 @@ pub fn event() -> impl Strategy<Value = Event> {
             .prop_map(|((trial, job, side), flows)| Event::FlowsEnded { trial, job, side, flows }),
         2 => (trial(), "[a-c]", block()).prop_map(|(trial, host, block)| Event::Samples { trial, host, block }),
         2 => (prop::option::of(trial()), incident).prop_map(|(trial, incident)| Event::Incident { trial, incident }),
+        1 => (trial(), number(), "[a-c]").prop_map(|(trial, n, host)| {
+            let exchanges = vec![ClockExchange { sent: n, arrived: n / 2, answered: u64::MAX, heard: n }];
+            let peer = PeerClock { ahead_ns: -(n as i64 / 2), at_ns: n, gains_ppb: -7, added_ns: 9 };
+            let told = vec![ToldClock { job: 0, side: Side::Passive, barrier_ns: n, peer }];
+            let clocks = TrialClocks { barrier_ns: n, hosts: vec![HostClock { host, exchanges }], told };
+            Event::ClocksCompared { trial, clocks }
+        }),
         2 => (trial(), outcome).prop_map(|(trial, outcome)| Event::TrialEnded { trial, outcome }),
         1 => number().prop_map(|at| Event::CampaignEnded { at: Nanos(at) }),
     ]

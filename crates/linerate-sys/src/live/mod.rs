@@ -116,6 +116,8 @@ impl LiveFrames {
             return Ok(0);
         }
         let before = self.made();
+        // What was read in another call is long ago.
+        self.state.set(template::CLOCK_WORD, 0);
         match raw::run_live(self.program.as_fd(), &self.pattern, n.min(MOST_PER_CALL), self.batch.min(n)) {
             Err(cause) if cause.kind() != std::io::ErrorKind::Interrupted => {
                 Err(SysError::new("send live frames (needs Linux 5.18 and CAP_NET_ADMIN) on", &*self.device, cause))
@@ -125,7 +127,7 @@ impl LiveFrames {
     }
 
     /// From now on the next frame is scheduled for `start_ns` on the monotonic clock, each after it `gap_ns` later: that is what
-    /// they carry, whenever they are made. Without a schedule they carry the time at which they were made.
+    /// they carry, whenever they are made. Without a schedule they carry the time at which they, or one of the seven before them, were made.
     pub fn schedule(&mut self, start_ns: u64, gap_ns: u64) {
         self.state.set(template::GAP_WORD, gap_ns);
         self.state.set(template::SCHEDULED_WORD, start_ns);

@@ -2,8 +2,8 @@
 
 use super::departures;
 use super::template::{
-    FIRST_FLOW_WORD, GAP_WORD, Layout, MADE_WORD, ROW_BYTES, ROW_FLOW, ROW_HEADER, ROW_SUM, SCHEDULED_WORD, TURN_WORD,
-    WORD,
+    CLOCK_WORD, FIRST_FLOW_WORD, GAP_WORD, Layout, MADE_WORD, ROW_BYTES, ROW_FLOW, ROW_HEADER, ROW_SUM, SCHEDULED_WORD,
+    TURN_WORD, WORD,
 };
 use crate::ebpf::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Width};
@@ -106,9 +106,8 @@ fn copy_header(assembler: &mut Assembler, header_bytes: usize) {
 fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: Label) {
     let known = assembler.label();
     let stamp_at = layout.shape.stamp_at as i16;
+    read_clock(assembler, state);
     assembler
-        .call(Helper::Monotonic)
-        .set(R6, Operand::Of(R0))
         .load(Width::Bits64, R8, R9, at(ROW_SUM))
         .load(Width::Bits64, R1, R9, at(ROW_FLOW))
         .jump_if(Condition::Less, R1, Operand::Number(layout.n_flows as i32), known)
@@ -145,6 +144,28 @@ fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: 
         .set_number(R3, u64::from(u32::MAX))
         .compute(Operation::And, R1, Operand::Of(R3))
         .compute(Operation::Add, R8, Operand::Of(R1));
+}
+
+/// R6 becomes the time. Frames of a schedule are each asked how late they are; without one, eight in a row, which leave together anyhow,
+/// share a reading: one for each frame was 6 % of the sending CPU (perf, clock samples).
+fn read_clock(assembler: &mut Assembler, state: &SharedWords) {
+    const SHARERS: i32 = 8;
+    let (read, known) = (assembler.label(), assembler.label());
+    assembler
+        .set_map_value(R2, state.map(), 0)
+        .load(Width::Bits64, R6, R2, at(CLOCK_WORD))
+        .jump_if(Condition::Equal, R6, Operand::Number(0), read)
+        .load(Width::Bits64, R3, R2, at(SCHEDULED_WORD))
+        .jump_if(Condition::NotEqual, R3, Operand::Number(0), read)
+        .load(Width::Bits64, R3, R2, at(MADE_WORD))
+        .compute(Operation::And, R3, Operand::Number(SHARERS - 1))
+        .jump_if(Condition::NotEqual, R3, Operand::Number(0), known)
+        .place(read)
+        .call(Helper::Monotonic)
+        .set(R6, Operand::Of(R0))
+        .set_map_value(R2, state.map(), 0)
+        .store(Width::Bits64, R2, at(CLOCK_WORD), R6)
+        .place(known);
 }
 
 /// R3 becomes the scheduled departure and R4 how much later than that it is: zero where nothing was scheduled.

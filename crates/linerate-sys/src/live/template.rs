@@ -1,6 +1,6 @@
 //! What live frames are made from, and how it lies in the words that the program and this process share. Pure.
 //!
-//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between two; then each flow's next
+//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between two, the clock; then each flow's next
 //! number; then the rows. A row: its flow, the sum for its checksum, its length, then its header in whole words.
 
 /// One kind of frame. Rows take turns.
@@ -32,7 +32,9 @@ pub(super) const MADE_WORD: usize = 0;
 pub(super) const TURN_WORD: usize = 1;
 pub(super) const SCHEDULED_WORD: usize = 2;
 pub(super) const GAP_WORD: usize = 3;
-pub(super) const FIRST_FLOW_WORD: usize = 4;
+/// When the clock was read last; 0 to have it read for the next frame.
+pub(super) const CLOCK_WORD: usize = 4;
+pub(super) const FIRST_FLOW_WORD: usize = 5;
 /// Words of a row.
 pub(super) const ROW_FLOW: usize = 0;
 pub(super) const ROW_SUM: usize = 1;
@@ -158,14 +160,14 @@ mod tests {
     fn rows_lie_one_behind_the_other() {
         let rows = [row(60), Row { flow: 1, ..row(100) }];
         let layout = Layout::new(&rows, SHAPE).expect("sound");
-        assert_eq!((layout.n_words(), layout.flow_word(1), layout.one_length), (4 + 2 + 2 * 11, 5, false));
+        assert_eq!((layout.n_words(), layout.flow_word(1), layout.one_length), (5 + 2 + 2 * 11, 6, false));
         let words = std::cell::RefCell::new(vec![0; layout.n_words()]);
         layout.write(&rows, |word, value| words.borrow_mut()[word] = value);
         let words = words.into_inner();
-        assert_eq!((words[17 + ROW_FLOW], words[17 + ROW_BYTES]), (1, 100));
-        assert_eq!(words[17 + ROW_HEADER].to_ne_bytes(), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(words[17 + ROW_HEADER + 7].to_ne_bytes(), [56, 57, 58, 59, 0, 0, 0, 0]);
-        assert_eq!((words[17 + ROW_SUM] as u16).to_ne_bytes(), [0x12, 0x34]);
+        assert_eq!((words[18 + ROW_FLOW], words[18 + ROW_BYTES]), (1, 100));
+        assert_eq!(words[18 + ROW_HEADER].to_ne_bytes(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(words[18 + ROW_HEADER + 7].to_ne_bytes(), [56, 57, 58, 59, 0, 0, 0, 0]);
+        assert_eq!((words[18 + ROW_SUM] as u16).to_ne_bytes(), [0x12, 0x34]);
         assert_eq!(layout.pattern(&rows).len(), 100);
     }
 

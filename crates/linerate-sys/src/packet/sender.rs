@@ -17,8 +17,8 @@ use super::{index_of, raw};
 
 /// Memory of frames under way asked for: a device's ring of a few thousand.
 const SEND_BUFFER: usize = 8 << 20;
-/// A send that finds no room gives up after this long, so that its thread stays in command.
-const PATIENCE: Duration = Duration::from_millis(4);
+/// A send that finds no room in its socket's buffer gives up after this long, so that its thread stays in command.
+pub const SEND_PATIENCE: Duration = Duration::from_millis(4);
 
 /// Whether frames pass the interface's queueing discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl FrameSender {
         }
         // A smaller grant shows as calls that find no room.
         let _granted = socket::set_buffer(&fd, Buffer::Send, SEND_BUFFER);
-        set_send_timeout(&fd, PATIENCE)?;
+        set_send_timeout(&fd, SEND_PATIENCE)?;
         let batch = SendBatch::new(n_frames, frame_bytes);
         Ok(Self { fd, device: device.to_owned(), batch })
     }

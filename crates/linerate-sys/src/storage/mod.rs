@@ -25,6 +25,11 @@ use threads::Threads;
 pub enum Engine {
     /// io_uring, with registered files and buffers where the kernel grants them.
     IoUring,
+    /// The same where completions are looked for in the device's queue, not announced by interrupts (`IORING_SETUP_IOPOLL`). Past the page
+    /// cache only, and only where the driver has queues for it: the kernel does not say so itself.
+    IoUringPolling,
+    /// The same where a thread of the kernel's, on a CPU of its own, takes what is queued (`IORING_SETUP_SQPOLL`).
+    IoUringThread,
     /// `io_submit` and `io_getevents`; asynchronous past the page cache only.
     NativeAio,
     /// One thread per slot, each in `pread` or `pwrite`.
@@ -39,6 +44,8 @@ impl Engine {
     pub const fn name(self) -> &'static str {
         match self {
             Self::IoUring => "io_uring",
+            Self::IoUringPolling => "io_uring, polling the device",
+            Self::IoUringThread => "io_uring with a submitting thread",
             Self::NativeAio => "aio",
             Self::Threads => "threads",
             Self::Calls => "pread",
@@ -100,12 +107,24 @@ impl Transfers {
     pub fn new(engine: Engine, file: File, slots: u32, slot_bytes: usize) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("set up", engine.name(), cause);
         let inner = match engine {
-            Engine::IoUring => Inner::Ring(Box::new(Ring::new(file, slots, slot_bytes).map_err(failed)?)),
+            Engine::IoUring | Engine::IoUringPolling | Engine::IoUringThread => {
+                Inner::Ring(Box::new(Ring::new(engine, file, slots, slot_bytes).map_err(failed)?))
+            }
             Engine::NativeAio => Inner::Aio(Box::new(NativeAio::new(file, slots, slot_bytes).map_err(failed)?)),
             Engine::Threads => Inner::Threads(Box::new(Threads::new(file, slots, slot_bytes).map_err(failed)?)),
             Engine::Calls => Inner::Calls(Box::new(Calls::new(file, slots, slot_bytes).map_err(failed)?)),
         };
         Ok(Self { inner, in_flight: 0 })
+    }
+
+    /// Makes waits end when `least` transfers have ended, not with the first: fewer wake-ups where each costs more than the transfer, as in
+    /// memory. Engines without a queue in the kernel do not wait for more than one.
+    pub fn wait_for(&mut self, least: u32) {
+        match &mut self.inner {
+            Inner::Ring(ring) => ring.least = least,
+            Inner::Aio(aio) => aio.least = least,
+            Inner::Threads(_) | Inner::Calls(_) => {}
+        }
     }
 
     /// The engine and what the kernel granted it.
@@ -154,8 +173,8 @@ impl Transfers {
         self.in_flight += 1;
     }
 
-    /// Hands to the kernel what is queued, waits until at least one transfer has ended but not longer than `patience`, and gives all that have
-    /// ended to `done`. Without patience it only looks.
+    /// Hands to the kernel what is queued, waits until at least one transfer has ended (see [`Transfers::wait_for`]) but not longer than `patience`,
+    /// and gives all that have ended to `done`. Without patience it only looks.
     ///
     /// # Errors
     /// If the engine itself failed; transfers' errors are in their completions.

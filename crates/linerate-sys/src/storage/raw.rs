@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Completion, Operation, Request};
+use super::{Completion, Engine, Operation, Request};
 use crate::memory::Mapping;
 
 pub(super) mod aio;

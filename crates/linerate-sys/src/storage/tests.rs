@@ -8,8 +8,14 @@ const SLOTS: u32 = 8;
 const BYTES: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-fn engines() -> [(Engine, u32); 4] {
-    [(Engine::IoUring, SLOTS), (Engine::NativeAio, SLOTS), (Engine::Threads, SLOTS), (Engine::Calls, 1)]
+fn engines() -> [(Engine, u32); 5] {
+    [
+        (Engine::IoUring, SLOTS),
+        (Engine::IoUringThread, SLOTS),
+        (Engine::NativeAio, SLOTS),
+        (Engine::Threads, SLOTS),
+        (Engine::Calls, 1),
+    ]
 }
 
 /// `None`, said aloud, where the kernel refuses the engine.

@@ -93,6 +93,7 @@ fn null_step() -> Option<f64> {
         patience: Duration::from_secs(1),
         disks: &Disks::none(),
         loaded: SELF_TEST.into(),
+        peer_clock: None,
     };
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
     let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);

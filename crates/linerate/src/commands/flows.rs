@@ -142,10 +142,10 @@ fn plan(args: &FlowsPlanArgs, as_json: bool) -> Outcome {
         }
     };
     if as_json {
-        println!("{}", json!({ "ports": chosen, "basis": basis }));
+        println!("{}", json!({ "ports": chosen, "basis": basis, "params": params(&chosen, args.to) }));
     } else {
         println!("{basis}");
-        print_plan(&chosen, |member| member.to_string());
+        print_plan(&chosen, args.to, |member| member.to_string());
     }
     Ok(told_missing(&chosen, args.each))
 }
@@ -197,7 +197,10 @@ fn probe(args: &FlowsProbeArgs, as_json: bool) -> Outcome {
     let chosen = planner::plan(found.iter().map(|(port, _)| *port), args.members.len() as u32, args.each, member_of);
     if as_json {
         let spreads: Vec<_> = spreads.iter().map(|(name, spread)| json!({ "ports": name, "spread": spread })).collect();
-        println!("{}", json!({ "members": args.members, "spreads": spreads, "unknown": unknown, "ports": chosen }));
+        println!(
+            "{}",
+            json!({ "members": args.members, "spreads": spreads, "unknown": unknown, "ports": chosen, "params": params(&chosen, args.to) })
+        );
     } else {
         for (name, spread) in &spreads {
             match spread {
@@ -208,7 +211,7 @@ fn probe(args: &FlowsProbeArgs, as_json: bool) -> Outcome {
         if unknown > 0 {
             println!("{unknown} ports: taken, or not counted by one member alone");
         }
-        print_plan(&chosen, |member| args.members[member as usize].clone());
+        print_plan(&chosen, args.to, |member| args.members[member as usize].clone());
     }
     match told_missing(&chosen, args.each) {
         Exit::Done => Ok(exit_of(spreads.iter().filter_map(|(_, spread)| spread.as_ref()))),
@@ -253,10 +256,24 @@ fn print_spread(what: &str, spread: &Spread) {
     );
 }
 
-fn print_plan(plan: &Plan, name: impl Fn(u32) -> String) {
+/// What the workload `frames` takes for as many flows as there are ports, dealt out in turn.
+fn params(plan: &Plan, to: SocketAddr) -> serde_json::Value {
+    let ports = planner::in_turn(plan);
+    let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    json!({ "streams": ports.len(), "source_ports": list, "destination_port": to.port() })
+}
+
+fn print_plan(plan: &Plan, to: SocketAddr, name: impl Fn(u32) -> String) {
     for (member, ports) in plan {
         let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
         println!("{}: {}", name(*member), if ports.is_empty() { "no port leads there" } else { &ports });
+    }
+    let params = params(plan, to);
+    if params["streams"] != 0 {
+        let [streams, ports, port] = ["streams", "source_ports", "destination_port"].map(|key| &params[key]);
+        println!(
+            "in a plan, of workload `frames`: streams = {streams}, source_ports = {ports}, destination_port = {port}"
+        );
     }
 }
 

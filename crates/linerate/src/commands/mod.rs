@@ -1,11 +1,15 @@
 //! The commands, one file each.
 
 mod agent;
+mod compare;
 mod demo;
+pub(crate) mod diagnose;
 pub(crate) mod disk;
 mod doctor;
+mod ends;
 mod facts;
 pub(crate) mod flows;
+pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod limit;
 pub(crate) mod list;
@@ -16,8 +20,9 @@ mod replay;
 mod report;
 mod reproduce;
 mod run;
+mod stage;
 mod to;
-mod tune;
+pub(crate) mod tune;
 
 use std::path::Path;
 
@@ -38,6 +43,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::To(args) => to::run(&args, global),
         Command::Plan(args) => plan::run(&args, global.json),
         Command::Report(args) => report::run(&args, global),
+        Command::Compare(args) => compare::run(&args, global),
         Command::Reproduce(args) => reproduce::run(&args, global),
         Command::Replay(args) => replay::run(&args.paper, global.json),
         Command::Limit => match &invocation.limit {
@@ -45,11 +51,13 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
         },
         Command::Flows(args) => flows::run(&args.action, global.json),
+        Command::Diagnose(args) => diagnose::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
         Command::Lab(args) => lab::run(args.action, global.json),
         Command::Disk(args) => disk::run(args, global),
+        Command::Import(args) => import::run(&args, global.json),
         Command::Ncsi(args) => ncsi::run(&args, global),
         Command::Facts => facts::run(global.json),
         Command::Doctor => doctor::run(global.json),
@@ -81,6 +89,7 @@ fn only_prints(command: &Command) -> bool {
     matches!(
         command,
         Command::Plan(_)
+            | Command::Import(_)
             | Command::Replay(_)
             | Command::Limit
             | Command::Facts

@@ -33,10 +33,14 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
         let mut own: Vec<&TrialSpec> = trials.iter().filter(|t| t.sweep == sweep.name && t.repeat == 0).collect();
         own.sort_by_key(|trial| trial.id);
         match &sweep.compare {
+            None if sweep.together.is_some() => {
+                let rounds = sweep.repeats(plan.repeats);
+                println!("{}: every job alone and all together x {rounds} rounds", sweep.name);
+            }
             None => println!("{}: {} points x {} repeats", sweep.name, own.len(), sweep.repeats(plan.repeats)),
             Some(compare) => {
                 let [a, b] = &compare.arms;
-                let placebo = if compare.placebo { ", and a placebo" } else { "" };
+                let placebo = if compare.placebo.is_some() { ", and a placebo" } else { "" };
                 println!("{}: {} against {} x {} pairs{placebo}", sweep.name, b.name, a.name, compare.pairs);
             }
         }
@@ -150,6 +154,14 @@ fn method(method: &Method) -> String {
         }
         Method::Recovery { goal: one, overload, after, repeats } => {
             format!("recovery: {repeats} overloads of {overload}, {after} after each, after {}", goal(one))
+        }
+        Method::Latency { goal: one, trial, shares, repeats } => {
+            let loads: Vec<String> = shares.iter().map(|share| Ratio(*share).to_string()).collect();
+            format!(
+                "latency: {repeats} trials of {trial} at each of {} of the throughput, after {}",
+                loads.join(", "),
+                goal(one)
+            )
         }
         Method::Frmol { trial } => format!("forwarding rate at maximum offered load: {trial}"),
         Method::Steps { trial, steps, performance, .. } => {

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use linerate_analysis::reproduce::{
-    CiscoStudies, IntelStudies, Reproduction, cisco_vic, idt_pcie, intel_ncsi, sun_netframe,
+    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp, idt_pcie, intel_ncsi,
+    sun_netframe, with_storage,
 };
 use linerate_analysis::{Study, study};
+use linerate_model::Campaign;
 use serde_json::json;
 
 use crate::campaign::{self, Request};
@@ -34,6 +36,8 @@ struct Recipe {
     steps: &'static [Step],
     /// Judges the studies of the steps, in their order.
     judge: fn(&[Study]) -> Option<Reproduction>,
+    /// What the paper records of its hosts beside ours, where it records it; of the first step's campaign.
+    hosts: Option<fn(&Campaign) -> Comparison>,
 }
 
 const SHORT: &[&str] = &["campaign.repeats=3", "duration=\"1500 ms\""];
@@ -50,6 +54,7 @@ static SUN: Recipe = Recipe {
         [link, slower, buses, host] => Some(sun_netframe(link, slower, buses, host)),
         _ => None,
     },
+    hosts: None,
 };
 
 const FEW_PAYLOADS: &[&str] = &[
@@ -63,6 +68,8 @@ const FEW_SIZES: &[&str] = &[
     "duration=\"1500 ms\"",
     "packets.axis.params.frame_size=[\"1004 B\", \"3004 B\", \"5004 B\", \"9004 B\"]",
 ];
+/// Pairs stay eight: six are the fewest with an interval.
+const HALF_SECONDS: &[&str] = &["duration=\"500 ms\""];
 /// Draws stay 20: fewer say little of a hash.
 const FOUR_FLOWS: &[&str] = &["duration=\"300 ms\"", "warmup=\"100 ms\"", "axis.params.streams=[4]"];
 
@@ -75,13 +82,34 @@ static CISCO: Recipe = Recipe {
         Step { name: "draws-vic", plan: "cisco-draws", lab: "cisco-vic", quick: FOUR_FLOWS },
         Step { name: "draws-expander", plan: "cisco-draws", lab: "cisco-expander", quick: FOUR_FLOWS },
         Step { name: "draws-polarised", plan: "cisco-draws", lab: "cisco-polarised", quick: FOUR_FLOWS },
+        Step { name: "placement", plan: "placement", lab: "cisco-vic", quick: HALF_SECONDS },
     ],
     judge: |studies| match studies {
-        [payload, vic, expander, vic_draws, expander_draws, polarised] => {
-            Some(cisco_vic(&CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised }))
+        [payload, vic, expander, vic_draws, expander_draws, polarised, placement] => {
+            let studies = CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised, placement };
+            Some(cisco_vic(&studies))
         }
         _ => None,
     },
+    hosts: Some(cisco_settings),
+};
+
+static HP: Recipe = Recipe {
+    folder: "hp-ftp",
+    steps: &[
+        Step {
+            name: "clients",
+            plan: "hp-clients",
+            lab: "hp-ftp",
+            quick: &["campaign.repeats=3", "duration=\"2500 ms\""],
+        },
+        Step { name: "server", plan: "hp-server", lab: "pair", quick: SHORT },
+    ],
+    judge: |studies| match studies {
+        [clients, server] => Some(hp_ftp(clients, server)),
+        _ => None,
+    },
+    hosts: None,
 };
 
 static IDT: Recipe = Recipe {
@@ -91,18 +119,36 @@ static IDT: Recipe = Recipe {
             name: "throughput",
             plan: "idt-throughput",
             lab: "idt-pcie",
-            quick: &[
-                "campaign.repeats=2",
-                "duration=\"1 s\"",
-                "axis.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]",
-            ],
+            quick: &["compare.pairs=1", "axis.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]"],
         },
         Step { name: "latency", plan: "idt-latency", lab: "idt-pcie", quick: SHORT },
+        Step {
+            name: "mixed",
+            plan: "idt-mixed",
+            lab: "idt-mixed",
+            // Six pairs are the fewest with an interval.
+            quick: &["axis.job.0.params.read=[\"50 %\"]"],
+        },
+        Step {
+            name: "sizes",
+            plan: "idt-sizes",
+            lab: "idt-mixed",
+            quick: &["campaign.repeats=2", "axis.job.1.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]"],
+        },
+        Step {
+            name: "shared-edge",
+            plan: "shared-edge",
+            lab: "shared-edge",
+            quick: &["shared edge.axis.job.0.params.direction=[\"rx\"]"],
+        },
     ],
     judge: |studies| match studies {
-        [throughput, latency] => Some(idt_pcie(throughput, latency)),
+        [throughput, latency, mixed, sizes, edge] => {
+            Some(with_storage(idt_pcie(throughput, latency), mixed, sizes, edge))
+        }
         _ => None,
     },
+    hosts: None,
 };
 
 /// A table of one run each needs whole seconds: three are the least that show a series.
@@ -126,12 +172,14 @@ static INTEL: Recipe = Recipe {
         }
         _ => None,
     },
+    hosts: None,
 };
 
 /// Runs the paper's campaigns, prints its tables beside ours, and checks the shapes.
 pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     let recipe = match args.paper {
         Paper::CiscoVic => &CISCO,
+        Paper::HpFtp => &HP,
         Paper::IdtPcie => &IDT,
         Paper::IntelNcsi => &INTEL,
         Paper::SunNetframe => &SUN,
@@ -139,15 +187,19 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(recipe.folder));
     std::fs::create_dir_all(&out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))?;
-    let mut studies = Vec::new();
+    let (mut studies, mut hosts) = (Vec::new(), None);
     for step in recipe.steps {
-        match carry_out(step, args.quick, &out, global)? {
-            Ok(study) => studies.push(study),
+        match carry_out(step, args, &out, global)? {
+            Ok((campaign, study)) => {
+                hosts = hosts.or_else(|| recipe.hosts.map(|beside| beside(&campaign)));
+                studies.push(study);
+            }
             Err(exit) => return Ok(exit),
         }
     }
-    let reproduction =
+    let mut reproduction =
         (recipe.judge)(&studies).ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
+    reproduction.tables.extend(hosts);
     if global.json {
         println!("{}", json!(reproduction));
     } else {
@@ -158,16 +210,23 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
 }
 
 /// Runs one campaign; the inner error is the exit of one that was interrupted.
-fn carry_out(step: &Step, quick: bool, out: &Path, global: Global) -> Result<Result<Study, Exit>, Failure> {
+fn carry_out(
+    step: &Step,
+    args: &ReproduceArgs,
+    out: &Path,
+    global: Global,
+) -> Result<Result<(Campaign, Study), Exit>, Failure> {
     let Step { name, plan, lab, quick: changes } = step;
-    let set: Vec<String> = if quick { changes.iter().map(|text| (*text).to_owned()).collect() } else { Vec::new() };
+    let set: Vec<String> =
+        if args.quick { changes.iter().map(|text| (*text).to_owned()).collect() } else { Vec::new() };
     let (found, plan) = plan::read(plan, &set)?;
     let mut ground = testbeds::prepare(&Place { lab: Some((*lab).to_owned()), ..Place::default() })?;
     if !global.quiet {
         eprintln!("{name} on lab {lab}");
     }
     let ledger = out.join(format!("{name}.ledger"));
-    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let resume = args.resume && ledger.exists();
+    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume };
     let mut display = Display::new(global);
     let (campaign, summary) = campaign::conduct(&request, &mut |event| display.show(&event))?;
     drop(display);
@@ -175,7 +234,7 @@ fn carry_out(step: &Step, quick: bool, out: &Path, global: Global) -> Result<Res
     let study = study(&campaign);
     reports::write(&campaign, &study, &Output { format: vec![ReportFormat::Html], out: out.join(name) })?;
     Ok(match campaign::exit_of(&summary)? {
-        Exit::Done | Exit::Missed => Ok(study),
+        Exit::Done | Exit::Missed => Ok((campaign, study)),
         other => Err(other),
     })
 }

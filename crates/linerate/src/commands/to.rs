@@ -266,8 +266,16 @@ fn result(campaign: &Campaign, study: &Study) {
             "cpu_seconds_per_gigabyte",
         ] {
             for metric in job.metrics.iter().filter(|metric| metric.name == name) {
-                let Some(estimate) = metric.estimate else { continue };
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
+                let Some(estimate) = metric.estimate else {
+                    // The levels stand in the reasons below.
+                    let word = metric.settled.as_ref().filter(|settled| !settled.has_single_number);
+                    if let Some(settled) = word {
+                        let spread = spread(study, name, metric.direction);
+                        println!("{name}{layer} {}: no single number: {}{spread}", metric.direction, settled.word);
+                    }
+                    continue;
+                };
                 let share =
                     metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
                 let value = show::quantity(name, estimate.value, metric.unit);

@@ -121,6 +121,21 @@ impl Measured {
         found.unwrap_or_else(|| panic!("{name} has no figure: {metric}; {}", self.json["points"][0]["why"]))
     }
 
+    /// Whether the machine below took so much of the CPUs from a trial that no time of it is a known answer; then says that `test`
+    /// is skipped, and why. What holds at any speed is asserted before this is asked.
+    pub(crate) fn disturbed(&self, test: &str) -> bool {
+        let late = self.campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| &incident.message);
+        let late = late.filter(|message| message.starts_with(LATE_START));
+        let points = self.study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
+        let share = |why: &str| why.strip_prefix(STOLEN)?.split(' ').next()?.parse::<f64>().ok();
+        let stolen = points.filter(|why| share(why).is_some_and(|share| share > TOO_MUCH));
+        let found = late.chain(stolen).next();
+        if let Some(why) = found {
+            println!("skipped: {test}: {why}");
+        }
+        found.is_some()
+    }
+
     /// The value of the ceiling that bounds a metric.
     pub(crate) fn ceiling(&self, name: &str) -> f64 {
         let point = &self.json["points"][0];
@@ -128,6 +143,13 @@ impl Measured {
         point["ceilings"][index as usize]["value"].as_f64().expect("a ceiling has a value")
     }
 }
+
+/// How the program tells that the hypervisor ran others on the CPUs of a trial, before the share in per cent.
+const STOLEN: &str = "the hypervisor took ";
+/// Share above which no time is a known answer any more, per cent.
+const TOO_MUCH: f64 = 5.0;
+/// How it tells that an agent had no CPU when a trial began.
+const LATE_START: &str = "the start barrier had passed";
 
 /// Runs `text` on the place that `place` names (`--lab`, `pair-100m`) and reads the ledger back.
 pub(crate) fn measure(text: &str, place: &[&str]) -> Measured {
@@ -139,7 +161,9 @@ pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Measured 
     file(folder, "plan.toml", text);
     let mut arguments = vec!["run", "plan.toml", "--ledger", "known.ledger", "--json", "--out", "report"];
     arguments.extend(place);
-    let ended = run(folder, &arguments).expect(0);
+    let ended = run(folder, &arguments);
+    // A late start is told in the record, where `Measured::disturbed` finds it.
+    let ended = if ended.stderr.contains(LATE_START) { ended } else { ended.expect(0) };
     let campaign = load(&folder.join("known.ledger"));
     let study = study(&campaign);
     Measured { json: ended.json(), study, campaign }

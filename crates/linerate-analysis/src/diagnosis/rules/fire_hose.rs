@@ -7,7 +7,8 @@
 
 use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict};
 
-use super::{Rule, flows, may_be_judged, subject, value};
+use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value};
+use crate::diagnosis::experiment::{Change, Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of bytes sent again from which a sender loses for a reason; tail probes stay below (methodology 5.3: 1e-4 on long
@@ -15,7 +16,16 @@ use crate::{JobStudy, PointStudy};
 const LOSS: f64 = 1e-3;
 /// A standing queue below this is that of a shallow buffer: the largest of the methodology's examples, 64 KiB.
 const SHALLOW: Bytes = Bytes(64 << 10);
+/// Share from which nothing more could speak for loss.
+const MUCH: f64 = 1e-2;
 const BITS_PER_BYTE: f64 = 8.0;
+
+/// What stands in queues: goodput of the time by which the round trip exceeds its least.
+fn standing(job: &JobStudy, direction: Direction) -> Option<Bytes> {
+    let read = |metric| value(job, metric, direction);
+    let waited = (read("rtt")? - read("rtt_min")?).max(0.0);
+    Some(Bytes((waited * read("goodput")? / BITS_PER_BYTE) as u64))
+}
 
 /// Fires where bytes are sent again and no queue stands.
 #[derive(Debug)]
@@ -30,6 +40,10 @@ impl Rule for FireHose {
         "bytes are sent again although less than 64 KiB stand in a queue: a shallow buffer overflows"
     }
 
+    fn number(&self) -> u8 {
+        3
+    }
+
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let loses = |(job, direction): &(&JobStudy, Direction)| {
             value(job, "retransmit_ratio", *direction).is_some_and(|ratio| ratio >= LOSS)
@@ -38,7 +52,7 @@ impl Rule for FireHose {
         let read = |metric| value(job, metric, direction);
         let (ratio, goodput) = (read("retransmit_ratio")?, read("goodput")?);
         let (rtt, least) = (read("rtt")?, read("rtt_min")?);
-        let queue = Bytes(((rtt - least).max(0.0) * goodput / BITS_PER_BYTE) as u64);
+        let queue = standing(job, direction)?;
         if queue > SHALLOW {
             return None;
         }
@@ -77,6 +91,50 @@ impl Rule for FireHose {
             "find the window that it survives, and prove it: linerate tune window --to HOST (a smaller window ends the loss of a \
              shallow buffer, and leaves random loss as it is)",
         ))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let read = |metric| value(job, metric, direction);
+            let (ratio, queue) = (read("retransmit_ratio")?, standing(job, direction)?);
+            Some(score::all([score::reached(ratio, LOSS, MUCH), score::below(queue.0 as f64, SHALLOW.0 as f64)]))
+        })
+    }
+
+    /// A smaller window and a lower rate: a shallow buffer is cured by both, random loss by neither.
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
+        let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
+        let segment = job.obtained.get("mss").and_then(|told| leading_number(told));
+        let (Some(segment), Some(goodput)) = (segment, value(job, "goodput", direction)) else { return Vec::new() };
+        let room = room(job, direction);
+        let rates = if room.is_finite() {
+            OF_CEILING.map(|share| share * room * goodput)
+        } else {
+            OF_GOODPUT.map(|m| m * goodput)
+        };
+        let windows = WINDOWS.into_iter().map(|segments| vec![set("window_clamp", bytes(segments * segment))]);
+        let rates = rates.into_iter().map(|rate| vec![set("pacing_rate", BitRate(rate.round()).to_string())]);
+        vec![candidates(windows, "a window that a shallow buffer survives"), candidates(rates, "paced below the drain")]
+    }
+}
+
+/// Windows that shallow buffers survive, in segments: tried one by one, for how deep the buffer is nobody says.
+const WINDOWS: [f64; 4] = [2.0, 3.0, 5.0, 10.0];
+/// Pacing rates tried: shares of the ceiling where one is known, else multiples of what got through.
+const OF_CEILING: [f64; 3] = [0.5, 0.7, 0.85];
+const OF_GOODPUT: [f64; 3] = [1.25, 2.0, 3.0];
+/// A collapse has no depth that could be predicted.
+const MOST_GAINED: f64 = 100.0;
+
+fn candidates(values: impl Iterator<Item = Change>, name: &str) -> Experiment {
+    Experiment {
+        name: name.to_owned(),
+        candidates: values.collect(),
+        ratio: [LEAST_EFFECT, MOST_GAINED],
+        lifts: true,
+        ends: Some("retransmit_ratio"),
+        settings: Vec::new(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The path's own ceiling is reached (methodology 5.3, D1). L4 goodput against the lowest hard bound.
 //!
 //! Evidence: at least [`REACHED`] of the ceiling. What it does not see: which of two equal ceilings holds, and whether the
-//! declared rate is the true one.
+//! declared rate is the true one. A bus is told apart by its name, one flow on a group of links by itself.
 
-use linerate_model::{BitRate, Evidence, Finding, Verdict};
+use linerate_model::{Finding, Verdict};
 
-use super::{Rule, flows, may_be_judged, subject};
+use super::{Rule, at_ceiling, flows, is_bus, members, n_flows, score, smaller_segments, subject};
 use crate::PointStudy;
+use crate::diagnosis::experiment::Experiment;
 
 /// Share of the lowest bound from which it counts as reached.
 const REACHED: f64 = 0.95;
@@ -21,26 +22,37 @@ impl Rule for LinkCeiling {
     }
 
     fn summary(&self) -> &'static str {
-        "goodput is at least 95 % of the lowest ceiling known on its path"
+        "goodput is at least 95 % of the lowest ceiling known on its path, which is a link"
+    }
+
+    fn number(&self) -> u8 {
+        1
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let reached = |(job, direction)| {
-            let job: &crate::JobStudy = job;
-            let metric = job.metric("goodput", direction)?;
-            let share = metric.share.filter(|share| *share >= REACHED)?;
-            Some((job, direction, share, metric.estimate?.value, point.ceilings.get(metric.ceiling?)?))
-        };
-        let (job, direction, share, goodput, ceiling) = flows(point).filter_map(reached).next()?;
-        let evidence = Evidence {
-            observed: format!("goodput {} is {:.1} % of {}", BitRate(goodput), share * 100.0, BitRate(ceiling.value)),
-            source: format!("{}: {}", ceiling.name, ceiling.source),
-        };
-        let claim = format!("{} is full", ceiling.name);
+        let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, |name| !is_bus(name))?;
+        if members(job, direction).is_some() && n_flows(job) < 2.0 {
+            return None;
+        }
+        let claim = format!("{ceiling} is full");
         let finding =
             Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
-        let advice = "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 of the change";
-        may_be_judged(point).then(|| finding.advise(advice))
+        Some(
+            finding.advise(
+                "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 of the change",
+            ),
+        )
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let one_of_a_group =
+            flows(point).any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
+        score::share(point, REACHED, |name| !is_bus(name)).filter(|_| !one_of_a_group)
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let full = at_ceiling(point, REACHED, |name| !is_bus(name));
+        full.and_then(|(job, ..)| smaller_segments(job)).into_iter().collect()
     }
 }
 

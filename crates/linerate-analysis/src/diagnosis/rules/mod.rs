@@ -1,17 +1,33 @@
 //! The rules, alphabetically: each a claim about what limits a path, with its evidence (methodology 5.3).
 
+mod bus_ceiling;
+mod command;
+mod congestion_control;
 mod fire_hose;
+mod hash_polarised;
 mod link_ceiling;
+mod memory_bandwidth;
+mod not_valid;
+mod numa_placement;
+mod path_loss;
 mod receive_window;
 mod receiver_cpu;
+mod score;
 mod send_buffer;
 mod sender_cpu;
+mod single_flow;
+mod slow_receiver;
+mod slow_source;
 mod small_message;
+mod softirq_core;
 mod unknown;
 
-use linerate_model::{Direction, Evidence, Finding, Validity};
+use linerate_model::{BitRate, Direction, Evidence, Finding, Validity};
 
+use super::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
+use command::advise_command;
+pub(super) use command::command;
 
 /// A diagnosis rule.
 pub trait Rule: Sync {
@@ -21,22 +37,46 @@ pub trait Rule: Sync {
     /// One sentence: when it fires.
     fn summary(&self) -> &'static str;
 
+    /// Its number in methodology 5.3 (D0 to D18), which is the order in which rules are asked.
+    fn number(&self) -> u8;
+
     /// What it says of a point, if anything.
     fn judge(&self, point: &PointStudy) -> Option<Finding>;
+
+    /// How well its evidence is met, 0 to 1; from 0.5 on it speaks. `None` where what it must know was not recorded.
+    fn score(&self, point: &PointStudy) -> Option<f64>;
+
+    /// What would prove what it says of `point`: all of these, where there are several; none where only the owner of the path could
+    /// change what it says is the limit.
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let _nothing_to_change = point;
+        Vec::new()
+    }
 }
 
 /// The rule that speaks where no other does.
-pub(super) const NO_OTHER: &str = "unknown";
+pub const UNKNOWN: &str = "unknown";
 
 /// Every rule.
 pub static RULES: &[&dyn Rule] = &[
+    &bus_ceiling::BusCeiling,
+    &congestion_control::CongestionControl,
     &fire_hose::FireHose,
+    &hash_polarised::HashPolarised,
     &link_ceiling::LinkCeiling,
+    &memory_bandwidth::MemoryBandwidth,
+    &not_valid::NotValid,
+    &numa_placement::NumaPlacement,
+    &path_loss::PathLoss,
     &receive_window::ReceiveWindow,
     &receiver_cpu::ReceiverCpu,
     &send_buffer::SendBuffer,
     &sender_cpu::SenderCpu,
+    &single_flow::SingleFlow,
+    &slow_receiver::SlowReceiver,
+    &slow_source::SlowSource,
     &small_message::SmallMessage,
+    &softirq_core::SoftirqCore,
     &unknown::Unknown,
 ];
 
@@ -44,6 +84,14 @@ pub static RULES: &[&dyn Rule] = &[
 const BUSY: f64 = 0.9;
 /// Payload of a call from which its bytes cost more than the call itself: a page.
 const LARGE: f64 = 4096.0;
+/// Share of scheduling periods without quota from which a host counts as out of CPU.
+const THROTTLED: f64 = 0.5;
+/// Share of the time from which something held the sender back (methodology 5.3).
+const HELD_BACK: f64 = 0.3;
+/// The least effect that proves anything (methodology 5.3).
+const LEAST_EFFECT: f64 = 1.1;
+/// The workload whose parameters experiments change.
+const TCP_STREAM: &str = "tcp_stream";
 /// Mode of an end that never sleeps.
 const SPINNING: &str = "spin";
 
@@ -77,20 +125,168 @@ fn busy_evidence(end: &str, cores: f64) -> Evidence {
     }
 }
 
+/// An end of a flow.
+#[derive(Clone, Copy)]
+enum End {
+    Sending,
+    Receiving,
+}
+
+/// What shows that `end` is out of CPU: its busiest thread fills a core, or its control group has used up its quota in more than
+/// [`THROTTLED`] of the periods. Nothing if neither is so.
+fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<Vec<Evidence>> {
+    let (word, cpu, quota) = match end {
+        End::Sending => ("sending", "sender_cpu", "sender_throttled"),
+        End::Receiving => ("receiving", "receiver_cpu", "receiver_throttled"),
+    };
+    let used = busy(job, cpu, direction).map(|cores| busy_evidence(word, cores));
+    let throttled = value(job, quota, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
+        observed: format!(
+            "the {word} host had used up its CPU quota in {:.0} % of the scheduling periods",
+            share * 100.0
+        ),
+        source: "cpu.stat of its control group: nr_throttled of nr_periods".into(),
+    });
+    let evidence: Vec<Evidence> = used.into_iter().chain(throttled).collect();
+    (!evidence.is_empty()).then_some(evidence)
+}
+
+/// How many times as much the lowest ceiling known lets pass; infinite where none is known.
+fn room(job: &JobStudy, direction: Direction) -> f64 {
+    let share = job.metric("goodput", direction).and_then(|metric| metric.share);
+    share.map_or(f64::INFINITY, |share| 1.0 / share)
+}
+
+/// What goodput is multiplied by where what limits it grows by `factor` and a ceiling has `room`: half of the growth at the least,
+/// or as good as all the room (methodology 5.3: a doubled buffer gives 1.5 times as much, until the ceiling).
+fn grown(factor: f64, room: f64) -> [f64; 2] {
+    /// As good as all of it.
+    const NEARLY: f64 = 0.9;
+    /// Estimates scatter, and the kernel grants buffers in coarse grains: twice the buffer gives 2.3 times the window.
+    const SCATTER: f64 = 1.25;
+    [(1.0 + (factor - 1.0) / 2.0).min(NEARLY * room).max(LEAST_EFFECT), factor * SCATTER]
+}
+
+/// Goodput with segments of `small` payload over that with `large`, if bytes on the wire are the limit: between what the least and
+/// the most of headers leave (IPv4, TCP with timestamps and Ethernet without preamble: 66 B; IPv6 and the whole wire: 110 B).
+fn shrunk(large: f64, small: f64) -> [f64; 2] {
+    const LEAST_HEADERS: f64 = 66.0;
+    const MOST_HEADERS: f64 = 110.0;
+    let share = |payload: f64, headers: f64| payload / (payload + headers);
+    let ratio = |headers: f64| share(small, headers) / share(large, headers);
+    [ratio(MOST_HEADERS), ratio(LEAST_HEADERS)]
+}
+
+/// The experiment on a ceiling that counts bytes: small segments waste so much of it on headers, no more and no less. Fewer packets
+/// a second, a CPU or a window would answer otherwise.
+fn smaller_segments(job: &JobStudy) -> Option<Experiment> {
+    /// Small enough to cost a fifth, large enough not to drown the ends in packets.
+    const SMALL: f64 = 250.0;
+    /// What the kernel takes off a segment for its timestamps (RFC 7323 clause 3.2).
+    const TIMESTAMPS: f64 = 12.0;
+    if job.workload != TCP_STREAM {
+        return None;
+    }
+    let usual = leading_number(job.obtained.get("mss")?)?;
+    let ratio = shrunk(usual, SMALL - TIMESTAMPS);
+    (usual > 4.0 * SMALL).then(|| Experiment {
+        name: format!("segments of {SMALL:.0} B"),
+        candidates: vec![vec![set("mss", bytes(SMALL))]],
+        ratio,
+        lifts: false,
+        ends: None,
+        settings: Vec::new(),
+    })
+}
+
+/// The first number in what was obtained: `16384 (asked for 8192)`, `from: 16384; to: 8192`.
+fn leading_number(text: &str) -> Option<f64> {
+    let digits = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    digits.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// What an option was at the end of the run at the end of the flow that sends (`tx`: `from`).
+fn option_of_sender(job: &JobStudy, name: &str, direction: Direction) -> Option<f64> {
+    let told = job.obtained.get(name)?;
+    let end = if direction == Direction::Rx { "to: " } else { "from: " };
+    let own = told.split("; ").find_map(|part| part.strip_prefix(end)).unwrap_or(told);
+    let last = own.rsplit(" | ").next().unwrap_or(own);
+    match last.split(", ").find_map(|part| part.strip_suffix(" at the end")) {
+        Some(at_end) => leading_number(at_end),
+        None => leading_number(last),
+    }
+}
+
+/// A parameter as the plan gave it.
+fn param<'a>(job: &'a JobStudy, name: &str) -> Option<&'a serde_json::Value> {
+    job.params.0.get(name)
+}
+
+/// Whether a ceiling is a bus of a host and not a cable.
+fn is_bus(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["pci", "bus", "slot", "host bridge"].iter().any(|word| name.contains(word))
+}
+
+/// The first flow of `point` whose goodput is at least `share` of its lowest ceiling, and that ceiling.
+fn at_ceiling<'a>(
+    point: &'a PointStudy,
+    share: f64,
+    wanted: impl Fn(&str) -> bool,
+) -> Option<(&'a JobStudy, Direction, Evidence, &'a str)> {
+    let reached = |(job, direction): (&'a JobStudy, Direction)| {
+        let metric = job.metric("goodput", direction)?;
+        let reached = metric.share.filter(|reached| *reached >= share)?;
+        let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(&ceiling.name))?;
+        let evidence = Evidence {
+            observed: format!(
+                "goodput {} is {:.1} % of {}",
+                BitRate(metric.estimate?.value),
+                reached * 100.0,
+                BitRate(ceiling.value)
+            ),
+            source: format!("{}: {}", ceiling.name, ceiling.source),
+        };
+        Some((job, direction, evidence, ceiling.name.as_str()))
+    };
+    flows(point).filter_map(reached).next().filter(|_| may_be_judged(point))
+}
+
+/// Flows of `job`, as its parameters say.
+fn n_flows(job: &JobStudy) -> f64 {
+    param(job, "streams").and_then(serde_json::Value::as_f64).unwrap_or(1.0)
+}
+
+/// Member links of the group that flows in `direction` cross, and how many carried some; `None` if they cross none.
+fn members(job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
+    let available = value(job, "links_available", direction).filter(|links| *links >= 2.0)?;
+    Some((available, value(job, "links_used", direction)?))
+}
+
+/// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU nor the application.
+fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
+    let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
+    let busy = value(job, "sender_busy", direction).is_some_and(|share| share > 1.0 - HELD_BACK);
+    let cpu = [End::Sending, End::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some());
+    busy && below("rwnd_limited") && below("sndbuf_limited") && !cpu
+}
+
+/// See [`super::unknown`].
+pub(super) fn nothing_known(point: &PointStudy) -> Finding {
+    unknown::of(point)
+}
+
+/// What any flow in any direction of a measured job is about, for findings without a flow of their own.
+pub(super) fn subject_of(point: &PointStudy) -> String {
+    match flows(point).next() {
+        Some((job, direction)) => subject(point, job, direction),
+        None => point.sweep.clone(),
+    }
+}
+
 fn payload_evidence(job: &JobStudy, direction: Direction) -> Option<Evidence> {
     let bytes = value(job, "payload_per_send", direction)?;
     Some(Evidence { observed: format!("{bytes:.0} bytes a call"), source: "the sending worker's counters".into() })
-}
-
-/// `: linerate to HOST ...` with `options`, where the ad-hoc command can do what the job does.
-fn advise_command(point: &PointStudy, job: &JobStudy, options: &str) -> String {
-    let protocol = match job.workload.as_str() {
-        "tcp_stream" => "",
-        "udp_stream" => " -u",
-        _ => return String::new(),
-    };
-    let alone = point.jobs.len() == 1;
-    if alone { format!(": linerate to HOST{protocol} {options}") } else { String::new() }
 }
 
 /// `axis = value` of each axis.
@@ -116,6 +312,9 @@ pub(super) mod cases {
 
     use crate::{JobStudy, MetricStudy, PointStudy};
 
+    /// What is of whole hosts, and of both ways.
+    const OF_HOSTS: [&str; 6] = ["controller", "cycles", "idle_core", "remote", "softirq_core", "softnet"];
+
     /// One TCP job, tx, with these figures; a hard goodput ceiling of 1 Gbit/s.
     pub(in crate::diagnosis) fn point(figures: &[(&str, f64)]) -> PointStudy {
         let derivation = || vec!["by hand".to_owned()];
@@ -128,11 +327,16 @@ pub(super) mod cases {
                 unit: metric.unit,
                 layer: metric.layer,
                 // What a controller counts is of both ways.
-                direction: if name.starts_with("controller") { Direction::Sum } else { Direction::Tx },
+                direction: if OF_HOSTS.iter().any(|host| name.starts_with(host)) {
+                    Direction::Sum
+                } else {
+                    Direction::Tx
+                },
                 estimate: Some(Estimate { value: *value, low: None, high: None, confidence: None, n: 1 }),
                 values: vec![Some(*value)],
                 ceiling: is_goodput.then_some(0),
                 share: is_goodput.then_some(*value / 1e9),
+                settled: None,
             }
         });
         let job = JobStudy {
@@ -143,6 +347,34 @@ pub(super) mod cases {
             ..JobStudy::default()
         };
         PointStudy { sweep: "sweep".into(), jobs: vec![job], ceilings: vec![ceiling], ..PointStudy::default() }
+    }
+
+    #[test]
+    fn every_number_of_the_methodology_has_one_rule() {
+        let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..=18).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn predictions_follow_from_what_is_changed() {
+        assert_eq!(super::grown(2.0, f64::INFINITY), [1.5, 2.5]);
+        let [least, _] = super::grown(2.0, 1.4);
+        assert!((least - 1.26).abs() < 1e-9);
+        let [least, most] = super::shrunk(1448.0, 238.0);
+        assert!((0.73..0.74).contains(&least) && (0.81..0.83).contains(&most), "{least} {most}");
+    }
+
+    #[test]
+    fn options_are_read_as_they_are_told() {
+        let told = |text: &str| {
+            let mut point = point(&[("goodput", 1e6)]);
+            point.jobs[0].obtained.insert("send_buffer".into(), text.into());
+            super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Tx)
+        };
+        assert_eq!(told("16384"), Some(16_384.0));
+        assert_eq!(told("16384 (asked for 8192), 87040 at the end"), Some(87_040.0));
+        assert_eq!(told("from: 16384, 46080 at the end; to: 87380"), Some(46_080.0));
     }
 
     #[test]

@@ -2,15 +2,19 @@
 //!
 //! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times round-trip time is within
 //! [`NEAR`] of the window. If it is not, the window is small for another reason, such as a receiver that reads slowly, and
-//! the verdict is inconclusive. What it does not see: the receiver's queue, which would tell the two apart for certain.
+//! the verdict is inconclusive. A receiver without CPU, or one whose buffer is more than half full of what it has not read, is
+//! another rule's affair. What it does not see: a queue that fills and empties between two readings.
 
 use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict};
 
-use super::{Rule, flows, may_be_judged, subject, value};
+use super::{End, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
+use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the window from which it counts as the limit.
 const WAITED: f64 = 0.3;
+/// Share of the receive buffer that lies unread from which it is the reader who is slow.
+const UNREAD: f64 = 0.5;
 /// How goodput may relate to window over round-trip time where the window is the limit; wider than the 0.9 to 1.1 of the
 /// reference because both are sampled once per interval.
 const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
@@ -30,11 +34,19 @@ impl Rule for ReceiveWindow {
         "the sender waited for the peer's receive window more than 30 % of the time"
     }
 
+    fn number(&self) -> u8 {
+        5
+    }
+
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
             value(job, "rwnd_limited", *direction).is_some_and(|share| share > WAITED)
         };
-        let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
+        let is_read = |(job, direction): &(&JobStudy, Direction)| {
+            value(job, "receive_queue", *direction).is_none_or(|held| held < UNREAD)
+                && out_of_cpu(job, End::Receiving, *direction).is_none()
+        };
+        let (job, direction) = flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
         let waited = value(job, "rwnd_limited", direction)?;
         let mut evidence = vec![Evidence {
             observed: format!("waited for the peer's window {:.0} % of the time", waited * 100.0),
@@ -57,7 +69,31 @@ impl Rule for ReceiveWindow {
             finding.advise("double the receive buffer: goodput should rise by half or more until another limit is met"),
         )
     }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let waited = score::reached(value(job, "rwnd_limited", direction)?, WAITED, 1.0);
+            let fits = from_window(point, job, direction).map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
+            let unread = value(job, "receive_queue", direction).map_or(1.0, |held| score::below(held, UNREAD));
+            let cpu = out_of_cpu(job, End::Receiving, direction).map_or(1.0, |_| 0.0);
+            Some(score::all([waited, fits, unread, cpu]))
+        })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let window = |(job, direction)| {
+            let job: &JobStudy = job;
+            let window = value(job, "peer_window", direction).filter(|_| job.workload == TCP_STREAM)?;
+            let streams = super::n_flows(job);
+            let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
+            Some(Experiment::lift("twice the receive buffer", change, grown(LARGER, room(job, direction))))
+        };
+        flows(point).find_map(window).into_iter().collect()
+    }
 }
+
+/// By how much the buffer is made larger.
+const LARGER: f64 = 2.0;
 
 /// Window over smoothed round-trip time, bit/s, and the goodput as a share of it.
 fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {

@@ -6,8 +6,11 @@
 
 use linerate_model::{Evidence, Finding, Verdict};
 
-use super::{Rule, advise_command, busy, busy_evidence, flows, may_be_judged, subject, value};
+use super::{
+    End, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject, value,
+};
 use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
 
 /// Fires where the busiest receiving worker fills its core.
 #[derive(Debug)]
@@ -19,24 +22,41 @@ impl Rule for ReceiverCpu {
     }
 
     fn summary(&self) -> &'static str {
-        "a receiving thread used more than 90 % of a core"
+        "the receiver is out of CPU: a thread above 90 % of a core, or a CPU quota used up"
+    }
+
+    fn number(&self) -> u8 {
+        11
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, cores) = flows(point)
-            .find_map(|(job, direction)| Some((job, direction, busy(job, "receiver_cpu", direction)?)))
+        let (job, direction, mut evidence) = flows(point)
+            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Receiving, direction)?)))
             .filter(|_| may_be_judged(point))?;
-        let mut evidence = vec![busy_evidence("receiving", cores)];
         evidence.extend(value(job, "rwnd_limited", direction).map(|share| Evidence {
             observed: format!("the sender waited for the receiver's window {:.0} % of the time", share * 100.0),
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }));
-        let claim = "one receiving thread is out of CPU";
+        let claim = "the receiver is out of CPU";
         let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
         let advice = "receive two flows on two CPUs: goodput should rise by half or more";
         Some(finding.advise(format!("{advice}{}", advise_command(point, job, "-P 2"))))
     }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| score::out_of_cpu(job, End::Receiving, direction))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let receives = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+        let change = || vec![set("receive", "discard")];
+        let ratio = [LEAST_EFFECT, MOST_SPARED];
+        receives.then(|| Experiment::lift("received without copying", change(), ratio)).into_iter().collect()
+    }
 }
+
+/// A copy is not all that receiving costs, nor is all of it spared.
+const MOST_SPARED: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {

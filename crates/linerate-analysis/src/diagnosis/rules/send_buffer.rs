@@ -5,7 +5,10 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{Rule, flows, may_be_judged, subject, value};
+use super::{
+    End, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room, score, subject, value,
+};
+use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the buffer from which it counts as the limit.
@@ -24,9 +27,14 @@ impl Rule for SendBuffer {
         "the sender waited for room in its own send buffer more than 30 % of the time"
     }
 
+    fn number(&self) -> u8 {
+        7
+    }
+
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
             value(job, "sndbuf_limited", *direction).is_some_and(|share| share > WAITED)
+                && out_of_cpu(job, End::Sending, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
         let waited = value(job, "sndbuf_limited", direction)?;
@@ -39,7 +47,34 @@ impl Rule for SendBuffer {
             Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
         Some(finding.advise("double the send buffer: goodput should rise by half or more until another limit is met"))
     }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let waited = score::reached(value(job, "sndbuf_limited", direction)?, WAITED, 1.0);
+            let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
+            Some(score::all([waited, cpu]))
+        })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let buffer = |(job, direction)| {
+            let job: &JobStudy = job;
+            let granted = option_of_sender(job, "send_buffer", direction).filter(|_| job.workload == TCP_STREAM)?;
+            // A packet that was begun is filled though the buffer is full: more than the buffer may be under way, and that is to be doubled.
+            let read = |metric| value(job, metric, direction);
+            let under_way =
+                read("goodput").zip(read("rtt")).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE / super::n_flows(job));
+            // The kernel grants twice what is asked for: asking for what there is doubles it.
+            let change = vec![set("send_buffer", bytes(under_way.map_or(granted, |bytes| bytes.max(granted))))];
+            Some(Experiment::lift("twice the send buffer", change, grown(LARGER, room(job, direction))))
+        };
+        flows(point).find_map(buffer).into_iter().collect()
+    }
 }
+
+const BITS_PER_BYTE: f64 = 8.0;
+/// By how much the buffer is made larger.
+const LARGER: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {

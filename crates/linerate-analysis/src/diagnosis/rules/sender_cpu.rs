@@ -6,8 +6,11 @@
 
 use linerate_model::{Finding, Verdict};
 
-use super::{LARGE, Rule, advise_command, busy, busy_evidence, flows, may_be_judged, subject, value};
+use super::{
+    End, LARGE, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject, value,
+};
 use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
 
 /// Fires where the busiest sending worker fills its core with large messages.
 #[derive(Debug)]
@@ -19,24 +22,50 @@ impl Rule for SenderCpu {
     }
 
     fn summary(&self) -> &'static str {
-        "a sending thread used more than 90 % of a core on calls of 4 KiB and more"
+        "the sender is out of CPU on calls of 4 KiB and more: a thread above 90 % of a core, or a CPU quota used up"
+    }
+
+    fn number(&self) -> u8 {
+        10
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, cores) = flows(point)
+        let (job, direction, mut evidence) = flows(point)
             .filter(|(job, direction)| value(job, "payload_per_send", *direction).is_some_and(|bytes| bytes >= LARGE))
-            .find_map(|(job, direction)| Some((job, direction, busy(job, "sender_cpu", direction)?)))
+            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Sending, direction)?)))
             .filter(|_| may_be_judged(point))?;
-        let mut evidence = vec![busy_evidence("sending", cores)];
         evidence.extend(super::payload_evidence(job, direction));
-        let claim = "one sending thread is out of CPU";
+        let claim = "the sender is out of CPU";
         let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
         let advice = "send without copying: CPU per byte should fall and goodput rise until another limit is met";
         let more = "spread the flows over two sending CPUs: goodput should rise by half or more";
         let [zerocopy, parallel] = ["-Z", "-P 2"].map(|options| advise_command(point, job, options));
         Some(finding.advise(format!("{advice}{zerocopy}")).advise(format!("{more}{parallel}")))
     }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let large = value(job, "payload_per_send", direction)? >= LARGE;
+            score::out_of_cpu(job, End::Sending, direction).filter(|_| large)
+        })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let sends = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+        let without_copying = || Experiment {
+            name: "sent without copying".into(),
+            candidates: vec![vec![set("send", "sendfile")], vec![set("send", "zerocopy")]],
+            ratio: [LEAST_EFFECT, MOST_SPARED],
+            lifts: true,
+            ends: None,
+            settings: Vec::new(),
+        };
+        sends.then(without_copying).into_iter().collect()
+    }
 }
+
+/// A copy is not all that sending costs, nor is all of it spared.
+const MOST_SPARED: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {

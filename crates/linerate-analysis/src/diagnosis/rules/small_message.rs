@@ -6,8 +6,11 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{LARGE, Rule, advise_command, busy, busy_evidence, flows, may_be_judged, subject, value};
+use super::{
+    End, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value,
+};
 use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, bytes, set};
 
 /// Fires where the busiest sending worker fills its core with small messages.
 #[derive(Debug)]
@@ -19,16 +22,19 @@ impl Rule for SmallMessage {
     }
 
     fn summary(&self) -> &'static str {
-        "a sending thread used more than 90 % of a core on calls of less than 4 KiB"
+        "the sender is out of CPU on calls of less than 4 KiB: a thread above 90 % of a core, or a CPU quota used up"
+    }
+
+    fn number(&self) -> u8 {
+        9
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, cores) = flows(point)
+        let (job, direction, mut evidence) = flows(point)
             .filter(|(job, _)| value(job, "transaction_rate", Direction::Sum).is_none())
             .filter(|(job, direction)| value(job, "payload_per_send", *direction).is_some_and(|bytes| bytes < LARGE))
-            .find_map(|(job, direction)| Some((job, direction, busy(job, "sender_cpu", direction)?)))
+            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Sending, direction)?)))
             .filter(|_| may_be_judged(point))?;
-        let mut evidence = vec![busy_evidence("sending", cores)];
         evidence.extend(super::payload_evidence(job, direction));
         evidence.extend(value(job, "calls_per_second", Direction::Sum).map(|rate| Evidence {
             observed: format!("{rate:.0} calls per second, both ends added"),
@@ -41,7 +47,28 @@ impl Rule for SmallMessage {
         let advice = "hand over twice as much per call, or several messages a call: goodput should rise by 1.6 or more";
         Some(finding.advise(format!("{advice}{command}")))
     }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let small = value(job, "payload_per_send", direction)? < LARGE;
+            let asked = value(job, "transaction_rate", Direction::Sum).is_some();
+            score::out_of_cpu(job, End::Sending, direction).filter(|_| small && !asked)
+        })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let sizes = |(job, direction)| {
+            let job: &crate::JobStudy = job;
+            let size = value(job, "payload_per_send", direction).filter(|_| job.workload == TCP_STREAM)?;
+            let change = vec![set("message_size", bytes(LARGER * size))];
+            Some(Experiment::lift("messages of twice the size", change, grown(LARGER, room(job, direction))))
+        };
+        flows(point).find_map(sizes).into_iter().collect()
+    }
 }
+
+/// By how much messages are made larger.
+const LARGER: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {

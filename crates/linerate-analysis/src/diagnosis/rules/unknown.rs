@@ -1,23 +1,74 @@
 //! No other rule explains the point (methodology 5.3, D18): said aloud, with what was looked at.
 //!
 //! It speaks only where a ceiling is known and goodput is below it, for without a ceiling there is nothing to explain. What it
-//! does not see: everything no rule looks at yet, softirq and the application above all.
+//! does not see: everything no rule looks at. The experiment it proposes is the one whose rule was nearest to speaking.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{NO_OTHER, RULES, Rule, flows, may_be_judged, subject, value};
-use crate::PointStudy;
+use super::{RULES, Rule, UNKNOWN, flows, may_be_judged, subject, value};
+use crate::{JobStudy, PointStudy};
 
 /// Metrics whose values are told where they explained nothing, with their unit's factor and symbol.
-const LOOKED_AT: [(&str, f64, &str); 7] = [
+const LOOKED_AT: [(&str, f64, &str); 12] = [
+    ("idle_core", 100.0, "%"),
+    ("receive_queue", 100.0, "%"),
     ("receiver_cpu", 100.0, "%"),
+    ("receiver_throttled", 100.0, "%"),
     ("retransmit_ratio", 100.0, "%"),
     ("rtt", 1e6, "us"),
     ("rwnd_limited", 100.0, "%"),
     ("sender_busy", 100.0, "%"),
     ("sender_cpu", 100.0, "%"),
+    ("sender_throttled", 100.0, "%"),
     ("sndbuf_limited", 100.0, "%"),
+    ("softirq_core", 100.0, "%"),
 ];
+
+const CLAIM: &str = "what limits it is not known from what was recorded";
+/// Not a metric but a relation of two.
+const STANDING_QUEUE: &str = "the standing queue";
+/// What would speak for a rule, from where on, and the experiment that would tell.
+const NEAREST: [(&str, f64, &str); 7] = [
+    (
+        "receiver_cpu",
+        super::BUSY,
+        "receive two flows on two CPUs, linerate diagnose --to HOST --param streams=2 (goodput should rise by half or more)",
+    ),
+    (
+        "receiver_throttled",
+        super::THROTTLED,
+        "give the receiving host more CPU, then linerate diagnose --to HOST (goodput should rise as the quota does)",
+    ),
+    (
+        "rwnd_limited",
+        super::HELD_BACK,
+        "a larger receive buffer, linerate diagnose --to HOST --param 'receive_buffer=8 MiB' (goodput should rise by half or more)",
+    ),
+    (
+        "sender_cpu",
+        super::BUSY,
+        "send two flows from two CPUs, linerate diagnose --to HOST --param streams=2 (goodput should rise by half or more)",
+    ),
+    (
+        "sender_throttled",
+        super::THROTTLED,
+        "give the sending host more CPU, then linerate diagnose --to HOST (goodput should rise as the quota does)",
+    ),
+    (
+        "sndbuf_limited",
+        super::HELD_BACK,
+        "a larger send buffer, linerate diagnose --to HOST --param 'send_buffer=8 MiB' (goodput should rise by half or more)",
+    ),
+    // A buffer delay of 100 % (methodology 5.3, D17).
+    (
+        STANDING_QUEUE,
+        1.0,
+        "ask where the queue stands, for some hop is full whose rate nobody declared: linerate run udp_stream --to HOST at each hop (the \
+         first whose ceiling is the goodput seen is the one)",
+    ),
+];
+/// Less than this is near nothing.
+const WORTH_A_TRY: f64 = 0.3;
 
 /// Fires where no other rule does.
 #[derive(Debug)]
@@ -25,46 +76,90 @@ pub(super) struct Unknown;
 
 impl Rule for Unknown {
     fn name(&self) -> &'static str {
-        NO_OTHER
+        UNKNOWN
     }
 
     fn summary(&self) -> &'static str {
         "goodput is below every ceiling known and no other rule says why"
     }
 
+    fn number(&self) -> u8 {
+        18
+    }
+
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let others = RULES.iter().filter(|rule| rule.name() != self.name());
         let explained =
             others.filter_map(|rule| rule.judge(point)).any(|finding| finding.verdict != Verdict::Inconclusive);
-        let below = |(job, direction): &(&crate::JobStudy, Direction)| {
+        let below = |(job, direction): &(&JobStudy, Direction)| {
             job.metric("goodput", *direction).is_some_and(|metric| metric.share.is_some())
         };
         let (job, direction) = flows(point).find(below).filter(|_| may_be_judged(point) && !explained)?;
-        let share = job.metric("goodput", direction)?.share?;
-        let mut evidence = vec![Evidence {
-            observed: format!("goodput is {:.1} % of the lowest ceiling", share * 100.0),
-            source: "the study's ceilings".into(),
-        }];
-        evidence.extend(LOOKED_AT.iter().filter_map(|(metric, factor, unit)| {
-            let seen = value(job, metric, direction)?;
-            Some(Evidence {
-                observed: format!("{metric} {:.2} {unit}", seen * factor),
-                source: if metric.ends_with("_cpu") {
-                    "CPU time of the busiest worker"
-                } else {
-                    "TCP_INFO of the sender"
-                }
-                .into(),
-            })
-        }));
-        let claim = "what limits it is not known from what was recorded";
-        let finding =
-            Finding::new(self.name(), Verdict::Inconclusive, &subject(point, job, direction), claim, evidence);
-        Some(
-            finding
-                .advise("repeat it with twice the streams, then with twice the message size, and see which moves it"),
-        )
+        Some(finding(point, job, direction))
     }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        // What is left of it by the best of the others: see `diagnosis::scores`.
+        let _others_tell = point;
+        None
+    }
+}
+
+/// That nothing explains `point`, with all that was looked at and the experiment that would tell most.
+pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
+    match flows(point).next() {
+        Some((job, direction)) => finding(point, job, direction),
+        None => {
+            let observed = "no flow carried data".to_owned();
+            let evidence = Evidence { observed, source: "the counters of both ends".into() };
+            Finding::new(UNKNOWN, Verdict::Inconclusive, &point.sweep, CLAIM, vec![evidence])
+        }
+    }
+}
+
+fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding {
+    let goodput = job.metric("goodput", direction);
+    let share = goodput.and_then(|metric| metric.share).map(|share| Evidence {
+        observed: format!("goodput is {:.1} % of the lowest ceiling", share * 100.0),
+        source: "the study's ceilings".into(),
+    });
+    let read = |metric: &str| value(job, metric, direction).or_else(|| value(job, metric, Direction::Sum));
+    let looked_at = LOOKED_AT.iter().filter_map(|(metric, factor, unit)| {
+        let seen = read(metric)?;
+        Some(Evidence { observed: format!("{metric} {:.2} {unit}", seen * factor), source: meaning(metric).into() })
+    });
+    let mut evidence: Vec<Evidence> = share.into_iter().chain(looked_at).collect();
+    if evidence.is_empty() {
+        let observed = "nothing that a rule could look at was recorded".to_owned();
+        evidence.push(Evidence { observed, source: "the study of the point".into() });
+    }
+    let finding = Finding::new(UNKNOWN, Verdict::Inconclusive, &subject(point, job, direction), CLAIM, evidence);
+    let nearest = NEAREST.iter().filter_map(|(metric, threshold, experiment)| {
+        let seen = if *metric == STANDING_QUEUE { queue(job, direction) } else { read(metric) }?;
+        Some((seen / threshold, *metric, *experiment))
+    });
+    let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, ..)| *share > WORTH_A_TRY);
+    finding.advise(match nearest {
+        Some((share, metric, experiment)) => {
+            format!(
+                "{experiment}: {metric} is nearest to being a reason, at {:.0} % of where a rule would speak",
+                share * 100.0
+            )
+        }
+        None => "repeat it with twice the streams: linerate diagnose --to HOST --param streams=2 (what limits a flow moves, what limits the path does \
+                 not)"
+            .to_owned(),
+    })
+}
+
+/// By how much the round trip exceeds its least, as a share of that.
+fn queue(job: &JobStudy, direction: Direction) -> Option<f64> {
+    let least = value(job, "rtt_min", direction).filter(|least| *least > 0.0)?;
+    Some(value(job, "rtt", direction)? / least - 1.0)
+}
+
+fn meaning(metric: &str) -> &'static str {
+    linerate_model::metric(metric).map_or("", |metric| metric.meaning)
 }
 
 #[cfg(test)]

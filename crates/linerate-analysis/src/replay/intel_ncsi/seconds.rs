@@ -2,7 +2,7 @@
 //! E1.i of methodology 1).
 
 use super::{PLACES, ReplayItem, Series, Tables};
-use crate::statistics::{mean, mean_half_up, quantum_among, trend, unpaired_shift};
+use crate::statistics::{Settling, mean, mean_half_up, quantum_among, settling, trend, unpaired_shift};
 
 /// Largest and smallest power of two looked for as a step, bytes a second.
 const STEPS: std::ops::RangeInclusive<u32> = 10..=20;
@@ -71,15 +71,23 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
         what: format!("{name}: one average for {} seconds", series.values.len()),
         printed: format!("{:.2} Mbit/s", series.printed),
         recomputed: format!(
-            "{} Mbit/s in seconds 1 to {first}, {} to {second}, and after (Mann-Kendall tau {:.2}, p {:.0e})",
+            "{} Mbit/s in seconds 1 to {first}, {} to {second}, and after (Mann-Kendall tau {:.2}, p {:.0e}){}",
             means.join(", "),
             first + 1,
             found.tau,
-            found.probability
+            found.probability,
+            settling(&series.values).map_or_else(String::new, |found| told(&found))
         ),
         agrees: false,
         why_it_matters: "the series has no steady rate, so its average depends on when the run was stopped".to_owned(),
     })
+}
+
+/// The class of a series and its levels.
+fn told(found: &Settling) -> String {
+    let levels: Vec<String> =
+        found.levels.iter().map(|level| format!("{:.1} to second {}", level.value, level.to)).collect();
+    format!("; it {}: {}", found.class.word(), levels.join(", "))
 }
 
 fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
@@ -136,6 +144,11 @@ mod tests {
         let items = check(&tables());
         assert_eq!(items.iter().filter(|item| item.id.starts_with("E1.h")).count(), 2);
         assert!(item("E1.h trend").recomputed.starts_with("17.8, 5.7, 3.5 Mbit/s"));
+        assert!(
+            item("E1.h trend").recomputed.ends_with("; it slows down: 17.5 to second 12, 3.9 to second 60"),
+            "{}",
+            item("E1.h trend").recomputed
+        );
         assert!(item("E1.h trend").what.starts_with("11.1.1 default RHEL | B2 bi N2B"));
         assert!(item("E1.h stall").recomputed.starts_with("nothing for 4 seconds from second 24, 30.95 Mbit/s"));
     }

@@ -5,8 +5,11 @@
 //! Mbit/s of L4 payload counted where they are delivered, unless they say frames. What is not reproduced: the paper's host
 //! (one receive queue, no RSS), which kept many flows below what their ports carry.
 
+mod settings;
 mod shapes;
 mod tables;
+
+pub use settings::cisco_settings;
 
 use linerate_model::{Bytes, Direction};
 
@@ -29,6 +32,8 @@ pub struct CiscoStudies<'a> {
     pub expander_draws: &'a Study,
     /// The same with port channels that hash addresses only.
     pub polarised: &'a Study,
+    /// `placement` without the expander.
+    pub placement: &'a Study,
 }
 
 /// The emulation runs at a hundredth of the paper's rates.

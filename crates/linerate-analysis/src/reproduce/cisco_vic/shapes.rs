@@ -7,6 +7,7 @@ use super::{
     most, one_flow, packets, sweep, whole,
 };
 use crate::Study;
+use crate::compare::Effect;
 use crate::reproduce::{Shape, mbit, not_judged, one_way, shape};
 use crate::statistics::median;
 
@@ -39,13 +40,13 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
         shapes.extend(draws(study).iter().flat_map(|point| several_flows(adapter, ports, point, studies)));
     }
     shapes.push(polarised(studies));
-    shapes.push(placement());
+    shapes.extend(placement(studies.placement));
     shapes
 }
 
 fn ceilings(studies: &CiscoStudies<'_>) -> Shape {
     let claim = "V3.1 (hard): no stream exceeds its ceiling (the paper's single flow does)";
-    let CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised } = studies;
+    let CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised, .. } = studies;
     let points =
         || [payload, vic, expander, vic_draws, expander_draws, polarised].into_iter().flat_map(|study| &study.points);
     // Frames taken late from a receiving ring may exceed it for once; the gate then leaves their trial out.
@@ -225,7 +226,34 @@ fn polarised(studies: &CiscoStudies<'_>) -> Shape {
     shape("V3.4e", claim, format!("{more} of {n} draws used more than one link a fabric"), Some(more == 0))
 }
 
-fn placement() -> Shape {
-    let claim = "V3.6: what placing interrupts and threads changes";
-    not_judged("V3.6", claim, "the lab's interfaces have no interrupts, and one node has no far side")
+/// What moving the work of receiving does to goodput, against a placebo. On one memory node no sign is asserted: that there is a
+/// ratio with an interval, and that the placebo's interval holds 1, is what is judged.
+fn placement(study: &Study) -> Vec<Shape> {
+    let what = [
+        ("a", "receive queue to CPU 1", "packets taken in by another CPU (RPS)"),
+        ("b", "worker beside its packets or not", "the receiving worker on another CPU than its packets"),
+    ];
+    what.map(|(letter, sweep, what)| moved(study, letter, sweep, what)).into()
+}
+
+fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
+    let name = format!("V3.6{letter}");
+    let claim = format!("V3.6: {what}: the effect on goodput is told with its interval, and a placebo has none");
+    let compared = study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
+    let figure = compared.and_then(|comparison| {
+        comparison.figures.iter().find(|figure| figure.metric == "goodput" && figure.direction == Direction::Tx)
+    });
+    let Some(figure) = figure else { return not_judged(&name, &claim, "no pair has a figure (two CPUs are needed)") };
+    let told = |effect: &Effect| {
+        let (low, high) = effect.interval?;
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let words = format!("{:+.1} % [{:+.1}, {:+.1}]", percent(effect.shift), percent(low), percent(high));
+        Some((words, (low..=high).contains(&1.0)))
+    };
+    let (Some((effect, _)), Some((placebo, is_none))) = (told(&figure.effect), figure.placebo.as_ref().and_then(told))
+    else {
+        return not_judged(&name, &claim, &format!("{} pairs are too few for an interval", figure.pairs));
+    };
+    let measured = format!("{effect}, placebo {placebo}, n = {} pairs", figure.effect.n);
+    shape(&name, claim, measured, Some(is_none))
 }

@@ -4,6 +4,8 @@
 //! step has a deadline. Whatever goes wrong ends the trial as failed, with the reason as an incident, and the campaign
 //! goes on with the next one; a lost agent is awaited for a while first.
 
+mod clocks;
+mod legs;
 mod search;
 mod trial;
 
@@ -14,16 +16,16 @@ use linerate_analysis::SearchTrial;
 use linerate_analysis::search::Bounds;
 use linerate_model::plan::Order;
 use linerate_model::{
-    CampaignHeader, Event, Incident, IncidentKind, JobSpec, Nanos, RecorderError, Side, TrialId, TrialOutcome,
-    TrialSpec,
+    CampaignHeader, ClockExchange, Event, Incident, IncidentKind, JobSpec, Nanos, RecorderError, Side, ToldClock,
+    TrialId, TrialOutcome, TrialSpec,
 };
 use serde_json::Value;
 
+use self::clocks::identity_in;
 use self::search::Searching;
-use super::host::{EXCHANGES, Estimating, Host, Presence};
+use super::host::{Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
 use crate::ControlError;
-use crate::clock::ClockEstimate;
 use crate::search::Ended;
 use crate::wire::{JobOffer, Message, printable};
 
@@ -90,8 +92,10 @@ const SYNC_PATIENCE: Nanos = Nanos::from_secs(10);
 const ANSWER_PATIENCE: Nanos = Nanos::from_secs(10);
 /// What readings and last intervals may take to come in after the drain.
 const COLLECT_PATIENCE: Nanos = Nanos::from_secs(30);
-/// An offset known worse than this says little about who started first, ns.
-const UNCERTAIN_NS: u64 = 5_000_000;
+/// How long comparing the clocks after a trial may take: what was measured does not wait for it long.
+const COMPARE_PATIENCE: Nanos = Nanos::from_secs(2);
+/// The number of pings that only ask whether somebody is there.
+const HEARTBEAT: u64 = 0;
 
 /// A trial under way.
 #[derive(Debug)]
@@ -105,6 +109,9 @@ struct Active {
     offers: Vec<JobOffer>,
     /// Actual starts of the ends of measured jobs, on our clock.
     started: Vec<Nanos>,
+    /// The start barrier on our clock, and what ends were told of each other's.
+    barrier: Nanos,
+    told: Vec<ToldClock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +120,8 @@ enum Phase {
     Offering,
     Connecting,
     Running,
+    /// It has ended; clocks are compared once more.
+    Comparing,
     /// Aborted; only `Done` is waited for.
     Ending(TrialOutcome),
 }
@@ -156,6 +165,8 @@ pub(crate) struct Conductor {
     /// Span of the trials run so far: nominal, and actual.
     spans: (Nanos, Nanos),
     trial_started: Nanos,
+    /// Which clock is ours; `None` if it is not known.
+    identity: Option<String>,
 }
 
 impl Conductor {
@@ -209,7 +220,14 @@ impl Conductor {
             interrupted: 0,
             spans: (Nanos(0), Nanos(0)),
             trial_started: Nanos(0),
+            identity: None,
         })
+    }
+
+    /// Tells which clock the conductor's own is, so that agents that have the same are known by it.
+    pub(crate) fn with_clock(mut self, identity: Option<String>) -> Self {
+        self.identity = identity;
+        self
     }
 
     /// The trials, in the order given.
@@ -266,7 +284,7 @@ impl Conductor {
             Presence::Away { retry_at } => Some(retry_at),
             _ => None,
         });
-        let estimates = self.hosts.iter().filter_map(|host| host.sync).map(|sync| sync.since + SYNC_PATIENCE);
+        let estimates = self.hosts.iter().filter_map(|host| host.sync.as_ref()).map(|sync| sync.since + SYNC_PATIENCE);
         retries.chain(stage).chain(estimates).fold(self.heartbeat_at, Ord::min)
     }
 
@@ -307,6 +325,8 @@ impl Conductor {
         known.attempts = 0;
         // Its clock may be another one altogether: an agent that was restarted after a reboot.
         known.clock = None;
+        known.course.clear();
+        known.has_our_clock = self.identity.is_some() && identity_in(&known.facts) == self.identity;
         self.estimate_clock(host, now);
     }
 
@@ -357,78 +377,13 @@ impl Conductor {
         }
     }
 
-    fn estimate_clock(&mut self, host: usize, now: Now) {
-        let n = self.next_ping;
-        self.next_ping += 1;
-        self.hosts[host].sync = Some(Estimating { since: now.mono, left: EXCHANGES, n, sent: now.mono, best: None });
-        self.send(host, Message::Ping { n });
-    }
-
-    fn pong(&mut self, host: usize, n: u64, clock_ns: u64, at: Nanos, now: Now) {
-        let Some(sync) = self.hosts[host].sync.as_mut().filter(|sync| sync.n == n) else { return };
-        let estimate = ClockEstimate::from_exchange(sync.sent, clock_ns, at);
-        if sync.best.is_none_or(|best| estimate.uncertainty_ns < best.uncertainty_ns) {
-            sync.best = Some(estimate);
-        }
-        sync.left -= 1;
-        if sync.left > 0 {
-            let n = self.next_ping;
-            self.next_ping += 1;
-            (sync.n, sync.sent) = (n, now.mono);
-            self.send(host, Message::Ping { n });
-            return;
-        }
-        let best = sync.best;
-        self.hosts[host].sync = None;
-        if let Some(estimate) = best {
-            self.clock_estimated(host, estimate);
-        }
-    }
-
-    fn clock_estimated(&mut self, host: usize, estimate: ClockEstimate) {
-        let known = &mut self.hosts[host];
-        let earlier = known.clock.replace(estimate);
-        let rejoined = known.presence == Presence::Greeted;
-        known.presence = Presence::Present;
-        if let Some(jump) = earlier.and_then(|earlier| estimate.jump_since(&earlier)).filter(|_| !rejoined) {
-            let message = format!(
-                "its monotonic clock moved {:+.3} ms against the conductor's since the last trial (was one of the hosts \
-                 suspended?)",
-                jump as f64 / 1e6
-            );
-            self.incident(Some(host), IncidentKind::Clock, message);
-        }
-        if estimate.uncertainty_ns > UNCERTAIN_NS && !matches!(self.stage, Stage::Joining) {
-            let message = format!(
-                "the offset of its clock is only known to {:.1} ms (the control path is slow or busy)",
-                estimate.uncertainty_ns as f64 / 1e6
-            );
-            self.incident(Some(host), IncidentKind::Clock, message);
-        }
-        if let Stage::Trial(active) = &mut self.stage
-            && active.phase == Phase::Syncing
-        {
-            active.waiting.remove(&host);
-        }
-    }
-
-    fn clock_stepped(&mut self, by: i64) {
-        if !matches!(self.stage, Stage::Joining) {
-            let message = format!(
-                "the conductor's wall clock was stepped by {:+.3} s; trials do not depend on it",
-                by as f64 / 1e9
-            );
-            self.incident(None, IncidentKind::Clock, message);
-        }
-    }
-
     /// Heartbeats, silence and pauses: what only time brings about.
     fn watch(&mut self, now: Now) {
         if now.mono >= self.heartbeat_at {
             self.heartbeat_at = now.mono + Nanos(self.options.timeouts.heartbeat.as_nanos() as u64);
             for host in 0..self.hosts.len() {
                 if self.hosts[host].is_connected() {
-                    self.send(host, Message::Ping { n: 0 });
+                    self.send(host, Message::Ping { n: HEARTBEAT, sent_ns: 0 });
                 }
             }
         }
@@ -438,7 +393,7 @@ impl Conductor {
                 self.outputs.push(Output::Disconnect { host });
                 self.lost(host, &format!("nothing was heard of it for {silence}"), now);
             }
-            if self.hosts[host].sync.is_some_and(|sync| now.mono.since(sync.since) >= SYNC_PATIENCE) {
+            if self.hosts[host].sync.as_ref().is_some_and(|sync| now.mono.since(sync.since) >= SYNC_PATIENCE) {
                 self.outputs.push(Output::Disconnect { host });
                 self.lost(host, "it does not tell what time it is", now);
             }
@@ -461,6 +416,11 @@ impl Conductor {
     fn overdue(&mut self, now: Now) {
         let Stage::Trial(active) = &mut self.stage else { return };
         let late = std::mem::take(&mut active.waiting);
+        if active.phase == Phase::Comparing {
+            // What was measured stands; only the clocks are known less well.
+            self.stop_comparing();
+            return;
+        }
         if let Phase::Ending(_) = active.phase {
             // It does not even end: nothing can be expected of that session any more.
             for host in late {
@@ -473,7 +433,7 @@ impl Conductor {
             Phase::Syncing => "tell what time it is",
             Phase::Offering => "get ready to listen",
             Phase::Connecting => "open its flows",
-            Phase::Running | Phase::Ending(_) => "end the trial",
+            Phase::Running | Phase::Comparing | Phase::Ending(_) => "end the trial",
         };
         for host in late {
             self.incident(Some(host), IncidentKind::Failed, format!("{doing}: no answer in time"));
@@ -495,8 +455,9 @@ impl Conductor {
             return;
         }
         self.hosts[host].last_heard = now.mono;
-        if let Message::Pong { n, clock_ns } = message {
-            return self.pong(host, n, clock_ns, at, now);
+        if let Message::Pong { n, clock_ns, sent_ns, answered_ns } = message {
+            let answered = if answered_ns == 0 { clock_ns } else { answered_ns };
+            return self.pong(host, n, ClockExchange { sent: sent_ns, arrived: clock_ns, answered, heard: at.0 }, now);
         }
         let Stage::Trial(active) = &self.stage else { return };
         let (trial, id) = (active.trial, self.trials[active.trial].id);
@@ -542,7 +503,7 @@ impl Conductor {
         if let Some(clock) = clock {
             active.started.extend(started_ns.iter().map(|&at| clock.ours(at)));
         }
-        let early = !matches!(active.phase, Phase::Running | Phase::Ending(_));
+        let early = !matches!(active.phase, Phase::Running | Phase::Comparing | Phase::Ending(_));
         active.waiting.remove(&host);
         let failed = failed
             .map(|why| printable(&why))

@@ -143,8 +143,12 @@ impl Conductor {
         let Some(searching) = self.searches.get_mut(&place) else { return };
         searching.spent = searching.spent + self.trials[trial].phases.total();
         let observation = result.observation();
-        searching.searcher.take(observation.map_or(Outcome::Invalid, Outcome::Valid));
-        searching.observations.extend(observation.filter(|_| result.purpose == Purpose::Load));
+        let counts = searching.searcher.take(match observation {
+            None => Outcome::Invalid,
+            Some(observation) if result.doubtful => Outcome::Doubtful(observation),
+            Some(observation) => Outcome::Valid(observation),
+        });
+        searching.observations.extend(observation.filter(|_| counts && result.purpose == Purpose::Load));
         let goals = searching.searcher.search().goals().into_iter();
         let found: Vec<(String, Bounds)> =
             goals.map(|goal| (goal.name.clone(), bounds(&Requirement::from(goal), &searching.observations))).collect();

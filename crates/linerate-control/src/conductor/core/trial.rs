@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_load::Secret;
-use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, TrialOutcome};
+use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, ToldClock, TrialOutcome};
 
 use super::super::host::Presence;
+use super::legs::legs;
 use super::{
     ANSWER_PATIENCE, Active, COLLECT_PATIENCE, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE, Stage,
 };
@@ -93,8 +94,11 @@ impl Conductor {
             deadline: now.mono + SYNC_PATIENCE + SYNC_PATIENCE,
             offers: Vec::new(),
             started: Vec::new(),
+            barrier: Nanos(0),
+            told: Vec::new(),
         }));
         for host in hosts {
+            self.hosts[host].exchanges.clear();
             self.estimate_clock(host, now);
         }
         true
@@ -122,14 +126,15 @@ impl Conductor {
             Phase::Syncing => self.prepare(now),
             Phase::Offering => self.connect(now),
             Phase::Connecting => self.start(now),
-            Phase::Running => self.end_trial(TrialOutcome::Completed, now),
+            Phase::Running => self.compare_clocks(now),
+            Phase::Comparing => self.end_trial(TrialOutcome::Completed, now),
             Phase::Ending(outcome) => self.end_trial(outcome, now),
         }
         true
     }
 
     /// Waits for an answer of every host of the trial in `phase`, which may take `span`.
-    fn await_all(&mut self, phase: Phase, deadline: Nanos) {
+    pub(super) fn await_all(&mut self, phase: Phase, deadline: Nanos) {
         if let Stage::Trial(active) = &mut self.stage {
             active.phase = phase;
             active.waiting = active.hosts.clone();
@@ -145,13 +150,18 @@ impl Conductor {
         let Stage::Trial(active) = &self.stage else { return };
         let (trial, hosts) = (active.trial, active.hosts.clone());
         let spec = self.trials[trial].clone();
+        let until = now.mono + spec.phases.total() + self.patience();
+        let mut told = Vec::new();
         let secrets: Vec<Secret> = spec.jobs.iter().map(|_| Secret((self.entropy)())).collect();
         for host in hosts {
             let mut jobs = Vec::new();
             for (index, job) in spec.jobs.iter().enumerate() {
                 let (active, passive) = self.job_hosts[trial][index];
-                for (side, at, local) in [(Side::Active, active, &job.from), (Side::Passive, passive, &job.to)] {
+                let ends = [(Side::Active, active, passive, &job.from), (Side::Passive, passive, active, &job.to)];
+                for (side, at, other, local) in ends {
                     if at == host {
+                        let peer_clock = self.peer_clock(at, other, now, until);
+                        told.extend(peer_clock.map(|peer| ToldClock { job: index as u32, side, barrier_ns: 0, peer }));
                         jobs.push(PreparedJob {
                             job: index as u32,
                             side,
@@ -161,6 +171,7 @@ impl Conductor {
                             background: job.background,
                             seed: seed_of_end(spec.seed, index as u32, side),
                             secret: secrets[index],
+                            peer_clock,
                         });
                     }
                 }
@@ -171,8 +182,12 @@ impl Conductor {
                 jobs,
                 patience_ms: self.options.patience.as_millis() as u64,
                 sample_period_ms: self.options.sample_period.as_millis() as u64,
+                legs: legs(&self.header.capacities, &spec, &self.hosts[host].name),
             };
             self.send(host, Message::Prepare(Box::new(prepare)));
+        }
+        if let Stage::Trial(active) = &mut self.stage {
+            active.told = told;
         }
         self.await_all(Phase::Offering, now.mono + self.patience() + ANSWER_PATIENCE);
     }
@@ -239,6 +254,7 @@ impl Conductor {
         let barrier = now.mono + START_LEAD + travel + lead;
         let end = barrier + spec.phases.loaded() + spec.phases.drain + COLLECT_PATIENCE;
         let id = spec.id;
+        self.set_barrier(barrier);
         for host in hosts {
             if let Some(clock) = self.hosts[host].clock {
                 self.send(host, Message::StartAt { trial: id, clock_ns: clock.theirs(barrier) });
@@ -247,12 +263,27 @@ impl Conductor {
         self.await_all(Phase::Running, end);
     }
 
+    /// Keeps the barrier as every clock shows it.
+    fn set_barrier(&mut self, barrier: Nanos) {
+        let Stage::Trial(active) = &mut self.stage else { return };
+        active.barrier = barrier;
+        for told in &mut active.told {
+            let (from, to) = self.job_hosts[active.trial][told.job as usize];
+            let own = if told.side == Side::Active { from } else { to };
+            told.barrier_ns = self.hosts[own].clock.map_or(barrier.0, |clock| clock.theirs(barrier));
+        }
+    }
+
     /// Ends the trial under way before its time: everyone is told, and their `Done` awaited.
     pub(super) fn abort(&mut self, outcome: TrialOutcome, now: Now) {
         let patience = self.patience();
         let Stage::Trial(active) = &mut self.stage else { return };
         if matches!(active.phase, Phase::Ending(_)) {
             return;
+        }
+        if active.phase == Phase::Comparing {
+            // Every host has said that it is done.
+            return self.stop_comparing();
         }
         // Hosts that were not told to prepare, or have said that they are done, have nothing to end.
         let prepared = active.phase != Phase::Syncing;
@@ -277,6 +308,7 @@ impl Conductor {
             let uncertainty_ns = self.uncertainty(trial);
             self.record(Event::BarrierPassed { trial: id, skew_ns: last.since(*first).0, uncertainty_ns });
         }
+        self.record_clocks(id, &active);
         self.record(Event::TrialEnded { trial: id, outcome });
         self.outputs.push(Output::Flush);
         match outcome {
@@ -292,16 +324,6 @@ impl Conductor {
         self.tell_trial(trial, Some(outcome));
         self.take_turns(trial);
         self.stage = Stage::Resting(now.mono + self.rest_after(trial));
-    }
-
-    /// How far the start times of two hosts of the trial may be off against each other, at worst; ends on one host share
-    /// its clock.
-    fn uncertainty(&self, trial: usize) -> u64 {
-        let hosts = self.hosts_of(trial);
-        let mut bounds: Vec<u64> =
-            hosts.iter().filter_map(|&host| self.hosts[host].clock).map(|clock| clock.uncertainty_ns).collect();
-        bounds.sort_unstable_by(|a, b| b.cmp(a));
-        if bounds.len() < 2 { 0 } else { bounds[0] + bounds[1] }
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`Ledger`], which counts. What the kernel took is *sent*; what a queue or driver refused is a *send drop*; what the receiving
 //! socket or ring had no room for is a *socket drop*. A backend that cannot tell one of these apart says so in its mode.
 //!
-//! To add a mode: a file with two types, a word in `Mode` and `MODES`, an arm in [`super::start`].
+//! To add a mode: a file with two types (or one that is both halves), a word in `Mode` and `MODES`, an arm in [`super::start`].
 
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
@@ -127,4 +127,55 @@ pub(super) trait Receive: Send {
 
     /// Drops since the last call that no received frame has told, by the kernel's counters.
     fn drops(&mut self) -> u64;
+
+    /// The same at the end, when each flow lacks so many of its last numbers, by what its sender told.
+    fn last_drops(&mut self, missing: &[u64]) -> u64 {
+        let _ = missing;
+        self.drops()
+    }
+}
+
+/// A backend whose halves share what they send and receive by.
+pub(super) trait Both: Transmit + Receive {}
+
+impl<T: Transmit + Receive> Both for T {}
+
+/// The halves of a worker's backend.
+pub(super) enum Halves {
+    /// Each on its own, as far as the trial needs it.
+    Apart(Option<Box<dyn Transmit>>, Option<Box<dyn Receive>>),
+    /// Both in one.
+    Joined(Box<dyn Both>),
+}
+
+impl Halves {
+    pub(super) fn transmit(&self) -> Option<&dyn Transmit> {
+        match self {
+            Self::Apart(transmit, _) => transmit.as_deref(),
+            Self::Joined(both) => Some(&**both),
+        }
+    }
+
+    pub(super) fn transmit_mut(&mut self) -> Option<&mut dyn Transmit> {
+        match self {
+            Self::Apart(Some(transmit), _) => Some(&mut **transmit),
+            Self::Apart(None, _) => None,
+            Self::Joined(both) => Some(&mut **both),
+        }
+    }
+
+    pub(super) fn receive(&self) -> Option<&dyn Receive> {
+        match self {
+            Self::Apart(_, receive) => receive.as_deref(),
+            Self::Joined(both) => Some(&**both),
+        }
+    }
+
+    pub(super) fn receive_mut(&mut self) -> Option<&mut dyn Receive> {
+        match self {
+            Self::Apart(_, Some(receive)) => Some(&mut **receive),
+            Self::Apart(_, None) => None,
+            Self::Joined(both) => Some(&mut **both),
+        }
+    }
 }

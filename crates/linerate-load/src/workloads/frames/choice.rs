@@ -6,12 +6,12 @@
 
 use linerate_sys::netlink::RouteSocket;
 
-use super::backend::{Opening, Receive, Transmit};
+use super::backend::{Both, Opening, Receive, Transmit};
 use super::interface::Interface;
 use super::live::LiveTransmit;
 use super::packet::{PacketReceive, PacketTransmit};
 use super::udp::{UdpReceive, UdpTransmit};
-use super::xdp::{XdpReceive, XdpTransmit};
+use super::xdp::{XdpBoth, XdpReceive, XdpTransmit};
 use super::{Flowing, FramesParams, Mode};
 use crate::LoadError;
 
@@ -52,16 +52,14 @@ pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadErr
     }
 }
 
-/// What goes together and what not, said before anything is opened.
-pub(super) fn check(params: &FramesParams, interface: &Interface) -> Result<(), LoadError> {
-    let by_socket = matches!(params.mode, Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy);
-    if by_socket && params.direction == Flowing::Both {
-        return Err(LoadError::Unsupported {
-            what: format!("mode `xdp` in both directions at {}", interface.name),
-            why: "a queue has one socket, which sends or receives here: take mode `live` or `packet`".into(),
-        });
-    }
-    Ok(())
+/// Both halves in one, for modes where a queue has one socket for both directions.
+pub(super) fn both(opening: &Opening<'_>) -> Result<Box<dyn Both>, LoadError> {
+    Ok(Box::new(XdpBoth::open(opening)?))
+}
+
+/// Whether `mode` needs its halves in one to send and receive.
+pub(super) fn is_joined(mode: Mode) -> bool {
+    matches!(mode, Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy)
 }
 
 fn wants_speed(params: &FramesParams) -> bool {

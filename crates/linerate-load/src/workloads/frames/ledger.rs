@@ -1,6 +1,8 @@
 //! What arrived, counted per flow: new, repeated, out of order, too late, reflected, or a stranger's.
 
-use linerate_model::{Counter, Counters, Nanos};
+use std::num::NonZeroU64;
+
+use linerate_model::{Counter, Counters, LastGap, Nanos, PeerClock};
 use linerate_packet::frame::{SIGNATURE_BYTES, Signature};
 
 use crate::Tally;
@@ -15,8 +17,65 @@ pub(super) struct Ledger {
     /// Flow numbers of this worker leave the remainder `worker` when divided by `n_workers`.
     worker: u32,
     n_workers: u32,
-    /// Whether the sender's clock is ours, so that times are told.
-    one_clock: bool,
+    clocks: Clocks,
+    /// Where they are asked for: most runs have none, and a frame of theirs is not to be divided by.
+    bursts: Option<Bursts>,
+}
+
+/// The slowest frame of each burst, as far as they are kept.
+#[derive(Debug)]
+struct Bursts {
+    /// Response times by the number of the burst, ns; 0: none of its frames has come.
+    slowest: Vec<u64>,
+    /// Frames of a burst.
+    frames: NonZeroU64,
+}
+
+impl Bursts {
+    /// Notes the response of the `number`-th frame its sender sent.
+    #[inline]
+    fn note(&mut self, number: u64, response_ns: u64) {
+        if let Some(slowest) = self.slowest.get_mut((number / self.frames) as usize) {
+            *slowest = (*slowest).max(response_ns);
+        }
+    }
+}
+
+/// How the sender's clock stands to ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clocks {
+    /// It is the same: times are exact.
+    One,
+    /// It is another, and this much is known of it: times are told with what is added to them, and corrected by the study.
+    Two(PeerClock),
+    /// It is another, and nothing is known of it: no times are told.
+    Unknown,
+}
+
+impl Clocks {
+    /// What a departure by the sender's clock is set back to be by ours, with what is added to each time; ns.
+    #[inline]
+    fn ahead(self, at: Nanos) -> Option<(i64, u64)> {
+        match self {
+            Self::One => Some((0, 0)),
+            Self::Two(peer) => Some((peer.ahead(at.0), peer.added_ns)),
+            Self::Unknown => None,
+        }
+    }
+
+    /// Whether one-way times are told.
+    pub(super) fn tell_times(self) -> bool {
+        self != Self::Unknown
+    }
+
+    /// As the row says it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::One => "one clock",
+            Self::Two(_) => "two clocks, compared before and after",
+            Self::Unknown => "two clocks: no one-way times",
+        }
+    }
 }
 
 /// One flow's receipts.
@@ -26,6 +85,8 @@ pub(super) struct Received {
     pub(super) counters: Counters,
     /// Number and delay (from its own departure) of the last frame whose time was told.
     last: Option<(u64, u64)>,
+    /// The last gap in the numbers, times on our monotonic clock.
+    pub(super) last_gap: Option<LastGap>,
 }
 
 impl Received {
@@ -62,9 +123,22 @@ pub(super) struct Tags {
 
 impl Ledger {
     /// A ledger of `n_flows` flows, those whose number leaves `worker` when divided by `n_workers`.
-    pub(super) fn new(n_flows: usize, tags: Tags, worker: u32, n_workers: u32, one_clock: bool) -> Self {
+    pub(super) fn new(n_flows: usize, tags: Tags, worker: u32, n_workers: u32, clocks: Clocks) -> Self {
         let flows = (0..n_flows).map(|_| Received::default()).collect();
-        Self { flows, inward: tags.inward, outward: tags.outward, worker, n_workers, one_clock }
+        Self { flows, inward: tags.inward, outward: tags.outward, worker, n_workers, clocks, bursts: None }
+    }
+
+    /// The same that keeps the slowest frame of each of the first `n` bursts of `frames` frames.
+    pub(super) fn keeping(mut self, n: usize, frames: u32) -> Self {
+        let frames = NonZeroU64::new(frames.into()).filter(|_| n > 0);
+        self.bursts = frames.map(|frames| Bursts { slowest: vec![0; n], frames });
+        self
+    }
+
+    /// The slowest frame of each burst, ns, up to the last burst of which one came.
+    pub(super) fn bursts(&self) -> &[u64] {
+        let slowest = self.bursts.as_ref().map_or(&[][..], |bursts| &bursts.slowest);
+        &slowest[..slowest.iter().rposition(|ns| *ns > 0).map_or(0, |last| last + 1)]
     }
 
     /// Accounts a frame whose payload, as far as it was kept, is `payload` and truly `payload_bytes` long, which came `at` (monotonic
@@ -80,10 +154,12 @@ impl Ledger {
         }
         let number = u32::from(signature.flow);
         let own = number % self.n_workers == self.worker;
+        let n_flows = self.flows.len() as u64;
         let Some(flow) = self.flows.get_mut((number / self.n_workers) as usize).filter(|_| own) else {
             return tally.add(Counter::Foreign, 1);
         };
-        let sequence = signature.sequence(flow.sequence.next());
+        let expected = flow.sequence.next();
+        let sequence = signature.sequence(expected);
         let counter = match flow.sequence.observe(sequence) {
             arrival @ (Arrival::InOrder | Arrival::Reordered) => {
                 if arrival == Arrival::Reordered {
@@ -92,12 +168,21 @@ impl Ledger {
                 }
                 flow.counters[Counter::PayloadReceived] += payload_bytes as u64;
                 tally.add(Counter::PayloadReceived, payload_bytes as u64);
-                if self.one_clock {
-                    let response = at.0.saturating_sub(signature.scheduled_ns(at.0));
+                let mut scheduled = None;
+                if let Some((ahead, added)) = self.clocks.ahead(at) {
+                    let theirs = at.0.wrapping_add_signed(ahead);
+                    let response = (theirs + added).saturating_sub(signature.scheduled_ns(theirs));
                     tally.response.record(response);
+                    scheduled = Some(Nanos(at.0.saturating_sub(response.saturating_sub(added))));
+                    if let Some(bursts) = &mut self.bursts {
+                        bursts.note(sequence * n_flows + u64::from(number / self.n_workers), response);
+                    }
                     let service = response.saturating_sub(signature.lateness_ns);
                     tally.service.record(service);
                     flow.vary(sequence, service, tally);
+                }
+                if sequence > expected {
+                    flow.last_gap = Some(LastGap { behind: sequence, seen: at, scheduled });
                 }
                 Counter::DatagramsReceived
             }
@@ -134,7 +219,7 @@ mod tests {
 
     #[test]
     fn each_arrival_is_counted_once_under_its_name() {
-        let mut ledger = Ledger::new(2, TAGS, 1, 2, true);
+        let mut ledger = Ledger::new(2, TAGS, 1, 2, Clocks::One);
         let mut tally = Tally::new(Times::ALL);
         let mut arrive = |payload: &[u8], at: u64| ledger.arrived(payload, 100, Nanos(at), &mut tally);
         // Flows 1 and 3 are this worker's.
@@ -159,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_change_of_delay_is_told_only_between_frames_sent_one_after_the_other() {
-        let mut ledger = Ledger::new(1, TAGS, 0, 1, true);
+        let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::One);
         let mut tally = Tally::new(Times::ALL);
         // Delays 10, 14, 11; the fourth is lost; 90, 90; the last ones change places.
         let frames = [(0, 10), (1, 14), (2, 11), (4, 90), (5, 90), (7, 20), (6, 30)];
@@ -171,8 +256,51 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_with_another_clock_is_timed_by_what_is_known_of_it_and_what_is_added() {
+        // Theirs is a day and 250 ns ahead and gains 1000 parts in a billion; 40 ns are added.
+        const DAY: u64 = 86_400_000_000_000;
+        let peer = PeerClock { ahead_ns: DAY as i64 + 250, at_ns: DAY, gains_ppb: 1_000, added_ns: 40 };
+        let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::Two(peer));
+        let mut tally = Tally::new(Times::ALL);
+        // 1 ms later it is 1 ns further ahead; sent 100 ns before it came, and 30 ns late.
+        let at = DAY + 1_000_000;
+        let scheduled = at + DAY + 251 - 100;
+        ledger.arrived(&payload(2, 0, 0, scheduled, 30), 1, Nanos(at), &mut tally);
+        assert_eq!(tally.response.distribution().buckets, [(140, 1)]);
+        assert_eq!(tally.service.distribution().buckets, [(110, 1)]);
+        // Known 90 ns wrongly, it arrives before it left: no more than what was added hides.
+        ledger.arrived(&payload(2, 0, 1, scheduled + 190, 0), 1, Nanos(at), &mut tally);
+        assert_eq!(tally.service.distribution().buckets, [(0, 1), (110, 1)]);
+    }
+
+    #[test]
+    fn the_last_gap_is_told_with_when_the_frame_behind_it_left_and_came() {
+        let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::One);
+        let mut tally = Tally::new(Times::ALL);
+        for (sequence, scheduled, at) in [(0, 100, 150), (2, 300, 360), (3, 400, 470), (7, 800, 890), (8, 900, 999)] {
+            ledger.arrived(&payload(2, 0, sequence, scheduled, 0), 1, Nanos(at), &mut tally);
+        }
+        let gap = LastGap { behind: 7, seen: Nanos(890), scheduled: Some(Nanos(800)) };
+        assert_eq!(ledger.flow(0).and_then(|flow| flow.last_gap), Some(gap));
+    }
+
+    #[test]
+    fn of_each_burst_the_slowest_frame_is_kept_as_long_as_there_is_room() {
+        let mut ledger = Ledger::new(2, TAGS, 0, 1, Clocks::One).keeping(3, 4);
+        let mut tally = Tally::new(Times::ALL);
+        // Two flows take turns: frames 0 to 3 are a burst, 4 to 7 are lost, 8 and 11 come of the third; the fourth is not kept.
+        for (flow, sequence, response) in
+            [(0, 0, 10), (1, 0, 40), (0, 1, 30), (1, 1, 20), (0, 4, 7), (1, 5, 9), (0, 6, 99)]
+        {
+            ledger.arrived(&payload(2, flow, sequence, 1_000, 0), 1, Nanos(1_000 + response), &mut tally);
+        }
+        assert_eq!(ledger.bursts(), [40, 0, 9]);
+        assert_eq!(Ledger::new(1, TAGS, 0, 1, Clocks::One).bursts(), [0; 0]);
+    }
+
+    #[test]
     fn numbers_beyond_forty_bits_go_on_counting() {
-        let mut ledger = Ledger::new(1, TAGS, 0, 1, false);
+        let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::Unknown);
         let mut tally = Tally::new(Times::NONE);
         // Half a circle at most is jumped over at once.
         let mut number = 0_u64;

@@ -17,8 +17,8 @@ use super::numbering::Numbering;
 use super::start::unfit;
 use crate::LoadError;
 
-/// Frames of one call: a millisecond of them. A call costs what about fifty frames cost.
-const CALL: u32 = 4096;
+/// Frames of one call: two milliseconds of them. A call costs what about fifty frames cost.
+const CALL: u32 = 8192;
 /// Where number and times begin in a signature.
 const STAMP_AT: usize = 6;
 

@@ -10,7 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use linerate_model::{Counter, Counters, Nanos};
 use linerate_packet::frame::{FCS_BYTES, VLAN_BYTES};
 use linerate_sys::clock;
-use linerate_sys::packet::{Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape, Share};
+use linerate_sys::packet::{
+    Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape, SEND_PATIENCE, Share,
+};
 use linerate_sys::udp::Wait;
 
 use super::backend::{FILLING, Opening, Order, Receive, Transmit, locate};
@@ -75,8 +77,8 @@ impl Transmit for PacketTransmit {
         change[Counter::CallsSent] += 1;
         let taken = match self.sender.send(order.n as usize, Wait::Block) {
             Ok(taken) => {
-                // The kernel stops at the frame that was refused, and drops it; it is sent again later under the same number.
-                change[Counter::SendDrops] += u64::from(taken < order.n as usize);
+                let ran_out = clock::monotonic().saturating_sub(order.now.0) >= SEND_PATIENCE.as_nanos() as u64;
+                change[cut_short(ran_out)] += u64::from(taken < order.n as usize);
                 taken as u32
             }
             Err(error) if error.raw_os_error() == Some(NO_BUFFERS) => {
@@ -100,6 +102,13 @@ impl Transmit for PacketTransmit {
         let (frames, bytes) = self.filler.numbering.sent(flow_idx);
         (frames, bytes - self.filler.overhead * frames)
     }
+}
+
+/// What a call says that took fewer frames than it was given. The kernel stops at a frame and keeps the reason to itself: either a
+/// queue or driver refused that frame and dropped it, at once, or the socket's buffer had no room for as long as a call waits, and the
+/// frame was not even made. Either way it is unsent, and is sent later under the same number.
+fn cut_short(ran_out: bool) -> Counter {
+    if ran_out { Counter::WouldBlock } else { Counter::SendDrops }
 }
 
 /// `ENOBUFS`: a queue or driver refused a frame and dropped it (the same on every architecture linerate runs on).

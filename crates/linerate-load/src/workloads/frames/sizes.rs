@@ -75,6 +75,10 @@ impl Sizes {
         sizes
     }
 
+    pub(super) fn smallest(&self) -> usize {
+        usize::from(*self.0.iter().min().expect("a genome has a size"))
+    }
+
     pub(super) fn largest(&self) -> usize {
         usize::from(*self.0.iter().max().expect("a genome has a size"))
     }

@@ -6,14 +6,15 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use linerate_model::PeerClock;
 use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports, TemplateError};
 use linerate_sys::SysError;
 use linerate_sys::packet::{PacketSocket, deafen};
 
-use super::backend::{FlowPlan, Opening, Receive};
+use super::backend::{Both, FlowPlan, Halves, Opening, Receive};
 use super::card::{self, Card};
 use super::interface::Interface;
-use super::ledger::{Ledger, Tags};
+use super::ledger::{Clocks, Ledger, Tags};
 use super::worker::{FramesWorker, Parts};
 use super::{Flowing, FramesParams, Mode, choice, udp};
 use crate::workloads::companion::Companion;
@@ -42,6 +43,7 @@ pub(super) struct FramesListener {
     pub(super) interface: Interface,
     pub(super) secret: Secret,
     pub(super) seed: u64,
+    pub(super) peer_clock: Option<PeerClock>,
 }
 
 impl Listener for FramesListener {
@@ -50,9 +52,9 @@ impl Listener for FramesListener {
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let Self { params, unpaired, interface, secret, seed } = *self;
+        let Self { params, unpaired, interface, secret, seed, peer_clock } = *self;
         let paired = unpaired.accept(patience)?;
-        open(&params, End::Passive, Trial { secret, seed, patience }, &interface, paired)
+        open(&params, End::Passive, Trial { secret, seed, patience, peer_clock }, &interface, paired)
     }
 }
 
@@ -62,12 +64,12 @@ struct Trial {
     secret: Secret,
     seed: u64,
     patience: Duration,
+    peer_clock: Option<PeerClock>,
 }
 
 /// Says why `params` cannot be had at this end, before anything is sent.
 pub(super) fn check(params: &FramesParams, interface: &Interface) -> Result<(), LoadError> {
     interface.check(params)?;
-    choice::check(params, interface)?;
     match params.mode {
         // What it will be depends on the other end, too.
         Mode::Auto | Mode::Udp => Ok(()),
@@ -97,7 +99,8 @@ pub(super) fn active(
     interface: &Interface,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let trial = Trial { secret: setup.secret, seed: setup.seed, patience: setup.patience };
+    let Setup { secret, seed, patience, peer_clock, .. } = *setup;
+    let trial = Trial { secret, seed, patience, peer_clock };
     open(params, End::Active, trial, interface, paired)
 }
 
@@ -141,29 +144,45 @@ fn open(
     let seed = |worker: u32| trial.seed.wrapping_add(u64::from(worker));
     for (worker, share) in (0_u32..).zip(&mut shares) {
         let opening = Opening { flows: &share.plans, sockets: &share.sockets, worker, seed: seed(worker), ..any };
-        share.receive = receives.then(|| choice::receive(&opening)).transpose()?;
+        if sends && receives && choice::is_joined(mode) {
+            share.both = Some(choice::both(&opening)?);
+        } else {
+            share.receive = receives.then(|| choice::receive(&opening)).transpose()?;
+        }
     }
     // What the other end can send depends on what stands ready here, and nothing is sent to a receiver that is not.
     card::ready(first, trial.patience)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((worker, share), companion) in (0_u32..).zip(shares).zip(companions) {
         let opening = Opening { flows: &share.plans, sockets: &share.sockets, worker, seed: seed(worker), ..any };
-        let transmit = sends.then(|| choice::transmit(&opening)).transpose()?;
-        let one_clock = own.has_clock_of(&other);
+        let halves = match share.both {
+            Some(both) => Halves::Joined(both),
+            None => Halves::Apart(sends.then(|| choice::transmit(&opening)).transpose()?, share.receive),
+        };
+        let clocks = clocks(&own, &other, trial.peer_clock);
         let parts = Parts {
             number: worker,
-            ledger: Ledger::new(share.plans.len(), tags, worker, n_workers, one_clock),
+            ledger: Ledger::new(share.plans.len(), tags, worker, n_workers, clocks)
+                .keeping(if receives { params.snapshot as usize } else { 0 }, params.burst),
             flows: share.ends,
             sockets: share.sockets,
-            transmit,
-            receive: share.receive,
+            halves,
             companion: Companion::new(companion)?,
-            one_clock,
+            clocks,
             foreign: if worker == 0 { foreign } else { 0 },
         };
         workers.push(Box::new(FramesWorker::new(params, parts)?));
     }
     Ok(workers)
+}
+
+/// How the other end's clock stands to this one's.
+fn clocks(own: &Card, other: &Card, told: Option<PeerClock>) -> Clocks {
+    match told {
+        _ if own.has_clock_of(other) => Clocks::One,
+        Some(peer) => Clocks::Two(peer),
+        None => Clocks::Unknown,
+    }
 }
 
 /// What was asked for, but for `auto` where an end may not open packet sockets: that comes to UDP sockets.
@@ -188,6 +207,7 @@ struct Share {
     plans: Vec<FlowPlan>,
     sockets: Vec<UdpSocket>,
     receive: Option<Box<dyn Receive>>,
+    both: Option<Box<dyn Both>>,
 }
 
 impl Share {
@@ -201,7 +221,13 @@ impl Share {
         let ends = dealt.iter().map(|(number, socket)| Ok((*number, addresses(socket)?)));
         let ends: Vec<(u32, [SocketAddr; 2])> = ends.collect::<Result<_, LoadError>>()?;
         let plans = plans(params, interface, peer, secret, &ends)?;
-        Ok(Self { ends, plans, sockets: dealt.into_iter().map(|(_, socket)| socket).collect(), receive: None })
+        Ok(Self {
+            ends,
+            plans,
+            sockets: dealt.into_iter().map(|(_, socket)| socket).collect(),
+            receive: None,
+            both: None,
+        })
     }
 }
 
@@ -227,8 +253,6 @@ fn plans(
     let Some((_, [_, remote])) = ends.first() else { return Ok(plans) };
     let destination = interface.next_hop(remote.ip(), peer)?;
     for (number, [local, remote]) in ends {
-        // A port of one's own counts up with the flows; a flow's number is below 16384, and the last port was checked.
-        let port = |chosen: Option<u16>, own: u16| chosen.map_or(own, |first| first + *number as u16);
         plans.push(FlowPlan {
             number: *number as u16,
             headers: Headers {
@@ -237,10 +261,7 @@ fn plans(
                 tags: params.tags(),
                 addresses: of_one_family(local.ip(), remote.ip())?,
                 transport: params.header.transport(),
-                ports: Ports {
-                    source: port(params.source_port, local.port()),
-                    destination: port(params.destination_port, remote.port()),
-                },
+                ports: params.ports_of(*number, Ports { source: local.port(), destination: remote.port() }),
                 dscp: params.options.dscp.unwrap_or(0),
                 hops: HOPS,
             },

@@ -3,7 +3,7 @@
 //!
 //! As fast as possible, datagrams of one size are handed over many in one message that the stack or the device cuts up
 //! (UDP_SEGMENT), and may arrive as one (UDP_GRO): then one skb stands for up to 128 frames, in each cost and in the socket's drop
-//! counter. At a rate each is a message of its own. Flows take turns call by call, not frame by frame. Times of receipt are those
+//! counter. So drops are counted by the gap they leave in the flow's numbers, which says how many frames each was. At a rate each is a message of its own. Flows take turns call by call, not frame by frame. Times of receipt are those
 //! after the receiving call: the kernel stamps messages, not the datagrams in them.
 
 use std::io;
@@ -12,12 +12,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use linerate_model::{Counter, Counters, Nanos};
-use linerate_packet::frame::{FCS_BYTES, SIGNATURE_BYTES, Stamp, signature};
+use linerate_packet::frame::{FCS_BYTES, SIGNATURE_BYTES, Signature, Stamp, signature};
 use linerate_sys::udp::{self, ReceiveBatch, SendBatch, Wait};
 use linerate_sys::{SysError, clock};
 
 use super::backend::{FILLING, FlowPlan, Opening, Order, Receive, Transmit};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Received};
 use super::sizes::Sizes;
 use crate::workloads::datagram::number_of;
 use crate::workloads::rendezvous::would_wait;
@@ -158,29 +158,61 @@ impl Transmit for UdpTransmit {
 #[derive(Debug)]
 pub(super) struct UdpReceive {
     batch: ReceiveBatch,
-    flows: Vec<(UdpSocket, FlowPlan)>,
-    /// The sockets' drop counters as last seen.
-    drops: Vec<u32>,
+    flows: Vec<Incoming>,
+    /// Frames that drops told so far stand for.
+    dropped: u64,
+    /// The most frames in a message.
+    most_segments: u64,
+}
+
+/// One flow's socket.
+#[derive(Debug)]
+struct Incoming {
+    socket: UdpSocket,
+    plan: FlowPlan,
+    /// Its drop counter as last seen: messages.
+    drops: u32,
+}
+
+impl Incoming {
+    /// Messages dropped since it was looked last, if the counter is `drops` now.
+    fn since(&mut self, drops: u32) -> u64 {
+        u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
+    }
+}
+
+/// Frames that `messages` dropped stand for, where so many of a flow's numbers are missing: what is missing beyond that was lost
+/// elsewhere.
+fn frames_of(messages: u64, missing: u64, most_segments: u64) -> u64 {
+    missing.clamp(messages, messages * most_segments)
 }
 
 impl UdpReceive {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
-        let flows: Vec<_> = shared(opening.sockets)?.into_iter().zip(opening.flows.iter().cloned()).collect();
-        let drops = flows.iter().map(|(socket, _)| udp::drops(socket).unwrap_or(0)).collect();
-        Ok(Self { batch: ReceiveBatch::new(COALESCED_MESSAGES, COALESCED_BYTES), flows, drops })
+        let pairs = shared(opening.sockets)?.into_iter().zip(opening.flows.iter().cloned());
+        let flows = pairs.map(|(socket, plan)| Incoming { drops: udp::drops(&socket).unwrap_or(0), socket, plan });
+        let smallest = opening.sizes().distinct()[0];
+        let headers = &opening.flows.first().expect("a worker has a flow").headers;
+        let payload = smallest.saturating_sub(headers.signature_at() + FCS_BYTES).max(1);
+        Ok(Self {
+            batch: ReceiveBatch::new(COALESCED_MESSAGES, COALESCED_BYTES),
+            flows: flows.collect(),
+            dropped: 0,
+            most_segments: udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / payload) as u64,
+        })
     }
 }
 
 impl Receive for UdpReceive {
     fn mode(&self) -> String {
-        "udp: gro (drops at the socket are coalesced messages), stamped after the call".to_owned()
+        "udp: gro, stamped after the call".to_owned()
     }
 
     #[inline]
     fn receive(&mut self, ledger: &mut Ledger, tally: &mut Tally) -> bool {
         let mut moved = false;
-        for (socket, plan) in &self.flows {
-            let messages = match self.batch.receive(socket, Wait::Never) {
+        for flow in &mut self.flows {
+            let messages = match self.batch.receive(&flow.socket, Wait::Never) {
                 Ok(messages) => messages,
                 Err(error) => {
                     tally.add(if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors }, 1);
@@ -188,10 +220,20 @@ impl Receive for UdpReceive {
                 }
             };
             let at = Nanos(clock::monotonic());
+            let number = u32::from(flow.plan.number);
             for message in (0..messages).map(|idx| self.batch.message(idx)) {
-                for datagram in message.visible.chunks(message.segment_bytes.max(1)) {
+                let expected = ledger.flow(number).map_or(0, Received::next_sequence);
+                let datagrams = message.visible.chunks(message.segment_bytes.max(1));
+                // The counter is that of when the message was queued: what it rose by lies before it.
+                let dropped = message.drops.map_or(0, |drops| flow.since(drops));
+                if dropped > 0 {
+                    let first = datagrams.clone().next().and_then(Signature::read);
+                    let missing = first.map_or(0, |first| first.sequence(expected).saturating_sub(expected));
+                    self.dropped += frames_of(dropped, missing, self.most_segments);
+                }
+                for datagram in datagrams {
                     // A pairing datagram that was sent again is ours, and of no interest.
-                    if number_of(datagram, plan.pairing).is_none() {
+                    if number_of(datagram, flow.plan.pairing).is_none() {
                         ledger.arrived(datagram, datagram.len(), at, tally);
                     }
                 }
@@ -203,15 +245,33 @@ impl Receive for UdpReceive {
     }
 
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
-        self.flows.iter().map(|(socket, _)| socket.as_fd()).collect()
+        self.flows.iter().map(|flow| flow.socket.as_fd()).collect()
     }
 
     fn drops(&mut self) -> u64 {
-        let sockets = self.flows.iter().map(|(socket, _)| udp::drops(socket));
-        let since = |(seen, now): (&mut u32, Option<u32>)| {
-            let now = now.unwrap_or(*seen);
-            u64::from(now.wrapping_sub(std::mem::replace(seen, now)))
-        };
-        self.drops.iter_mut().zip(sockets).map(since).sum()
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn last_drops(&mut self, missing: &[u64]) -> u64 {
+        // The last ones have no message behind them that would tell.
+        let mut dropped = self.drops();
+        for (flow, missing) in self.flows.iter_mut().zip(missing) {
+            let messages = udp::drops(&flow.socket).map_or(0, |drops| flow.since(drops));
+            dropped += frames_of(messages, *missing, self.most_segments);
+        }
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_message_is_as_many_frames_as_are_missing_but_no_more_than_fit() {
+        assert_eq!(frames_of(1, 40, 128), 40);
+        assert_eq!(frames_of(2, 1000, 128), 256, "the others were lost elsewhere");
+        assert_eq!(frames_of(3, 0, 128), 3, "reordered ones came before");
+        assert_eq!(frames_of(0, 7, 128), 0);
     }
 }

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::sync::Arc;
 
 use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
 use linerate_sys::clock;
+use linerate_sys::cpu::Awake;
 use linerate_sys::readiness::{Interest, Readiness};
 
 use super::FramesParams;
-use super::backend::{Order, Receive, Transmit};
-use super::ledger::Ledger;
-use crate::workloads::arrivals::{late_starts, mean_gap, share};
+use super::backend::{Halves, Order};
+use super::ledger::{Clocks, Ledger};
+use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
@@ -19,8 +20,9 @@ use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 /// A paced sender sleeps until this long before the next departure and spins from there: a wake-up is later than that
 /// one time in a thousand.
 const DEPARTURE_SPIN: Nanos = Nanos(100_000);
-/// Shorter waits are not worth a system call, whose timer counts milliseconds.
-const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
+/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about when its interval ends, and takes no
+/// CPU from a sender beside it meanwhile. Spun for the last millisecond, it kept the sender from a shared CPU for as long.
+const WAKE_EARLY: Nanos = Nanos(50_000);
 /// A sender whose frames were refused tries again after this long: a queue of a slow link has let some frames go by then.
 const REFUSED_PAUSE: Nanos = Nanos(20_000);
 /// How often the receiver's drops are asked for while frames come.
@@ -33,11 +35,10 @@ pub(super) struct Parts {
     pub(super) flows: Vec<(u32, [SocketAddr; 2])>,
     /// They hold the flows' ports.
     pub(super) sockets: Vec<UdpSocket>,
-    pub(super) transmit: Option<Box<dyn Transmit>>,
-    pub(super) receive: Option<Box<dyn Receive>>,
+    pub(super) halves: Halves,
     pub(super) ledger: Ledger,
     pub(super) companion: Companion,
-    pub(super) one_clock: bool,
+    pub(super) clocks: Clocks,
     /// Strangers met while pairing.
     pub(super) foreign: u64,
 }
@@ -58,15 +59,17 @@ pub(super) struct FramesWorker {
     /// Drops at this receiver, and when they are asked for next.
     drops: u64,
     ask_at: Nanos,
+    /// Keeps the CPUs awake as long as there is a worker.
+    awake: Option<Arc<Awake>>,
 }
 
 impl FramesWorker {
     pub(super) fn new(params: &FramesParams, parts: Parts) -> Result<Self, LoadError> {
-        let rate = params.frames_per_second().filter(|_| parts.transmit.is_some());
+        let rate = params.frames_per_second().filter(|_| parts.halves.transmit().is_some());
         let load = share(rate, params.arrival(), 1, parts.flows.len(), params.placement.streams());
         let readiness = Readiness::new()?;
         if params.placement.wait == Waiting::Block {
-            for (token, fd) in (0..).zip(parts.receive.iter().flat_map(|receive| receive.watched())) {
+            for (token, fd) in (0..).zip(parts.halves.receive().iter().flat_map(|receive| receive.watched())) {
                 readiness.add(&fd, token, Interest::Readable)?;
             }
         }
@@ -77,11 +80,12 @@ impl FramesWorker {
             load,
             mean_gap: mean_gap(load),
             last_departure: None,
-            stopped: parts.transmit.is_none(),
+            stopped: parts.halves.transmit().is_none(),
             peer_sent: vec![None; parts.flows.len()],
             n_workers: params.placement.workers(),
             drops: 0,
             ask_at: Nanos(0),
+            awake: params.awake.then(Awake::keep),
             parts,
         })
     }
@@ -89,7 +93,7 @@ impl FramesWorker {
     /// Sends what is due, a batch at most; returns whether anything was taken.
     #[inline]
     fn send(&mut self, due: Due, tally: &mut Tally) -> bool {
-        let Some(transmit) = self.parts.transmit.as_mut().filter(|_| due.operations > 0 && !self.stopped) else {
+        let Some(transmit) = self.parts.halves.transmit_mut().filter(|_| due.operations > 0 && !self.stopped) else {
             return false;
         };
         let n = due.operations.min(transmit.batch());
@@ -100,6 +104,7 @@ impl FramesWorker {
         if let Some(gap) = self.mean_gap {
             tally.defer(due.operations - taken);
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, u64::from(taken));
+            change[Counter::VeryLateStarts] = very_late_starts(now, due.intended, due.gap, u64::from(taken));
         }
         tally.counters.add(&change);
         if taken > 0 {
@@ -116,7 +121,7 @@ impl FramesWorker {
 
     #[inline]
     fn receive(&mut self, now: Nanos, tally: &mut Tally) -> bool {
-        let Some(receive) = &mut self.parts.receive else { return false };
+        let Some(receive) = self.parts.halves.receive_mut() else { return false };
         tally.add(Counter::CallsReceived, 1);
         let moved = receive.receive(&mut self.parts.ledger, tally);
         if now >= self.ask_at {
@@ -131,23 +136,21 @@ impl FramesWorker {
     /// Nothing moved: waits for what comes next, in the way asked for.
     fn rest(&mut self, due: Due) {
         let left = due.until.since(Nanos(clock::monotonic()));
-        match (&self.parts.receive, self.wait) {
+        match (self.parts.halves.receive(), self.wait) {
             (_, Waiting::Spin) => {}
             // What comes meanwhile waits in the ring, with its own time on it.
             (_, Waiting::Block) if due.operations == 0 && !self.stopped => {
                 clock::sleep_until(due.until.0, DEPARTURE_SPIN.0);
             }
-            (Some(_), Waiting::Block) if left >= SHORTEST_WAIT && self.stopped => {
-                // Rounded down, so that the next departure is not missed.
-                let patience = Duration::from_millis(Duration::from(left).as_millis() as u64 - 1);
-                self.readiness.wait(patience);
+            (Some(_), Waiting::Block) if left > WAKE_EARLY && self.stopped => {
+                self.readiness.is_ready_within(left.since(WAKE_EARLY).into());
             }
             _ => {}
         }
     }
 
     fn has_ended(&self) -> bool {
-        let receives = self.parts.receive.is_some();
+        let receives = self.parts.halves.receive().is_some();
         let known = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
             let received = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::known);
             self.peer_sent[idx].is_some_and(|sent| received >= sent)
@@ -157,15 +160,24 @@ impl FramesWorker {
         (self.stopped && received_all) || forsaken
     }
 
+    /// How many of each flow's last numbers did not come, as far as its sender told.
+    fn missing(&self) -> Vec<u64> {
+        let of = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
+            let next = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::next_sequence);
+            self.peer_sent[idx].map_or(0, |sent| sent.saturating_sub(next))
+        };
+        self.parts.flows.iter().enumerate().map(of).collect()
+    }
+
     fn modes(&self) -> BTreeMap<String, String> {
         let mut modes = BTreeMap::from([("frame_size".to_owned(), self.frame_size.clone())]);
-        if let Some(transmit) = &self.parts.transmit {
+        modes.extend(self.awake.iter().map(|awake| ("awake".to_owned(), awake.how().to_owned())));
+        if let Some(transmit) = self.parts.halves.transmit() {
             modes.insert("send".to_owned(), transmit.mode());
         }
-        if let Some(receive) = &self.parts.receive {
+        if let Some(receive) = self.parts.halves.receive() {
             modes.insert("receive".to_owned(), format!("{}, {}", receive.mode(), self.wait.name()));
-            let clocks = if self.parts.one_clock { "one clock" } else { "two clocks: no one-way times" };
-            modes.insert("clock".to_owned(), clocks.to_owned());
+            modes.insert("clock".to_owned(), self.parts.clocks.name().to_owned());
         }
         modes
     }
@@ -177,8 +189,14 @@ impl Worker for FramesWorker {
     }
 
     fn times(&self) -> Times {
-        let received = self.parts.receive.is_some() && self.parts.one_clock;
-        Times { service: received, response: received, gap: self.parts.transmit.is_some(), variation: received }
+        let received = self.parts.halves.receive().is_some() && self.parts.clocks.tell_times();
+        Times {
+            service: received,
+            response: received,
+            gap: self.parts.halves.transmit().is_some(),
+            variation: received,
+            ..Times::NONE
+        }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
@@ -213,7 +231,7 @@ impl Worker for FramesWorker {
         if std::mem::replace(&mut self.stopped, true) {
             return;
         }
-        let Some(transmit) = &self.parts.transmit else { return };
+        let Some(transmit) = self.parts.halves.transmit() else { return };
         for (idx, (number, _)) in self.parts.flows.iter().enumerate() {
             self.parts.companion.tell(*number, transmit.sent(idx).0);
         }
@@ -222,17 +240,18 @@ impl Worker for FramesWorker {
     fn finish(&mut self) -> Vec<FlowReport> {
         self.stop_sending();
         let modes = self.modes();
-        let more = self.parts.receive.as_mut().map_or(0, |receive| receive.drops());
+        let missing = self.missing();
+        let more = self.parts.halves.receive_mut().map_or(0, |receive| receive.last_drops(&missing));
         let mut drops = self.drops + more;
         let mut reports = Vec::new();
         for (idx, (number, [local, remote])) in self.parts.flows.iter().enumerate() {
             let mut counters = self.parts.ledger.flow(*number).map(|flow| flow.counters).unwrap_or_default();
             let mut next_sequence = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::next_sequence);
-            if let Some(transmit) = &self.parts.transmit {
+            if let Some(transmit) = self.parts.halves.transmit() {
                 let (frames, payload) = transmit.sent(idx);
                 counters[Counter::DatagramsSent] = frames;
                 counters[Counter::PayloadSent] = payload;
-                if self.parts.receive.is_none() {
+                if self.parts.halves.receive().is_none() {
                     next_sequence = frames;
                 }
             }
@@ -247,6 +266,8 @@ impl Worker for FramesWorker {
                 next_sequence,
                 socket: BTreeMap::new(),
                 modes: modes.clone(),
+                last_gap: self.parts.ledger.flow(*number).and_then(|flow| flow.last_gap),
+                bursts: if idx == 0 { self.parts.ledger.bursts().to_vec() } else { Vec::new() },
                 tcp: None,
             });
         }

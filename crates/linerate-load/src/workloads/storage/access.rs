@@ -27,6 +27,8 @@ pub(super) struct Line {
     pub(super) delay: Nanos,
     /// Places are multiples of this from the start of the range.
     pub(super) align: u64,
+    /// Bytes of the transfer in the other direction that follows each of these and ends the transaction; 0 for none.
+    pub(super) reply: u64,
 }
 
 /// What a weight is a share of.
@@ -40,7 +42,7 @@ pub(super) enum WeightOf {
     Bursts,
 }
 
-/// Reads `4 KiB, weight 60 %, read 70 %, random 100 %, burst 8, delay 1 ms, align 4 KiB; 64 KiB, ...`.
+/// Reads `4 KiB, weight 60 %, read 70 %, random 100 %, burst 8, delay 1 ms, align 4 KiB, reply 512 B; 64 KiB, ...`.
 ///
 /// # Errors
 /// The first part that is none of these.
@@ -53,7 +55,8 @@ fn line(text: &str) -> Result<Line, ParamError> {
     let mut parts = text.split(',').map(str::trim);
     let first = parts.next().unwrap_or_default();
     let size: Bytes = first.parse().map_err(|_| refuse(first, "a size with its unit, which comes first"))?;
-    let mut line = Line { size: size.0, weight: 1.0, read: 1.0, random: 1.0, burst: 1, delay: Nanos(0), align: size.0 };
+    let size = size.0;
+    let mut line = Line { size, weight: 1.0, read: 1.0, random: 1.0, burst: 1, delay: Nanos(0), align: size, reply: 0 };
     for part in parts {
         let (name, value) = part.split_once(' ').unwrap_or((part, ""));
         let value = value.trim();
@@ -71,7 +74,10 @@ fn line(text: &str) -> Result<Line, ParamError> {
                 let align = value.parse::<Bytes>().ok().filter(|align| align.0 > 0);
                 line.align = align.ok_or_else(|| refuse(part, "a size, such as `align 4 KiB`"))?.0;
             }
-            _ => return Err(refuse(part, "one of weight, read, random, burst, delay, align")),
+            "reply" => {
+                line.reply = value.parse::<Bytes>().map_err(|_| refuse(part, "a size, such as `reply 512 B`"))?.0;
+            }
+            _ => return Err(refuse(part, "one of weight, read, random, burst, delay, align, reply")),
         }
     }
     Ok(line)
@@ -124,6 +130,11 @@ impl Choice {
         (self.lines[self.current], is_first)
     }
 
+    /// Whether any line that is ever drawn has a reply.
+    pub(super) fn has_replies(&self) -> bool {
+        self.lines.iter().any(|line| line.weight > 0.0 && line.reply > 0)
+    }
+
     /// The pause before the next transfer.
     #[inline]
     pub(super) fn pause(&self) -> Nanos {
@@ -138,8 +149,7 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str =
-        "4 KiB, weight 50 %, read 75 %, delay 1 ms; 64 KiB, weight 50 %, random 0 %, burst 10, align 512 B";
+    const TEXT: &str = "4 KiB, weight 50 %, read 75 %, delay 1 ms; 64 KiB, weight 50 %, random 0 %, burst 10, align 512 B, reply 512 B";
 
     #[test]
     fn lines_are_read_with_their_defaults() {
@@ -152,9 +162,11 @@ mod tests {
             burst: 1,
             delay: Nanos::from_millis(1),
             align: 4096,
+            reply: 0,
         };
         assert_eq!(lines[0], first);
         assert_eq!((lines[1].size, lines[1].random, lines[1].burst, lines[1].align), (65_536, 0.0, 10, 512));
+        assert_eq!(lines[1].reply, 512);
     }
 
     #[test]

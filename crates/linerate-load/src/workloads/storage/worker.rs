@@ -10,7 +10,7 @@ use linerate_sys::storage::{Completion, Operation, Request, Transfers};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use super::access::Choice;
+use super::access::{Choice, Line};
 use super::places::Places;
 use super::stamp::{Flaw, Stamper};
 use crate::workloads::arrivals::{late_starts, mean_gap};
@@ -31,6 +31,7 @@ pub(super) struct Told {
     pub(super) why: String,
     pub(super) cache: &'static str,
     pub(super) contents: &'static str,
+    pub(super) conditioning: String,
     pub(super) device: Option<String>,
 }
 
@@ -69,6 +70,18 @@ struct Flight {
     operation: Operation,
     offset: u64,
     bytes: u32,
+    /// What follows it, if anything.
+    reply: Option<Reply>,
+}
+
+/// The transfer in the other direction that ends a transaction.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    line: Line,
+    /// When its request started: the transaction's time counts from there.
+    since: Nanos,
+    /// Whether this is it, and not its request.
+    is_under_way: bool,
 }
 
 /// Why a worker stopped.
@@ -99,6 +112,8 @@ pub(super) struct StorageWorker {
     budget: Budget,
     load: Load,
     gap: Option<Nanos>,
+    /// Whether transfers have replies, so that transactions are timed apart from them.
+    has_replies: bool,
     /// Nothing starts before this: a pause between bursts.
     resume_at: Nanos,
     /// Since when as many have been under way as now are.
@@ -124,7 +139,15 @@ impl StorageWorker {
         load: Load,
         told: Told,
     ) -> Self {
-        let nothing = Flight { started: Nanos(0), intended: Nanos(0), operation: Operation::Read, offset: 0, bytes: 0 };
+        let has_replies = choice.has_replies();
+        let nothing = Flight {
+            started: Nanos(0),
+            intended: Nanos(0),
+            operation: Operation::Read,
+            offset: 0,
+            bytes: 0,
+            reply: None,
+        };
         Self {
             number,
             transfers,
@@ -141,6 +164,7 @@ impl StorageWorker {
             budget,
             load,
             gap: mean_gap(load),
+            has_replies,
             resume_at: Nanos(0),
             counted_until: Nanos(0),
             is_stopping: false,
@@ -175,13 +199,27 @@ impl StorageWorker {
         } else {
             self.places.onwards(line.size, line.align)
         };
-        let bytes = line.size as u32;
         let operation = if first < line.read * WHOLE { Operation::Read } else { Operation::Write };
+        let reply = (line.reply > 0).then_some(Reply { line, since: now, is_under_way: false });
+        let flight = Flight { started: now, intended, operation, offset, bytes: line.size as u32, reply };
+        if !self.launch(slot, flight) {
+            self.free.push(slot);
+            return;
+        }
+        let pause = self.choice.pause();
+        if pause > Nanos(0) {
+            self.resume_at = now + pause;
+        }
+    }
+
+    /// Hands `flight` over in `slot`; `false` if the budget does not allow it.
+    #[inline]
+    fn launch(&mut self, slot: u32, flight: Flight) -> bool {
+        let Flight { operation, offset, bytes, .. } = flight;
         if operation == Operation::Write {
-            if !self.budget.take(line.size) {
-                self.fault = Some(Fault::Budget);
-                self.free.push(slot);
-                return;
+            if !self.budget.take(u64::from(bytes)) {
+                self.fault.get_or_insert(Fault::Budget);
+                return false;
             }
             let buffer = &mut self.transfers.buffer(slot)[..bytes as usize];
             if std::mem::take(&mut self.was_read[slot as usize]) {
@@ -191,12 +229,24 @@ impl StorageWorker {
             self.stamper.stamp(buffer, offset, &mut self.sequence);
         }
         self.was_read[slot as usize] |= operation == Operation::Read;
-        self.flights[slot as usize] = Flight { started: now, intended, operation, offset, bytes };
+        self.flights[slot as usize] = flight;
         self.transfers.queue(Request { slot, operation, offset, bytes });
-        let pause = self.choice.pause();
-        if pause > Nanos(0) {
-            self.resume_at = now + pause;
-        }
+        true
+    }
+
+    /// Answers `flight`, which has ended in `slot`, by a transfer in the other direction; `false` if that cannot be.
+    #[inline]
+    fn answer(&mut self, slot: u32, flight: Flight, reply: Reply, now: Nanos) -> bool {
+        let Line { reply: bytes, align, random, .. } = reply.line;
+        let goes_anywhere = f64::from(self.random.next_u64() as u32) < random * WHOLE;
+        let offset = if goes_anywhere {
+            self.places.anywhere(bytes, align, &mut self.random)
+        } else {
+            self.places.onwards(bytes, align)
+        };
+        let operation = if flight.operation == Operation::Read { Operation::Write } else { Operation::Read };
+        let reply = Some(Reply { is_under_way: true, ..reply });
+        self.launch(slot, Flight { started: now, operation, offset, bytes: bytes as u32, reply, ..flight })
     }
 
     /// Adds the time that has passed with what is under way.
@@ -212,9 +262,11 @@ impl StorageWorker {
     #[inline]
     fn finish_one(&mut self, done: Completion, now: Nanos, tally: &mut Tally) {
         let flight = self.flights[done.slot as usize];
-        self.free.push(done.slot);
         if done.result != flight.bytes as i32 {
+            self.free.push(done.slot);
             tally.add(Counter::TransferErrors, 1);
+            let error = if flight.operation == Operation::Read { Counter::ReadErrors } else { Counter::WriteErrors };
+            tally.add(error, 1);
             let Flight { operation, offset, bytes, .. } = flight;
             self.fault.get_or_insert(Fault::Transfer { operation, offset, bytes, result: done.result });
             return;
@@ -227,9 +279,10 @@ impl StorageWorker {
         tally.add(bytes, u64::from(flight.bytes));
         self.total[count] += 1;
         self.total[bytes] += u64::from(flight.bytes);
-        tally.service.record(now.since(flight.started).0);
-        if self.gap.is_some() {
-            tally.response.record(now.since(flight.intended).0);
+        let took = now.since(flight.started).0;
+        match flight.operation {
+            Operation::Read => tally.service.record(took),
+            Operation::Write => tally.writes.record(took),
         }
         if self.stamper.verified && flight.operation == Operation::Read {
             let buffer = &mut self.transfers.buffer(done.slot)[..flight.bytes as usize];
@@ -238,28 +291,30 @@ impl StorageWorker {
                 self.fault.get_or_insert(Fault::Block { at, flaw });
             }
         }
+        let since = match flight.reply {
+            Some(reply) if !reply.is_under_way => {
+                if self.fault.is_some() || !self.answer(done.slot, flight, reply, now) {
+                    self.free.push(done.slot);
+                }
+                return;
+            }
+            Some(reply) => {
+                tally.add(Counter::Exchanges, 1);
+                reply.since
+            }
+            None => flight.started,
+        };
+        self.free.push(done.slot);
+        if self.gap.is_some() {
+            tally.response.record(now.since(flight.intended).0);
+        } else if self.has_replies {
+            tally.response.record(now.since(since).0);
+        }
     }
 
-    /// How long the step may wait for a completion.
+    /// Starts what is due, waits for the first that ends, and counts all that have.
     #[inline]
-    fn patience(&self, due: Due, now: Nanos) -> Duration {
-        let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
-        // With an intended time to keep, the last of it is spent looking: waits end late.
-        let early = if self.gap.is_some() { WAKE_UP } else { Nanos(0) };
-        until.since(now).since(early).into()
-    }
-}
-
-impl Worker for StorageWorker {
-    fn load(&self) -> Load {
-        self.load
-    }
-
-    fn times(&self) -> Times {
-        Times { service: true, response: self.gap.is_some(), ..Times::NONE }
-    }
-
-    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+    fn round(&mut self, due: Due, tally: &mut Tally) -> Progress {
         let now = Nanos(clock::monotonic());
         let before = self.transfers.in_flight();
         self.account(now, before, tally);
@@ -296,6 +351,36 @@ impl Worker for StorageWorker {
         if any { Progress::Moved } else { Progress::Idle }
     }
 
+    /// How long the step may wait for a completion.
+    #[inline]
+    fn patience(&self, due: Due, now: Nanos) -> Duration {
+        let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
+        // With an intended time to keep, the last of it is spent looking: waits end late.
+        let early = if self.gap.is_some() { WAKE_UP } else { Nanos(0) };
+        until.since(now).since(early).into()
+    }
+}
+
+impl Worker for StorageWorker {
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn times(&self) -> Times {
+        Times { service: true, writes: true, response: self.gap.is_some() || self.has_replies, ..Times::NONE }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        loop {
+            let progress = self.round(due, tally);
+            // A closed load goes on until the engine wants to look up: one clock reading and one turn of its loop less each time.
+            let goes_on = self.gap.is_none() && due.operations > 0 && progress == Progress::Moved;
+            if !goes_on || self.fault.is_some() || self.counted_until >= due.until {
+                return progress;
+            }
+        }
+    }
+
     fn n_flows(&self) -> usize {
         0
     }
@@ -323,10 +408,15 @@ impl Worker for StorageWorker {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let Told { target, engine, why, cache, contents, device } = &self.told;
+        let Told { target, engine, why, cache, contents, conditioning, device } = &self.told;
         let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut modes =
-            vec![mode("engine", engine), mode("engine_why", why), mode("cache", cache), mode("contents", contents)];
+        let mut modes = vec![
+            mode("engine", engine),
+            mode("engine_why", why),
+            mode("cache", cache),
+            mode("contents", contents),
+            mode("conditioning", conditioning),
+        ];
         modes.extend(device.as_ref().map(|device| mode("device", device)));
         vec![FlowReport {
             flow: self.number,

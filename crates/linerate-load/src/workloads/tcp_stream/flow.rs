@@ -244,10 +244,10 @@ impl Flow {
             local: address(&self.local),
             remote: address(&self.remote),
             counters,
-            next_sequence: 0,
             tcp: self.tcp(),
             socket: self.values,
             modes: self.modes,
+            ..FlowReport::default()
         }
     }
 }

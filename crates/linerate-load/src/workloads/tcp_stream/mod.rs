@@ -10,6 +10,7 @@
 
 mod flow;
 mod options;
+mod pace;
 mod params;
 mod receiver;
 mod sender;

@@ -28,6 +28,10 @@ pub(crate) struct StreamParams {
     pub(super) send: SendMode,
     /// How the receiver takes it.
     pub(super) receive: ReceiveMode,
+    /// What the application behind the sender produces at the most, payload of one thread.
+    pub(super) source_rate: Option<BitRate>,
+    /// What the application behind the receiver takes at the most, payload of one thread: a disk, a slow consumer.
+    pub(super) sink_rate: Option<BitRate>,
     /// Messages a call, for `send = "batch"`; absent: as many as make a mebibyte.
     pub(super) batch: Option<u32>,
     /// Streams: with `both` on two connections there are twice as many connections. Threads, if absent: one per connection,
@@ -49,6 +53,8 @@ impl Default for StreamParams {
             pacing_rate: None,
             send: SendMode::Copy,
             receive: ReceiveMode::Copy,
+            source_rate: None,
+            sink_rate: None,
             batch: None,
             placement: Placement::default(),
             options: TcpOptions::default(),
@@ -99,6 +105,18 @@ const OWN: &[ParamDoc] = &[
         takes: Takes::Word(&["copy", "discard", "zerocopy"]),
         default: "\"copy\"",
         meaning: "copy, discard (never copied out), zerocopy (mapped)",
+    },
+    ParamDoc {
+        name: "source_rate",
+        takes: Takes::BitRate,
+        default: "none",
+        meaning: "what the sending application produces at the most, payload of one thread",
+    },
+    ParamDoc {
+        name: "sink_rate",
+        takes: Takes::BitRate,
+        default: "none",
+        meaning: "what the receiving application takes at the most, payload of one thread",
     },
     ParamDoc {
         name: "batch",
@@ -194,6 +212,11 @@ impl Parameters for StreamParams {
         if self.pacing_rate.is_some_and(|rate| rate.0 < f64::from(u8::BITS)) {
             return Err(wrong("pacing_rate", "less than a byte per second never sends"));
         }
+        for (name, rate) in [("source_rate", self.source_rate), ("sink_rate", self.sink_rate)] {
+            if rate.is_some_and(|rate| rate.0 < 8.0) {
+                return Err(wrong(name, "less than a byte per second never moves anything"));
+            }
+        }
         Ok(())
     }
 }
@@ -268,6 +291,8 @@ mod tests {
             ("dscp", json!(64)),
             ("batch", json!(8)),
             ("pacing_rate", json!("1 bit/s")),
+            ("source_rate", json!("1 bit/s")),
+            ("sink_rate", json!("1 bit/s")),
             ("congestion", json!("")),
             ("receive_buffer", json!("4 GiB")),
             ("window_clamp", json!("4 GiB")),

@@ -1,6 +1,7 @@
 //! A thread's share of a stream workload: its connections, and how it waits for them.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use linerate_model::{Counter, FlowReport, FlowTcp};
@@ -13,6 +14,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use socket2::Socket;
 
 use super::flow::Flow;
+use super::pace::Pace;
 use super::params::{ReceiveMode, StreamParams};
 use super::receiver::COPY_BYTES;
 use crate::workloads::placement::Waiting;
@@ -33,6 +35,8 @@ pub(super) struct StreamWorker {
     /// What a copying receive overwrites, whichever connection it is for.
     buffer: Region,
     n_ended: usize,
+    /// How slowly the application behind it sends or takes.
+    pace: Option<Pace>,
     /// Strangers turned away before the start, to be counted in the first step.
     foreign: u64,
 }
@@ -65,7 +69,10 @@ impl StreamWorker {
         }
         let wait = waiting(&flows, active, params)?;
         let ready = vec![(true, true); flows.len()];
-        Ok(Self { number, flows, ready, wait, buffer: Region::new(COPY_BYTES)?, n_ended: 0, foreign })
+        let sends = flows.iter().any(|flow| params.role(flow.number, active).sends);
+        let pace = if sends { params.source_rate } else { params.sink_rate };
+        let pace = pace.map(|rate| Pace::new(rate, sends));
+        Ok(Self { number, flows, ready, wait, buffer: Region::new(COPY_BYTES)?, n_ended: 0, pace, foreign })
     }
 
     /// Forgets a connection that has ended.
@@ -75,14 +82,9 @@ impl StreamWorker {
             let _: Result<(), SysError> = readiness.remove(&flow.socket);
         }
     }
-}
 
-impl Worker for StreamWorker {
-    fn times(&self) -> Times {
-        Times::NONE
-    }
-
-    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+    /// A turn of every connection that is ready, and the wait for more.
+    fn turns(&mut self, due: Due, tally: &mut Tally) -> Progress {
         if self.foreign > 0 {
             tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
         }
@@ -120,6 +122,29 @@ impl Worker for StreamWorker {
             }
         }
         if moved { Progress::Moved } else { Progress::Idle }
+    }
+}
+
+impl Worker for StreamWorker {
+    fn times(&self) -> Times {
+        Times::NONE
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        let Some(mut pace) = self.pace.take() else { return self.turns(due, tally) };
+        let now = clock::monotonic();
+        let early = pace.early(now);
+        let progress = if early > 0 {
+            thread::sleep(Duration::from_nanos(early.min(due.until.0.saturating_sub(now))));
+            Progress::Idle
+        } else {
+            let before = tally.counters[pace.counter()];
+            let progress = self.turns(due, tally);
+            pace.moved(tally.counters[pace.counter()] - before);
+            progress
+        };
+        self.pace = Some(pace);
+        progress
     }
 
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {

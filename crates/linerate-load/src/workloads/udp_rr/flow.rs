@@ -100,10 +100,9 @@ impl DatagramFlow {
             local: socket_options::name_of(self.socket.local_addr()),
             remote: socket_options::name_of(self.socket.peer_addr()),
             counters: self.counters,
-            next_sequence: 0,
             socket: self.options,
             modes: modes.clone(),
-            tcp: None,
+            ..FlowReport::default()
         }
     }
 }

@@ -7,7 +7,7 @@ use linerate_sys::udp::{self, SendBatch, Wait};
 
 use super::worker::Flow;
 use super::{Segments, UdpStreamParams};
-use crate::workloads::arrivals::{late_starts, mean_gap, share};
+use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::datagram::write_header;
 use crate::workloads::rendezvous::would_wait;
 use crate::{Due, LoadError, Tally};
@@ -133,6 +133,7 @@ impl Sender {
         }
         if let Some(gap) = self.mean_gap {
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, sent as u64);
+            change[Counter::VeryLateStarts] = very_late_starts(now, due.intended, due.gap, sent as u64);
         }
     }
 }

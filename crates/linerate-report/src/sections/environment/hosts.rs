@@ -9,7 +9,7 @@ use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::grid::words;
 
 /// A line: its name, and how it is told from the facts of a host and the interfaces the campaign used there.
-type Line = (&'static str, fn(&Value, &[String]) -> Option<String>);
+type Line = (&'static str, fn(&Value, &[&str]) -> Option<String>);
 
 /// What one asks for first, in this order.
 const LINES: [Line; 13] = [
@@ -36,7 +36,8 @@ pub(super) fn table(campaign: &Campaign) -> Table {
     let columns = std::iter::once(Column::text("")).chain(hosts.iter().map(|host| Column::text(&host.host))).collect();
     let mut table = Table::new("environment-hosts", "The hosts", columns);
     for (name, told) in LINES {
-        let told: Vec<Option<String>> = hosts.iter().map(|host| told(&host.facts, &used(campaign, host))).collect();
+        let told: Vec<Option<String>> =
+            hosts.iter().map(|host| told(&host.facts, &campaign.interfaces(host))).collect();
         if told.iter().all(Option::is_none) {
             continue;
         }
@@ -59,21 +60,6 @@ pub(super) fn one_machine(hosts: &[HostRecord]) -> Vec<Vec<&str>> {
         }
     }
     machines.into_iter().map(|(_, names)| names).filter(|names| names.len() > 1).collect()
-}
-
-/// The interfaces of `host` the campaign's endpoints name, else all but the loopback.
-pub(super) fn used(campaign: &Campaign, host: &HostRecord) -> Vec<String> {
-    let jobs = campaign.trials.iter().flat_map(|trial| &trial.spec.jobs);
-    let ends = jobs.flat_map(|job| [&job.from, &job.to]).filter(|end| end.host == host.host);
-    let mut names: Vec<String> = ends.filter_map(|end| end.device.clone()).collect();
-    if names.is_empty()
-        && let Some(all) = at(&host.facts, "interfaces").and_then(Value::as_object)
-    {
-        names = all.keys().filter(|name| *name != "lo").cloned().collect();
-    }
-    names.sort();
-    names.dedup();
-    names
 }
 
 /// The value at a dotted path.
@@ -112,7 +98,7 @@ fn gibibytes(bytes: f64) -> String {
 }
 
 /// What `told` says of each interface; those that say the same share a line.
-fn each(facts: &Value, used: &[String], told: fn(&Value) -> Option<String>) -> Option<String> {
+fn each(facts: &Value, used: &[&str], told: fn(&Value) -> Option<String>) -> Option<String> {
     let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
     for name in used {
         let Some(line) = facts.get("interfaces").and_then(|all| all.get(name)).and_then(told) else { continue };
@@ -186,7 +172,7 @@ mod tests {
             "offloads": { "tso": true, "gro": true, "lro": false, "on": ["tx-checksumming"] },
             "qdiscs": [{ "kind": "mq" }, { "kind": "fq" }, { "kind": "fq" }],
         } } });
-        let used = ["eth0".to_owned()];
+        let used = ["eth0"];
         assert_eq!(each(&facts, &used, interface).as_deref(), Some("ice, 25 Gbit/s, MTU 9000"));
         assert_eq!(each(&facts, &used, offloads).as_deref(), Some("on: gro, tso; off: lro"));
         assert_eq!(each(&facts, &used, queueing).as_deref(), Some("mq > fq"));

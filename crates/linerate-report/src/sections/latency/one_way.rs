@@ -2,9 +2,10 @@
 //!
 //! Each figure is that of a run, and its error bar is over runs: the median of the runs' medians, 99.9th percentiles and
 //! variations. Delay runs from the frame's own departure; what it waited for its sender before stands apart, as the time from its
-//! scheduled departure. What it does not show: delays between hosts whose clocks differ, which are not measured at all.
+//! scheduled departure. Between hosts whose clocks differ, each figure may be as wrong as the clocks are to each other, and one that
+//! is no longer than that is withheld; the variation of delay is not concerned.
 
-use linerate_analysis::PointStudy;
+use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Unit, metric};
 
 use crate::curves::curves;
@@ -22,10 +23,17 @@ const FIGURES: [(&str, &str); 7] = [
     ("largest rise (IPDV)", "delay_variation_max"),
     ("from schedule, median", "response_time_p50"),
 ];
+/// How wrong the clocks of two hosts may be to each other.
+const DOUBT: &str = "clock_uncertainty";
+const WITHHELD: &str = "withheld: shorter than the clocks are known";
+/// What the note says of clocks, and what instead where hosts have two.
+const ONE_CLOCK: &str = "on one clock; the last column is from its scheduled departure.";
+const TWO_READ: &str = "on two clocks that were compared by four time stamps before, during and after each run: a one-way time may be wrong \
+     by as much as the last column says, which its interval holds, and is withheld if it is no longer; variation is not concerned.";
 /// What is drawn over the load.
 const DRAWN: [&str; 3] = ["service_time_p50", "service_time_p999", "delay_variation"];
 /// What the mode `clock` says of ends without a common clock begins with.
-const TWO_CLOCKS: &str = "two clocks";
+const TWO_CLOCKS: &str = "two clocks: no";
 
 /// Charts and table of `grids`, whose points stand in one table; nothing where no frame was timed one way.
 pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
@@ -44,8 +52,7 @@ pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     let untimed = points.iter().filter(|(_, point)| has_two_clocks(point)).count();
     if untimed > 0 {
         blocks.push(Block::Paragraph(format!(
-            "{untimed} of {} points have no one-way times: their ends have two clocks, which are known to each other only to within \
-             half a round trip. That is the error a one-way delay would bear, and in a rack it is as long as the delay.",
+            "{untimed} of {} points have no one-way times: their ends have two clocks, and it was not known how they stand to each other.",
             points.len()
         )));
     }
@@ -84,6 +91,11 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         points.iter().filter_map(|(_, point)| seconds(point, "service_time_p50")),
     );
     columns.extend(FIGURES.iter().map(|(head, _)| Column::estimate(*head, scale, layer, Direction::Sum)));
+    let doubts = |point: &PointStudy| headline(point).and_then(|job| job.metric(DOUBT, Direction::Sum)).cloned();
+    let doubtful = points.iter().any(|(_, point)| doubts(point).is_some());
+    if doubtful {
+        columns.push(Column::estimate("clocks known to ±", scale, None, Direction::Sum));
+    }
     let mut table = Table::new(format!("{id}-one-way"), format!("One-way latency{of}"), columns);
     for (own, point) in points {
         let mut cells = grid.map_or_else(|| vec![Cell::Text(own.full_place_of(point))], |grid| grid.axis_cells(point));
@@ -91,18 +103,30 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         cells.extend(FIGURES.iter().map(|(_, name)| {
             let study = job.and_then(|job| job.metric(name, Direction::Sum));
             match (study, *name) {
+                (None, time) if doubts(point).is_some() && time.contains("time_p50") => Cell::Missing(WITHHELD.into()),
                 (None, "service_time_p999" | "delay_variation") => Cell::Missing("too few".into()),
                 (study, _) => estimate_cell(point, study),
             }
         }));
+        if doubtful {
+            let exact = || Cell::Text("exact: one clock".into());
+            let known = |study: MetricStudy| match study.estimate {
+                Some(estimate) if estimate.value.is_infinite() => Cell::Missing("not at all".into()),
+                _ => estimate_cell(point, Some(&study)),
+            };
+            cells.push(doubts(point).map_or_else(exact, known));
+        }
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.note = Some(
+    let mut note = String::from(
         "RFC 8219 7.2 and 7.3: of each run the median (TL), the 99.9th percentile (WCL) and that less the smallest delay (PDV), by \
          nearest rank, a lost frame infinitely slow; below 10 000 frames a run the last two are withheld (too few). IPDV is the change from \
          one frame to the next of its flow. Medians over runs with their interval. From the departure of a frame to the receiving \
-         kernel, on one clock; the last column is from its scheduled departure."
-            .into(),
+         kernel, on one clock; the last column is from its scheduled departure.",
     );
+    if doubtful {
+        note = note.replace(ONE_CLOCK, TWO_READ);
+    }
+    table.note = Some(note);
     table
 }

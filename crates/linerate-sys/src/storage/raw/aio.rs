@@ -49,6 +49,8 @@ pub(in super::super) struct NativeAio {
     queued: Vec<*mut ControlBlock>,
     events: Vec<Event>,
     in_flight: u32,
+    /// A wait ends when so many have ended.
+    pub(in super::super) least: u32,
 }
 
 // SAFETY: the addresses in `queued` point into `blocks`, which this structure owns and never grows; nothing in it belongs to a thread.
@@ -71,6 +73,7 @@ impl NativeAio {
             queued: Vec::with_capacity(slots),
             events: vec![Event::default(); slots],
             in_flight: 0,
+            least: 1,
         })
     }
 
@@ -110,7 +113,8 @@ impl NativeAio {
             }
         }
         self.queued.drain(..handed);
-        let least = libc::c_long::from(self.in_flight > self.queued.len() as u32 && !patience.is_zero());
+        let handed_over = self.in_flight - self.queued.len() as u32;
+        let least = if patience.is_zero() { 0 } else { libc::c_long::from(self.least.min(handed_over)) };
         let mut timeout = libc::timespec {
             tv_sec: patience.as_secs() as libc::time_t,
             tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, opcode, types};
 
-use super::{Arena, Completion, Operation, Request};
+use super::{Arena, Completion, Engine, Operation, Request};
 
 /// The longest buffer the kernel registers.
 const MOST_REGISTERED_BYTES: usize = 1 << 30;
@@ -26,10 +26,15 @@ pub(in super::super) struct Ring {
     has_file: bool,
     queued: u32,
     in_flight: u32,
+    /// A wait ends when so many have ended.
+    pub(in super::super) least: u32,
 }
 
 /// A way to set a ring up, and its name.
 struct Setup(&'static str, fn(&mut io_uring::Builder));
+
+/// A submitting thread sleeps when it has had nothing to do for so long.
+const THREAD_IDLE_MS: u32 = 1_000;
 
 /// From what suits one pinned thread best (Linux 6.6, 6.1, 5.19) to what every kernel has. A ring starts disabled where the thread that
 /// enables it becomes its only submitter.
@@ -46,6 +51,30 @@ static LADDER: [Setup; 4] = [
     Setup("no flags", |_| {}),
 ];
 
+/// Likewise for a ring that polls the device.
+static POLLING: [Setup; 2] = [
+    Setup("polling the device, single issuer, deferred task work", |builder| {
+        builder.setup_iopoll().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().setup_submit_all();
+    }),
+    Setup("polling the device", |builder| {
+        builder.setup_iopoll();
+    }),
+];
+
+/// Likewise for a ring with a submitting thread, which leaves no task work to defer.
+static THREAD: [Setup; 1] = [Setup("submitting thread", |builder| {
+    builder.setup_sqpoll(THREAD_IDLE_MS);
+})];
+
+/// The ways of `engine`, and how many of them start disabled.
+fn ladder(engine: Engine) -> (&'static [Setup], usize) {
+    match engine {
+        Engine::IoUringPolling => (&POLLING, 1),
+        Engine::IoUringThread => (&THREAD, 0),
+        _ => (&LADDER, 2),
+    }
+}
+
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").field("setup", &self.setup).field("in_flight", &self.in_flight).finish_non_exhaustive()
@@ -53,12 +82,13 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    pub(in super::super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
+    pub(in super::super) fn new(engine: Engine, file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
         let arena = Arena::new(slots, slot_bytes)?;
         let entries = slots.next_power_of_two();
         let mut refusal = io::Error::from(io::ErrorKind::InvalidInput);
         let mut made = None;
-        for (step, Setup(name, set)) in LADDER.iter().enumerate() {
+        let (ladder, n_disabled) = ladder(engine);
+        for (step, Setup(name, set)) in ladder.iter().enumerate() {
             let mut builder = IoUring::builder();
             set(&mut builder);
             match builder.build(entries) {
@@ -72,7 +102,7 @@ impl Ring {
             }
         }
         let (ring, setup, step) = made.ok_or(refusal)?;
-        let starts_disabled = step < 2;
+        let starts_disabled = step < n_disabled;
         let submitter = ring.submitter();
         let has_file = submitter.register_files(&[file.as_raw_fd()]).is_ok();
         let bytes = slot_bytes * slots as usize;
@@ -92,6 +122,7 @@ impl Ring {
             has_file,
             queued: 0,
             in_flight: 0,
+            least: 1,
         })
     }
 
@@ -127,7 +158,9 @@ impl Ring {
         let wait = self.in_flight > 0 && !patience.is_zero();
         let entered = if wait {
             let timeout = types::Timespec::from(patience);
-            self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timeout))
+            self.ring
+                .submitter()
+                .submit_with_args(self.least.min(self.in_flight) as usize, &types::SubmitArgs::new().timespec(&timeout))
         } else {
             self.ring.submit()
         };

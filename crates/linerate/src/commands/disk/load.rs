@@ -50,10 +50,16 @@ pub(crate) struct LoadArgs {
     /// Lines of an access specification, in place of --bs, --read and --random (see linerate list workloads)
     #[arg(long, conflicts_with_all = ["bs", "read", "random"])]
     access: Option<String>,
-    /// Start so many transfers per second, all workers together, whatever the disk does
-    #[arg(long, value_name = "IOPS")]
-    rate: Option<f64>,
-    /// The engine: auto, io_uring, aio, threads or pread
+    /// Start so many transfers per second, all workers together, whatever the disk does [with sweep: a list makes a load curve]
+    #[arg(long, value_name = "IOPS", value_delimiter = ',')]
+    rate: Vec<f64>,
+    /// Bytes of a transfer in the other direction that follows each one, as Iometer's reply
+    #[arg(long, conflicts_with = "access")]
+    reply: Option<String>,
+    /// Write the target over so often first, in sequence by 128 KiB: twice is customary for solid-state disks
+    #[arg(long, default_value_t = 0)]
+    condition: u32,
+    /// The engine: auto, io_uring, io_uring_polling, io_uring_thread, aio, threads or pread
     #[arg(long, default_value = "auto")]
     engine: String,
     /// Through the page cache
@@ -81,7 +87,13 @@ const SWEEP_REPEATS: u32 = 3;
 
 /// Measures one point.
 pub(super) fn run(args: &LoadArgs, global: Global) -> Outcome {
-    for (option, given) in [("--bs", args.bs.len()), ("--read", args.read.len()), ("--random", args.random.len())] {
+    let lists = [
+        ("--bs", args.bs.len()),
+        ("--read", args.read.len()),
+        ("--random", args.random.len()),
+        ("--rate", args.rate.len()),
+    ];
+    for (option, given) in lists {
         if given > 1 {
             return Err(Failure::wrong(format!("disk run: {option} takes one value (lists are for disk sweep)")));
         }
@@ -154,12 +166,16 @@ fn plan_text(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<String, Fa
     if let Some(serial) = &args.consent {
         params.push(("consent", quoted(serial)));
     }
-    if let Some(rate) = args.rate {
-        params.push(("rate", quoted(&format!("{rate} pps"))));
+    if let Some(text) = &args.reply {
+        params.push(("reply", quoted(&size("--reply", text)?)));
+    }
+    if args.condition > 0 {
+        params.push(("condition", args.condition.to_string()));
     }
     let sizes: Vec<String> = args.bs.iter().map(|text| size("--bs", text)).collect::<Result<_, _>>()?;
     let shares = |values: &[f64]| values.iter().map(|value| format!("{value} %")).collect::<Vec<_>>();
     let mut axes = vec![("depth", depths.iter().map(u32::to_string).collect::<Vec<_>>())];
+    axes.push(("rate", args.rate.iter().map(|rate| quoted(&format!("{rate} pps"))).collect()));
     match &args.access {
         Some(lines) => params.push(("access", quoted(lines))),
         None => {
@@ -231,7 +247,7 @@ fn depths(texts: &[String]) -> Result<Vec<u32>, Failure> {
 }
 
 /// Columns: heading, metric, direction.
-const COLUMNS: [(&str, &str, Direction); 14] = [
+const COLUMNS: [(&str, &str, Direction); 18] = [
     ("read IOPS", "iops", Direction::Rx),
     ("write IOPS", "iops", Direction::Tx),
     ("read", "transfer_rate", Direction::Rx),
@@ -243,6 +259,10 @@ const COLUMNS: [(&str, &str, Direction); 14] = [
     ("p99", "service_time_p99", Direction::Sum),
     ("p99.9", "service_time_p999", Direction::Sum),
     ("max", "service_time_max", Direction::Sum),
+    ("read p99", "service_time_p99", Direction::Rx),
+    ("write p99", "service_time_p99", Direction::Tx),
+    ("with replies", "exchange_rate", Direction::Sum),
+    ("CPU effectiveness", "cpu_effectiveness", Direction::Sum),
     ("response p99", "response_time_p99", Direction::Sum),
     ("depth", "achieved_depth", Direction::Sum),
     ("IOPS per core", "iops_per_core", Direction::Sum),
@@ -268,20 +288,51 @@ fn tell(study: &Study, repeats: u32) {
         place.chain(columns.iter().map(cell)).chain([point.validity.word().to_owned()]).collect::<Vec<_>>()
     };
     let rows: Vec<Vec<String>> = study.points.iter().map(row).collect();
-    println!(
-        "{}",
-        show::table(&format!("n = {repeats} a point; medians; times from start to completion"), &head, &rows)
-    );
-    if let Some(job) = study.points.first().and_then(job) {
-        for name in ["engine", "engine_why", "cache", "contents", "device"] {
-            if let Some(told) = job.obtained.get(name) {
-                println!("{}: {told}", name.replace('_', " "));
-            }
+    if !columns.is_empty() {
+        println!(
+            "{}",
+            show::table(&format!("n = {repeats} a point; medians; times from start to completion"), &head, &rows)
+        );
+    }
+    for name in ["engine", "engine_why", "cache", "contents", "conditioning", "steady_state", "device"] {
+        said(study, name).iter().for_each(|told| println!("{}: {told}", name.replace('_', " ")));
+    }
+    reasons(study).iter().for_each(|reason| println!("{reason}"));
+}
+
+/// What the points say of `name`, each saying once and with how many points say so, unless all do.
+fn said(study: &Study, name: &str) -> Vec<String> {
+    let mut said: Vec<(&String, usize)> = Vec::new();
+    for told in study.points.iter().filter_map(|point| job(point)?.obtained.get(name)) {
+        match said.iter_mut().find(|(known, _)| *known == told) {
+            Some((_, points)) => *points += 1,
+            None => said.push((told, 1)),
         }
     }
-    for point in &study.points {
-        point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));
+    let tell = |(told, points): (&String, usize)| match study.points.len() {
+        all if points == all => told.clone(),
+        all => format!("{told} ({points} of {all} points)"),
+    };
+    said.into_iter().map(tell).collect()
+}
+
+/// Why points are not valid: reasons that differ in their numbers only are one, told as it was met first, with how often it was met.
+fn reasons(study: &Study) -> Vec<String> {
+    let mut reasons: Vec<(String, String, usize)> = Vec::new();
+    for (word, why) in
+        study.points.iter().flat_map(|point| point.why.iter().map(move |why| (point.validity.word(), why)))
+    {
+        let kind: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        match reasons.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((.., times)) => *times += 1,
+            None => reasons.push((kind, format!("{word}: {why}"), 1)),
+        }
     }
+    let tell = |(_, told, times): (String, String, usize)| match times {
+        1 => told,
+        times => format!("{told} (so or with other figures {times} times)"),
+    };
+    reasons.into_iter().map(tell).collect()
 }
 
 fn job(point: &PointStudy) -> Option<&JobStudy> {

@@ -1,8 +1,9 @@
 //! `linerate tune`: a setting changed with consent, what it does proven, and put back.
 
+pub(crate) mod host;
 mod plans;
+pub(crate) mod profile;
 mod settings;
-mod stage;
 mod tell;
 mod window;
 
@@ -16,6 +17,9 @@ use crate::exit::{Exit, Failure, Outcome};
 pub(crate) fn run(args: &TuneArgs, global: Global) -> Outcome {
     match &args.action {
         TuneAction::Window(args) => window::run(args, global),
+        TuneAction::Host(args) => host::run(args, global),
+        TuneAction::Apply(args) => profile::turn(&args.profile, profile::Turn::Apply, global),
+        TuneAction::Revert(args) => profile::turn(&args.profile, profile::Turn::Revert, global),
         TuneAction::Restore => put_back(global),
     }
 }

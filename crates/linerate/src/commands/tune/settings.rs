@@ -48,7 +48,7 @@ impl Present {
     pub(super) fn device(&self) -> &str {
         match &self.route.setting {
             Setting::RouteWindow { device, .. } => device,
-            Setting::Sysctl { .. } => "",
+            Setting::Steering { .. } | Setting::Sysctl { .. } => "",
         }
     }
 
@@ -84,7 +84,7 @@ impl Present {
             Way::Host => {
                 let fields: Vec<u64> = match &self.send.setting {
                     Setting::Sysctl { value, .. } => value.split(' ').filter_map(|word| word.parse().ok()).collect(),
-                    Setting::RouteWindow { .. } => Vec::new(),
+                    Setting::RouteWindow { .. } | Setting::Steering { .. } => Vec::new(),
                 };
                 let halved = fields.get(2).map_or(1 << 20, |most| (most / 2).max(64 << 10));
                 let middle = fields.get(1).map_or(16 << 10, |middle| *middle.min(&halved));
@@ -108,6 +108,9 @@ impl Present {
             Setting::RouteWindow { window, initial, .. } => {
                 let initial = if *initial > 0 { format!(" initrwnd {initial}") } else { String::new() };
                 format!("ip route change {} window {window}{initial}", self.route.spelled)
+            }
+            Setting::Steering { device, name, value } => {
+                format!("for f in $(find /sys/class/net/{device}/ -name {name}); do echo {value} > $f; done")
             }
             Setting::Sysctl { name, value } => format!("sysctl -w {name}=\"{value}\""),
         }

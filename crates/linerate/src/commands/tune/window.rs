@@ -17,10 +17,11 @@ use linerate_model::{BitRate, Bytes, Campaign, Direction, Endpoint, Nanos, Testb
 
 use super::plans::{self, Path, Sweep};
 use super::settings::{Present, Way, questions};
-use super::stage::{Ended, Stages};
 use super::tell::{self, Told, Tried, WindowRow};
 use crate::campaign;
 use crate::cli::{Global, Place, WindowArgs};
+use crate::commands::ends::REACHED;
+use crate::commands::stage::{Ended, Stages};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::testbeds::{self, Ground};
 
@@ -36,8 +37,6 @@ const HOLDS: f64 = 0.2;
 const ROUNDS: usize = 4;
 /// The least ratio at which a window is worth setting (methodology 5.3).
 pub(super) const WORTH: f64 = 1.1;
-/// The endpoint at a host that is reached.
-const REACHED: &str = "b";
 /// An Ethernet header: what a frame holds beyond its packet in a buffer (IEEE 802.3 clause 3.2).
 const ETHERNET_HEADER: u64 = 14;
 
@@ -58,14 +57,11 @@ pub(crate) fn run(args: &WindowArgs, global: Global) -> Outcome {
     }
     let ended = tune(args, global, &ground);
     ground.dismantle();
-    match ended {
-        Ok(exit) | Err(Ended::With(exit)) => Ok(exit),
-        Err(Ended::Failed(failure)) => Err(failure),
-    }
+    Ended::outcome(ended)
 }
 
 fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
-    let stages = Stages { ground, out: &args.out, global };
+    let stages = Stages { what: "tune", ground, out: &args.out, global };
     let ends = Ends::of(args, ground)?;
     let (mut tuner, present) = ends.ask(args, ground)?;
     if !args.dry_run && ground.kind != TestbedKind::Lab {

@@ -1,7 +1,7 @@
-//! Two arms compared, pair by pair: a change against none, and nothing against nothing (methodology 6.6, 6.7, 5.3).
+//! A figure before and after: pair by pair where runs were made in turn, else run against run (methodology 6.6, 6.7, 5.3).
 //!
 //! Ratios are compared as logarithms: the typical ratio is the Hodges-Lehmann estimate, its interval that of the signed-rank
-//! distribution. Where a value is zero (losses, mostly) there is no ratio, and differences are compared. A difference within the
+//! distribution, of runs that are not paired that of the rank sum. Where a value is zero (losses, mostly) there is no ratio, and differences are compared. A difference within the
 //! margin is none; the margin is never below the resolution of the figure. One that single pairs of a placebo reach is below noise. A change is
 //! *proven* only if it moves the figure by at least 10 % and three times the noise floor, and a placebo does not.
 //!
@@ -10,7 +10,7 @@
 use linerate_model::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{Shift, log_ratio_shift, median, paired_shift, quantile};
+use crate::statistics::{Shift, log_ratio_shift, median, paired_shift, quantile, unpaired_shift};
 
 /// The least effect that counts as proof (methodology 5.3).
 const PROOF_RATIO: f64 = 1.1;
@@ -20,6 +20,8 @@ const PROOF_FLOORS: f64 = 3.0;
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by (methodology 6.7).
 const FLOOR_QUANTILE: f64 = 0.95;
+/// What is more probable than this by chance is not claimed among many figures.
+const CHANCE: f64 = 0.05;
 /// More pairs than this are not asked for.
 const MOST_PAIRS: f64 = 1000.0;
 
@@ -72,13 +74,26 @@ impl Default for Margin {
     }
 }
 
-/// A figure before and after, pair by pair.
+/// Why a shift whose interval leaves out no change is claimed neither way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doubt {
+    /// Single runs of nothing against nothing differ as much: more runs would not help.
+    Noise,
+    /// Among so many figures one differs as much by chance.
+    Chance,
+}
+
+/// A figure before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// What was measured.
     pub figure: String,
-    /// Pairs.
+    /// Pairs; where runs are not paired, runs of the side with fewer.
     pub n: usize,
+    /// Runs before and after, where they are not paired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<(usize, usize)>,
     /// Median before.
     pub before: f64,
     /// Median after.
@@ -87,24 +102,25 @@ pub struct Effect {
     pub scale: Scale,
     /// Typical ratio after over before, or difference (Hodges-Lehmann).
     pub shift: f64,
-    /// Its interval at 95 %; `None` with fewer than six pairs.
+    /// Its interval at 95 %; `None` with fewer than six pairs, or four runs of each.
     pub interval: Option<(f64, f64)>,
     /// Smaller than this is none: a ratio above one, or a difference.
     pub margin: f64,
-    /// Probability of a shift as large if there were none (signed rank); `None` if no pair differs.
+    /// Probability of a shift as large if there were none (signed rank, or rank sum); `None` if nothing differs.
     pub p: Option<f64>,
     /// Which way is better.
     pub better: Better,
     /// What that amounts to.
     pub change: Change,
-    /// Whether it is unclear because a placebo's single pairs differ as much: more pairs would not help.
-    #[serde(default)]
-    pub below_noise: bool,
-    /// Pairs that would have told, as far as noise of this size goes; `None` where these did.
+    /// Why it is unclear although its interval leaves out no change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
+    /// Pairs, or runs of each, that would have told, as far as noise of this size goes; `None` where these did.
     pub needed: Option<u32>,
-    /// Largest ratio or difference, either way, of a single pair: the noise if nothing was changed.
+    /// Largest ratio or difference, either way, of a single pair (of any two runs, where they are not paired): the noise if nothing
+    /// was changed.
     pub widest: f64,
-    /// What 95 % of the single pairs stay below, likewise: the noise floor if nothing was changed.
+    /// What 95 % of these stay below, likewise: the noise floor if nothing was changed.
     pub floor: f64,
 }
 
@@ -127,40 +143,89 @@ pub fn effect_beyond(
     let pairs = before.iter().zip(after).filter_map(|(a, b)| finite(a).zip(finite(b)));
     let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
     let (typical_before, typical_after) = (median(&before)?, median(&after)?);
-    let scale = if before.iter().chain(&after).all(|value| *value > 0.0) { Scale::Ratio } else { Scale::Difference };
-    let (shift, changes, margin): (Shift, Vec<f64>, f64) = match scale {
-        Scale::Ratio => {
-            let step = margin.step / typical_before.min(typical_after);
-            let changes = before.iter().zip(&after).map(|(a, b)| (b / a).ln()).collect();
-            (log_ratio_shift(&before, &after)?, changes, (1.0 + margin.relative.max(step)).ln())
-        }
+    let scale = scale_of(&before, &after);
+    let (shift, changes) = match scale {
+        Scale::Ratio => (
+            log_ratio_shift(&before, &after)?,
+            before.iter().zip(&after).map(|(a, b)| (b / a).ln()).collect::<Vec<f64>>(),
+        ),
         Scale::Difference => {
-            let changes = before.iter().zip(&after).map(|(a, b)| b - a).collect();
-            let typical = typical_before.abs().max(typical_after.abs());
-            (paired_shift(&before, &after)?, changes, margin.step.max(margin.relative * typical))
+            (paired_shift(&before, &after)?, before.iter().zip(&after).map(|(a, b)| b - a).collect::<Vec<f64>>())
         }
     };
-    let sizes: Vec<f64> = changes.iter().map(|change| change.abs()).collect();
-    let change = judge(&shift, margin, better);
-    // Logarithms inside, ratios outside.
-    let told = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
-    Some(Effect {
-        figure: figure.to_owned(),
-        n: before.len(),
-        before: typical_before,
-        after: typical_after,
-        scale,
-        shift: told(shift.value),
-        interval: shift.interval.map(|(low, high)| (told(low), told(high))),
-        margin: told(margin),
-        p: shift.p,
-        better,
-        change,
-        below_noise: false,
-        needed: (change == Change::Unclear).then(|| needed(&shift, margin, before.len())).flatten(),
-        widest: told(sizes.iter().copied().fold(0.0, f64::max)),
-        floor: told(quantile(&sizes, FLOOR_QUANTILE)?),
-    })
+    let told = Told { scale, shift, typical: (typical_before, typical_after), better, margin, n: before.len() };
+    told.effect(figure, &changes)
+}
+
+/// Compares runs that are not paired, such as those of two campaigns; infinite values are left out. `None` if either side is empty.
+#[must_use]
+pub fn effect_of_runs(
+    figure: &str,
+    before: &[Option<f64>],
+    after: &[Option<f64>],
+    better: Better,
+    margin: Margin,
+) -> Option<Effect> {
+    let finite =
+        |values: &[Option<f64>]| values.iter().flatten().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
+    let (before, after) = (finite(before), finite(after));
+    let typical = (median(&before)?, median(&after)?);
+    let scale = scale_of(&before, &after);
+    let scaled = |values: &[f64]| match scale {
+        Scale::Ratio => values.iter().map(|value| value.ln()).collect::<Vec<f64>>(),
+        Scale::Difference => values.to_vec(),
+    };
+    let (a, b) = (scaled(&before), scaled(&after));
+    let changes: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
+    let n = before.len().min(after.len());
+    let told = Told { scale, shift: unpaired_shift(&a, &b)?, typical, better, margin, n };
+    Some(Effect { runs: Some((before.len(), after.len())), ..told.effect(figure, &changes)? })
+}
+
+fn scale_of(before: &[f64], after: &[f64]) -> Scale {
+    if before.iter().chain(after).all(|value| *value > 0.0) { Scale::Ratio } else { Scale::Difference }
+}
+
+/// A shift on its way to an effect: logarithms inside, ratios outside.
+struct Told {
+    scale: Scale,
+    shift: Shift,
+    typical: (f64, f64),
+    better: Better,
+    margin: Margin,
+    n: usize,
+}
+
+impl Told {
+    /// The effect; `changes` are what single pairs, or any two runs, differ by.
+    fn effect(self, figure: &str, changes: &[f64]) -> Option<Effect> {
+        let (before, after) = self.typical;
+        let margin = match self.scale {
+            Scale::Ratio => (1.0 + self.margin.relative.max(self.margin.step / before.min(after))).ln(),
+            Scale::Difference => self.margin.step.max(self.margin.relative * before.abs().max(after.abs())),
+        };
+        let sizes: Vec<f64> = changes.iter().map(|change| change.abs()).collect();
+        let change = judge(&self.shift, margin, self.better);
+        let told = |value: f64| if self.scale == Scale::Ratio { value.exp() } else { value };
+        Some(Effect {
+            figure: figure.to_owned(),
+            n: self.n,
+            runs: None,
+            before,
+            after,
+            scale: self.scale,
+            shift: told(self.shift.value),
+            interval: self.shift.interval.map(|(low, high)| (told(low), told(high))),
+            margin: told(margin),
+            p: self.shift.p,
+            better: self.better,
+            change,
+            doubt: None,
+            needed: (change == Change::Unclear).then(|| needed(&self.shift, margin, self.n)).flatten(),
+            widest: told(sizes.iter().copied().fold(0.0, f64::max)),
+            floor: told(quantile(&sizes, FLOOR_QUANTILE)?),
+        })
+    }
 }
 
 /// What a shift amounts to.
@@ -195,15 +260,33 @@ impl Effect {
         }
     }
 
-    /// The same beside what nothing against nothing shows: an effect that single pairs of the placebo reach is below noise, and claimed
+    /// The same beside what nothing against nothing shows: an effect that single runs of the placebo reach is below noise, and claimed
     /// to be neither better nor worse (methodology 6.7).
     #[must_use]
-    pub fn above_noise(mut self, placebo: &Self) -> Self {
-        let claimed = matches!(self.change, Change::Better | Change::Worse);
-        let floor = if placebo.scale == Scale::Ratio { placebo.floor.ln() } else { placebo.floor };
-        if claimed && self.scale == placebo.scale && self.size() < floor {
+    pub fn above_noise(self, placebo: &Self) -> Self {
+        if self.scale != placebo.scale {
+            return self;
+        }
+        self.above_floor(placebo.floor)
+    }
+
+    /// The same beside a noise floor: a ratio above one, or a difference, as this effect's scale is.
+    #[must_use]
+    pub fn above_floor(self, floor: f64) -> Self {
+        let floor = if self.scale == Scale::Ratio { floor.ln() } else { floor };
+        if self.size() < floor { self.doubted(Doubt::Noise) } else { self }
+    }
+
+    /// The same among many figures: what `p`, adjusted for their number, does not carry is claimed neither way (methodology 6.6).
+    #[must_use]
+    pub fn among_many(self, p_adjusted: Option<f64>) -> Self {
+        if p_adjusted.is_none_or(|p| p > CHANCE) { self.doubted(Doubt::Chance) } else { self }
+    }
+
+    fn doubted(mut self, doubt: Doubt) -> Self {
+        if matches!(self.change, Change::Better | Change::Worse) {
             self.change = Change::Unclear;
-            self.below_noise = true;
+            self.doubt = Some(doubt);
         }
         self
     }
@@ -314,7 +397,34 @@ mod tests {
         let noisy = figure(&[66.0, 57.0, 61.2, 60.9, 65.1, 58.3]);
         assert!(noisy.floor > 1.05);
         let doubted = better.above_noise(&noisy);
-        assert!(doubted.change == Change::Unclear && doubted.below_noise, "{doubted:?}");
+        assert!(doubted.change == Change::Unclear && doubted.doubt == Some(Doubt::Noise), "{doubted:?}");
+    }
+
+    #[test]
+    fn runs_that_are_not_paired_are_compared_run_against_run() {
+        let effect = |after: &[Option<f64>]| {
+            effect_of_runs("goodput", &some(&COLLAPSED), after, Better::More, Margin::default()).expect("runs")
+        };
+        let better = effect(&some(&CURED));
+        assert_eq!((better.change, better.runs, better.n), (Change::Better, Some((6, 6)), 6));
+        // All of one side above all of the other: 2 of 924 orders are as far apart.
+        assert!((better.p.expect("they differ") - 2.0 / 924.0).abs() < 1e-12);
+        assert_eq!(effect(&some(&CURED[..3])).change, Change::Better, "three against six are an interval");
+        let few =
+            effect_of_runs("goodput", &some(&COLLAPSED[..3]), &some(&CURED[..3]), Better::More, Margin::default());
+        assert_eq!(few.expect("runs").interval, None, "3 x 3 orders are too few for 95 %");
+        let mut gap = some(&CURED);
+        gap[1] = None;
+        assert_eq!(effect(&gap).runs, Some((6, 5)));
+        assert_eq!(effect(&some(&COLLAPSED)).change, Change::Unclear, "the same values, 2 % apart from each other");
+    }
+
+    #[test]
+    fn among_many_figures_a_shift_that_chance_explains_is_not_claimed() {
+        let better = effect("goodput", &some(&COLLAPSED), &some(&CURED), Better::More).expect("six pairs");
+        assert_eq!(better.clone().among_many(Some(0.03)).change, Change::Better);
+        let doubted = better.among_many(Some(0.2));
+        assert_eq!((doubted.change, doubted.doubt), (Change::Unclear, Some(Doubt::Chance)));
     }
 
     /// Exact signed-rank probabilities: all of six pairs one way, 2/64; Wilcoxon's own table for 8 of 10 (sum 8 of the smaller sign).

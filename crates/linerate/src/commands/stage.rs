@@ -1,4 +1,4 @@
-//! One stage of tuning: a plan run as a campaign into a ledger of its own.
+//! One stage of tuning or diagnosis: a plan run as a campaign into a ledger of its own.
 
 use std::path::Path;
 
@@ -9,21 +9,33 @@ use linerate_model::{Campaign, TrialSpec};
 use crate::campaign::{self, Request};
 use crate::catalog::Found;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::progress::Display;
 use crate::testbeds::Ground;
 
 /// Where the stages run, and where they are kept.
-pub(super) struct Stages<'a> {
-    pub(super) ground: &'a Ground,
-    pub(super) out: &'a Path,
-    pub(super) global: Global,
+pub(crate) struct Stages<'a> {
+    /// The command they belong to.
+    pub(crate) what: &'static str,
+    pub(crate) ground: &'a Ground,
+    pub(crate) out: &'a Path,
+    pub(crate) global: Global,
 }
 
-/// Why tuning ends before its time: with an exit code of its own, or in failure.
-pub(super) enum Ended {
+/// Why it ends before its time: with an exit code of its own, or in failure.
+pub(crate) enum Ended {
     With(Exit),
     Failed(Failure),
+}
+
+impl Ended {
+    /// How the command ends: an exit code of a stage's own is the command's.
+    pub(crate) fn outcome(ended: Result<Exit, Self>) -> Outcome {
+        match ended {
+            Ok(exit) | Err(Self::With(exit)) => Ok(exit),
+            Err(Self::Failed(failure)) => Err(failure),
+        }
+    }
 }
 
 impl From<Failure> for Ended {
@@ -33,12 +45,12 @@ impl From<Failure> for Ended {
 }
 
 /// What is done before each trial, its settings for instance.
-pub(super) type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
+pub(crate) type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
 
 impl Stages<'_> {
     /// Runs the plan `text` as stage `name`; `before` is called when a trial begins, before anything is opened for it.
-    pub(super) fn run(&self, name: &str, text: String, before: BeforeTrial<'_>) -> Result<(Campaign, Study), Ended> {
-        let found = Found { origin: format!("tune {name}"), text };
+    pub(crate) fn run(&self, name: &str, text: String, before: BeforeTrial<'_>) -> Result<(Campaign, Study), Ended> {
+        let found = Found { origin: format!("{} {name}", self.what), text };
         let (Some(plan), problems) = linerate_model::plan::parse(&found.text) else {
             return Err(crate::problems::failure(&found.origin, &found.text, &[]).into());
         };
@@ -71,7 +83,7 @@ impl Stages<'_> {
     }
 
     /// As [`Stages::run`], with nothing to do before a trial.
-    pub(super) fn observe(&self, name: &str, text: String) -> Result<(Campaign, Study), Ended> {
+    pub(crate) fn observe(&self, name: &str, text: String) -> Result<(Campaign, Study), Ended> {
         self.run(name, text, &mut |_| Ok(()))
     }
 }

@@ -1,0 +1,512 @@
+//! Two campaigns of one plan, figure by figure: what got worse, what got better, what did not change, and what cannot be told.
+//!
+//! Points are matched by sweep and coordinate. Their trials are pairs if both campaigns were run in turn, repeat by repeat; else runs
+//! are set against runs, and whatever else changed between the two campaigns is in the difference: only a campaign that repeats
+//! the first one later (`again`) tells how much that is. Without it the noise floor is what any two runs of one campaign differ by.
+//!
+//! Many figures are compared at once. What is claimed of one must hold among all of its [`Family`] (Holm, methodology 6.6). A campaign with
+//! many points and few repeats can hardly tell a single cell; so figures are also compared over all points at once, one value
+//! a repeat: the geometric mean over the points (methodology 6.8).
+
+use std::collections::BTreeSet;
+
+use linerate_model::{Campaign, Direction, Nanos, Point, TrialId, Validity, metric};
+use serde::{Deserialize, Serialize};
+
+use super::environment::{Cause, environment};
+use super::{Better, Change, Margin, Scale, effect_beyond, effect_of_runs};
+use crate::statistics::quantile;
+use crate::study::{Compared, JobStudy, MetricStudy, PointStudy, Study, adjust};
+
+/// The noise floor is this quantile of what two runs of one campaign differ by (methodology 6.7).
+const FLOOR_QUANTILE: f64 = 0.95;
+/// Figures a workload is run for; the others say at what cost.
+const HEADLINES: [&str; 10] = [
+    "throughput",
+    "goodput",
+    "transaction_rate",
+    "connection_rate",
+    "iops",
+    "bandwidth",
+    "packet_rate",
+    "loss_ratio",
+    "response_time_p50",
+    "response_time_p99",
+];
+
+/// One campaign of a comparison, judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// What was recorded.
+    pub campaign: &'a Campaign,
+    /// What it amounts to.
+    pub study: &'a Study,
+}
+
+/// Figures that are judged among each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// What a workload is run for.
+    Headline,
+    /// What it costs, and what lies behind it.
+    Other,
+}
+
+impl Family {
+    fn of(metric: &str) -> Self {
+        if HEADLINES.contains(&metric) { Self::Headline } else { Self::Other }
+    }
+}
+
+/// Two campaigns compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Campaigns {
+    /// Whether trials are pairs: both campaigns were run in turn.
+    pub paired: bool,
+    /// Whether a campaign that repeats the first one gives the noise floor.
+    pub again: bool,
+    /// Smaller than this part of a figure is no change.
+    pub margin: f64,
+    /// Figures over all points both have, in the order of [`linerate_model::METRICS`].
+    pub overall: Vec<Overall>,
+    /// Points both have, in the order of the second campaign.
+    pub points: Vec<PointChange>,
+    /// What only one of them has.
+    pub unmatched: Vec<Unmatched>,
+    /// How the trials of each stand, before and after.
+    pub standing: [Standing; 2],
+    /// What differs between the environments, likeliest causes of what changed first.
+    pub environment: Vec<Cause>,
+}
+
+/// A figure over all points of a workload, one value a repeat: the geometric mean over the points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Overall {
+    /// The workload.
+    pub workload: String,
+    /// The figure.
+    pub figure: Compared,
+    /// Points in it.
+    pub points: usize,
+}
+
+/// One point of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointChange {
+    /// The sweep it belongs to.
+    pub sweep: String,
+    /// Its coordinate.
+    pub parameters: Point,
+    /// Its jobs: workload and endpoints, in the order of the plan.
+    pub jobs: Vec<String>,
+    /// Every figure both have.
+    pub figures: Vec<Compared>,
+    /// Standing before and after.
+    pub validity: [Validity; 2],
+}
+
+/// A point that only one campaign has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unmatched {
+    /// The campaign's place: 0 before, 1 after.
+    pub side: usize,
+    /// The sweep.
+    pub sweep: String,
+    /// The coordinate.
+    pub parameters: Point,
+}
+
+/// How the trials of a campaign stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Trials planned.
+    pub trials: usize,
+    /// Trials that are valid without remark.
+    pub valid: usize,
+    /// Trials that are suspect.
+    pub suspect: usize,
+}
+
+/// Sets `after` against `before`, and `before` against `again` where that was measured. Changes below `margin` (a part of the
+/// figure) are none.
+#[must_use]
+pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, margin: f64) -> Campaigns {
+    let matched: Vec<Matched<'_>> = after
+        .study
+        .points
+        .iter()
+        .filter_map(|point| {
+            let again = again.and_then(|side| same(side.study, point));
+            Some(Matched { before: same(before.study, point)?, after: point, again })
+        })
+        .collect();
+    let paired = !matched.is_empty() && matched.iter().all(|point| in_turn(before, after, point));
+    let mut points: Vec<PointChange> = matched.iter().map(|point| point_change(point, paired, margin)).collect();
+    let mut overall = overall(&matched, paired, margin);
+    among_many(points.iter_mut().flat_map(|point| &mut point.figures));
+    among_many(overall.iter_mut().map(|overall| &mut overall.figure));
+    let claimed =
+        || points.iter().flat_map(|point| &point.figures).chain(overall.iter().map(|overall| &overall.figure));
+    let changed: BTreeSet<&str> = claimed()
+        .filter(|figure| matches!(figure.effect.change, Change::Better | Change::Worse))
+        .map(|figure| figure.metric.as_str())
+        .collect();
+    Campaigns {
+        paired,
+        again: matched.iter().any(|point| point.again.is_some()),
+        margin,
+        environment: environment(before.campaign, after.campaign, &changed),
+        unmatched: unmatched(before.study, after.study),
+        standing: [standing(before.study), standing(after.study)],
+        overall,
+        points,
+    }
+}
+
+impl Campaigns {
+    /// Every figure of every point, and those over all points.
+    pub fn figures(&self) -> impl Iterator<Item = &Compared> {
+        self.overall.iter().map(|overall| &overall.figure).chain(self.points.iter().flat_map(|point| &point.figures))
+    }
+
+    /// How many figures came to `change`.
+    #[must_use]
+    pub fn count(&self, change: Change) -> usize {
+        self.figures().filter(|figure| figure.effect.change == change).count()
+    }
+}
+
+/// A point of both campaigns, and of the one that repeats the first.
+struct Matched<'a> {
+    before: &'a PointStudy,
+    after: &'a PointStudy,
+    again: Option<&'a PointStudy>,
+}
+
+fn same<'a>(study: &'a Study, point: &PointStudy) -> Option<&'a PointStudy> {
+    study.points.iter().find(|other| other.sweep == point.sweep && other.parameters == point.parameters)
+}
+
+/// Whether both trials of each repeat were started before either of the next.
+fn in_turn(before: Side<'_>, after: Side<'_>, point: &Matched<'_>) -> bool {
+    let started = |side: Side<'_>, id: TrialId| -> Option<Nanos> {
+        side.campaign.trials.iter().find(|trial| trial.spec.id == id)?.started
+    };
+    let (a, b) = (&point.before.trials, &point.after.trials);
+    let times: Option<Vec<(Nanos, Nanos)>> = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| {
+            let (a, b) = (started(before, a.id)?, started(after, b.id)?);
+            Some((a.min(b), a.max(b)))
+        })
+        .collect();
+    a.len() == b.len() && a.len() > 1 && times.is_some_and(|times| times.windows(2).all(|two| two[0].1 < two[1].0))
+}
+
+fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
+    let mut figures = Vec::new();
+    for (number, job) in point.after.jobs.iter().enumerate().filter(|(_, job)| !job.background) {
+        let of = |other: &'_ PointStudy| other.jobs.get(number).filter(|other| other.workload == job.workload).cloned();
+        let Some(before) = of(point.before) else { continue };
+        let again = point.again.and_then(of);
+        for after in &job.metrics {
+            let Some(was) = before.metric(&after.name, after.direction) else { continue };
+            let again = again.as_ref().and_then(|job| job.metric(&after.name, after.direction));
+            let values =
+                Values { was: &was.values, is: &after.values, again: again.map(|metric| metric.values.as_slice()) };
+            figures.extend(compared(after, values, paired, margin).map(|figure| Compared { job: number, ..figure }));
+        }
+    }
+    let named = |job: &JobStudy| match job.from.is_empty() {
+        true => job.workload.clone(),
+        false => format!("{} {} to {}", job.workload, job.from, job.to),
+    };
+    PointChange {
+        sweep: point.after.sweep.clone(),
+        parameters: point.after.parameters.clone(),
+        jobs: point.after.jobs.iter().map(named).collect(),
+        figures,
+        validity: [point.before.validity, point.after.validity],
+    }
+}
+
+/// One figure of the runs before and after, and of those that repeat the ones before.
+#[derive(Clone, Copy)]
+struct Values<'a> {
+    was: &'a [Option<f64>],
+    is: &'a [Option<f64>],
+    again: Option<&'a [Option<f64>]>,
+}
+
+/// One figure compared, beside the noise floor; `None` for metrics of which neither more nor less is better.
+fn compared(shape: &MetricStudy, values: Values<'_>, paired: bool, margin: f64) -> Option<Compared> {
+    let better = if metric(&shape.name)?.higher_is_better? { Better::More } else { Better::Less };
+    let name = format!("{} {}", shape.name, shape.direction);
+    let margin = Margin { relative: margin, step: 0.0 };
+    let against = |is: &[Option<f64>], paired: bool| match paired {
+        true => effect_beyond(&name, values.was, is, better, margin),
+        false => effect_of_runs(&name, values.was, is, better, margin),
+    };
+    let effect = against(values.is, paired)?;
+    let placebo = values.again.and_then(|again| against(again, false));
+    let effect = match &placebo {
+        Some(placebo) => effect.above_noise(placebo),
+        None => {
+            let floor = floor(effect.scale, [values.was, values.is]);
+            floor.map_or(effect.clone(), |floor| effect.above_floor(floor))
+        }
+    };
+    Some(Compared {
+        job: 0,
+        metric: shape.name.clone(),
+        unit: shape.unit,
+        layer: shape.layer,
+        direction: shape.direction,
+        effect,
+        placebo,
+        p_adjusted: None,
+        pairs: values.was.len().min(values.is.len()),
+        found: Vec::new(),
+    })
+}
+
+/// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference. `None` if no campaign has two.
+fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
+    let apart = |values: &[Option<f64>]| {
+        let values: Vec<f64> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
+        let pairs = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let differ = |(i, j): (usize, usize)| match scale {
+            Scale::Ratio => (values[i] / values[j]).ln().abs(),
+            Scale::Difference => (values[i] - values[j]).abs(),
+        };
+        pairs.map(differ).collect::<Vec<f64>>()
+    };
+    let sizes: Vec<f64> = campaigns.into_iter().flat_map(apart).collect();
+    let floor = quantile(&sizes, FLOOR_QUANTILE)?;
+    Some(if scale == Scale::Ratio { floor.exp() } else { floor })
+}
+
+/// Every figure that is positive at two points or more of a workload, over all of them.
+fn overall(matched: &[Matched<'_>], paired: bool, margin: f64) -> Vec<Overall> {
+    let mut seen: Vec<(&str, &str, Direction)> = Vec::new();
+    let mut found = Vec::new();
+    for job in matched.iter().filter_map(|point| measured(point.after)) {
+        for shape in &job.metrics {
+            let key = (job.workload.as_str(), shape.name.as_str(), shape.direction);
+            if !seen.contains(&key) {
+                seen.push(key);
+                found.extend(over_points(matched, &job.workload, shape, paired, margin));
+            }
+        }
+    }
+    found
+}
+
+fn over_points(
+    matched: &[Matched<'_>],
+    workload: &str,
+    shape: &MetricStudy,
+    paired: bool,
+    margin: f64,
+) -> Option<Overall> {
+    let values = |point: &PointStudy| -> Option<Vec<f64>> {
+        let job = measured(point).filter(|job| job.workload == workload)?;
+        let values = &job.metric(&shape.name, shape.direction)?.values;
+        values.iter().map(|value| value.filter(|value| *value > 0.0 && value.is_finite())).collect()
+    };
+    let whole: Vec<&Matched<'_>> =
+        matched.iter().filter(|point| values(point.before).is_some() && values(point.after).is_some()).collect();
+    let points = whole.len();
+    if points < 2 {
+        return None;
+    }
+    // The geometric mean over the points, repeat by repeat; `None` where a point lacks the figure.
+    let means = |of: &dyn Fn(&Matched<'_>) -> Option<Vec<f64>>| -> Option<Vec<Option<f64>>> {
+        let columns: Vec<Vec<f64>> = whole.iter().map(|point| of(point)).collect::<Option<_>>()?;
+        let repeats = columns.iter().map(Vec::len).min()?;
+        let mean = |repeat: usize| {
+            let logarithms: f64 = columns.iter().map(|values| values[repeat].ln()).sum();
+            Some((logarithms / columns.len() as f64).exp())
+        };
+        Some((0..repeats).map(mean).collect())
+    };
+    let was = means(&|point| values(point.before))?;
+    let is = means(&|point| values(point.after))?;
+    let again = means(&|point| point.again.and_then(values));
+    let values = Values { was: &was, is: &is, again: again.as_deref() };
+    Some(Overall { workload: workload.to_owned(), figure: compared(shape, values, paired, margin)?, points })
+}
+
+/// The job that stands for a point: all measured ones added up where there are several, else the only one.
+fn measured(point: &PointStudy) -> Option<&JobStudy> {
+    point.jobs.iter().rev().find(|job| !job.background)
+}
+
+/// Holm within each family; what chance explains is not claimed.
+fn among_many<'a>(figures: impl Iterator<Item = &'a mut Compared>) {
+    let (mut headlines, mut others): (Vec<_>, Vec<_>) =
+        figures.partition(|figure| Family::of(&figure.metric) == Family::Headline);
+    for family in [&mut headlines, &mut others] {
+        adjust(family);
+        for figure in family {
+            figure.effect = figure.effect.clone().among_many(figure.p_adjusted);
+        }
+    }
+}
+
+fn unmatched(before: &Study, after: &Study) -> Vec<Unmatched> {
+    let only = |side: usize, study: &Study, other: &Study| {
+        let alone = study.points.iter().filter(|point| same(other, point).is_none());
+        let told =
+            |point: &PointStudy| Unmatched { side, sweep: point.sweep.clone(), parameters: point.parameters.clone() };
+        alone.map(told).collect::<Vec<_>>()
+    };
+    [only(0, before, after), only(1, after, before)].concat()
+}
+
+fn standing(study: &Study) -> Standing {
+    let trials = || study.points.iter().flat_map(|point| &point.trials);
+    let having = |validity| trials().filter(|trial| trial.validity == validity).count();
+    Standing { trials: trials().count(), valid: having(Validity::Valid), suspect: having(Validity::Suspect) }
+}
+
+impl Compared {
+    /// Whether it is what a workload is run for.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        Family::of(&self.metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{CampaignHeader, TestbedKind};
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::study::TrialStudy;
+
+    /// A campaign without trials: its study is given beside it, and says nothing of when they ran.
+    fn campaign() -> Campaign {
+        let header = CampaignHeader {
+            id: "20261121T000500Z-7f3a".into(),
+            name: "made".into(),
+            started: Nanos(0),
+            plan: String::new(),
+            plan_sha256: String::new(),
+            lab: None,
+            seed: 1,
+            testbed: TestbedKind::Lab,
+            capacities: Vec::new(),
+            observed: Vec::new(),
+            version: "0.1.0".into(),
+            argv: Vec::new(),
+        };
+        Campaign { header, hosts: Vec::new(), trials: Vec::new(), incidents: Vec::new(), ended: None }
+    }
+
+    /// `n_points` points of six runs: a figure `factor` times 100, 1 % apart from run to run, and its cost.
+    fn made(random: &mut Xoshiro256PlusPlus, n_points: usize, factor: f64) -> Study {
+        let mut runs = |name: &str, typical: f64| {
+            // The sum of twelve even numbers is as good as normal.
+            let mut value = || {
+                let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
+                Some(typical * (1.0 + 0.01 * (sum - 6.0)))
+            };
+            let shape = metric(name).expect("a metric");
+            MetricStudy {
+                name: name.to_owned(),
+                unit: shape.unit,
+                layer: shape.layer,
+                direction: Direction::Tx,
+                estimate: None,
+                values: (0..6).map(|_| value()).collect(),
+                ceiling: None,
+                share: None,
+                settled: None,
+            }
+        };
+        let mut point = |number: usize| PointStudy {
+            sweep: "messages".into(),
+            parameters: Point::from([("params.message_size".into(), number.into())]),
+            jobs: vec![JobStudy {
+                workload: "tcp_stream".into(),
+                metrics: vec![runs("goodput", 100.0 * factor), runs("cpu_seconds_per_gigabyte", 2.0)],
+                ..JobStudy::default()
+            }],
+            trials: (0..6).map(|_| TrialStudy::default()).collect(),
+            ..PointStudy::default()
+        };
+        Study { points: (0..n_points).map(&mut point).collect(), ..Study::default() }
+    }
+
+    fn compared(seed: u64, n_points: usize, factor: f64) -> Campaigns {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (a, b) = (made(&mut random, n_points, 1.0), made(&mut random, n_points, factor));
+        let campaign = campaign();
+        let side = |study| Side { campaign: &campaign, study };
+        campaigns(side(&a), side(&b), None, 0.02)
+    }
+
+    /// Issue: equivalent or inconclusive in at least 95 of 100 comparisons of the same with the same.
+    #[test]
+    fn the_same_against_the_same_is_hardly_ever_a_change() {
+        let claimed = |result: &Campaigns| result.count(Change::Better) + result.count(Change::Worse);
+        for n_points in [1, 12] {
+            let wrong = (0..100).filter(|&seed| claimed(&compared(seed, n_points, 1.0)) > 0).count();
+            assert!(wrong <= 5, "{wrong} of 100 with {n_points} points");
+        }
+    }
+
+    #[test]
+    fn a_change_of_five_per_cent_is_found_and_what_did_not_change_is_not_blamed() {
+        let found = (0..100).filter(|&seed| {
+            let result = compared(seed, 1, 0.95);
+            let of = |name: &str| {
+                let figure = result.figures().find(|figure| figure.metric == name).expect("compared");
+                figure.effect.change
+            };
+            of("goodput") == Change::Worse && of("cpu_seconds_per_gigabyte") != Change::Worse
+        });
+        let found = found.count();
+        assert!(found >= 90, "{found} of 100");
+    }
+
+    #[test]
+    fn over_many_points_the_whole_tells_what_no_single_cell_can() {
+        let result = compared(3, 24, 0.95);
+        assert!(!result.paired && result.unmatched.is_empty());
+        let whole = result.overall.iter().find(|overall| overall.figure.metric == "goodput").expect("goodput");
+        assert_eq!((whole.points, whole.figure.effect.change), (24, Change::Worse));
+        assert!((whole.figure.effect.shift - 0.95).abs() < 0.01, "{}", whole.figure.effect.shift);
+        let cells = result.points.iter().flat_map(|point| &point.figures);
+        assert!(cells.clone().any(|figure| figure.effect.doubt == Some(super::super::Doubt::Chance)));
+    }
+
+    #[test]
+    fn what_only_one_campaign_has_is_named() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let (a, b) = (made(&mut random, 2, 1.0), made(&mut random, 3, 1.0));
+        let campaign = campaign();
+        let side = |study| Side { campaign: &campaign, study };
+        let result = campaigns(side(&a), side(&b), None, 0.02);
+        assert_eq!((result.points.len(), result.unmatched.len(), result.unmatched[0].side), (2, 1, 1));
+    }
+
+    /// A campaign that repeats the first one and differs from it by 8 % says that 5 % are noise.
+    #[test]
+    fn what_a_repetition_differs_by_is_the_noise_floor() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let (a, b) = (made(&mut random, 1, 1.0), made(&mut random, 1, 0.95));
+        let again = made(&mut random, 1, 0.92);
+        let campaign = campaign();
+        let side = |study| Side { campaign: &campaign, study };
+        let result = campaigns(side(&a), side(&b), Some(side(&again)), 0.02);
+        let goodput = result.figures().find(|figure| figure.metric == "goodput").expect("compared");
+        assert!(result.again);
+        assert_eq!(goodput.effect.doubt, Some(super::super::Doubt::Noise), "{:?}", goodput.effect);
+    }
+}

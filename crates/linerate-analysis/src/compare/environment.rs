@@ -1,0 +1,291 @@
+//! What differs between the environments of two campaigns, ranked as causes of what changed.
+//!
+//! Facts are compared leaf by leaf, host by host (by name, else in order), of interfaces only those the campaigns used, where they name any. What is different on every
+//! start (numbers the kernel hands out, addresses) is no cause and left out. A difference ranks by whether it touches a kind of
+//! figure that changed, then by how often its kind is the cause. A rank is an opinion, not a proof: the proof is a run with that difference alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_model::{Campaign, HostRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Kinds of figures a difference reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// How much gets through.
+    Rate,
+    /// How long it takes.
+    Time,
+    /// What it costs the CPU.
+    Cost,
+    /// What is lost or sent again.
+    Loss,
+}
+
+/// A difference between the two environments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The host it is on; empty for what belongs to the whole campaign.
+    pub host: String,
+    /// Its dotted name, e.g. `cpu.governor`.
+    pub name: String,
+    /// What it was; empty if it was not there.
+    pub before: String,
+    /// What it is.
+    pub after: String,
+    /// Whether it reaches a kind of figure that changed.
+    pub explains: bool,
+    /// How often its kind is the cause: 1 is often, 4 is seldom.
+    pub rank: u8,
+    /// What it does.
+    pub why: String,
+}
+
+/// What is known of a kind of fact: the beginning of its name (`*` is one part), its rank, what it reaches and what it does.
+type Known = (&'static str, u8, &'static [Touch], &'static str);
+
+use Touch::{Cost, Loss, Rate, Time};
+
+/// The first entry that fits is taken.
+const KNOWN: [Known; 34] = [
+    ("path", 1, &[Rate, Time, Loss], "the path itself has another capacity"),
+    ("interfaces.*.speed_bps", 1, &[Rate, Time], "the port has another rate"),
+    ("interfaces.*.duplex", 1, &[Rate, Loss], "half duplex collides"),
+    ("interfaces.*.mtu", 1, &[Rate, Cost], "larger packets cost less each byte"),
+    ("interfaces.*.offloads", 1, &[Rate, Cost, Time], "without offloads every segment is a packet to the CPU"),
+    ("interfaces.*.channels", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
+    ("interfaces.*.queues", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
+    ("interfaces.*.rss", 2, &[Rate, Cost], "the hash decides which CPU gets a flow"),
+    ("interfaces.*.irqs", 2, &[Rate, Cost, Time], "interrupts on another CPU share it with other work"),
+    ("interfaces.*.coalescing", 1, &[Time, Cost], "packets wait for their interrupt"),
+    ("interfaces.*.rings", 2, &[Loss, Time], "a short ring drops bursts, a long one delays"),
+    ("interfaces.*.qdiscs", 1, &[Rate, Time, Loss], "the queueing discipline shapes, orders and drops"),
+    ("interfaces.*.pause", 2, &[Rate, Loss], "pause frames turn loss into waiting"),
+    ("interfaces.*.driver", 1, &[Rate, Cost, Time], "another driver is another path through the kernel"),
+    ("interfaces.*.firmware", 2, &[Rate, Loss, Time], "the card's own program changed"),
+    ("interfaces.*.pcie", 1, &[Rate], "a narrower or slower slot is a lower ceiling"),
+    ("pcie", 2, &[Rate], "a narrower or slower slot is a lower ceiling"),
+    ("net.tcp_rmem", 1, &[Rate], "the receive window is cut from it"),
+    ("net.tcp_wmem", 1, &[Rate], "what is in flight is kept in it"),
+    ("net.rmem_max", 2, &[Rate, Loss], "the largest receive buffer a program may ask for"),
+    ("net.wmem_max", 2, &[Rate], "the largest send buffer a program may ask for"),
+    ("net.congestion_control", 1, &[Rate, Time, Loss], "another sender's answer to loss and delay"),
+    ("net.default_qdisc", 2, &[Rate, Time], "decides pacing and queueing where nothing else is set"),
+    ("net", 3, &[Rate, Time, Cost, Loss], "a network setting of the kernel"),
+    ("cgroup", 1, &[Rate, Cost, Time], "a quota takes the CPU away"),
+    ("cpu.governor", 1, &[Rate, Cost, Time], "a slower clock makes every packet dearer"),
+    ("cpu.turbo", 1, &[Rate, Cost, Time], "a slower clock makes every packet dearer"),
+    ("cpu.idle_states", 2, &[Time], "a sleeping CPU answers late"),
+    ("cpu", 2, &[Rate, Cost, Time], "another processor"),
+    ("kernel.mitigations", 2, &[Cost, Time], "each system call pays for it"),
+    ("kernel", 2, &[Rate, Cost, Time], "another kernel is another network stack"),
+    ("memory", 3, &[Rate, Cost], "memory bandwidth and page sizes"),
+    ("block", 2, &[Rate, Time], "another disk, scheduler or cache"),
+    ("linerate", 3, &[Rate, Cost, Time], "the tool itself is the first suspect"),
+];
+
+/// Facts that differ on every start and cause nothing.
+const INCIDENTAL: [&str; 9] = [
+    "host",
+    "kernel.boot_id",
+    "kernel.version",
+    "interfaces.*.index",
+    "interfaces.*.addresses",
+    "interfaces.*.mac",
+    "clock",
+    "process",
+    "time",
+];
+
+/// Keys of tables in lists that the kernel numbers anew each time.
+const NUMBERED: [&str; 4] = ["handle", "parent", "irq", "index"];
+
+/// Which kind of figure a metric is.
+fn touched(metric: &str) -> Touch {
+    let of = |words: &[&str]| words.iter().any(|word| metric.contains(word));
+    if of(&["loss", "lost", "drop", "retransmit", "late", "reorder", "duplicate"]) {
+        Touch::Loss
+    } else if of(&["cpu", "per_packet", "per_gigabyte", "per_interrupt", "instructions", "cycles"]) {
+        Touch::Cost
+    } else if of(&["time", "rtt", "latency", "delay", "gap"]) {
+        Touch::Time
+    } else {
+        Touch::Rate
+    }
+}
+
+/// What differs between `before` and `after`, likeliest causes of a change of the metrics `changed` first.
+#[must_use]
+pub fn environment(before: &Campaign, after: &Campaign, changed: &BTreeSet<&str>) -> Vec<Cause> {
+    let touched: Vec<Touch> = changed.iter().map(|metric| touched(metric)).collect();
+    let mut causes = Vec::new();
+    let mut differ = |host: &str, was: &BTreeMap<String, String>, is: &BTreeMap<String, String>| {
+        let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+        for name in names {
+            let of = |leaves: &BTreeMap<String, String>| leaves.get(name).cloned().unwrap_or_default();
+            let (was, is) = (of(was), of(is));
+            if was == is || INCIDENTAL.iter().any(|pattern| fits(pattern, name)) {
+                continue;
+            }
+            let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
+            let (_, rank, touches, why) = known.copied().unwrap_or(("", 4, &[], "nothing is known of what it does"));
+            let explains = touches.iter().any(|touch| touched.contains(touch));
+            causes.push(Cause {
+                host: host.to_owned(),
+                name: name.clone(),
+                before: was,
+                after: is,
+                explains,
+                rank,
+                why: why.to_owned(),
+            });
+        }
+    };
+    differ("", &of_campaign(before), &of_campaign(after));
+    for (place, host) in after.hosts.iter().enumerate() {
+        let same = before.hosts.iter().find(|other| other.host == host.host).or(before.hosts.get(place));
+        let Some(was) = same else { continue };
+        let renamed = renamed(before, was, after, host);
+        differ(&host.host, &facts(before, was, &renamed), &facts(after, host, &BTreeMap::new()));
+    }
+    causes.sort_by(|a, b| b.explains.cmp(&a.explains).then(a.rank.cmp(&b.rank)));
+    causes
+}
+
+/// What belongs to a campaign as a whole.
+fn of_campaign(campaign: &Campaign) -> BTreeMap<String, String> {
+    let header = &campaign.header;
+    let mut leaves = BTreeMap::from([
+        ("linerate.version".to_owned(), header.version.clone()),
+        ("path.kind".to_owned(), words(&serde_json::to_value(header.testbed).unwrap_or_default())),
+    ]);
+    for capacity in &header.capacities {
+        leaves.insert(format!("path.{}.rate", capacity.name), capacity.rate.to_string());
+        leaves.insert(format!("path.{}.mtu", capacity.name), capacity.mtu.to_string());
+    }
+    leaves
+}
+
+/// Interfaces that stand in each other's place although they are called differently: old name to new.
+fn renamed<'a>(
+    before: &'a Campaign,
+    was: &'a HostRecord,
+    after: &'a Campaign,
+    is: &'a HostRecord,
+) -> BTreeMap<&'a str, &'a str> {
+    before.interfaces(was).into_iter().zip(after.interfaces(is)).collect()
+}
+
+/// The leaves of a host's facts, by dotted name.
+fn facts(campaign: &Campaign, host: &HostRecord, renamed: &BTreeMap<&str, &str>) -> BTreeMap<String, String> {
+    let used = campaign.interfaces(host);
+    let mut leaves = BTreeMap::new();
+    let Some(facts) = host.facts.as_object() else { return leaves };
+    for (key, value) in facts {
+        let Some(interfaces) = value.as_object().filter(|_| key == "interfaces") else {
+            walk(key.clone(), value, &mut leaves);
+            continue;
+        };
+        for (name, value) in interfaces.iter().filter(|(name, _)| used.contains(&name.as_str())) {
+            let name = renamed.get(name.as_str()).copied().unwrap_or(name);
+            walk(format!("interfaces.{name}"), value, &mut leaves);
+        }
+    }
+    leaves
+}
+
+/// Tables are walked into; a list is one leaf, as is what could not be read, whatever the reason.
+fn walk(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
+    match value.as_object() {
+        Some(table) if table.contains_key("unavailable") => {
+            leaves.insert(path, "unavailable".into());
+        }
+        Some(table) => table.iter().for_each(|(key, value)| walk(format!("{path}.{key}"), value, leaves)),
+        None => {
+            leaves.insert(path, words(value));
+        }
+    }
+}
+
+/// As shown; of tables in a list without what the kernel numbers anew each time.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(words).collect();
+            items.join("; ")
+        }
+        Value::Object(table) => {
+            let told = table.iter().filter(|(key, _)| !NUMBERED.contains(&key.as_str()));
+            told.map(|(key, value)| format!("{key} {}", words(value))).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether `name` begins with the parts of `pattern`.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = name.split('.');
+    pattern.split('.').all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{CampaignHeader, Nanos, TestbedKind};
+    use serde_json::json;
+
+    use super::*;
+
+    fn campaign(facts: Value, version: &str) -> Campaign {
+        let header = CampaignHeader {
+            id: "20261121T000500Z-7f3a".into(),
+            name: "made".into(),
+            started: Nanos(0),
+            plan: String::new(),
+            plan_sha256: String::new(),
+            lab: None,
+            seed: 1,
+            testbed: TestbedKind::Hosts,
+            capacities: Vec::new(),
+            observed: Vec::new(),
+            version: version.into(),
+            argv: Vec::new(),
+        };
+        let host = HostRecord { host: "a".into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 };
+        Campaign { header, hosts: vec![host], trials: Vec::new(), incidents: Vec::new(), ended: None }
+    }
+
+    #[test]
+    fn what_explains_the_change_stands_first_and_what_every_start_changes_is_left_out() {
+        let before = json!({
+            "kernel": { "release": "6.1", "boot_id": "1", "mitigations": { "mds": "Not affected" } },
+            "net": { "tcp_rmem": [4096, 131_072, 33_554_432], "somaxconn": 128 },
+            "interfaces": { "eth0": { "mtu": 9000, "index": 2 }, "lo": { "mtu": 65_536 } },
+            "cpu": { "governor": { "unavailable": "no cpufreq" } },
+        });
+        let after = json!({
+            "kernel": { "release": "6.1", "boot_id": "2", "mitigations": { "mds": "Vulnerable" } },
+            "net": { "tcp_rmem": [4096, 131_072, 65_536], "somaxconn": 256 },
+            "interfaces": { "eth0": { "mtu": 1500, "index": 3 }, "lo": { "mtu": 1500 } },
+            "cpu": { "governor": { "unavailable": "read: denied" } },
+        });
+        let (before, after) = (campaign(before, "0.1.0"), campaign(after, "0.1.1"));
+        let names = |changed: &[&str]| -> Vec<String> {
+            let changed = changed.iter().copied().collect();
+            environment(&before, &after, &changed).into_iter().map(|cause| cause.name).collect()
+        };
+        assert_eq!(
+            names(&["goodput"]),
+            ["interfaces.eth0.mtu", "net.tcp_rmem", "linerate.version", "net.somaxconn", "kernel.mitigations.mds"]
+        );
+        assert_eq!(names(&["cpu_ns_per_packet"])[..2], ["interfaces.eth0.mtu", "kernel.mitigations.mds"]);
+        let causes = environment(&before, &after, &BTreeSet::from(["goodput"]));
+        assert_eq!((causes[1].host.as_str(), causes[1].explains, causes[1].rank), ("a", true, 1));
+        assert_eq!(
+            (causes[1].before.as_str(), causes[1].after.as_str()),
+            ("4096; 131072; 33554432", "4096; 131072; 65536")
+        );
+    }
+}

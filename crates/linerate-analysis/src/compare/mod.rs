@@ -1,0 +1,10 @@
+//! What a change does: two sets of runs (`effect`), two campaigns (`campaigns`), and what differs between the hosts they ran on
+//! (`environment`).
+
+mod campaigns;
+mod effect;
+mod environment;
+
+pub use campaigns::{Campaigns, Family, Overall, PointChange, Side, Standing, Unmatched, campaigns};
+pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, effect_of_runs, prove};
+pub use environment::{Cause, Touch, environment};

@@ -1,0 +1,133 @@
+//! The experiment that a rule's claim asks for: what is changed, and what the claim says becomes of goodput (methodology 5.3).
+//!
+//! Everything that can be changed is a parameter of the load, so that it needs nobody's consent and nothing is left behind. What
+//! it does not reach: settings of devices on the path, which only their owner can change. The one thing it asks of a host, with that
+//! host's consent and put back afterwards, is where packets are polled.
+
+use linerate_model::{BitRate, Finding, HostSetting, Verdict};
+use serde_json::Value;
+
+/// Parameters and the values they are given.
+pub type Change = Vec<(String, Value)>;
+
+/// A change that tells whether a claim holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// What is changed, as a person says it: the name of the arm.
+    pub name: String,
+    /// What to change. Of several candidates the one that yields most in a single trial each is put to the test, with fresh
+    /// trials.
+    pub candidates: Vec<Change>,
+    /// What goodput is multiplied by if the claim holds: the least and the most.
+    pub ratio: [f64; 2],
+    /// Whether the change lifts the limit, so that what limits next can be looked for.
+    pub lifts: bool,
+    /// What the change must end if the claim holds, beside what it does to goodput: a metric, `retransmit_ratio` for instance.
+    pub ends: Option<&'static str>,
+    /// What is set at hosts while the change is measured; their agents must have consented.
+    pub settings: Vec<HostSetting>,
+}
+
+impl Experiment {
+    /// A change that lifts the limit.
+    #[must_use]
+    pub fn lift(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
+        Self { name: name.into(), candidates: vec![change], ratio, lifts: true, ends: None, settings: Vec::new() }
+    }
+
+    /// Whether single runs with the change, over one without, leave the claim no hope: all of them are nearer to no difference than to the
+    /// least that it predicts, or go the other way. Looking early can only drop a claim, never prove one.
+    #[must_use]
+    pub fn is_hopeless(&self, ratios: &[f64]) -> bool {
+        let [least, most] = self.ratio;
+        let near = if least >= 1.0 { least } else { most };
+        let hopeless = |ratio: &f64| *ratio > 0.0 && ratio.ln() / near.ln() < HALF_WAY;
+        near > 0.0 && near != 1.0 && !ratios.is_empty() && ratios.iter().all(hopeless)
+    }
+
+    /// Whether what the change must end goes on: what is left of it in a run with the change is more than a third of what was there before.
+    #[must_use]
+    pub fn goes_on(before: f64, after: f64) -> bool {
+        after > before * LEFT
+    }
+
+    /// Which of two single runs, as ratios to one without the change, went further the way that the claim predicts.
+    #[must_use]
+    pub fn rank(&self, a: f64, b: f64) -> std::cmp::Ordering {
+        if self.ratio[0] >= 1.0 { a.total_cmp(&b) } else { b.total_cmp(&a) }
+    }
+
+    /// What the claim says of goodput, in words.
+    #[must_use]
+    pub fn promise(&self) -> String {
+        let [least, most] = self.ratio;
+        if most >= OPEN {
+            format!("goodput should be at least {least:.2} times as much")
+        } else {
+            format!("goodput should be {least:.2} to {most:.2} times as much")
+        }
+    }
+}
+
+/// What became of `rule`'s claim where early looks left it no hope: no pairs were run, and that is told.
+#[must_use]
+pub fn set_aside(mut finding: Finding, experiment: &Experiment, before: f64, after: &[f64]) -> Finding {
+    let [least, most] = experiment.ratio;
+    let told: Vec<String> = after.iter().map(|rate| BitRate(*rate).to_string()).collect();
+    finding.verdict = Verdict::Inconclusive;
+    finding.counterfactual = Some(format!(
+        "{}: goodput {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} (set aside: it made no such difference, no \
+         pairs were run)",
+        experiment.name,
+        BitRate(before),
+        told.join(", "),
+        experiment.ends.map_or_else(String::new, |metric| format!(", and an end of {metric}"))
+    ));
+    finding
+}
+
+/// More than this share of something is not its end.
+const LEFT: f64 = 1.0 / 3.0;
+/// Share of the way from no difference to the least predicted, as a logarithm.
+const HALF_WAY: f64 = 0.5;
+/// A prediction from which on there is no upper end worth telling.
+const OPEN: f64 = 10.0;
+
+/// `key = value` of a change.
+pub(super) fn set(key: &str, value: impl Into<Value>) -> (String, Value) {
+    (key.to_owned(), value.into())
+}
+
+/// A size as plans write it.
+pub(super) fn bytes(bytes: f64) -> Value {
+    Value::from(format!("{} B", bytes.max(1.0).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(ratio: [f64; 2]) -> Experiment {
+        Experiment::lift("change", vec![set("streams", 2)], ratio)
+    }
+
+    #[test]
+    fn early_looks_drop_what_makes_no_difference_and_nothing_else() {
+        let doubled = experiment([1.5, 2.5]);
+        assert!(doubled.is_hopeless(&[1.02, 0.97]) && doubled.is_hopeless(&[0.5]));
+        assert!(!doubled.is_hopeless(&[1.02, 1.4]) && !doubled.is_hopeless(&[4.0]) && !doubled.is_hopeless(&[]));
+        let wasteful = experiment([0.74, 0.82]);
+        assert!(wasteful.is_hopeless(&[0.99, 1.3]));
+        assert!(!wasteful.is_hopeless(&[0.85]) && !wasteful.is_hopeless(&[0.5]), "pairs judge what is too much");
+    }
+
+    #[test]
+    fn what_was_set_aside_says_what_was_seen() {
+        let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
+        let finding = Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence);
+        let told = set_aside(finding, &experiment([1.5, 2.5]), 20e6, &[20.1e6, 19.9e6]);
+        assert_eq!(told.verdict, Verdict::Inconclusive);
+        let text = told.counterfactual.expect("told");
+        assert!(text.starts_with("change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"), "{text}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The outcome of experiments: whether what a rule claims held when what it calls the limit was changed (methodology 5.3).
+//!
+//! *Proven* takes all of this: the rule's evidence was there in the very runs that were compared; goodput moved by at least 10 % and
+//! three times what single pairs of the placebo show; it moved within what the claim predicts; the placebo did not move it; and of
+//! several experiments on one claim all agree. A change that made no difference refutes the claim. Everything else leaves it as it
+//! was: the evidence fits, and that is all.
+
+use linerate_model::{ARM_AXIS, Direction, Evidence, Finding, Validity, Verdict};
+
+use super::rules::{RULES, Rule, subject_of};
+use crate::compare::{Change, Effect, Proof, prove};
+use crate::{Compared, Comparison, PointStudy};
+
+/// How far beyond the prediction the estimate may lie: predictions know nothing of headers and of the grain of windows.
+const SLACK: f64 = 1.05;
+
+/// One finding for each rule that `tests` put to the test.
+pub(super) fn outcomes(points: &[PointStudy], tests: &[&Comparison]) -> Vec<(&'static dyn Rule, Finding)> {
+    let mut found: Vec<(&'static dyn Rule, Finding)> = Vec::new();
+    for test in tests {
+        let Some(hypothesis) = &test.base.tests else { continue };
+        let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else { continue };
+        let outcome = outcome(points, tests, test, rule);
+        match found.iter_mut().find(|(known, _)| known.name() == rule.name()) {
+            Some((_, before)) => agree(before, outcome),
+            None => found.push((rule, outcome)),
+        }
+    }
+    found
+}
+
+/// What `more` says beside `finding`, of the same claim: the weaker verdict holds.
+fn agree(finding: &mut Finding, more: Finding) {
+    finding.verdict = finding.verdict.max(more.verdict);
+    let joined =
+        |a: Option<String>, b: Option<String>| Some([a, b].into_iter().flatten().collect::<Vec<_>>().join("; "));
+    finding.counterfactual = joined(finding.counterfactual.take(), more.counterfactual);
+    finding.placebo = joined(finding.placebo.take(), more.placebo);
+}
+
+/// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one campaign are run in turn, so that both had
+/// the same noise.
+fn placebo<'a>(tests: &[&'a Comparison], test: &'a Comparison) -> Option<(&'a str, &'a Effect)> {
+    let of = |test: &'a Comparison| Some((test.placebo.as_deref()?, goodput_of(test)?.placebo.as_ref()?));
+    let same = |other: &&&Comparison| {
+        other.base.tests.as_ref().map(|claim| &claim.rule) == test.base.tests.as_ref().map(|claim| &claim.rule)
+    };
+    of(test).or_else(|| tests.iter().filter(same).find_map(|other| of(other)))
+}
+
+fn outcome(points: &[PointStudy], tests: &[&Comparison], test: &Comparison, rule: &'static dyn Rule) -> Finding {
+    let arm = |name: &str| {
+        points
+            .iter()
+            .find(|point| point.sweep == test.sweep && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == name))
+    };
+    let base = arm(&test.base.name);
+    let seen = base.and_then(|point| super::judged(rule, point));
+    let evident = seen.as_ref().is_some_and(|finding| finding.verdict == Verdict::Suspected);
+    let mut finding = seen.unwrap_or_else(|| {
+        let about = base.map_or_else(|| test.sweep.clone(), subject_of);
+        let observed = "the evidence that spoke for it did not come again in these runs".to_owned();
+        let evidence = vec![Evidence { observed, source: format!("the runs of arm {}", test.base.name) }];
+        Finding::new(rule.name(), Verdict::Inconclusive, &about, format!("not confirmed: {}", rule.summary()), evidence)
+    });
+    let valid = [base, arm(&test.changed.name)].iter().flatten().all(|point| point.validity <= Validity::Suspect);
+    let Some(goodput) = goodput_of(test).filter(|_| valid) else {
+        finding.verdict = Verdict::Inconclusive;
+        finding.counterfactual = Some(format!("{}: no pair of runs gave two figures", test.changed.name));
+        return finding;
+    };
+    let placebo = placebo(tests, test);
+    let proof = prove(goodput.effect.clone(), placebo.map(|(_, effect)| effect.clone()));
+    let [least, most] = test.base.tests.as_ref().map_or([1.0, 1.0], |hypothesis| hypothesis.ratio.map(|ratio| ratio.0));
+    let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
+    let why;
+    (finding.verdict, why) = match proof.verdict {
+        Verdict::Proven if evident && predicted => (Verdict::Proven, String::new()),
+        Verdict::Proven if evident => (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned()),
+        Verdict::Proven => (Verdict::Inconclusive, "the evidence did not come again".to_owned()),
+        _ if proof.effect.change == Change::None => {
+            (Verdict::Inconclusive, "refuted: it made no difference".to_owned())
+        }
+        _ if excluded(&proof.effect, [least / SLACK, most * SLACK]) => {
+            (Verdict::Inconclusive, "refuted: its interval lies outside what the claim predicts".to_owned())
+        }
+        // Noise that hides what the change did takes nothing from the evidence.
+        _ if evident => (Verdict::Suspected, proof.why.clone()),
+        _ => (Verdict::Inconclusive, proof.why.clone()),
+    };
+    let why = if why.is_empty() { why } else { format!(" ({why})") };
+    let prediction = format!("the claim predicts x{least:.2} to x{most:.2}");
+    finding.counterfactual = Some(format!("{}: {}; {prediction}{why}", test.changed.name, told(&proof)));
+    finding.placebo = placebo.map(|(name, effect)| {
+        let widest = (effect.widest - 1.0) * 100.0;
+        format!("{name}: goodput {}, single pairs differ by up to {widest:.1} %", ratio(effect))
+    });
+    finding
+}
+
+/// Whether the whole interval lies outside `predicted`.
+fn excluded(effect: &Effect, predicted: [f64; 2]) -> bool {
+    effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1])
+}
+
+/// The goodput of the test: of the direction that carries most.
+#[must_use]
+pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
+    let carried = test.figures.iter().filter(|figure| figure.metric == "goodput" && figure.direction != Direction::Sum);
+    carried.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
+}
+
+fn told(proof: &Proof) -> String {
+    let Effect { before, after, n, .. } = &proof.effect;
+    let [before, after] = [before, after].map(|rate| linerate_model::BitRate(*rate));
+    format!("goodput {before} -> {after}, {}, n = {n} pairs", ratio(&proof.effect))
+}
+
+fn ratio(effect: &Effect) -> String {
+    let interval = effect.interval.map_or_else(
+        || "no interval: fewer than six pairs".to_owned(),
+        |(low, high)| format!("{low:.3} to {high:.3} at 95 %"),
+    );
+    format!("x{:.3} [{interval}]", effect.shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Arm, Hypothesis, Layer, Point, Ratio, Role, Unit};
+
+    use super::*;
+    use crate::compare::{Better, effect};
+    use crate::diagnosis::findings;
+    use crate::diagnosis::rules::cases::point;
+
+    const BEFORE: [f64; 6] = [50.0e6, 49.5e6, 50.2e6, 50.1e6, 49.8e6, 50.3e6];
+
+    fn some(values: &[f64], factor: f64) -> Vec<Option<f64>> {
+        values.iter().map(|value| Some(value * factor)).collect()
+    }
+
+    /// A test of `receive_window` whose changed arm has `factor` times the goodput, and whose placebo `placebo` times.
+    fn test(factor: f64, placebo: f64) -> Comparison {
+        let hypothesis = Hypothesis { rule: "receive_window".into(), ratio: [Ratio(1.5), Ratio(2.3)] };
+        let arm = |name: &str, role| Arm {
+            name: name.into(),
+            role,
+            margin: Ratio(0.02),
+            settings: Vec::new(),
+            tests: Some(hypothesis.clone()),
+            jobs: Vec::new(),
+        };
+        let against = |factor: f64| {
+            let mut after = some(&BEFORE, factor);
+            after.rotate_left(1);
+            effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More)
+        };
+        let goodput = Compared {
+            job: 0,
+            metric: "goodput".into(),
+            unit: Unit::BitPerSecond,
+            layer: Some(Layer::L4),
+            direction: Direction::Tx,
+            effect: against(factor).expect("six pairs"),
+            placebo: against(placebo),
+            p_adjusted: None,
+            pairs: 6,
+            found: Vec::new(),
+        };
+        Comparison {
+            sweep: "sweep".into(),
+            parameters: Point::default(),
+            base: arm("as it is", Role::Base),
+            changed: arm("twice the receive buffer", Role::Changed),
+            placebo: Some("marked".into()),
+            figures: vec![goodput],
+        }
+    }
+
+    /// The arms' points; the first limited by its window or not.
+    fn arms(limited: bool) -> [PointStudy; 2] {
+        let named = |name: &str, point: PointStudy| PointStudy {
+            parameters: [(ARM_AXIS.to_owned(), name.into())].into(),
+            ..point
+        };
+        let waited = if limited { 0.9 } else { 0.0 };
+        let mut base = point(&[("goodput", 50e6), ("rwnd_limited", waited), ("rtt", 0.01), ("rtt_min", 0.01)]);
+        let window = linerate_model::Ceiling::new(
+            "expected: peer window",
+            "goodput",
+            51e6,
+            Direction::Tx,
+            vec!["by hand".into()],
+            "TCP_INFO",
+        );
+        base.ceilings.push(window);
+        [named("as it is", base), named("twice the receive buffer", point(&[("goodput", 98e6)]))]
+    }
+
+    fn verdict(limited: bool, factor: f64, placebo: f64) -> (Verdict, String) {
+        let found = findings(&arms(limited), &[test(factor, placebo)]);
+        let of_rule: Vec<&Finding> = found.iter().filter(|finding| finding.rule == "receive_window").collect();
+        assert_eq!(of_rule.len(), 1, "{found:?}");
+        (of_rule[0].verdict, of_rule[0].counterfactual.clone().expect("it was tested"))
+    }
+
+    #[test]
+    fn a_claim_is_proven_only_by_the_change_it_predicts() {
+        let (proven, told) = verdict(true, 1.95, 1.0);
+        assert_eq!(proven, Verdict::Proven, "{told}");
+        assert!(told.starts_with("twice the receive buffer: goodput 50.") && told.contains("x1.95"), "{told}");
+        assert_eq!(verdict(true, 1.25, 1.0).0, Verdict::Suspected, "less than predicted");
+        assert_eq!(verdict(true, 4.0, 1.0).0, Verdict::Suspected, "more than predicted");
+        assert_eq!(verdict(true, 0.5, 1.0).0, Verdict::Suspected, "the other way");
+        assert_eq!(verdict(true, 1.95, 1.5).0, Verdict::Suspected, "a placebo that works");
+        let (refuted, told) = verdict(true, 1.0, 1.0);
+        assert_eq!(refuted, Verdict::Inconclusive);
+        assert!(told.contains("refuted"), "{told}");
+    }
+
+    #[test]
+    fn noise_leaves_a_suspicion_and_an_interval_outside_the_prediction_refutes_it() {
+        let with = |factors: [f64; 6]| {
+            let mut test = test(1.0, 1.0);
+            let after: Vec<Option<f64>> =
+                BEFORE.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
+            test.figures[0].effect =
+                effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More).expect("six pairs");
+            let found = findings(&arms(true), &[test]);
+            found.into_iter().find(|finding| finding.rule == "receive_window").expect("tested").verdict
+        };
+        assert_eq!(with([0.6, 2.4, 1.1, 1.8, 0.7, 2.2]), Verdict::Suspected, "anything may have happened");
+        assert_eq!(with([0.95, 1.06, 1.1, 0.92, 1.08, 0.94]), Verdict::Inconclusive, "1.5 times as much did not");
+    }
+
+    #[test]
+    fn nothing_is_proven_where_the_evidence_did_not_come_again() {
+        assert_eq!(verdict(false, 1.95, 1.0).0, Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn an_experiment_without_a_placebo_has_that_of_another_on_the_same_claim() {
+        let without = |mut test: Comparison| {
+            test.placebo = None;
+            test.figures[0].placebo = None;
+            test
+        };
+        let judged = |tests: &[Comparison]| {
+            let found = findings(&arms(true), tests);
+            found.into_iter().find(|finding| finding.rule == "receive_window").expect("tested").verdict
+        };
+        assert_eq!(judged(&[test(1.95, 1.0), without(test(1.9, 1.0))]), Verdict::Proven);
+        assert_eq!(judged(&[test(1.95, 1.5), without(test(1.9, 1.0))]), Verdict::Suspected, "a placebo that works");
+        assert_eq!(judged(&[without(test(1.95, 1.0))]), Verdict::Suspected, "no placebo at all");
+    }
+
+    #[test]
+    fn of_two_experiments_both_must_agree() {
+        let tests = [test(1.95, 1.0), test(1.0, 1.0)];
+        let found = findings(&arms(true), &tests);
+        let finding = found.iter().find(|finding| finding.rule == "receive_window").expect("tested");
+        assert_eq!(finding.verdict, Verdict::Inconclusive);
+        assert!(finding.counterfactual.as_ref().is_some_and(|told| told.matches("goodput").count() == 2));
+    }
+}

@@ -1,0 +1,77 @@
+//! A bus of a host is full (methodology 5.3, D2). L4 goodput against the lowest hard bound, where that is a bus.
+//!
+//! Evidence: at least [`REACHED`] of the ceiling that a bus leaves, which is less than a link's: what a bus loses to descriptors and
+//! turnarounds is not in the ceiling. What it does not see: which of two devices on one bus is the other's rival.
+
+use linerate_model::{Finding, Verdict};
+
+use super::{Rule, at_ceiling, is_bus, score, smaller_segments, subject};
+use crate::PointStudy;
+use crate::diagnosis::experiment::Experiment;
+
+/// Share of the bus's bound from which it counts as reached.
+const REACHED: f64 = 0.9;
+
+/// Fires where goodput reaches what a bus lets pass.
+#[derive(Debug)]
+pub(super) struct BusCeiling;
+
+impl Rule for BusCeiling {
+    fn name(&self) -> &'static str {
+        "bus_ceiling"
+    }
+
+    fn summary(&self) -> &'static str {
+        "goodput is at least 90 % of the lowest ceiling known on its path, which is a bus of a host"
+    }
+
+    fn number(&self) -> u8 {
+        2
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, is_bus)?;
+        let claim = format!("{ceiling} is full");
+        let finding =
+            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+        let advice =
+            "move the device to a wider or faster slot, or to another bus: goodput should follow the slot's bound";
+        Some(finding.advise(format!("{advice} (linerate limit pcie tells it)")))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::share(point, REACHED, is_bus)
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        at_ceiling(point, REACHED, is_bus).and_then(|(job, ..)| smaller_segments(job)).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    fn on_bus(goodput: f64) -> PointStudy {
+        let mut point = point(&[("goodput", goodput)]);
+        point.ceilings[0].name = "PCIe slot, a to b".into();
+        point.jobs[0].obtained.insert("mss".into(), "1448".into());
+        point
+    }
+
+    #[test]
+    fn it_fires_where_a_bus_is_full_and_asks_for_smaller_segments() {
+        let finding = BusCeiling.judge(&on_bus(0.92e9)).expect("92 % of the slot");
+        assert_eq!((finding.verdict, finding.claim.as_str()), (Verdict::Suspected, "PCIe slot, a to b is full"));
+        let experiments = BusCeiling.experiments(&on_bus(0.92e9));
+        assert_eq!(experiments[0].candidates[0][0].0, "mss");
+        assert!(experiments[0].ratio[1] < 0.9 && !experiments[0].lifts, "{experiments:?}");
+    }
+
+    #[test]
+    fn it_is_silent_below_and_on_links() {
+        assert_eq!(BusCeiling.judge(&on_bus(0.85e9)), None);
+        assert_eq!(BusCeiling.judge(&point(&[("goodput", 0.97e9)])), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Congestion control or pacing lets less under way than the path would take (methodology 5.3, D17). TCP only.
+//!
+//! Evidence: nothing but the path holds the sender back, hardly anything is lost, no queue stands (the round trip is near its least),
+//! and goodput is what the congestion window, or the kernel's pacing, lets through. What it does not see: a path whose rate nobody
+//! knows and that a paced sender fills exactly.
+
+use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict};
+
+use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score, subject, value};
+use crate::diagnosis::experiment::{Experiment, set};
+use crate::{JobStudy, PointStudy};
+
+/// Loss below which a window is not what loss leaves of it (methodology 5.3, D4).
+const LOSSLESS: f64 = 1e-4;
+/// Share of its least by which a round trip may be longer where no queue stands.
+const NO_QUEUE: f64 = 0.25;
+/// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their acknowledgements wait for the second.
+const A_BURST: f64 = 4.0 * 1448.0;
+
+/// Share of its least by which the round trip is longer; none where that is no more than bursts on their way.
+fn queue(goodput: f64, rtt: f64, least: f64) -> f64 {
+    let standing = (rtt - least) * goodput / BITS_PER_BYTE;
+    if standing < A_BURST { 0.0 } else { rtt / least - 1.0 }
+}
+
+/// How goodput relates to what window or pacing let through, headers and sampling allowed for.
+const FOLLOWS: std::ops::RangeInclusive<f64> = 0.8..=1.15;
+/// Room below which a ceiling, not the window, may be the limit.
+const ROOM: f64 = 1.1;
+const BITS_PER_BYTE: f64 = 8.0;
+/// A rate that bounds nothing, as plans write it.
+const UNBOUNDED: &str = "1 Tbit/s";
+const MOST_GAINED: f64 = 100.0;
+
+/// Fires where the congestion window or pacing is the limit.
+#[derive(Debug)]
+pub(super) struct CongestionControl;
+
+impl Rule for CongestionControl {
+    fn name(&self) -> &'static str {
+        "congestion_control"
+    }
+
+    fn summary(&self) -> &'static str {
+        "without loss or a queue, goodput is what the congestion window or the kernel's pacing lets through"
+    }
+
+    fn number(&self) -> u8 {
+        17
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let (job, direction) = flows(point)
+            .find(|(job, direction)| only_the_path(job, *direction) && room(job, *direction) > ROOM)
+            .filter(|_| may_be_judged(point))?;
+        let read = |metric| value(job, metric, direction);
+        let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min")?);
+        if read("retransmit_ratio")? >= LOSSLESS || queue(goodput, rtt, least) > NO_QUEUE {
+            return None;
+        }
+        let window = read("congestion_window").map(|bytes| bytes * BITS_PER_BYTE / rtt);
+        let paced = read("pacing_rate");
+        let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
+        let (what, rate, source) = match (by(paced), by(window)) {
+            (Some(rate), _) => ("pacing", rate, "TCP_INFO of the sender: tcpi_pacing_rate"),
+            (_, Some(rate)) => ("the congestion window", rate, "TCP_INFO of the sender: tcpi_snd_cwnd over tcpi_rtt"),
+            _ => return None,
+        };
+        let evidence = vec![
+            Evidence {
+                observed: format!("goodput {} is {:.2} of what {what} lets through", BitRate(goodput), goodput / rate),
+                source: source.into(),
+            },
+            Evidence {
+                observed: format!(
+                    "the round trip of {:.2} ms is near its least of {:.2} ms, and nothing was sent again",
+                    rtt * 1e3,
+                    least * 1e3
+                ),
+                source: "TCP_INFO of the sender: tcpi_rtt, tcpi_min_rtt, tcpi_bytes_retrans".into(),
+            },
+        ];
+        let claim = format!("{what} lets less under way than the path would take");
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        Some(finding.advise("measure longer, without pacing, or with another congestion control: goodput should rise"))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let read = |metric| value(job, metric, direction);
+            let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min")?);
+            let window = read("congestion_window").map(|bytes| bytes * BITS_PER_BYTE / rtt);
+            let follows = |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
+            let followed = follows(read("pacing_rate")).into_iter().chain(follows(window)).reduce(f64::max)?;
+            let queue = score::below(queue(goodput, rtt, least), NO_QUEUE);
+            let path = if only_the_path(job, direction) && room(job, direction) > ROOM { 1.0 } else { 0.0 };
+            Some(score::all([followed, queue, path, score::below(read("retransmit_ratio")?, LOSSLESS)]))
+        })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
+        let Some((job, _)) = flows(point).find(of_streams) else { return Vec::new() };
+        let ratio = [LEAST_EFFECT, MOST_GAINED];
+        let (name, candidates) = if param(job, "pacing_rate").is_some() {
+            ("without pacing", vec![vec![set("pacing_rate", UNBOUNDED)]])
+        } else {
+            ("another congestion control", vec![vec![set("congestion", "bbr")], vec![set("congestion", "reno")]])
+        };
+        vec![Experiment { name: name.into(), candidates, ratio, lifts: true, ends: None, settings: Vec::new() }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    fn clean(goodput: f64, rtt: f64, paced: f64) -> PointStudy {
+        point(&[
+            ("goodput", goodput),
+            ("retransmit_ratio", 0.0),
+            ("rtt", rtt),
+            ("rtt_min", 0.02),
+            ("sender_busy", 1.0),
+            ("congestion_window", 250_000.0),
+            ("pacing_rate", paced),
+        ])
+    }
+
+    #[test]
+    fn it_fires_on_a_window_and_on_pacing() {
+        let window = CongestionControl.judge(&clean(98e6, 0.02, 200e6)).expect("250 kB every 20 ms");
+        assert!(window.claim.starts_with("the congestion window"), "{}", window.claim);
+        let paced = CongestionControl.judge(&clean(19e6, 0.02, 20e6)).expect("paced at 20 Mbit/s");
+        assert!(paced.claim.starts_with("pacing"), "{}", paced.claim);
+        assert_eq!(CongestionControl.experiments(&clean(98e6, 0.02, 200e6))[0].name, "another congestion control");
+    }
+
+    #[test]
+    fn bursts_on_a_short_path_are_no_queue() {
+        // Paced at 10 Mbit/s over 2 ms: the smoothed round trip is half as long again, by less than a segment.
+        let short = point(&[
+            ("goodput", 9.98e6),
+            ("retransmit_ratio", 0.0),
+            ("rtt", 0.003_087),
+            ("rtt_min", 0.002),
+            ("sender_busy", 1.0),
+            ("pacing_rate", 10e6),
+        ]);
+        assert!(CongestionControl.judge(&short).is_some_and(|finding| finding.claim.starts_with("pacing")));
+    }
+
+    #[test]
+    fn it_is_silent_at_a_queue_and_where_neither_is_followed() {
+        assert_eq!(CongestionControl.judge(&clean(50e6, 0.04, 200e6)), None, "a queue stands");
+        assert_eq!(CongestionControl.judge(&clean(30e6, 0.02, 200e6)), None, "the window would let more through");
+    }
+}

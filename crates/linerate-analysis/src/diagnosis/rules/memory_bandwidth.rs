@@ -1,0 +1,98 @@
+//! Memory is too slow for the copies (methodology 5.3, D16). Both hosts' cycles per instruction.
+//!
+//! Evidence: an end is out of CPU on large messages, and its CPUs wait: more than [`STALLED`] cycles an instruction. What it does not
+//! see: cycles in virtual machines without counters, where it is silent, and who else uses the memory.
+
+use linerate_model::{Direction, Evidence, Finding, Verdict};
+
+use super::{End, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value};
+use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
+
+/// Cycles an instruction from which a CPU waits more than it works: kernel network paths take about one.
+const STALLED: f64 = 2.5;
+
+/// Copies that share memory cost each other a fifth at the least (methodology 5.3).
+const LEAST_GAINED: f64 = 1.2;
+/// A copy is not all that a byte costs.
+const MOST_GAINED: f64 = 10.0;
+
+/// Fires where busy CPUs wait for memory.
+#[derive(Debug)]
+pub(super) struct MemoryBandwidth;
+
+impl Rule for MemoryBandwidth {
+    fn name(&self) -> &'static str {
+        "memory_bandwidth"
+    }
+
+    fn summary(&self) -> &'static str {
+        "an end is out of CPU on large messages and its CPUs take more than 2.5 cycles an instruction: they wait for memory"
+    }
+
+    fn number(&self) -> u8 {
+        16
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let (job, direction, mut evidence) = flows(point)
+            .filter(|(job, direction)| value(job, "payload_per_send", *direction).is_some_and(|bytes| bytes >= LARGE))
+            .find_map(|(job, direction)| {
+                let end = [End::Sending, End::Receiving].into_iter().find_map(|end| out_of_cpu(job, end, direction));
+                Some((job, direction, end?))
+            })
+            .filter(|_| may_be_judged(point))?;
+        let cycles = value(job, "cycles_per_instruction", Direction::Sum).filter(|cycles| *cycles > STALLED)?;
+        evidence.push(Evidence {
+            observed: format!("{cycles:.2} cycles an instruction"),
+            source: "perf events of both hosts: cycles, instructions".into(),
+        });
+        let claim = "the CPUs wait for memory: copies take its bandwidth";
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        Some(finding.advise("send and receive without copying (send = \"sendfile\", receive = \"discard\"): cycles an instruction should fall"))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let streams = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+        let change = || vec![set("send", "sendfile"), set("receive", "discard")];
+        let ratio = [LEAST_GAINED, MOST_GAINED];
+        streams.then(|| Experiment::lift("neither end copies", change(), ratio)).into_iter().collect()
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let large = value(job, "payload_per_send", direction).filter(|bytes| *bytes >= LARGE);
+            let ends = [End::Sending, End::Receiving].into_iter();
+            let busy = ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
+            let cycles = value(job, "cycles_per_instruction", Direction::Sum)?;
+            large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    fn busy(cycles: f64, cpu: f64) -> PointStudy {
+        point(&[
+            ("goodput", 5e8),
+            ("payload_per_send", 65_536.0),
+            ("sender_cpu", cpu),
+            ("cycles_per_instruction", cycles),
+        ])
+    }
+
+    #[test]
+    fn it_fires_where_a_full_core_waits() {
+        let finding = MemoryBandwidth.judge(&busy(4.0, 0.97)).expect("it waits");
+        assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
+    }
+
+    #[test]
+    fn it_is_silent_where_the_core_works_or_idles() {
+        assert_eq!(MemoryBandwidth.judge(&busy(1.1, 0.97)), None);
+        assert_eq!(MemoryBandwidth.judge(&busy(4.0, 0.5)), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! The path loses packets, and that is what TCP can make of it (methodology 5.3, D4).
+//!
+//! Evidence: bytes are sent again, nothing but the path holds the sender back, and goodput is within a factor of two of what the model
+//! of Padhye, Firoiu, Towsley and Kurose gives for this loss and round trip. What it does not see: where the path loses; a
+//! shallow buffer that overflows is asked about first.
+
+use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict};
+
+use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value};
+use crate::diagnosis::experiment::{Experiment, set};
+use crate::limits::window::{Acknowledgement, pftk};
+use crate::{JobStudy, PointStudy};
+
+/// Share of bytes sent again from which it is a limit; the methodology's 1e-4 is of long runs.
+const LOSS: f64 = 1e-3;
+/// Share from which nothing more could speak for loss.
+const MUCH: f64 = 1e-2;
+/// What loss alone scores where the ceiling is reached in spite of it, or no model is known.
+const BELOW: f64 = 0.25;
+/// How far goodput may be from the model (methodology 5.3).
+const WITHIN: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+/// The kernel's least retransmission timeout (`TCP_RTO_MIN`).
+const LEAST_TIMEOUT: f64 = 0.2;
+/// Room below which the ceiling is reached in spite of the loss.
+const ROOM: f64 = 1.1;
+const MOST_GAINED: f64 = 100.0;
+/// What a segment carries if the connection does not tell.
+const USUAL_SEGMENT: f64 = 1448.0;
+
+/// Fires where loss explains goodput.
+#[derive(Debug)]
+pub(super) struct PathLoss;
+
+impl PathLoss {
+    // Linux lets its window grow by the bytes acknowledged (RFC 3465), so that delayed acknowledgements do not slow it: b = 1.
+    /// What the model says of a flow, bit/s.
+    fn model(job: &JobStudy, direction: Direction) -> Option<f64> {
+        let loss = value(job, "retransmit_ratio", direction).filter(|loss| *loss >= LOSS)?;
+        let rtt = value(job, "rtt", direction)?;
+        let segment = job.obtained.get("mss").and_then(|told| leading_number(told)).unwrap_or(USUAL_SEGMENT);
+        let (rtt, rto) = (Nanos::from_secs_f64(rtt), Nanos::from_secs_f64(LEAST_TIMEOUT + rtt));
+        pftk(Bytes(segment as u64), rtt, rto, Ratio(loss), Acknowledgement::Every).map(|rate| rate.0)
+    }
+}
+
+impl Rule for PathLoss {
+    fn name(&self) -> &'static str {
+        "path_loss"
+    }
+
+    fn summary(&self) -> &'static str {
+        "bytes are sent again, and goodput is what TCP makes of such loss (within a factor of two)"
+    }
+
+    fn number(&self) -> u8 {
+        4
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let explained = |(job, direction): &(&JobStudy, Direction)| {
+            let model = Self::model(job, *direction)? * super::n_flows(job);
+            let goodput = value(job, "goodput", *direction)?;
+            (WITHIN.contains(&(goodput / model)) && room(job, *direction) > ROOM).then_some((model, goodput))
+        };
+        let (job, direction) = flows(point).find(|flow| explained(flow).is_some()).filter(|_| may_be_judged(point))?;
+        let (model, goodput) = explained(&(job, direction))?;
+        let loss = value(job, "retransmit_ratio", direction)?;
+        let evidence = vec![
+            Evidence {
+                observed: format!("{:.2} % of the bytes were sent again", loss * 100.0),
+                source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
+            },
+            Evidence {
+                observed: format!(
+                    "goodput {} is {:.2} of what such loss leaves, {}",
+                    BitRate(goodput),
+                    goodput / model,
+                    BitRate(model)
+                ),
+                source: "Padhye et al. 1998, from loss, round trip and segment".into(),
+            },
+        ];
+        let claim = "the path loses packets, and TCP takes that for congestion";
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        Some(finding.advise("find where it loses: linerate run udp_stream locates drops; a congestion control that does not take loss for \
+             congestion (bbr) should be faster"))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let loss = score::reached(value(job, "retransmit_ratio", direction)?, LOSS, MUCH);
+            let Some(model) = Self::model(job, direction).filter(|_| room(job, direction) > ROOM) else {
+                return Some(loss.min(BELOW));
+            };
+            let ratio = value(job, "goodput", direction)? / (model * super::n_flows(job));
+            Some(score::all([loss, score::within(ratio, *WITHIN.end())]))
+        })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let reacts = flows(point).any(|(job, _)| {
+            job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(|name| name.contains("bbr"))
+        });
+        let change = || vec![set("congestion", "bbr")];
+        let ratio = [LEAST_EFFECT, MOST_GAINED];
+        reacts
+            .then(|| Experiment::lift("a congestion control that does not take loss for congestion", change(), ratio))
+            .into_iter()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    fn lossy(goodput: f64, loss: f64) -> PointStudy {
+        point(&[("goodput", goodput), ("retransmit_ratio", loss), ("rtt", 0.02), ("rtt_min", 0.02)])
+    }
+
+    #[test]
+    fn it_fires_where_the_model_explains_goodput() {
+        // Mathis: 1448 B / 20 ms * sqrt(1.5 / 2) / sqrt(0.01) is 5 Mbit/s.
+        let finding = PathLoss.judge(&lossy(5e6, 0.01)).expect("explained");
+        assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
+    }
+
+    #[test]
+    fn it_is_silent_without_loss_and_far_from_the_model() {
+        assert_eq!(PathLoss.judge(&lossy(5e6, 0.0001)), None);
+        assert_eq!(PathLoss.judge(&lossy(0.5e6, 0.01)), None);
+        assert_eq!(PathLoss.judge(&lossy(50e6, 0.01)), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! How well evidence is met: 0 where nothing speaks for a claim, 0.5 where its rule speaks, 1 where nothing more could (methodology
+//! 5.3). Of several conditions the least met counts.
+//!
+//! What it does not see: how probable a claim is. Scores order what to look at; experiments decide.
+
+use linerate_model::Direction;
+
+use super::{BUSY, End, THROTTLED, busy, flows, may_be_judged, value};
+use crate::{JobStudy, PointStudy};
+
+/// Where a rule speaks.
+const SPEAKS: f64 = 0.5;
+
+/// `value` on its way from nothing over `threshold` to `full`.
+pub(super) fn reached(value: f64, threshold: f64, full: f64) -> f64 {
+    if value <= threshold {
+        (SPEAKS * value / threshold).clamp(0.0, SPEAKS)
+    } else {
+        (SPEAKS + (1.0 - SPEAKS) * (value - threshold) / (full - threshold)).clamp(SPEAKS, 1.0)
+    }
+}
+
+/// `value` that must stay below `threshold`: 1 at nothing, 0 from twice the threshold on.
+pub(super) fn below(value: f64, threshold: f64) -> f64 {
+    (1.0 - SPEAKS * value / threshold).clamp(0.0, 1.0)
+}
+
+/// A ratio that should be 1 and may be off by `factor` either way.
+pub(super) fn within(ratio: f64, factor: f64) -> f64 {
+    if ratio > 0.0 { below(ratio.ln().abs(), factor.ln()) } else { 0.0 }
+}
+
+/// The least met of several conditions.
+pub(super) fn all(conditions: impl IntoIterator<Item = f64>) -> f64 {
+    conditions.into_iter().fold(1.0, f64::min)
+}
+
+/// The best of what `of` says of each flow of `point`; nothing of a point that may not be judged.
+pub(super) fn best(point: &PointStudy, of: impl Fn(&JobStudy, Direction) -> Option<f64>) -> Option<f64> {
+    let scores = flows(point).filter_map(|(job, direction)| of(job, direction));
+    scores.reduce(f64::max).filter(|_| may_be_judged(point))
+}
+
+/// How nearly `end` is out of CPU.
+pub(super) fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<f64> {
+    let (cpu, quota) = match end {
+        End::Sending => ("sender_cpu", "sender_throttled"),
+        End::Receiving => ("receiver_cpu", "receiver_throttled"),
+    };
+    let spins = value(job, cpu, direction).is_some_and(|cores| cores > BUSY) && busy(job, cpu, direction).is_none();
+    let used = value(job, cpu, direction).filter(|_| !spins).map(|cores| reached(cores, BUSY, 1.0));
+    let throttled = value(job, quota, direction).map(|share| reached(share, THROTTLED, 1.0));
+    [used, throttled].into_iter().flatten().reduce(f64::max)
+}
+
+/// How nearly the share of the lowest ceiling, where that is `wanted`, reaches `threshold`.
+pub(super) fn share(point: &PointStudy, threshold: f64, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+    best(point, |job, direction| {
+        let metric = job.metric("goodput", direction)?;
+        point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(&ceiling.name))?;
+        Some(reached(metric.share?, threshold, 1.0))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::scores;
+
+    #[test]
+    fn a_condition_scores_half_at_its_threshold() {
+        assert_eq!([0.0, 0.15, 0.3, 0.65, 1.0, 2.0].map(|v| reached(v, 0.3, 1.0)), [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]);
+        assert_eq!([0.0, 1.0, 3.0].map(|v| below(v, 1.0)), [1.0, 0.5, 0.0]);
+        assert_eq!((within(1.0, 2.0), within(2.0, 2.0), within(0.5, 2.0)), (1.0, 0.5, 0.5));
+        assert_eq!((all([0.7, 0.2, 0.9]), all([])), (0.2, 1.0));
+    }
+
+    #[test]
+    fn a_rule_that_speaks_scores_half_or_more_and_one_that_is_silent_less() {
+        let of = |figures: &[(&str, f64)], rule: &str| {
+            let scores = scores(&point(figures));
+            scores.iter().find(|(name, _)| *name == rule).expect("every rule has one").1
+        };
+        let waits = |share: f64| [("goodput", 5e8), ("sndbuf_limited", share)];
+        assert!(of(&waits(0.31), "send_buffer") >= 0.5 && of(&waits(0.9), "send_buffer") > 0.9);
+        assert_eq!(of(&waits(0.15), "send_buffer"), 0.25);
+        assert_eq!(of(&waits(0.0), "send_buffer"), 0.0);
+        assert!(of(&[("goodput", 0.97e9)], "link_ceiling") >= 0.5 && of(&[("goodput", 0.9e9)], "link_ceiling") < 0.5);
+        assert_eq!(of(&[("goodput", 1e9)], "unknown"), 0.0);
+        assert!(of(&[("goodput", 1e7)], "unknown") > 0.9, "nothing is near");
+        // The best first.
+        assert_eq!(scores(&point(&waits(0.8)))[0].0, "send_buffer");
+    }
+}

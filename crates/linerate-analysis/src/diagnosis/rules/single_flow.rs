@@ -1,0 +1,91 @@
+//! One flow uses one link of a group (methodology 5.3, D15). Goodput against what one member carries.
+//!
+//! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the ceiling, which for one flow is one
+//! member's. What it does not see: groups that nobody declared.
+
+use linerate_model::{Evidence, Finding, Verdict};
+
+use super::{LEAST_EFFECT, Rule, TCP_STREAM, advise_command, at_ceiling, flows, members, n_flows, score, subject};
+use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
+
+/// Share of one member from which it counts as full.
+const REACHED: f64 = 0.9;
+/// Flows a link that are likely to use most links.
+const FLOWS_A_LINK: f64 = 4.0;
+
+/// Fires where one flow fills one member.
+#[derive(Debug)]
+pub(super) struct SingleFlow;
+
+impl Rule for SingleFlow {
+    fn name(&self) -> &'static str {
+        "single_flow"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a single flow fills one link of a group: the others can carry none of it"
+    }
+
+    fn number(&self) -> u8 {
+        15
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let (job, direction, evidence, _) = at_ceiling(point, REACHED, |_| true)?;
+        let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
+        let group = Evidence {
+            observed: format!("one flow crosses a group of {available:.0} links"),
+            source: "the capacities declared".into(),
+        };
+        let claim = "one flow uses one link of a group";
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            &subject(point, job, direction),
+            claim,
+            vec![evidence, group],
+        );
+        let streams = format!("-P {:.0}", FLOWS_A_LINK * available);
+        let advice = format!("use several flows: goodput should rise towards {available:.0} times as much");
+        Some(finding.advise(format!("{advice}{}", advise_command(point, job, &streams))))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let group = flows(point).find(|(job, direction)| members(job, *direction).is_some())?;
+        let one = if n_flows(group.0) < 2.0 { 1.0 } else { 0.0 };
+        score::share(point, REACHED, |_| true).map(|share| share.min(one))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let Some((job, direction, ..)) = at_ceiling(point, REACHED, |_| true) else { return Vec::new() };
+        let Some((available, _)) = members(job, direction).filter(|_| job.workload == TCP_STREAM) else {
+            return Vec::new();
+        };
+        let change = vec![set("streams", (FLOWS_A_LINK * available) as u64)];
+        vec![Experiment::lift("several flows", change, [LEAST_EFFECT.max(available / 2.0), available * 1.1])]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    #[test]
+    fn it_fires_where_one_flow_fills_a_member() {
+        let one = point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 1.0)]);
+        assert!(SingleFlow.judge(&one).is_some());
+        assert_eq!(SingleFlow.experiments(&one)[0].candidates[0][0].1, 16);
+        let leading = crate::diagnosis::suspects(&one);
+        assert_eq!(leading[0].0.name(), "single_flow", "the link alone is not the whole truth");
+    }
+
+    #[test]
+    fn it_is_silent_on_links_of_their_own_and_on_several_flows() {
+        assert_eq!(SingleFlow.judge(&point(&[("goodput", 0.96e9)])), None);
+        let mut several = point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 4.0)]);
+        several.jobs[0].params.set("streams", 16);
+        assert_eq!(SingleFlow.judge(&several), None);
+    }
+}

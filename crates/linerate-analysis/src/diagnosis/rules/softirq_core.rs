@@ -1,0 +1,127 @@
+//! One CPU handles all interrupts and is full, while others idle (methodology 5.3, D12). Shares of single CPUs.
+//!
+//! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker fills a core, and another CPU idles. What it does not
+//! see: which device's interrupts these are, and work that the kernel does in threads of its own.
+
+use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict};
+
+use super::{LEAST_EFFECT, Rule, flows, may_be_judged, score, subject, value};
+use crate::PointStudy;
+use crate::diagnosis::experiment::Experiment;
+
+/// Share of a CPU in softirq from which it is full (methodology 5.3).
+const FULL: f64 = 0.8;
+/// Share of a core below which a worker has CPU to spare (methodology 5.3).
+const TO_SPARE: f64 = 0.8;
+/// Share of time another CPU must idle, so that moving work there helps.
+const IDLE: f64 = 0.5;
+
+/// Threads go where the scheduler finds a CPU that idles; softirqs stay where the interrupt came.
+const POLLED: &str = "packets polled in a thread of its own";
+/// One full CPU's work on two.
+const MOST_SPREAD: f64 = 2.5;
+
+/// Fires where one CPU does all the softirq work.
+#[derive(Debug)]
+pub(super) struct SoftirqCore;
+
+impl Rule for SoftirqCore {
+    fn name(&self) -> &'static str {
+        "softirq_core"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one CPU spends more than 80 % of its time in softirq, workers have CPU to spare, and another CPU idles"
+    }
+
+    fn number(&self) -> u8 {
+        12
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
+        let read = |metric| value(job, metric, Direction::Sum);
+        let (softirq, idle) = (read("softirq_core")?, read("idle_core")?);
+        let workers =
+            ["sender_cpu", "receiver_cpu"].iter().filter_map(|cpu| value(job, cpu, direction)).fold(0.0, f64::max);
+        if softirq <= FULL || workers >= TO_SPARE || idle < IDLE {
+            return None;
+        }
+        let mut evidence = vec![Evidence {
+            observed: format!(
+                "one CPU was in softirq {:.0} % of the time, another idle {:.0} %, and no worker used more than {:.0} % of a core",
+                softirq * 100.0,
+                idle * 100.0,
+                workers * 100.0
+            ),
+            source: "/proc/stat, CPU by CPU, and getrusage of the workers".into(),
+        }];
+        for (metric, what) in [
+            ("softnet_squeezed", "times a softirq ended with packets waiting"),
+            ("softnet_dropped", "packets dropped at the backlog"),
+        ] {
+            evidence.extend(read(metric).filter(|count| *count >= 1.0).map(|count| Evidence {
+                observed: format!("{count:.0} {what}"),
+                source: "/proc/net/softnet_stat".into(),
+            }));
+        }
+        let claim = "one CPU handles all interrupts of the network while others idle";
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let advice =
+            "spread receiving over CPUs (more queues, or rps_cpus of its queue), or move the interrupt to the idle one";
+        Some(finding.advise(format!("{advice}: goodput should rise")))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let Some((job, direction)) = flows(point).next() else { return Vec::new() };
+        let at = if direction == Direction::Rx { &job.from } else { &job.to };
+        let polled = HostSetting { at: at.clone(), name: "threaded".into(), value: "1".into() };
+        vec![Experiment {
+            settings: vec![polled],
+            lifts: false,
+            ..Experiment::lift(POLLED, Vec::new(), [LEAST_EFFECT, MOST_SPREAD])
+        }]
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let read = |metric| value(job, metric, Direction::Sum);
+            let workers =
+                ["sender_cpu", "receiver_cpu"].iter().filter_map(|cpu| value(job, cpu, direction)).fold(0.0, f64::max);
+            let full = score::reached(read("softirq_core")?, FULL, 1.0);
+            Some(score::all([full, score::below(workers, TO_SPARE), score::reached(read("idle_core")?, IDLE, 1.0)]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    fn cpus(softirq: f64, idle: f64, worker: f64) -> PointStudy {
+        point(&[("goodput", 5e8), ("softirq_core", softirq), ("idle_core", idle), ("receiver_cpu", worker)])
+    }
+
+    #[test]
+    fn it_asks_the_receiving_host_to_poll_in_threads() {
+        let experiments = SoftirqCore.experiments(&cpus(0.93, 0.8, 0.2));
+        let told: Vec<(&str, &str)> =
+            experiments[0].settings.iter().map(|setting| (setting.at.as_str(), setting.name.as_str())).collect();
+        assert_eq!(told, [("b", "threaded")]);
+        assert!(experiments[0].candidates == [Vec::new()] && !experiments[0].lifts);
+    }
+
+    #[test]
+    fn it_fires_on_one_full_cpu_beside_an_idle_one() {
+        let finding = SoftirqCore.judge(&cpus(0.93, 0.8, 0.2)).expect("one is full");
+        assert_eq!(finding.evidence.len(), 1);
+    }
+
+    #[test]
+    fn it_is_silent_where_nothing_idles_workers_are_busy_or_softirq_is_little() {
+        assert_eq!(SoftirqCore.judge(&cpus(0.93, 0.1, 0.2)), None);
+        assert_eq!(SoftirqCore.judge(&cpus(0.93, 0.8, 0.9)), None);
+        assert_eq!(SoftirqCore.judge(&cpus(0.5, 0.8, 0.2)), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! What the paper records of its hosts (S3.5, S3.6) beside the facts of ours: what may make figures differ before any is compared.
+//!
+//! The BIOS settings it lists are read where Linux shows their effect. Figures of an emulated adapter depend on few of them; of a real
+//! one, on most.
+
+use linerate_model::Campaign;
+use serde_json::Value;
+
+use super::Comparison;
+
+/// A setting of the paper.
+struct Setting {
+    name: &'static str,
+    paper: &'static str,
+    /// Where the facts tell it, below the host or below the interface measured.
+    fact: Fact,
+    /// Whether what was found is the paper's; `None` if that is no question of yes or no.
+    same: Option<fn(&Value) -> bool>,
+}
+
+/// A dotted path among the facts.
+#[derive(Clone, Copy)]
+enum Fact {
+    Host(&'static str),
+    Interface(&'static str),
+}
+
+use Fact::{Host, Interface};
+
+/// Bytes of the paper's 128 GB.
+const MEMORY: u64 = 128 << 30;
+
+const SETTINGS: [Setting; 24] = [
+    Setting { name: "processor", paper: "Xeon E5-2690, 2.9 GHz", fact: Host("cpu.model"), same: Some(is_e5_2690) },
+    Setting { name: "sockets", paper: "2", fact: Host("cpu.sockets"), same: Some(|v| is(v, 2)) },
+    Setting { name: "memory nodes (NUMA)", paper: "on: 2", fact: Host("cpu.numa_nodes"), same: Some(|v| is(v, 2)) },
+    Setting {
+        name: "hyper-threading",
+        paper: "off",
+        fact: Host("cpu.smt"),
+        same: Some(|v| v.as_bool() == Some(false)),
+    },
+    Setting { name: "turbo", paper: "on", fact: Host("cpu.turbo"), same: Some(|v| v.as_bool() == Some(true)) },
+    Setting { name: "idle states (C-states)", paper: "off", fact: Host("cpu.idle_states"), same: Some(is_empty) },
+    Setting {
+        name: "frequency (cpuspeed)",
+        paper: "performance",
+        fact: Host("cpu.governor"),
+        same: Some(|v| v.as_str() == Some("performance")),
+    },
+    Setting {
+        name: "memory",
+        paper: "128 GB DDR3-1600",
+        fact: Host("memory.total_bytes"),
+        same: Some(|v| v.as_u64().is_some_and(|bytes| bytes.abs_diff(MEMORY) <= MEMORY / 16)),
+    },
+    Setting { name: "operating system", paper: "RHEL 6.2", fact: Host("os.name"), same: Some(is_rhel_6) },
+    Setting { name: "kernel", paper: "that of RHEL 6.2", fact: Host("kernel.release"), same: None },
+    Setting {
+        name: "virtual machine",
+        paper: "no",
+        fact: Host("cpu.virtual"),
+        same: Some(|v| v.as_bool() == Some(false)),
+    },
+    Setting { name: "sysctl: net.core.rmem_max", paper: "default", fact: Host("net.rmem_max"), same: None },
+    Setting { name: "sysctl: net.core.wmem_max", paper: "default", fact: Host("net.wmem_max"), same: None },
+    Setting { name: "sysctl: tcp_rmem", paper: "default", fact: Host("net.tcp_rmem"), same: None },
+    Setting { name: "sysctl: tcp_wmem", paper: "default", fact: Host("net.tcp_wmem"), same: None },
+    Setting { name: "adapter", paper: "VIC 1240 or 1280", fact: Interface("driver"), same: Some(|v| v == "enic") },
+    Setting { name: "MTU", paper: "9000", fact: Interface("mtu"), same: Some(|v| is(v, 9000)) },
+    Setting { name: "transmit queues", paper: "1", fact: Interface("channels.tx.now"), same: Some(|v| is(v, 1)) },
+    Setting { name: "receive queues", paper: "1", fact: Interface("channels.rx.now"), same: Some(|v| is(v, 1)) },
+    Setting {
+        name: "rings, receive and transmit",
+        paper: "512 and 256",
+        fact: Interface("rings"),
+        same: Some(|v| v.get("rx").is_some_and(|rx| is(rx, 512)) && v.get("tx").is_some_and(|tx| is(tx, 256))),
+    },
+    Setting { name: "receive side scaling", paper: "off", fact: Interface("rss"), same: None },
+    Setting {
+        name: "checksums, TSO and LRO in the adapter",
+        paper: "on",
+        fact: Interface("offloads"),
+        same: Some(|v| ["tx_checksum", "rx_checksum", "tso", "lro"].iter().all(|name| v[*name] == true)),
+    },
+    Setting {
+        name: "interrupt coalescing",
+        paper: "125 us at the least",
+        fact: Interface("coalescing.rx_usecs"),
+        same: Some(|v| is(v, 125)),
+    },
+    Setting { name: "interrupts' memory node", paper: "the adapter's", fact: Interface("numa_node"), same: None },
+];
+
+fn is(value: &Value, wanted: u64) -> bool {
+    value.as_u64() == Some(wanted)
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+fn is_e5_2690(value: &Value) -> bool {
+    value.as_str().is_some_and(|model| model.contains("E5-2690") && !model.contains("E5-2690 v"))
+}
+
+fn is_rhel_6(value: &Value) -> bool {
+    value.as_str().is_some_and(|name| name.contains("Red Hat") && name.contains(" 6"))
+}
+
+/// The paper's settings beside those of the first host that `campaign` measured, and of its interface.
+#[must_use]
+pub fn cisco_settings(campaign: &Campaign) -> Comparison {
+    let end = campaign.trials.iter().flat_map(|trial| &trial.spec.jobs).map(|job| &job.from).next();
+    let host = end.and_then(|end| campaign.hosts.iter().find(|record| record.host == end.host));
+    let facts = host.or(campaign.hosts.first()).map_or(&Value::Null, |record| &record.facts);
+    beside(facts, end.and_then(|end| end.device.as_deref()))
+}
+
+/// The same of a host's facts and the interface named `device`.
+fn beside(facts: &Value, device: Option<&str>) -> Comparison {
+    let interface = interface(facts, device).unwrap_or(&Value::Null);
+    let row = |setting: &Setting| {
+        let (found, path) = match setting.fact {
+            Host(path) => (look(facts, path), path),
+            Interface(path) => (look(interface, path), path),
+        };
+        let here = found.map_or_else(|why| format!("not known: {why}"), |found| told(path, found));
+        let same = match (found, setting.same) {
+            (Ok(found), Some(same)) if same(found) => "yes",
+            (Ok(_), Some(_)) => "no",
+            _ => "-",
+        };
+        vec![setting.name.to_owned(), setting.paper.to_owned(), here, same.to_owned()]
+    };
+    Comparison {
+        title: "The paper's hosts (its tables of BIOS, adapter and sysctls) beside this one".into(),
+        head: ["setting", "paper", "here", "same"].map(str::to_owned).to_vec(),
+        rows: SETTINGS.iter().map(row).collect(),
+    }
+}
+
+/// The fact at `path`, or why it or its group could not be read.
+fn look<'a>(root: &'a Value, path: &str) -> Result<&'a Value, &'a str> {
+    let mut at = root;
+    for name in path.split('.') {
+        at = at.get(name).filter(|found| !found.is_null()).ok_or("not read")?;
+        if let Some(why) = at.get("unavailable") {
+            return Err(why.as_str().unwrap_or("not read"));
+        }
+    }
+    Ok(at)
+}
+
+/// The facts of the interface named `device`, or of the first that is not the loopback.
+fn interface<'a>(facts: &'a Value, device: Option<&str>) -> Option<&'a Value> {
+    let all = facts.get("interfaces")?.as_object()?;
+    let first = || all.iter().find(|(name, _)| *name != "lo").map(|(_, facts)| facts);
+    device.and_then(|device| all.get(device)).or_else(first)
+}
+
+/// A fact in words.
+fn told(path: &str, value: &Value) -> String {
+    const GIBIBYTE: f64 = 1_073_741_824.0;
+    let on = |value: &Value| if value.as_bool() == Some(true) { "on" } else { "off" };
+    match (path, value) {
+        ("memory.total_bytes", Value::Number(bytes)) => {
+            format!("{:.1} GiB", bytes.as_f64().unwrap_or_default() / GIBIBYTE)
+        }
+        ("cpu.virtual", Value::Bool(yes)) => (if *yes { "yes" } else { "no" }).to_owned(),
+        ("rings", _) => format!("{} and {}", value["rx"], value["tx"]),
+        ("offloads", _) => {
+            let of = |(label, name): (&str, &str)| format!("{label} {}", on(&value[name]));
+            let all = [("tx", "tx_checksum"), ("rx", "rx_checksum"), ("TSO", "tso"), ("LRO", "lro")];
+            all.map(of).join(", ")
+        }
+        ("coalescing.rx_usecs", _) => format!("{value} us"),
+        ("rss", _) => format!("a table of {}", value["indirection_size"]),
+        (_, Value::Bool(_)) => on(value).to_owned(),
+        (_, Value::String(text)) => text.clone(),
+        (_, Value::Array(items)) if items.is_empty() => "none".to_owned(),
+        (_, Value::Array(items)) => {
+            let told = |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+            items.iter().map(told).collect::<Vec<_>>().join(" ")
+        }
+        _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(facts: Value) -> Vec<Vec<String>> {
+        beside(&facts, None).rows
+    }
+
+    fn row(rows: &[Vec<String>], name: &str) -> [String; 2] {
+        let row = rows.iter().find(|row| row[0] == name).expect("a row for each setting");
+        [row[2].clone(), row[3].clone()]
+    }
+
+    #[test]
+    fn a_setting_is_the_papers_another_or_not_known() {
+        let rows = of(json!({
+            "cpu": { "smt": false, "sockets": 1, "turbo": { "unavailable": "no cpufreq" } },
+            "memory": { "total_bytes": 134_000_000_000_u64 },
+            "interfaces": {
+                "lo": { "mtu": 65536 },
+                "eth0": {
+                    "mtu": 9000,
+                    "rings": { "unavailable": "not supported" },
+                    "coalescing": { "unavailable": "not supported" },
+                    "offloads": { "tx_checksum": true, "rx_checksum": true, "tso": true, "lro": false },
+                },
+            },
+        }));
+        assert_eq!(rows.len(), SETTINGS.len());
+        assert_eq!(row(&rows, "hyper-threading"), ["off", "yes"]);
+        assert_eq!(row(&rows, "sockets"), ["1", "no"]);
+        assert_eq!(row(&rows, "turbo"), ["not known: no cpufreq", "-"]);
+        assert_eq!(row(&rows, "memory"), ["124.8 GiB", "yes"]);
+        assert_eq!(row(&rows, "MTU"), ["9000", "yes"], "of the interface, not of the loopback");
+        assert_eq!(
+            row(&rows, "interrupt coalescing"),
+            ["not known: not supported", "-"],
+            "the group could not be read"
+        );
+        assert_eq!(row(&rows, "checksums, TSO and LRO in the adapter"), ["tx on, rx on, TSO on, LRO off", "no"]);
+        assert_eq!(row(&rows, "kernel"), ["not known: not read", "-"]);
+    }
+
+    #[test]
+    fn a_host_without_facts_still_lists_what_the_paper_says() {
+        let rows = of(Value::Null);
+        assert!(rows.len() == SETTINGS.len() && rows.iter().all(|row| row[3] == "-"));
+    }
+}

@@ -1,0 +1,99 @@
+//! The last frame of each burst that comes at several ports at once (S5.5); seconds from the instant of the burst to its receipt.
+//!
+//! Jobs whose receivers keep the slowest frame of each burst, and that end at one endpoint, start at one barrier: their bursts of one
+//! number are one burst over all of their ports, and the slowest of their slowest frames is its last. It counts from when the burst was
+//! to leave, not from when a frame did, so that a sender that woke late makes it longer and never shorter. A burst of which a port's
+//! frames all got lost has no last frame; single lost ones are not seen here. Trials are put together; the snapshot is the first's.
+
+use serde::{Deserialize, Serialize};
+
+use super::traffic::Job;
+
+/// Nanoseconds in a second.
+const NANOS: f64 = 1e9;
+/// Bursts beyond a percentile that it needs at least (methodology 4.3).
+const BEYOND: f64 = 10.0;
+
+/// Latency of last frames, seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BurstStudy {
+    /// Jobs that sent at once.
+    pub ports: usize,
+    /// Bursts that have a last frame, over all trials.
+    pub n: usize,
+    /// Bursts of which a port's frames all got lost.
+    pub n_broken: usize,
+    /// The fastest last frame.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+    /// 90th percentile, of 100 bursts at least.
+    pub p90: Option<f64>,
+    /// 99th percentile, of 1000 bursts at least.
+    pub p99: Option<f64>,
+    /// The slowest.
+    pub most: f64,
+    /// Of each burst of the first trial in turn; `None` for one that has none.
+    pub snapshot: Vec<Option<f64>>,
+}
+
+/// Of `trials`, each by its jobs; `None` if no receiver kept bursts, or jobs end at several endpoints.
+pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<BurstStudy> {
+    let mut of_trials: Vec<Vec<Option<f64>>> = Vec::new();
+    let mut ports = 0;
+    for jobs in trials {
+        let measured: Vec<&Job<'_>> = jobs.iter().filter(|job| job.spec.background.is_none()).collect();
+        let first = measured.first()?;
+        let kept = |job: &Job<'_>| -> Vec<Vec<u64>> {
+            let flows = job.flows().into_iter().flat_map(|flow| &flow.receiver.flows);
+            flows.map(|flow| flow.bursts.clone()).filter(|bursts| !bursts.is_empty()).collect()
+        };
+        let is_one = |job: &&Job<'_>| job.spec.to.name == first.spec.to.name && !kept(job).is_empty();
+        if !measured.iter().all(is_one) {
+            return None;
+        }
+        ports = measured.len();
+        let kept: Vec<Vec<u64>> = measured.iter().flat_map(|job| kept(job)).collect();
+        of_trials.push(last_frames(&kept));
+    }
+    let mut times: Vec<f64> = of_trials.iter().flatten().flatten().copied().collect();
+    times.sort_by(f64::total_cmp);
+    let n = times.len();
+    // Nearest rank.
+    let at = |share: f64| times[((share * n as f64).ceil() as usize).clamp(1, n) - 1];
+    let with_enough = |share: f64| ((1.0 - share) * n as f64 >= BEYOND - 1e-9).then(|| at(share));
+    (n > 0).then(|| BurstStudy {
+        ports,
+        n,
+        n_broken: of_trials.iter().flatten().count() - n,
+        least: times[0],
+        median: at(0.5),
+        p90: with_enough(0.9),
+        p99: with_enough(0.99),
+        most: times[n - 1],
+        snapshot: of_trials.first().cloned().unwrap_or_default(),
+    })
+}
+
+/// The slowest frame of each burst over all of `kept`, as many bursts as all of them have.
+fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<f64>> {
+    let n = kept.iter().map(Vec::len).min().unwrap_or(0);
+    let of_burst = |number: usize| {
+        let whole = kept.iter().all(|port| port[number] > 0);
+        let slowest = kept.iter().map(|port| port[number]).max().filter(|_| whole);
+        slowest.map(|ns| ns as f64 / NANOS)
+    };
+    (0..n).map(of_burst).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_frame_of_a_burst_is_the_slowest_over_its_ports() {
+        let kept = [vec![1_000, 5_000, 0, 2_000], vec![3_000, 4_000, 7_000], vec![2_000, 1_000, 1_000]];
+        assert_eq!(last_frames(&kept), [Some(3e-6), Some(5e-6), None]);
+        assert_eq!(last_frames(&[]), []);
+    }
+}

@@ -1,0 +1,116 @@
+//! One-way times between two clocks: what receivers recorded, set right by what was read of the clocks before, during and after.
+//!
+//! A receiver whose sender has another clock is told before the trial how far that one is ahead, and adds something to each time so
+//! that none is negative. Afterwards more is known: a line through the exchanges of the trial, before and after it at least.
+//! Each interval's times are moved by the difference between what the line says at its middle and what the receiver was told. What
+//! is left is the uncertainty: for each of the two hosts half of the shortest round trips and the largest distance from the line,
+//! what the clock may have drifted outside the exchanges, and the drift within an interval that the receiver did not know of.
+//! Not seen: a lasting asymmetry of the control path within that bound, and a drift that bends between two exchanges.
+
+use linerate_model::{ClockExchange, Distribution, Interval, Nanos, Side, ToldClock, TrialClocks, TrialRecord};
+
+use crate::statistics::{Course, Offset, course, exchange};
+
+/// Nothing is known of how a clock drifts outside the exchanges: quartz on a board, not disciplined (parts in a whole).
+const UNKNOWN_DRIFT: f64 = 50e-6;
+/// An exchange with a bound beyond this many times that of the best adds more doubt than it takes away.
+const GOOD: f64 = 2.0;
+
+/// How the times of one end are set right.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Correction {
+    told: ToldClock,
+    /// The barrier by the conductor's clock, ns.
+    barrier: f64,
+    own: Course,
+    other: Course,
+    /// How wrong a corrected time may be, ns.
+    uncertainty: f64,
+}
+
+/// The corrections of both ends of job `number`: none for an end that shares the other's clock.
+pub(super) fn corrections(trial: &TrialRecord, number: usize) -> [Option<Correction>; 2] {
+    [Side::Active, Side::Passive].map(|side| correction(trial, number, side))
+}
+
+fn correction(trial: &TrialRecord, number: usize, side: Side) -> Option<Correction> {
+    let clocks = &trial.clocks;
+    let told = *clocks.told.iter().find(|told| told.job as usize == number && told.side == side)?;
+    let spec = trial.spec.jobs.get(number)?;
+    let (own, other) = match side {
+        Side::Active => (&spec.from.host, &spec.to.host),
+        Side::Passive => (&spec.to.host, &spec.from.host),
+    };
+    let barrier = clocks.barrier_ns as f64;
+    let until = barrier + (trial.spec.phases.loaded().0 + trial.spec.phases.drain.0) as f64;
+    let (own, own_doubt) = course_of(clocks, own, barrier, until);
+    let (other, other_doubt) = course_of(clocks, other, barrier, until);
+    /// Parts in a whole.
+    const BILLION: f64 = 1e9;
+    let unknown_gain = (other.skew - own.skew - told.peer.gains_ppb as f64 / BILLION).abs();
+    let smear = unknown_gain * trial.spec.phases.interval.0 as f64 / 2.0;
+    Some(Correction { told, barrier, own, other, uncertainty: own_doubt + other_doubt + smear })
+}
+
+impl Correction {
+    /// How wrong a corrected time may be, ns; infinite if a clock was not read.
+    pub(super) fn uncertainty(&self) -> f64 {
+        self.uncertainty
+    }
+
+    /// `times` of `interval`, set right.
+    pub(super) fn apply(&self, times: &Distribution, interval: &Interval) -> Distribution {
+        times.moved(self.shift(interval))
+    }
+
+    fn shift(&self, interval: &Interval) -> i64 {
+        let middle = interval.start.0 + interval.end.since(interval.start).0 / 2;
+        let at = self.barrier + middle as f64;
+        // Offsets are as large as uptimes; their difference is not.
+        let known = self.other.offset_at(at) - self.own.offset_at(at);
+        let told = self.told.peer.ahead(self.told.barrier_ns + middle);
+        known.round() as i64 - told - self.told.peer.added_ns as i64
+    }
+}
+
+/// The course of `host`'s clock during a trial that lasted from `from` to `until`, and how far it may be off; a host of which
+/// nothing was read has the conductor's clock.
+fn course_of(clocks: &TrialClocks, host: &str, from: f64, until: f64) -> (Course, f64) {
+    let same = Course { at: from, offset: 0.0, skew: 0.0, residual: 0.0, bound: 0.0, n: 0 };
+    let Some(read) = clocks.hosts.iter().find(|clock| clock.host == host) else { return (same, 0.0) };
+    let kept = kept(&read.exchanges, from, until);
+    let (Some(line), Some(first), Some(last)) = (course(&kept), kept.first(), kept.last()) else {
+        return (same, f64::INFINITY);
+    };
+    let outside = (first.at - from).max(0.0) + (until - last.at).max(0.0);
+    (line, line.uncertainty() + outside * UNKNOWN_DRIFT)
+}
+
+/// The exchanges a line is drawn through: the best before and the best after, and those during the trial that are as good.
+fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
+    let offsets: Vec<Offset> =
+        made.iter().filter_map(|one| exchange(one.sent, one.arrived, one.answered, one.heard)).collect();
+    let best = |among: &dyn Fn(&Offset) -> bool| {
+        offsets.iter().copied().filter(|one| among(one)).min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
+    };
+    let (before, after) = (best(&|one| one.at < from), best(&|one| one.at > until));
+    let least = best(&|_| true).map_or(0.0, |one| one.uncertainty);
+    let during =
+        offsets.iter().copied().filter(|one| (from..=until).contains(&one.at) && one.uncertainty <= GOOD * least);
+    let mut kept: Vec<Offset> = before.into_iter().chain(during).chain(after).collect();
+    kept.sort_by(|a, b| a.at.total_cmp(&b.at));
+    kept
+}
+
+/// The course of `host`'s clock over a whole campaign, through the best exchange of each trial; `None` if it was not read. For
+/// reports: what one trial stands on is its own exchanges.
+#[must_use]
+pub fn clock_course<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>, host: &str) -> Option<Course> {
+    let best_of = |trial: &TrialRecord| {
+        let read = trial.clocks.hosts.iter().find(|clock| clock.host == host)?;
+        let until = trial.clocks.barrier_ns as f64 + Nanos(trial.spec.phases.loaded().0).0 as f64;
+        let kept = kept(&read.exchanges, trial.clocks.barrier_ns as f64, until);
+        kept.into_iter().min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
+    };
+    course(&trials.into_iter().filter_map(best_of).collect::<Vec<_>>())
+}

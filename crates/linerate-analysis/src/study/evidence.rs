@@ -1,0 +1,171 @@
+//! What diagnosis asks for beside the headline figures: how the ends held each other back, and what their hosts were short of
+//! (methodology 5.2).
+//!
+//! | metric | from |
+//! |---|---|
+//! | `congestion_window`, `pacing_rate`, `unsent` | `TCP_INFO` of the sender, mean over its readings during the span, flows added |
+//! | `peer_window`, `window_swing` | `tcpi_snd_wnd` of the sender: the largest, flows added; the flow whose window moved most |
+//! | `ecn_marks` | `tcpi_delivered_ce` of the sender |
+//! | `receive_queue` | `held_bytes` of the receiving workers over the receive buffers of their flows |
+//! | `sender_throttled`, `receiver_throttled` | sampler `cgroup` of the end's host: periods throttled over periods |
+//! | `io_stalled` | sampler `pressure`, `some` of `io`, of the receiving host |
+//! | `softirq_core`, `idle_core` | sampler `cpu`, CPU by CPU, each kernel once |
+//! | `cycles_per_instruction` | sampler `perf_hardware`, each kernel once |
+//! | `remote_cpus` | facts `memory.numa` and `interfaces.<device>.numa_node`, and the CPUs that workers are pinned to |
+//!
+//! What it does not see: when within the span each of these held, and which of several flows was held back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_model::{Direction, Endpoint, JobRecord, SeriesSpec, TcpState, TrialRecord};
+use serde_json::Value;
+
+use super::connections::Connections;
+use super::figures::Figures;
+use super::samples::{Hosts, NANOS, Samples};
+use super::span::Span;
+use super::traffic::{Flow, Job};
+
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+/// What the kernel reports for a connection that is not paced (`include/net/sock.h`, `~0UL`).
+const UNPACED: u64 = u64::MAX;
+/// What a CPU spends on interrupts, in sampler `cpu`.
+const INTERRUPTS: [&str; 2] = ["irq", "softirq"];
+
+/// The figures of one job's connections.
+pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
+    for flow in job.flows() {
+        let (sending, receiving) = match flow.direction {
+            Direction::Rx => (&job.spec.to, &job.spec.from),
+            _ => (&job.spec.from, &job.spec.to),
+        };
+        for (metric, end) in [("sender_throttled", sending), ("receiver_throttled", receiving)] {
+            figures.put_some(metric, flow.direction, throttled(&Samples::of(trial, &end.host), span));
+        }
+        let stalled = Samples::of(trial, &receiving.host)
+            .rate(span, |s| (s.sampler.as_str(), s.instance.as_str(), s.name.as_str()) == ("pressure", "io", "some"));
+        figures.put_some("io_stalled", flow.direction, stalled.map(|ns| ns / NANOS));
+        figures.put_some("receive_queue", flow.direction, receive_queue(flow.receiver, span));
+        if flow.is_tcp() {
+            of_connections(figures, flow, span);
+        }
+    }
+}
+
+fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
+    let connections = Connections::of(flow.sender);
+    let direction = flow.direction;
+    let n_flows = connections.sending(span) as f64;
+    let mean = |value: &dyn Fn(&TcpState) -> Option<f64>| {
+        let seen: Vec<f64> = connections.states(span).filter_map(value).collect();
+        crate::statistics::mean(&seen).map(|mean| mean * n_flows)
+    };
+    let window = |state: &TcpState| {
+        (state.congestion_window > 0).then(|| f64::from(state.congestion_window) * f64::from(state.send_mss))
+    };
+    figures.put_some("congestion_window", direction, mean(&window));
+    let paced =
+        |state: &TcpState| (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS);
+    figures.put_some("pacing_rate", direction, mean(&paced));
+    figures.put_some("unsent", direction, mean(&|state| Some(f64::from(state.not_sent))));
+    figures.put_some("ecn_marks", direction, connections.change(span, |state| u64::from(state.delivered_ce)));
+    figures.put_some("peer_window", direction, connections.peer_window(span).map(|bytes| bytes as f64));
+    let mut windows: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for (number, _, bytes) in connections.peer_windows().filter(|(_, at, _)| span.from < *at && *at <= span.to) {
+        let (least, most) = windows.entry(number).or_insert((bytes, bytes));
+        (*least, *most) = (least.min(bytes), most.max(bytes));
+    }
+    let swing = windows.into_values().map(|(least, most)| 1.0 - least / most).max_by(f64::total_cmp);
+    figures.put_some("window_swing", direction, swing);
+}
+
+/// Periods throttled over periods; `None` where the host has no quota.
+fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
+    let of = |name: &str| samples.change(span, |s| s.sampler == "cgroup" && s.name == name);
+    let (periods, throttled) = (of("periods")?, of("throttled")?);
+    (periods > 0.0).then(|| throttled / periods)
+}
+
+/// What was held for a receiving end over what its buffers take, mean over readings; `None` where nobody looked.
+fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
+    let buffer = |value: &linerate_model::SocketValue| value.at_end.as_ref().or(value.granted.as_ref())?.as_f64();
+    let buffers: f64 =
+        receiver.flows.iter().filter_map(|flow| flow.socket.get("receive_buffer").and_then(buffer)).sum();
+    let mut held: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for interval in receiver.intervals.iter().filter(|interval| span.holds_middle(interval)) {
+        if let Some(bytes) = interval.held_bytes {
+            held.entry(interval.worker).or_default().push(bytes as f64);
+        }
+    }
+    let looked = !held.is_empty() && buffers > 0.0;
+    let held: f64 = held.values().filter_map(|bytes| crate::statistics::mean(bytes)).sum();
+    looked.then(|| held / buffers)
+}
+
+/// The figures of the hosts of `trial`; `readers` has one host for each kernel.
+pub(super) fn of_hosts(
+    figures: &mut Figures,
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    readers: &[&str],
+    hosts: &Hosts<'_>,
+    span: Span,
+) {
+    let mut busiest: Option<f64> = None;
+    let mut idlest: Option<f64> = None;
+    let (mut cycles, mut instructions) = (None, None);
+    for host in readers {
+        let samples = Samples::of(trial, host);
+        let of_cpu = |cpu: &str, names: &[&str]| {
+            let wanted = |s: &SeriesSpec| s.sampler == "cpu" && s.instance == cpu && names.contains(&s.name.as_str());
+            samples.rate(span, wanted).map(|ns| ns / NANOS)
+        };
+        for cpu in samples.instances("cpu") {
+            busiest = [busiest, of_cpu(cpu, &INTERRUPTS)].into_iter().flatten().reduce(f64::max);
+            idlest = [idlest, of_cpu(cpu, &["idle"])].into_iter().flatten().reduce(f64::max);
+        }
+        let counted = |name: &str| samples.change(span, |s| s.sampler == "perf_hardware" && s.name == name);
+        cycles = [cycles, counted("cycles")].into_iter().flatten().reduce(|a, b| a + b);
+        instructions = [instructions, counted("instructions")].into_iter().flatten().reduce(|a, b| a + b);
+    }
+    figures.put_some("softirq_core", Direction::Sum, busiest);
+    figures.put_some("idle_core", Direction::Sum, idlest);
+    let ratio = cycles.zip(instructions).filter(|(_, n)| *n > 0.0).map(|(cycles, n)| cycles / n);
+    figures.put_some("cycles_per_instruction", Direction::Sum, ratio);
+    let ends: Vec<&Endpoint> = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]).collect();
+    let remote = ends.into_iter().filter_map(|end| remote_cpus(end, hosts)).max_by(f64::total_cmp);
+    figures.put_some("remote_cpus", Direction::Sum, remote);
+}
+
+/// Share of the CPUs that `end` is pinned to which lie in another node than its device; `None` where either is not known.
+fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
+    if !end.pin || end.cpus.is_empty() {
+        return None;
+    }
+    let node = hosts.interface_fact(&end.host, end.device.as_deref()?, "numa_node").and_then(Value::as_u64)?;
+    let nodes = hosts.fact(&end.host, "memory.numa")?.as_object().filter(|nodes| nodes.len() > 1)?;
+    let local: BTreeSet<usize> = list(nodes.get(&node.to_string())?.get("cpus")?.as_str()?);
+    let remote = end.cpus.iter().filter(|cpu| !local.contains(cpu)).count();
+    Some(remote as f64 / end.cpus.len() as f64)
+}
+
+/// `0-3,8` as the kernel lists CPUs.
+fn list(text: &str) -> BTreeSet<usize> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(list("0-2,8\n").into_iter().collect::<Vec<_>>(), [0, 1, 2, 8]);
+        assert!(list("").is_empty());
+    }
+}

@@ -1,0 +1,194 @@
+//! The stages at the ends of a path that data cross in packets: application, socket, queueing discipline, interface, bus; and the disk
+//! that a file comes from or goes to.
+//!
+//! Rates are bits a second of the layer told. Devices count frames without their check sequence. Bytes a socket sent contain those
+//! it sent again.
+
+use linerate_model::{Counter, Direction, Endpoint, JobRecord, Layer, SeriesSpec, Unit};
+use serde_json::Value;
+
+use super::super::connections::Connections;
+use super::super::host::LOOPBACK;
+use super::super::samples::{Hosts, NANOS, Samples};
+use super::super::span::counted;
+use super::super::transfers::mode;
+use super::{End, Place, Reading, Seen, Stage};
+
+const BITS: f64 = 8.0;
+
+impl<'a> Seen<'a> {
+    /// What an end counted, and its endpoint; nothing counted where it is foreign.
+    pub(super) fn side(&self, end: End) -> (&'a JobRecord, &'a Endpoint) {
+        let first = (self.direction == Direction::Rx) == (end == End::Receiver);
+        if first { (self.job.active, &self.job.spec.from) } else { (self.job.passive, &self.job.spec.to) }
+    }
+
+    fn samples(&self, end: End) -> Samples<'a> {
+        Samples::of(self.trial, &self.side(end).1.host)
+    }
+
+    /// A counter of an end a second.
+    pub(super) fn rate(&self, end: End, counter: Counter) -> Option<f64> {
+        let (record, _) = self.side(end);
+        let told = !record.intervals.is_empty();
+        told.then(|| counted(record, counter, self.span) / self.span.seconds()).filter(|rate| *rate > 0.0)
+    }
+}
+
+/// From the application to the interface.
+pub(super) fn sending(first: &Seen<'_>, hosts: &Hosts<'_>) -> Vec<Stage> {
+    stack(first, End::Sender, hosts)
+}
+
+/// From the interface to the application.
+pub(super) fn receiving(first: &Seen<'_>, hosts: &Hosts<'_>) -> Vec<Stage> {
+    let mut stages = stack(first, End::Receiver, hosts);
+    stages.reverse();
+    stages
+}
+
+/// Application first.
+fn stack(first: &Seen<'_>, end: End, hosts: &Hosts<'_>) -> Vec<Stage> {
+    let (record, endpoint) = first.side(end);
+    let host = &endpoint.host;
+    let disk = mode(record, if end == End::Sender { "source_device" } else { "sink_device" });
+    let mut stages: Vec<Stage> = disk.map(|disk| Stage::new(end, Place::Disk, host, disk)).into_iter().collect();
+    stages.push(Stage::new(end, Place::Application, host, &first.job.spec.workload));
+    stages.push(Stage::new(end, Place::Socket, host, protocol(first)));
+    let Some(device) = &endpoint.device else { return stages };
+    if end == End::Sender && device != LOOPBACK {
+        stages.push(Stage::new(end, Place::Queue, host, discipline(first, device)));
+    }
+    let driver = hosts.interface_fact(host, device, "driver").and_then(Value::as_str);
+    let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));
+    stages.push(Stage::new(end, Place::Interface, host, format!("{device}{driver}")));
+    let functions = hosts.fact(host, "pcie").and_then(|pcie| pcie.get(device)?.as_array());
+    for function in functions.into_iter().flatten() {
+        if let Some(address) = function.get("address").and_then(Value::as_str) {
+            stages.push(Stage::new(end, Place::Bus, host, format!("pcie {address}")));
+        }
+    }
+    stages
+}
+
+/// What carries the data.
+fn protocol(first: &Seen<'_>) -> &'static str {
+    match first.job.flow(first.direction) {
+        Some(flow) if flow.is_tcp() => "TCP",
+        Some(flow) if flow.is_datagrams() && first.job.spec.workload.starts_with("udp_") => "UDP",
+        Some(_) => "packet socket",
+        None => "socket",
+    }
+}
+
+/// The kinds of queueing discipline of `device`, as far as they are read.
+fn discipline(first: &Seen<'_>, device: &str) -> String {
+    let samples = first.samples(End::Sender);
+    let of_device = samples.instances("qdisc").into_iter().filter_map(|instance| {
+        let mut words = instance.split_whitespace();
+        (words.next() == Some(device)).then(|| words.next())?
+    });
+    let mut kinds: Vec<&str> = of_device.collect();
+    kinds.dedup();
+    kinds.join(", ")
+}
+
+/// What was read at `stage` during a trial.
+pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
+    match stage.place {
+        Place::Application => application(stage.end, one),
+        Place::Socket => socket(stage.end, one),
+        Place::Queue => queue(one),
+        Place::Interface => interface(stage.end, one),
+        // What crosses a bus is not counted.
+        Place::Bus | Place::Cache | Place::Disk | Place::Wire => Vec::new(),
+    }
+}
+
+fn application(end: End, one: &Seen<'_>) -> Vec<Reading> {
+    let (counter, what) = match end {
+        End::Receiver => (Counter::PayloadReceived, "received"),
+        End::Sender | End::Between => (Counter::PayloadSent, "handed over"),
+    };
+    let rate =
+        one.rate(end, counter).map(|bytes| Reading::new(what, bytes * BITS, Unit::BitPerSecond, Some(Layer::L4)));
+    rate.into_iter().collect()
+}
+
+fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
+    let (record, _) = one.side(end);
+    let seconds = one.span.seconds();
+    let connections = Connections::of(record);
+    let bytes = match end {
+        End::Receiver => connections.change(one.span, |state| state.bytes_received),
+        End::Sender | End::Between => connections.change(one.span, |state| state.bytes_sent),
+    };
+    let (datagrams, refused, word) = match end {
+        End::Receiver => (Counter::DatagramsReceived, Counter::SocketDrops, "dropped"),
+        End::Sender | End::Between => (Counter::DatagramsSent, Counter::SendDrops, "refused"),
+    };
+    let what = if end == End::Receiver { "taken in" } else { "sent" };
+    let bits = bytes.filter(|bytes| *bytes > 0.0).map(|bytes| bytes * BITS / seconds);
+    let bits = bits.map(|rate| Reading::new(what, rate, Unit::BitPerSecond, Some(Layer::L4)));
+    let packets = one.rate(end, datagrams).map(|rate| Reading::new(what, rate, Unit::PacketPerSecond, None));
+    let refused = one.rate(end, refused).map(|rate| Reading::new(word, rate * seconds, Unit::Count, None));
+    [bits, packets, refused].into_iter().flatten().collect()
+}
+
+/// A discipline counts what its children count too: the largest is all of it.
+fn queue(one: &Seen<'_>) -> Vec<Reading> {
+    let Some(device) = one.side(End::Sender).1.device.as_deref() else { return Vec::new() };
+    let samples = one.samples(End::Sender);
+    let of = |name: &str| {
+        let wanted = |s: &SeriesSpec| {
+            s.sampler == "qdisc" && s.name == name && s.instance.split_whitespace().next() == Some(device)
+        };
+        samples.largest_change(one.span, wanted)
+    };
+    let seconds = one.span.seconds();
+    let bits = of("bytes").map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
+    let drops = of("drops").map(|drops| Reading::new("dropped", drops, Unit::Count, None));
+    let waiting = samples
+        .mean_of(one.span, "qdisc", "backlog", |instance| instance.split_whitespace().next() == Some(device))
+        .map(|bytes| Reading::new("waiting", bytes, Unit::Byte, None));
+    [bits, waiting, drops].into_iter().flatten().collect()
+}
+
+fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
+    let Some(device) = one.side(end).1.device.as_deref() else { return Vec::new() };
+    let samples = one.samples(end);
+    let of = |name: &str| samples.of_instance(one.span, "interface", name, device);
+    let (word, way, lost): (_, _, &[&str]) = match end {
+        End::Receiver => ("received", "rx", &["rx_dropped", "rx_missed"]),
+        End::Sender | End::Between => ("sent", "tx", &["tx_dropped"]),
+    };
+    let bits = of(&format!("{way}_bytes"));
+    let bits = bits.map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
+    let packets = of(&format!("{way}_packets"));
+    let packets = packets.map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
+    let dropped = lost.iter().map(|name| of(name)).sum::<Option<f64>>();
+    let dropped = dropped.map(|rate| Reading::new("dropped", rate * one.span.seconds(), Unit::Count, None));
+    [bits, packets, dropped].into_iter().flatten().collect()
+}
+
+/// Busy share and bytes of a disk of `host` during a trial: reads, writes or both.
+pub(super) fn disk(one: &Seen<'_>, end: End, device: &str, series: &[&str]) -> Vec<Reading> {
+    let samples = one.samples(end);
+    let of = |name: &str| samples.of_instance(one.span, "disk", name, device);
+    let bytes = series.iter().map(|name| of(name)).sum::<Option<f64>>();
+    let what = match series {
+        ["bytes_read"] => "read",
+        ["bytes_written"] => "written",
+        _ => "read and written",
+    };
+    let bytes = bytes.map(|rate| Reading::new(what, rate, Unit::BytePerSecond, None));
+    let busy = of("busy").map(|share| Reading::new("busy", share.min(1.0), Unit::Ratio, None));
+    bytes.into_iter().chain(busy).collect()
+}
+
+/// CPU time of all workers of an end over the span, cores.
+pub(super) fn cores(one: &Seen<'_>, end: End) -> Option<f64> {
+    let of = |counter| one.rate(end, counter).unwrap_or(0.0);
+    let cores = (of(Counter::CpuUser) + of(Counter::CpuSystem)) / NANOS;
+    (cores > 0.0).then_some(cores)
+}

@@ -1,0 +1,188 @@
+//! What the study says of each stage, and which of them limits.
+
+use linerate_model::{Direction, Unit};
+
+use super::super::searched::SearchTrial;
+use super::super::{JobStudy, PointStudy};
+use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety};
+
+/// What the name of a value that bounds nothing begins with.
+const EXPECTED: &str = "expected: ";
+/// A share of losses found at one place that makes it the place.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Metrics of a job that are readings of a stage: where, which, and in whose direction they stand (`None`: the sum).
+const JUDGED: [(End, Place, &str, &str, bool); 15] = [
+    (End::Sender, Place::Application, "sender_cpu", "CPU of its busiest thread", true),
+    (End::Sender, Place::Application, "sender_throttled", "without CPU quota", true),
+    (End::Sender, Place::Application, "payload_per_send", "a call", true),
+    (End::Sender, Place::Socket, "rwnd_limited", "waited for the peer's window", true),
+    (End::Sender, Place::Socket, "sndbuf_limited", "waited for its own buffer", true),
+    (End::Sender, Place::Socket, "retransmit_ratio", "sent again", true),
+    (End::Sender, Place::Socket, "rtt", "round trip", true),
+    (End::Sender, Place::Socket, "congestion_window", "congestion window", true),
+    (End::Receiver, Place::Socket, "peer_window", "window advertised", true),
+    (End::Receiver, Place::Socket, "receive_queue", "buffer filled", true),
+    (End::Receiver, Place::Socket, "softnet_dropped", "dropped at the backlog", false),
+    (End::Receiver, Place::Socket, "softirq_core", "CPU of the busiest softirq", false),
+    (End::Receiver, Place::Application, "receiver_cpu", "CPU of its busiest thread", true),
+    (End::Receiver, Place::Application, "receiver_throttled", "without CPU quota", true),
+    (End::Sender, Place::Queue, "achieved_depth", "under way", false),
+];
+
+/// Where on the path each rule sees the limit; those that name a capacity are looked up by it.
+const PLACES: [(&str, &[(End, Place)]); 19] = [
+    ("bus_ceiling", &[]),
+    ("congestion_control", &[(End::Sender, Place::Socket)]),
+    ("fire_hose", &[]),
+    ("hash_polarised", &[]),
+    ("link_ceiling", &[]),
+    ("memory_bandwidth", &[(End::Sender, Place::Socket), (End::Receiver, Place::Socket)]),
+    ("not_valid", &[]),
+    ("numa_placement", &[(End::Sender, Place::Application), (End::Receiver, Place::Application)]),
+    ("path_loss", &[]),
+    ("receive_window", &[(End::Receiver, Place::Socket)]),
+    ("receiver_cpu", &[(End::Receiver, Place::Application)]),
+    ("send_buffer", &[(End::Sender, Place::Socket)]),
+    ("sender_cpu", &[(End::Sender, Place::Application)]),
+    ("single_flow", &[]),
+    ("slow_receiver", &[(End::Receiver, Place::Application)]),
+    ("slow_source", &[(End::Sender, Place::Application)]),
+    ("small_message", &[(End::Sender, Place::Application)]),
+    ("softirq_core", &[(End::Receiver, Place::Socket)]),
+    ("unknown", &[]),
+];
+/// Rules that see the limit between the ends or in a bus.
+const OF_CAPACITIES: [&str; 6] =
+    ["bus_ceiling", "fire_hose", "hash_polarised", "link_ceiling", "path_loss", "single_flow"];
+
+/// What the study says of `stage`, beside what was read there.
+pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec<Reading> {
+    let of_stage = JUDGED.iter().filter(|(end, place, ..)| (*end, *place) == (stage.end, stage.place));
+    let told = of_stage.filter_map(|(_, _, metric, what, directed)| {
+        let metric = job.metric(metric, if *directed { direction } else { Direction::Sum })?;
+        let value = metric.estimate?.value;
+        // Shares of time that are zero say nothing.
+        let silent = value == 0.0 && matches!(metric.unit, Unit::Ratio | Unit::Count);
+        (value.is_finite() && !silent).then(|| Reading::new(what, value, metric.unit, metric.layer))
+    });
+    told.collect()
+}
+
+/// The lowest bound known at `stage`.
+pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<StageCeiling> {
+    let metric = job.metric("goodput", direction).map_or("goodput", |metric| metric.name.as_str());
+    let is_here = |name: &str| match (stage.end, stage.place) {
+        (End::Between, _) => name == stage.name || name.starts_with(&format!("{}, ", stage.name)),
+        (_, Place::Interface) => {
+            let device = stage.name.split(' ').next().unwrap_or_default();
+            !device.is_empty() && name.starts_with(&format!("{device} of {} (", stage.host))
+        }
+        (_, Place::Bus) => name.starts_with(&format!("{} of {} (", stage.name, stage.host)),
+        (End::Receiver, Place::Socket) => name.starts_with(EXPECTED),
+        _ => false,
+    };
+    let bounds = point.ceilings.iter().filter(|c| c.metric == metric && c.direction == direction && is_here(&c.name));
+    let lowest = bounds.min_by(|a, b| a.value.total_cmp(&b.value))?;
+    let hard = !lowest.name.starts_with(EXPECTED);
+    let name = lowest.name.trim_start_matches(EXPECTED).split(", ").next().unwrap_or_default().to_owned();
+    Some(StageCeiling { name, value: lowest.value, unit: lowest.unit, layer: lowest.layer, hard })
+}
+
+/// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or nothing keeps a ledger.
+pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Option<u64> {
+    let loss = job.loss.iter().find(|loss| loss.direction == direction)?;
+    let found: u64 = loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
+    let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place));
+    // A counter that was read and found nothing says zero; at the ends every place has one.
+    let counted = !unobserved && stage.end != End::Between && stage.place != Place::Application;
+    (found > 0 || counted && stage.is_observed()).then_some(found)
+}
+
+/// Whether a place of the loss ledger is `stage`.
+fn is_at(stage: &Stage, place: &str) -> bool {
+    match place {
+        "sender qdisc" => (stage.end, stage.place) == (End::Sender, Place::Queue),
+        "sender device" => (stage.end, stage.place) == (End::Sender, Place::Interface),
+        "receiver device" => (stage.end, stage.place) == (End::Receiver, Place::Interface),
+        "receiver backlog (softnet)" | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
+        other => {
+            let name = other.rsplit_once(" (").map_or(other, |(name, _)| name);
+            stage.end == End::Between && (stage.name == name || stage.name.starts_with(&format!("{name}, ")))
+        }
+    }
+}
+
+/// Marks what limits.
+pub(super) fn mark(stages: &mut [Stage], limit: &Limit, point: &PointStudy, job: &JobStudy, direction: Direction) {
+    let Some(rule) = limit.rule.as_deref().filter(|_| limit.surety != Surety::Inconclusive) else { return };
+    if OF_CAPACITIES.contains(&rule) {
+        let bound = job.metric("goodput", direction).and_then(|metric| point.ceilings.get(metric.ceiling?));
+        let is_lowest = |stage: &Stage| {
+            bound.is_some_and(|bound| {
+                stage.ceiling.as_ref().is_some_and(|known| known.value.total_cmp(&bound.value).is_eq())
+                    && bound.name.starts_with(&stage.name)
+            })
+        };
+        let most_lost = stages.iter().filter(|stage| stage.end == End::Between).filter_map(|stage| stage.lost).max();
+        let of_loss = rule == "path_loss" && most_lost.is_some();
+        for stage in stages.iter_mut() {
+            stage.limits = if of_loss { stage.lost == most_lost } else { is_lowest(stage) };
+        }
+        return;
+    }
+    let places = PLACES.iter().find(|(name, _)| *name == rule).map_or(&[][..], |(_, places)| places);
+    for stage in stages {
+        stage.limits = places.contains(&(stage.end, stage.place));
+    }
+}
+
+/// Where the losses of the loads `above` what a search found were, as counters locate them.
+pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bool) -> Limit {
+    let mut limit = Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next: None };
+    if at_least {
+        limit.claim = Some("the tester carried no more by itself: the device's own limit lies higher".to_owned());
+        limit.next = Some("send from more workers or hosts, and search again".to_owned());
+        return limit;
+    }
+    let mut places: Vec<(&str, u64)> = Vec::new();
+    for (place, n) in above.iter().flat_map(|trial| &trial.located) {
+        match places.iter_mut().find(|(known, _)| known == place) {
+            Some((_, sum)) => *sum += n,
+            None => places.push((place, *n)),
+        }
+    }
+    let lost: u64 = above.iter().map(|trial| trial.sent.saturating_sub(trial.received)).sum();
+    for stage in stages.iter_mut() {
+        let found: u64 = places.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
+        stage.lost = (found > 0).then_some(found);
+    }
+    let Some((place, n)) = places.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
+    else {
+        limit.next =
+            Some("count at every hop: nothing on the path says where the frames above it were lost".to_owned());
+        return limit;
+    };
+    if let Some(stage) = stages.iter_mut().find(|stage| is_at(stage, place)) {
+        stage.limits = true;
+    }
+    let share = *n as f64 / lost.max(1) as f64 * 100.0;
+    Limit {
+        surety: Surety::Located,
+        claim: Some(format!("above it frames are lost at {place} ({share:.1} % of {lost})")),
+        ..limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_its_place_on_the_path() {
+        let rules: Vec<&str> = crate::diagnosis::rules::RULES.iter().map(|rule| rule.name()).collect();
+        let placed: Vec<&str> = PLACES.iter().map(|(rule, _)| *rule).collect();
+        assert_eq!(rules, placed);
+        assert!(OF_CAPACITIES.iter().all(|rule| PLACES.iter().any(|(name, at)| name == rule && at.is_empty())));
+    }
+}

@@ -1,0 +1,549 @@
+//! What a campaign says in one sentence, and the path it says it of: what was moved how fast, what limits it and how sure that is, and
+//! every stage from application to application with what was observed there.
+//!
+//! It speaks of one point: the first whose limit was put to the test, else the one that moved most; where loads were searched and no
+//! point was measured, of the first search. Figures are medians over the trials that carry figures, of the span measured. A stage
+//! that nobody looked at has no reading, and is never filled from its neighbours. What it does not see: what happens inside networks
+//! that count nothing, and how several jobs side by side share a stage (of those the one that carries most is drawn).
+
+mod between;
+mod ends;
+mod mark;
+mod storage;
+
+use linerate_model::{
+    ARM_AXIS, Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict,
+};
+use serde::{Deserialize, Serialize};
+
+use super::samples::Hosts;
+use super::span::Span;
+use super::traffic::Job;
+use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, searched, transfers, warmup};
+use crate::diagnosis;
+use crate::statistics::median;
+
+/// What is told of a point, the first that has a figure.
+const FIGURES: [&str; 5] = ["goodput", "transfer_rate", "connection_rate", "transaction_rate", "packet_rate"];
+/// Metrics of jobs whose payload is incidental.
+const REQUESTS: [&str; 2] = ["connection_rate", "transaction_rate"];
+/// A metric that only files have.
+const OF_FILES: &str = "transfer_time_p50";
+/// The job that adds up all measured ones of a point.
+const ALL: &str = "all";
+/// The experiment that tells most of a disk.
+const DEEPER: &str = "twice the depth: transfers rise with it until the disk is full, while times of service stay";
+/// The workload that moves nothing.
+const NULL_WORKLOAD: &str = "null";
+
+/// A campaign in one sentence and one picture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// The sweep it speaks of.
+    pub sweep: String,
+    /// The coordinate.
+    pub parameters: Point,
+    /// Points and searches of the campaign.
+    pub n_points: usize,
+    /// The workload whose path it is.
+    pub workload: String,
+    /// The endpoint that sends; of a disk or file the one that reads and writes.
+    pub from: String,
+    /// The endpoint that receives.
+    pub to: String,
+    /// Jobs measured side by side.
+    pub n_jobs: usize,
+    /// What was moved how fast; `None` where no trial carries a figure.
+    pub moved: Option<Moved>,
+    /// How its rate went, where it never settled and so has no single number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
+    /// What limits it.
+    pub limit: Limit,
+    /// From application to application, in the order in which data pass.
+    pub stages: Vec<Stage>,
+}
+
+/// A figure of what was moved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Its metric; `load` for what a search found.
+    pub metric: String,
+    /// Unit.
+    pub unit: Unit,
+    /// Layer.
+    pub layer: Option<Layer>,
+    /// Direction, as the job's first endpoint sees it.
+    pub direction: Direction,
+    /// The median with its interval; of a search the median of the lower bounds, its ends the lowest and highest run.
+    pub estimate: Estimate,
+    /// Of a search: the goal, and the smallest load that does not meet it.
+    pub goal: Option<(String, Option<f64>)>,
+    /// Share of the lowest ceiling.
+    pub share: Option<f64>,
+    /// The standing of the point.
+    pub validity: Validity,
+}
+
+/// How sure it is what limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Surety {
+    /// An experiment moved it as predicted, a placebo did not.
+    Proven,
+    /// The evidence fits; no experiment was run.
+    Suspected,
+    /// The evidence does not decide.
+    Inconclusive,
+    /// Counters say where what was lost above the load found was lost.
+    Located,
+    /// Nothing is said of it.
+    NotDiagnosed,
+}
+
+/// What limits, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// How sure.
+    pub surety: Surety,
+    /// The rule that says so.
+    pub rule: Option<String>,
+    /// The claim.
+    pub claim: Option<String>,
+    /// The experiment that put it to the test.
+    pub experiment: Option<Tested>,
+    /// What to do next.
+    pub next: Option<String>,
+}
+
+/// An experiment and what it made of goodput.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tested {
+    /// What was changed.
+    pub changed: String,
+    /// What goodput was multiplied by.
+    pub shift: f64,
+    /// Its interval at 95 %.
+    pub interval: Option<(f64, f64)>,
+    /// What the placebo multiplied it by.
+    pub placebo: Option<f64>,
+}
+
+/// Where on the path a stage lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// At the end that sends, or reads and writes.
+    Sender,
+    /// Between the ends.
+    Between,
+    /// At the end that receives.
+    Receiver,
+}
+
+/// What a stage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// The program that sends, receives, reads or writes.
+    Application,
+    /// The page cache.
+    Cache,
+    /// A disk or what stands for one.
+    Disk,
+    /// The socket and the kernel's protocols above the device.
+    Socket,
+    /// The queueing discipline of the device.
+    Queue,
+    /// The network interface.
+    Interface,
+    /// The bus between memory and device.
+    Bus,
+    /// A link, switch or device between the ends.
+    Wire,
+}
+
+/// One stage of the path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Where on the path.
+    pub end: End,
+    /// What it is.
+    pub place: Place,
+    /// Whose it is: a host; empty between the ends.
+    pub host: String,
+    /// Its name: a workload, a protocol, a device, a capacity.
+    pub name: String,
+    /// What was observed there, a rate first; empty where nobody looked.
+    pub readings: Vec<Reading>,
+    /// What it lets pass at the most, if that is known.
+    pub ceiling: Option<StageCeiling>,
+    /// Packets lost there, as counters locate them, all trials added; of a search those of the loads above the one found.
+    pub lost: Option<u64>,
+    /// Whether this is what limits.
+    pub limits: bool,
+}
+
+/// What was observed at a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What it is, in words.
+    pub what: String,
+    /// In the base unit.
+    pub value: f64,
+    /// Unit.
+    pub unit: Unit,
+    /// Layer, where bits are counted.
+    pub layer: Option<Layer>,
+}
+
+/// What a stage lets pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageCeiling {
+    /// What sets it.
+    pub name: String,
+    /// In the base unit.
+    pub value: f64,
+    /// Unit.
+    pub unit: Unit,
+    /// Layer.
+    pub layer: Option<Layer>,
+    /// Whether nothing can exceed it; an expected value comes from readings.
+    pub hard: bool,
+}
+
+impl Stage {
+    fn new(end: End, place: Place, host: &str, name: impl Into<String>) -> Self {
+        let (readings, ceiling, lost) = (Vec::new(), None, None);
+        Self { end, place, host: host.to_owned(), name: name.into(), readings, ceiling, lost, limits: false }
+    }
+
+    /// Whether anybody looked.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        !self.readings.is_empty() || self.lost.is_some()
+    }
+}
+
+impl Reading {
+    fn new(what: &str, value: f64, unit: Unit, layer: Option<Layer>) -> Self {
+        Self { what: what.to_owned(), value, unit, layer }
+    }
+}
+
+/// One trial of what is told, and what of it.
+struct Seen<'a> {
+    trial: &'a TrialRecord,
+    job: Job<'a>,
+    direction: Direction,
+    span: Span,
+}
+
+/// The sentence and the picture of `campaign`, judged by `study`; `None` where nothing was measured.
+#[must_use]
+pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
+    let n_points = study.points.len() + study.searches.len();
+    match chosen(study) {
+        Some(point) => Some(of_point(campaign, study, point, n_points)),
+        None => study.searches.first().map(|search| of_search(campaign, search, n_points)),
+    }
+}
+
+/// The point that is told.
+fn chosen(study: &Study) -> Option<&PointStudy> {
+    let tested = study.comparisons.iter().find(|comparison| comparison.base.tests.is_some());
+    let base = tested.and_then(|test| {
+        let is_base = |point: &&PointStudy| {
+            point.sweep == test.sweep && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == *test.base.name)
+        };
+        study.points.iter().find(is_base)
+    });
+    let rank = |point: &PointStudy| {
+        let figure = figure(point)?;
+        let kind = FIGURES.iter().rposition(|name| *name == figure.name)?;
+        Some((point.validity == Validity::Valid, std::cmp::Reverse(kind), figure.estimate?.value))
+    };
+    let by_rank = |a: &&PointStudy, b: &&PointStudy| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal);
+    let carrying = || study.points.iter().filter(|point| rank(point).is_some());
+    // The first of equals: `max_by` takes the last.
+    base.or_else(|| carrying().rev().max_by(by_rank)).or_else(|| study.points.first())
+}
+
+/// The measured jobs, without the one that adds them up.
+fn measured(point: &PointStudy) -> impl Iterator<Item = (usize, &JobStudy)> {
+    point.jobs.iter().enumerate().filter(|(_, job)| !job.background && job.workload != ALL)
+}
+
+/// The figure that `point` is told by: of all its jobs together.
+fn figure(point: &PointStudy) -> Option<&MetricStudy> {
+    let job = point.jobs.iter().rev().find(|job| !job.background)?;
+    figure_of(job)
+}
+
+fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
+    let has = |name: &str| job.metrics.iter().any(|metric| metric.name == name);
+    // Of files, each of which is a transaction, the payload is what counts.
+    let answers = REQUESTS.into_iter().any(has) && !has(OF_FILES);
+    let told = FIGURES.iter().filter(|name| !answers || REQUESTS.contains(name));
+    let directions = [Direction::Sum, Direction::Tx, Direction::Rx];
+    let usable = |metric: &&MetricStudy| metric.estimate.is_some_and(|e| e.value.is_finite() && e.value > 0.0);
+    told.filter_map(|name| directions.into_iter().filter_map(|d| job.metric(name, d)).find(usable)).next()
+}
+
+/// How the rate of `point` went, if it has no single number for that.
+fn unsettled(point: &PointStudy) -> Option<String> {
+    let job = point.jobs.iter().rev().find(|job| !job.background)?;
+    let settled = job.metrics.iter().filter_map(|metric| metric.settled.as_ref());
+    settled.filter(|settled| !settled.has_single_number).map(|settled| settled.word.clone()).next()
+}
+
+/// The direction in which `job` carries most.
+fn direction(job: &JobStudy) -> Direction {
+    let carried = |direction| {
+        let names = ["goodput", "transfer_rate"];
+        let metric = names.into_iter().find_map(|name| job.metric(name, direction)?.estimate);
+        metric.map_or(0.0, |estimate| estimate.value)
+    };
+    if carried(Direction::Rx) > carried(Direction::Tx) { Direction::Rx } else { Direction::Tx }
+}
+
+fn of_point(campaign: &Campaign, study: &Study, point: &PointStudy, n_points: usize) -> Headline {
+    let rate = |job: &JobStudy| figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value);
+    let busiest = measured(point).max_by(|(a_at, a), (b_at, b)| rate(a).total_cmp(&rate(b)).then(b_at.cmp(a_at)));
+    let moved = figure(point).and_then(|metric| {
+        Some(Moved {
+            metric: metric.name.clone(),
+            unit: metric.unit,
+            layer: metric.layer,
+            direction: metric.direction,
+            estimate: metric.estimate?,
+            goal: None,
+            share: metric.share,
+            validity: point.validity,
+        })
+    });
+    let limit = limit(diagnosis::of_point(study, point), study, point);
+    let mut told = Headline {
+        sweep: point.sweep.clone(),
+        parameters: point.parameters.clone(),
+        n_points,
+        workload: String::new(),
+        from: String::new(),
+        to: String::new(),
+        n_jobs: measured(point).count(),
+        unsettled: if moved.is_none() { unsettled(point) } else { None },
+        moved,
+        limit,
+        stages: Vec::new(),
+    };
+    let Some((number, job)) = busiest else { return told };
+    let direction = direction(job);
+    let usable: Vec<_> = point.trials.iter().filter(|t| t.validity <= Validity::Suspect).map(|t| t.id).collect();
+    let trials: Vec<&TrialRecord> =
+        campaign.trials.iter().filter(|trial| trial.spec.search.is_none() && usable.contains(&trial.spec.id)).collect();
+    let seen = seen(&trials, number, direction);
+    told.workload.clone_from(&job.workload);
+    (told.from, told.to) = sides(job, direction);
+    if job.workload != NULL_WORKLOAD {
+        told.stages = stages(campaign, Some((point, job)), &seen);
+        mark::mark(&mut told.stages, &told.limit, point, job, direction);
+    }
+    told
+}
+
+/// Who sends and who receives.
+fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
+    // What reads and writes a disk has one end.
+    if job.metrics.iter().any(|metric| metric.name == "iops") || direction == Direction::Tx {
+        return (job.from.clone(), job.to.clone());
+    }
+    (job.to.clone(), job.from.clone())
+}
+
+fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> Vec<Seen<'a>> {
+    let of_trial = |trial: &&'a TrialRecord| {
+        let mut jobs = point::jobs_of(trial);
+        let span = warmup::measured(trial);
+        (number < jobs.len() && span.seconds() > 0.0).then(|| Seen {
+            trial,
+            job: jobs.swap_remove(number),
+            direction,
+            span,
+        })
+    };
+    trials.iter().filter_map(of_trial).collect()
+}
+
+/// Every stage with what was seen there.
+fn stages(campaign: &Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: &[Seen<'_>]) -> Vec<Stage> {
+    let Some(first) = seen.first() else { return Vec::new() };
+    let hosts = Hosts::of(campaign);
+    let mut stages = if transfers::are_in(&first.job) && first.job.flow(first.direction).is_none() {
+        storage::stages(first)
+    } else {
+        let mut stages = ends::sending(first, &hosts);
+        stages.extend(between::stages(campaign, first, studied.map(|(point, _)| point)));
+        stages.extend(ends::receiving(first, &hosts));
+        stages
+    };
+    for stage in &mut stages {
+        let of_trial = |one: &Seen<'_>| match stage.place {
+            Place::Wire => between::readings(stage, one),
+            Place::Cache | Place::Disk => storage::readings(stage, one),
+            Place::Application | Place::Queue
+                if transfers::are_in(&one.job) && one.job.flow(one.direction).is_none() =>
+            {
+                storage::readings(stage, one)
+            }
+            Place::Application | Place::Socket | Place::Queue | Place::Interface | Place::Bus => {
+                ends::readings(stage, one)
+            }
+        };
+        stage.readings = merged(&seen.iter().map(of_trial).collect::<Vec<_>>());
+        if let Some((point, job)) = studied {
+            stage.readings.extend(mark::judged(stage, job, first.direction));
+            stage.ceiling = mark::ceiling(stage, point, job, first.direction);
+            stage.lost = mark::lost(stage, job, first.direction);
+        }
+    }
+    stages
+}
+
+/// The median of each reading over the trials that have it.
+fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
+    let mut told: Vec<Reading> = Vec::new();
+    for reading in trials.iter().flatten() {
+        if told.iter().all(|known| known.what != reading.what) {
+            let same = trials.iter().flatten().filter(|other| other.what == reading.what).map(|other| other.value);
+            let value = median(&same.collect::<Vec<_>>()).unwrap_or(reading.value);
+            told.push(Reading { value, ..reading.clone() });
+        }
+    }
+    told
+}
+
+/// The leading finding of a point.
+fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
+    let leading = findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);
+    let Some(finding) = leading else {
+        let disk = measured(point).any(|(_, job)| job.metrics.iter().any(|metric| metric.name == "iops"));
+        let next = diagnosis::unknown(point).advice.into_iter().next();
+        let next = if disk { Some(DEEPER.to_owned()) } else { next };
+        return Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next };
+    };
+    let surety = match finding.verdict {
+        Verdict::Proven => Surety::Proven,
+        Verdict::Suspected => Surety::Suspected,
+        Verdict::Inconclusive => Surety::Inconclusive,
+    };
+    Limit {
+        surety,
+        experiment: tested(study, point, &finding.rule),
+        rule: Some(finding.rule),
+        claim: Some(finding.claim),
+        next: finding.advice.into_iter().next(),
+    }
+}
+
+/// The experiment on what `rule` says of `point`: the one that moved goodput most.
+fn tested(study: &Study, point: &PointStudy, rule: &str) -> Option<Tested> {
+    let of_rule = study.comparisons.iter().filter(|comparison| {
+        comparison.sweep == point.sweep && comparison.base.tests.as_ref().is_some_and(|tests| tests.rule == rule)
+    });
+    let told = of_rule.filter_map(|comparison| {
+        let goodput = diagnosis::goodput_of(comparison)?;
+        Some(Tested {
+            changed: comparison.changed.name.clone(),
+            shift: goodput.effect.shift,
+            interval: goodput.effect.interval,
+            placebo: goodput.placebo.as_ref().map(|effect| effect.shift),
+        })
+    });
+    told.max_by(|a, b| a.shift.ln().abs().total_cmp(&b.shift.ln().abs()))
+}
+
+fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Headline {
+    let goal = search.goals.iter().find(|goal| goal.lower.is_some()).or(search.goals.first());
+    let bits = search.search.unit == linerate_model::LoadUnit::Bits;
+    let moved = goal.and_then(|goal| {
+        let range = goal.range;
+        Some(Moved {
+            metric: "load".into(),
+            unit: if bits { Unit::BitPerSecond } else { Unit::PacketPerSecond },
+            layer: None,
+            direction: Direction::Tx,
+            estimate: Estimate {
+                value: goal.lower?,
+                low: range.map(|(low, _)| low),
+                high: range.map(|(_, high)| high),
+                confidence: None,
+                n: search.runs.len() as u32,
+            },
+            goal: Some((goal.goal.name.clone(), goal.upper)),
+            share: None,
+            validity: Validity::Valid,
+        })
+    });
+    let found = moved.as_ref().map_or(0.0, |moved| moved.estimate.value);
+    let mut told = Headline {
+        sweep: search.sweep.clone(),
+        parameters: search.parameters.clone(),
+        n_points,
+        workload: search.workload.clone(),
+        from: search.from.clone(),
+        to: search.to.clone(),
+        n_jobs: 1,
+        unsettled: None,
+        moved,
+        limit: Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next: None },
+        stages: Vec::new(),
+    };
+    // The trials nearest to what was found, of those that it carried.
+    let runs = search.runs.iter().flat_map(|run| &run.trials).filter(|trial| trial.observation().is_some());
+    let carried: Vec<&searched::SearchTrial> = runs.clone().filter(|trial| trial.load <= found * NEAR_LOAD).collect();
+    let nearest = carried.iter().map(|trial| trial.load).fold(0.0, f64::max);
+    let near: Vec<_> = carried.iter().filter(|trial| trial.load >= nearest / NEAR_LOAD).map(|trial| trial.id).collect();
+    let trials: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| near.contains(&trial.spec.id)).collect();
+    told.stages = stages(campaign, None, &seen(&trials, 0, Direction::Tx));
+    let at_least = search.runs.iter().flat_map(|run| &run.found).any(|found| found.at_least);
+    let above: Vec<&searched::SearchTrial> = runs.filter(|trial| trial.load > found * NEAR_LOAD).collect();
+    told.limit = mark::located(&mut told.stages, &above, at_least);
+    told
+}
+
+/// Loads this close count as one.
+const NEAR_LOAD: f64 = 1.001;
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::metric;
+
+    use super::*;
+
+    fn job(names: &[(&str, Direction)]) -> JobStudy {
+        let figure = |(name, direction): &(&str, Direction)| {
+            let known = metric(name).expect("a metric");
+            MetricStudy {
+                name: (*name).into(),
+                unit: known.unit,
+                layer: known.layer,
+                direction: *direction,
+                estimate: crate::statistics::estimate(&[7.0]),
+                values: vec![Some(7.0)],
+                ceiling: None,
+                share: None,
+                settled: None,
+            }
+        };
+        JobStudy { metrics: names.iter().map(figure).collect(), ..JobStudy::default() }
+    }
+
+    #[test]
+    fn files_are_told_by_their_payload_and_requests_by_their_number() {
+        let told = |job: &JobStudy| figure_of(job).map(|metric| metric.name.clone());
+        let requests = [("goodput", Direction::Rx), ("transaction_rate", Direction::Sum)];
+        assert_eq!(told(&job(&requests)).as_deref(), Some("transaction_rate"));
+        let files = [&requests[..], &[("transfer_time_p50", Direction::Sum)]].concat();
+        assert_eq!(told(&job(&files)).as_deref(), Some("goodput"));
+    }
+}

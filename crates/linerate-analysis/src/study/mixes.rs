@@ -1,0 +1,218 @@
+//! Mixes: every job alone and all together, and what they take from each other (storage reference 5.7).
+//!
+//! Of each job's main figure the ratio together over alone is taken, round by round; their sum is the *joint efficiency*: as many as
+//! there are jobs if they do not touch each other, 1 if they take turns at one thing that is full, less if together they do less than one
+//! alone. Tails are compared likewise. Where two jobs go to and from the memory of one host, each in one direction, the points of a sweep
+//! form a *direction matrix*: what a device writes to memory goes up (disk reads, received frames), what it reads from there goes down.
+//!
+//! What it does not see: direct cache access, traffic from device to device, and the traffic of the memory bus.
+
+mod causes;
+mod matrix;
+
+use linerate_model::{Arm, Campaign, Direction, Endpoint, Point, Role};
+use serde::{Deserialize, Serialize};
+
+pub use causes::{Attribution, Cause};
+pub use matrix::{DirectionMatrix, MatrixCell, MatrixVerdict};
+
+use super::pairs::{arm_of, without_arm};
+use super::samples::Hosts;
+use super::{Compared, Comparison, PointStudy};
+use crate::compare::Change;
+use crate::statistics::paired_shift;
+
+/// What a job is asked for, first come: bytes where bytes are moved, else operations.
+const MAIN: [&str; 5] = ["goodput", "transfer_rate", "transaction_rate", "connection_rate", "packet_rate"];
+/// Times whose growth is told: those of requests and transfers, then of datagrams, then the path's.
+const TIMES: [&str; 9] = [
+    "response_time_p50",
+    "response_time_p99",
+    "response_time_p999",
+    "service_time_p50",
+    "service_time_p90",
+    "service_time_p99",
+    "service_time_p999",
+    "rtt",
+    "delay_variation",
+];
+
+/// All jobs of one point together, against each alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mix {
+    /// The sweep it belongs to.
+    pub sweep: String,
+    /// Its coordinate, the arm apart.
+    pub parameters: Point,
+    /// The measured jobs that have a figure on both sides, in the order of the plan.
+    pub jobs: Vec<MixedJob>,
+    /// The sum of what is left of each; `None` if a job has no figure.
+    pub joint: Option<Joint>,
+    /// What they have in common, as far as the evidence goes.
+    pub attribution: Attribution,
+}
+
+/// One job of a mix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MixedJob {
+    /// Its number among the jobs of the point.
+    pub job: usize,
+    /// Workload name.
+    pub workload: String,
+    /// Endpoint names.
+    pub from: String,
+    /// Endpoint names.
+    pub to: String,
+    /// Its main figure, together against alone.
+    pub main: Compared,
+    /// Its times, likewise.
+    pub times: Vec<Compared>,
+    /// Hosts whose memory its data goes to or comes from, and which way.
+    pub ways: Vec<(String, Way)>,
+}
+
+/// Which way data crosses the links between a host's memory and its devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Devices write to memory: disk reads, received frames.
+    Up,
+    /// Devices read from memory: disk writes, sent frames.
+    Down,
+    /// Both at once.
+    Both,
+}
+
+/// The joint efficiency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Joint {
+    /// Typical sum of the ratios (Hodges-Lehmann).
+    pub value: f64,
+    /// Its interval at 95 %; `None` with fewer than six rounds.
+    pub interval: Option<(f64, f64)>,
+    /// Rounds.
+    pub n: usize,
+    /// Per round; `None` where a trial carries no figure.
+    pub values: Vec<Option<f64>>,
+}
+
+impl MixedJob {
+    /// Whether it lost: its main figure got worse.
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        self.main.effect.change == Change::Worse
+    }
+
+    /// Whether it is shown to have kept all.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        matches!(self.main.effect.change, Change::None | Change::Better)
+    }
+}
+
+/// The mixes of `campaign`, whose points are judged and whose arms are compared.
+pub(super) fn mixes(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    points: &[PointStudy],
+    comparisons: &[Comparison],
+) -> Vec<Mix> {
+    let arms: Vec<(&PointStudy, &Arm)> =
+        points.iter().filter_map(|point| Some((point, arm_of(campaign, point)?))).collect();
+    let together = arms.iter().filter(|(_, arm)| arm.role == Role::Together);
+    together.map(|(point, arm)| mix(campaign, hosts, point, &arms, (arm, comparisons))).collect()
+}
+
+fn mix(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    point: &PointStudy,
+    arms: &[(&PointStudy, &Arm)],
+    (arm, comparisons): (&Arm, &[Comparison]),
+) -> Mix {
+    let parameters = without_arm(point);
+    let own = |comparison: &&Comparison| {
+        comparison.sweep == point.sweep && comparison.parameters == parameters && comparison.changed.name == arm.name
+    };
+    let compared: Vec<&Compared> = comparisons.iter().filter(own).flat_map(|comparison| &comparison.figures).collect();
+    let jobs: Vec<MixedJob> =
+        (0..point.jobs.len()).filter_map(|number| mixed_job(campaign, point, number, &compared)).collect();
+    // The last one adds up the others.
+    let n_measured = point.jobs.iter().filter(|job| !job.background).count().saturating_sub(1);
+    let alone: Vec<(&PointStudy, &Arm)> = arms
+        .iter()
+        .filter(|(other, arm)| {
+            arm.role == Role::Alone && other.sweep == point.sweep && without_arm(other) == parameters
+        })
+        .copied()
+        .collect();
+    let joint = (jobs.len() == n_measured).then(|| joint(point, &alone, &jobs)).flatten();
+    let attribution = causes::attribution(campaign, hosts, point, &alone, &jobs);
+    Mix { sweep: point.sweep.clone(), parameters, jobs, joint, attribution }
+}
+
+fn mixed_job(campaign: &Campaign, point: &PointStudy, number: usize, compared: &[&Compared]) -> Option<MixedJob> {
+    let of_job = || compared.iter().filter(|figure| figure.job == number);
+    let of_metric = |name: &&str| {
+        // The sum of both directions, where there is one, is what a job is asked for.
+        of_job().filter(|figure| figure.metric == **name).max_by_key(|figure| figure.direction == Direction::Sum)
+    };
+    let main = (**MAIN.iter().find_map(of_metric)?).clone();
+    let job = &point.jobs[number];
+    let id = point.trials.first()?.id;
+    let spec = &campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.jobs.get(number)?;
+    let is_storage = job.metric("iops", Direction::Tx).or(job.metric("iops", Direction::Rx)).is_some();
+    let carries = |direction| job.metric(&main.metric, direction).is_some_and(|figure| figure.estimate.is_some());
+    Some(MixedJob {
+        job: number,
+        workload: job.workload.clone(),
+        from: job.from.clone(),
+        to: job.to.clone(),
+        times: TIMES.iter().filter_map(of_metric).map(|figure| (*figure).clone()).collect(),
+        ways: ways(is_storage, [&spec.from, &spec.to], carries(Direction::Tx), carries(Direction::Rx)),
+        main,
+    })
+}
+
+/// Which way the data of a job goes at each host. Data sent by the active end leaves its memory and enters the passive end's.
+fn ways(is_storage: bool, [from, to]: [&Endpoint; 2], tx: bool, rx: bool) -> Vec<(String, Way)> {
+    let way = |down: bool, up: bool| match (down, up) {
+        (true, true) => Some(Way::Both),
+        (true, false) => Some(Way::Down),
+        (false, true) => Some(Way::Up),
+        (false, false) => None,
+    };
+    let mut ways: Vec<(String, Way)> = way(tx, rx).map(|way| (from.host.clone(), way)).into_iter().collect();
+    if !is_storage && to.host != from.host {
+        ways.extend(way(rx, tx).map(|way| (to.host.clone(), way)));
+    }
+    ways
+}
+
+/// Sums the jobs' ratios, round by round.
+fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -> Option<Joint> {
+    let ratios = |mixed: &MixedJob| {
+        let (base, place) = alone
+            .iter()
+            .find_map(|(base, arm)| Some((base, arm.jobs.iter().position(|job| *job as usize == mixed.job)?)))?;
+        let of = |point: &PointStudy, number: usize| {
+            let metric = point.jobs.get(number)?.metric(&mixed.main.metric, mixed.main.direction)?;
+            Some(metric.values.clone())
+        };
+        let pairs = of(base, place)?.into_iter().zip(of(point, mixed.job)?);
+        let ratio = |(before, after): (Option<f64>, Option<f64>)| Some(after? / before.filter(|value| *value > 0.0)?);
+        Some(pairs.map(ratio).collect::<Vec<Option<f64>>>())
+    };
+    let ratios: Vec<Vec<Option<f64>>> = jobs.iter().map(ratios).collect::<Option<_>>()?;
+    let n_rounds = ratios.iter().map(Vec::len).min()?;
+    let values: Vec<Option<f64>> =
+        (0..n_rounds).map(|round| ratios.iter().map(|of_job| of_job[round]).sum::<Option<f64>>()).collect();
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    let shift = paired_shift(&vec![0.0; known.len()], &known)?;
+    Some(Joint { value: shift.value, interval: shift.interval, n: known.len(), values })
+}
+
+/// The direction matrices that the mixes of each sweep form.
+pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
+    matrix::matrices(mixes)
+}

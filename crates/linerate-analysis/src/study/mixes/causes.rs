@@ -1,0 +1,247 @@
+//! What the jobs of a mix have in common, as far as the evidence of its own trials goes.
+//!
+//! | cause | evidence |
+//! |---|---|
+//! | nothing | no job lost more than the margin |
+//! | an edge | alone the jobs add up to more than the tree of known capacities lets all of them pass together, and together they fill it |
+//! | a PCI Express link | a disk and a network device hang below one function; the same, with its rate for payloads |
+//! | CPU | the workers of a job that lost were ready and without a CPU for at least half of what it lost, which they were not alone |
+//!
+//! Anything else is inconclusive. Memory bandwidth is never claimed: nothing here counts it.
+
+use linerate_model::{Arm, Bytes, Campaign, Direction, JobSpec, TestbedKind, Verdict};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::samples::Hosts;
+use super::{MixedJob, PointStudy, Way};
+use crate::limits::pcie::{self, slots};
+use crate::statistics::median;
+
+/// Together the jobs fill a capacity from this share of it on; a token bucket lets pass what it says, to a few per cent.
+const FULL: f64 = 0.9;
+/// Alone they must ask for this much more than it has, or they need not meet there.
+const MORE: f64 = 1.02;
+/// Waiting for a CPU explains a loss from this share of it on.
+const EXPLAINED: f64 = 0.5;
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+/// What is done to prove what is only suspected.
+const NOT_COUNTED: &str = "memory bandwidth was not counted; a direction matrix, other CPUs (`from_cpus`), or a job on a target that is \
+                           not there (`null`) would tell more";
+
+/// What the jobs have in common that is full.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Nothing: no job lost anything.
+    Nothing,
+    /// A capacity of this name.
+    Edge(String),
+    /// CPU time.
+    Cpu,
+    /// Not known.
+    Unknown,
+}
+
+/// A cause with what it stands on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attribution {
+    /// What.
+    pub cause: Cause,
+    /// How sure: suspected at most where only one kind of evidence was looked at.
+    pub verdict: Verdict,
+    /// What was seen, sentence by sentence.
+    pub evidence: Vec<String>,
+}
+
+/// What the jobs of `point` have in common.
+pub(super) fn attribution(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    point: &PointStudy,
+    alone: &[(&PointStudy, &Arm)],
+    jobs: &[MixedJob],
+) -> Attribution {
+    let unknown = |why: &str| Attribution {
+        cause: Cause::Unknown,
+        verdict: Verdict::Inconclusive,
+        evidence: vec![why.to_owned()],
+    };
+    if jobs.len() < 2 {
+        return unknown("not every job has a figure both alone and together");
+    }
+    if jobs.iter().all(MixedJob::kept) {
+        let kept = jobs.iter().map(|job| format!("{} kept {:.1} %", job.workload, job.main.effect.shift * 100.0));
+        return Attribution { cause: Cause::Nothing, verdict: Verdict::Suspected, evidence: kept.collect() };
+    }
+    if !jobs.iter().any(MixedJob::lost) {
+        return unknown("whether a job lost anything cannot be told");
+    }
+    let edge = known_edge(point, alone, jobs).or_else(|| common_link(campaign, hosts, point, alone, jobs));
+    let waits = jobs.iter().filter(|job| job.lost()).map(|job| wait(point, alone, job));
+    let (waited, mut told): (Vec<bool>, Vec<String>) = waits.unzip();
+    let by_cpu = waited.iter().any(|explains| *explains);
+    match (edge, by_cpu) {
+        (Some((name, evidence)), false) => {
+            told.insert(0, evidence);
+            Attribution { cause: Cause::Edge(name), verdict: Verdict::Suspected, evidence: told }
+        }
+        (Some((_, evidence)), true) => {
+            told.insert(0, evidence);
+            told.push("an edge is full and a CPU was waited for: the two are not told apart here".to_owned());
+            Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }
+        }
+        (None, true) => Attribution { cause: Cause::Cpu, verdict: Verdict::Suspected, evidence: told },
+        (None, false) => {
+            told.push(NOT_COUNTED.to_owned());
+            Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }
+        }
+    }
+}
+
+/// The study of `job` where it ran alone.
+fn base<'a>(alone: &[(&'a PointStudy, &Arm)], job: &MixedJob) -> Option<&'a super::super::JobStudy> {
+    alone
+        .iter()
+        .find_map(|(point, arm)| point.jobs.get(arm.jobs.iter().position(|number| *number as usize == job.job)?))
+}
+
+fn typical(job: &super::super::JobStudy, metric: &str, direction: Direction) -> Option<f64> {
+    let values: Vec<f64> = job.metric(metric, direction)?.values.iter().flatten().copied().collect();
+    median(&values)
+}
+
+/// The bound of all jobs together that they ask more of than it has, and fill: its name and what was seen.
+fn known_edge(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -> Option<(String, String)> {
+    // The job that adds up all measured ones comes last.
+    let all = point.jobs.last()?;
+    let full = |direction: Direction| {
+        let metric = all.metric("goodput", direction)?;
+        let bound = &point.ceilings[metric.ceiling?];
+        let asked: f64 = jobs.iter().filter_map(|job| typical(base(alone, job)?, "goodput", direction)).sum();
+        let passed = typical(all, "goodput", direction)?;
+        (asked > bound.value * MORE && passed > bound.value * FULL).then(|| {
+            let mega = |rate: f64| format!("{:.1} Mbit/s", rate / 1e6);
+            let (asked, room, passed) = (mega(asked), mega(bound.value), mega(passed));
+            let told = format!(
+                "alone they add up to {asked}, {} has room for {room}, together they pass {passed}",
+                bound.name
+            );
+            (bound.name.clone(), told)
+        })
+    };
+    [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(full)
+}
+
+/// How long the workers of `job` waited for a CPU, and whether that explains what it lost.
+fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (bool, String) {
+    let waited = |job: Option<&super::super::JobStudy>| typical(job?, "run_queue_wait", Direction::Sum);
+    let lost = 1.0 - job.main.effect.shift;
+    let (together, before) = (waited(point.jobs.get(job.job)), waited(base(alone, job)));
+    match (together, before) {
+        (Some(together), before) => {
+            let before = before.unwrap_or(0.0);
+            let told = format!(
+                "{}, which lost {:.0} %: its worker that waited most was ready and without a CPU for {:.0} % of the time, {:.0} % alone",
+                job.workload,
+                lost * 100.0,
+                together * 100.0,
+                before * 100.0
+            );
+            (together - before >= EXPLAINED * lost, told)
+        }
+        (None, _) => (false, format!("{}: how long its workers waited for a CPU was not accounted", job.workload)),
+    }
+}
+
+/// A PCI Express link below which a disk and a network device of one host hang, that the jobs ask more of than it has, and fill.
+fn common_link(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    point: &PointStudy,
+    alone: &[(&PointStudy, &Arm)],
+    jobs: &[MixedJob],
+) -> Option<(String, String)> {
+    if campaign.header.testbed != TestbedKind::Hosts {
+        return None;
+    }
+    let id = point.trials.first()?.id;
+    let spec = &campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec;
+    let chains = |job: &MixedJob| device_chains(hosts, spec.jobs.get(job.job)?, point.jobs.get(job.job)?, job);
+    let found: Vec<(&MixedJob, Crossing<'_>)> =
+        jobs.iter().flat_map(|job| chains(job).into_iter().flatten().map(move |crossing| (job, crossing))).collect();
+    for (first, near) in &found {
+        for (second, far) in found.iter().filter(|(job, far)| job.job > first.job && far.0 == near.0 && far.1 == near.1)
+        {
+            let Some(function) = near.2.iter().rev().find(|function| far.2.iter().any(|other| same(function, other)))
+            else {
+                continue;
+            };
+            if let Some(told) = full_link(function, point, alone, [first, second], near) {
+                return Some(told);
+            }
+        }
+    }
+    None
+}
+
+/// A host, a way, and the PCI functions from its root port to a device.
+type Crossing<'a> = (String, Way, &'a [Value]);
+
+fn same(a: &Value, b: &Value) -> bool {
+    a.get("address").is_some_and(|address| Some(address) == b.get("address"))
+}
+
+fn device_chains<'a>(
+    hosts: &Hosts<'a>,
+    spec: &JobSpec,
+    study: &super::super::JobStudy,
+    job: &MixedJob,
+) -> Option<Vec<Crossing<'a>>> {
+    let disk = study.obtained.get("device");
+    let crossing = |(host, way): &(String, Way)| {
+        let end = if *host == spec.from.host { &spec.from } else { &spec.to };
+        let device = disk.or(end.device.as_ref())?;
+        let chain = hosts.fact(host, "pcie")?.get(device)?.as_array()?;
+        Some((host.clone(), *way, chain.as_slice()))
+    };
+    Some(job.ways.iter().filter_map(crossing).collect())
+}
+
+fn full_link(
+    function: &Value,
+    point: &PointStudy,
+    alone: &[(&PointStudy, &Arm)],
+    jobs: [&MixedJob; 2],
+    (host, way, _): &Crossing<'_>,
+) -> Option<(String, String)> {
+    let (generation, lanes) = slots::link_of(function)?;
+    let size = |name| slots::size(function, name).unwrap_or(pcie::link::PAGE);
+    let link = pcie::Link::new(generation, lanes, size("mps_bytes"), size("mrrs_bytes"))?;
+    let page: Bytes = pcie::link::PAGE;
+    let room = if *way == Way::Down { link.read(page) } else { link.write(page) }.0;
+    // Storage counts bytes, networks bits.
+    let bits = |job: &MixedJob, study: &super::super::JobStudy| {
+        let rate = typical(study, &job.main.metric, job.main.direction)?;
+        match job.main.metric.as_str() {
+            "goodput" => Some(rate),
+            "transfer_rate" => Some(rate * BITS),
+            _ => None,
+        }
+    };
+    let sum = |of: &dyn Fn(&MixedJob) -> Option<f64>| jobs.into_iter().map(of).sum::<Option<f64>>();
+    let asked = sum(&|job| bits(job, base(alone, job)?))?;
+    let passed = sum(&|job| bits(job, point.jobs.get(job.job)?))?;
+    let name = format!("pcie {} of {host}", function.get("address").and_then(Value::as_str)?);
+    (asked > room * MORE && passed > room * FULL).then(|| {
+        let giga = |rate: f64| format!("{:.2} Gbit/s", rate / 1e9);
+        let told = format!(
+            "both devices hang below {name}: alone they add up to {}, it has room for {}, together they pass {}",
+            giga(asked),
+            giga(room),
+            giga(passed)
+        );
+        (name, told)
+    })
+}

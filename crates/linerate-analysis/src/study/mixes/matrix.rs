@@ -1,0 +1,182 @@
+//! The direction matrix: which pairs of directions hurt each other (storage reference 5.7).
+//!
+//! Links between memory and devices carry each direction by itself. If jobs that go the same way lose and those that go opposite ways do
+//! not, what they share is such a link; if all lose alike it is something that knows no direction: CPU, memory, a half-duplex bus.
+
+use linerate_model::{Point, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{Joint, Mix, Way};
+
+/// Joint efficiencies of two jobs over the ways their data goes at one host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectionMatrix {
+    /// The sweep.
+    pub sweep: String,
+    /// What its cells have in common.
+    pub parameters: Point,
+    /// The host whose memory is meant.
+    pub host: String,
+    /// The two workloads.
+    pub workloads: [String; 2],
+    /// Its cells.
+    pub cells: Vec<MatrixCell>,
+    /// What it says.
+    pub says: MatrixVerdict,
+    /// How sure.
+    pub verdict: Verdict,
+}
+
+/// One pair of ways.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MatrixCell {
+    /// The ways of the two jobs.
+    pub ways: [Way; 2],
+    /// The joint efficiency.
+    pub joint: Option<Joint>,
+    /// What is left of each job.
+    pub kept: [f64; 2],
+    /// Whether a job lost: `None` if that cannot be told.
+    pub lost: Option<bool>,
+}
+
+/// What a direction matrix says of the thing shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MatrixVerdict {
+    /// Nothing is shared that is full.
+    Nothing,
+    /// A link that carries each direction by itself, such as PCI Express.
+    EachWay,
+    /// Something that knows no direction.
+    Undirected,
+    /// Neither pattern, or cells that cannot be told.
+    Unclear,
+}
+
+/// The matrices that `mixes` of two jobs each form, sweep by sweep.
+pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
+    let placed: Vec<Placed<'_>> = mixes.iter().filter_map(placed).collect();
+    let mut matrices: Vec<DirectionMatrix> = Vec::new();
+    for one in &placed {
+        let directional = axes_of_direction(&placed, one);
+        let mut parameters = one.mix.parameters.clone();
+        parameters.retain(|axis, _| !directional.contains(axis));
+        let cell = MatrixCell {
+            ways: one.ways,
+            joint: one.mix.joint.clone(),
+            kept: [0, 1].map(|job| one.mix.jobs[job].main.effect.shift),
+            lost: lost(one.mix),
+        };
+        let same = |matrix: &&mut DirectionMatrix| {
+            matrix.sweep == one.mix.sweep && matrix.parameters == parameters && matrix.host == one.host
+        };
+        match matrices.iter_mut().find(same) {
+            Some(matrix) => matrix.cells.push(cell),
+            None => matrices.push(DirectionMatrix {
+                sweep: one.mix.sweep.clone(),
+                parameters,
+                host: one.host.to_owned(),
+                workloads: [0, 1].map(|job| one.mix.jobs[job].workload.clone()),
+                cells: vec![cell],
+                says: MatrixVerdict::Unclear,
+                verdict: Verdict::Inconclusive,
+            }),
+        }
+    }
+    // One cell is no matrix.
+    matrices.retain(|matrix| matrix.cells.len() > 1);
+    for matrix in &mut matrices {
+        matrix.cells.sort_by_key(|cell| cell.ways);
+        matrix.says = says(&matrix.cells);
+        matrix.verdict = if matrix.says == MatrixVerdict::Unclear { Verdict::Inconclusive } else { Verdict::Suspected };
+    }
+    matrices
+}
+
+/// A mix of two jobs and their ways at a host that both have.
+struct Placed<'a> {
+    mix: &'a Mix,
+    host: &'a str,
+    ways: [Way; 2],
+}
+
+fn placed(mix: &Mix) -> Option<Placed<'_>> {
+    let [first, second] = &mix.jobs[..] else { return None };
+    first.ways.iter().find_map(|(host, way)| {
+        let (_, other) = second.ways.iter().find(|(other, _)| other == host)?;
+        let single = *way != Way::Both && *other != Way::Both;
+        single.then_some(Placed { mix, host, ways: [*way, *other] })
+    })
+}
+
+/// Axes that change nothing but a way.
+fn axes_of_direction(placed: &[Placed<'_>], one: &Placed<'_>) -> Vec<String> {
+    let own = placed.iter().filter(|other| other.mix.sweep == one.mix.sweep);
+    let differing = own.filter(|other| other.ways != one.ways).filter_map(|other| {
+        let mut axes = one.mix.parameters.iter().filter(|(axis, value)| other.mix.parameters.get(*axis) != Some(value));
+        let (axis, _) = axes.next()?;
+        axes.next().is_none().then(|| axis.clone())
+    });
+    differing.collect()
+}
+
+fn lost(mix: &Mix) -> Option<bool> {
+    if mix.jobs.iter().any(super::MixedJob::lost) {
+        return Some(true);
+    }
+    mix.jobs.iter().all(super::MixedJob::kept).then_some(false)
+}
+
+fn says(cells: &[MatrixCell]) -> MatrixVerdict {
+    let of = |same: bool| cells.iter().filter(move |cell| (cell.ways[0] == cell.ways[1]) == same);
+    let all = |same: bool, lost: bool| of(same).count() > 0 && of(same).all(|cell| cell.lost == Some(lost));
+    match () {
+        () if all(true, false) && all(false, false) => MatrixVerdict::Nothing,
+        () if all(true, true) && all(false, false) => MatrixVerdict::EachWay,
+        () if all(true, true) && all(false, true) && alike(cells) => MatrixVerdict::Undirected,
+        () => MatrixVerdict::Unclear,
+    }
+}
+
+/// Whether the joint efficiencies of the same and of opposite ways overlap.
+fn alike(cells: &[MatrixCell]) -> bool {
+    let range = |same: bool| {
+        let own = cells.iter().filter(move |cell| (cell.ways[0] == cell.ways[1]) == same);
+        let ends: Vec<(f64, f64)> = own.filter_map(|cell| cell.joint.as_ref()?.interval).collect();
+        let least = ends.iter().map(|(low, _)| *low).reduce(f64::min)?;
+        Some((least, ends.iter().map(|(_, high)| *high).reduce(f64::max)?))
+    };
+    let both = range(true).zip(range(false));
+    both.is_some_and(|((low, high), (other_low, other_high))| low <= other_high && other_low <= high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(ways: [Way; 2], lost: Option<bool>, joint: f64) -> MatrixCell {
+        let joint = Joint { value: joint, interval: Some((joint - 0.02, joint + 0.02)), n: 6, values: Vec::new() };
+        MatrixCell { ways, kept: [joint.value / 2.0; 2], joint: Some(joint), lost }
+    }
+
+    #[test]
+    fn the_same_way_only_is_a_link_all_ways_alike_is_none_and_anything_else_says_nothing() {
+        use Way::{Down, Up};
+        let of = |same: (Option<bool>, f64), across: (Option<bool>, f64)| {
+            says(&[
+                cell([Up, Up], same.0, same.1),
+                cell([Up, Down], across.0, across.1),
+                cell([Down, Up], across.0, across.1),
+                cell([Down, Down], same.0, same.1),
+            ])
+        };
+        assert_eq!(of((Some(true), 1.0), (Some(false), 2.0)), MatrixVerdict::EachWay);
+        assert_eq!(of((Some(true), 1.0), (Some(true), 1.01)), MatrixVerdict::Undirected);
+        assert_eq!(of((Some(true), 1.0), (Some(true), 1.5)), MatrixVerdict::Unclear, "both lose, not alike");
+        assert_eq!(of((Some(false), 2.0), (Some(false), 2.0)), MatrixVerdict::Nothing);
+        assert_eq!(of((Some(false), 2.0), (Some(true), 1.0)), MatrixVerdict::Unclear);
+        assert_eq!(of((None, 2.0), (Some(false), 2.0)), MatrixVerdict::Unclear);
+        assert_eq!(says(&[cell([Up, Up], Some(true), 1.0)]), MatrixVerdict::Unclear, "no opposite ways were measured");
+    }
+}

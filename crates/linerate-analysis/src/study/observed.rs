@@ -1,0 +1,393 @@
+//! An independent observer's octets beside the tool's bytes (methodology S4.4, V4.4): what a port of a switch counted, and what the load
+//! amounts to there by the layer algebra.
+//!
+//! A direction's load is what the tool counted at L4, turned into frames: for TCP `bytes_sent` (retransmissions are among them) and
+//! `segments_out` (acknowledgements are among them) of the end that sends into the port, `bytes_received` and `segments_in` of the end
+//! behind it for what comes out; for UDP payload and datagrams. Each frame adds its headers: Ethernet 14, IP 20 or 40, TCP 20 and 12 of
+//! timestamps, UDP 8, and 4 of frame check sequence where the observer counts it. Where a port counts super-packets of GSO or GRO, as one
+//! of a kernel does, each of those has one set of headers, and there are as many as it says.
+//!
+//! The whole trial is compared, its idle ends included, so that no clock decides. An agent that answers with values it read a while
+//! ago is compared from one change of its counters to another instead, and the doubt of when they were read is added to the bound.
+//!
+//! Not seen: padding of small frames, selective acknowledgements, and the handshakes' few frames; the bound is wide enough for them.
+
+use linerate_model::{
+    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock, TrialRecord, Validity,
+};
+use serde::{Deserialize, Serialize};
+
+use super::judge::Standing;
+use super::samples::{Hosts, NANOS};
+use super::span::{Span, counted, total};
+use super::traffic::Job;
+use crate::limits::headers::{self, IpVersion, Timestamps};
+
+/// Ethernet's addresses and type; the frame check sequence (IEEE 802.3 3.1.1).
+const ETHERNET: f64 = 14.0;
+const FCS: f64 = 4.0;
+/// The smallest frame without frame check sequence (IEEE 802.3 4.4.2).
+const SMALLEST: f64 = 60.0;
+/// Share of the port's load by which both may differ (V4.4).
+const BOUND: f64 = 0.005;
+/// Octets in a trial that are nobody's load: address resolution, neighbours' announcements, our own control connection.
+const ALWAYS_THERE: f64 = 65_536.0;
+/// A port with fewer frames than this share of the load's counts super-packets.
+const SUPER_PACKETS: f64 = 0.9;
+/// Readings that repeat for longer than this many periods are kept by the agent, not read.
+const STALE: f64 = 1.6;
+
+/// How an observer's count and the tool's go together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Agreement {
+    /// They could not be compared.
+    #[default]
+    Unknown,
+    /// They agree within the bound.
+    Agrees,
+    /// The observer saw more than the load: others sent too.
+    Background,
+    /// The observer saw less than the load.
+    Missing,
+}
+
+/// One direction of one port that an observer counts, all trials of a point that could be compared added.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortStudy {
+    /// The observer.
+    pub observer: String,
+    /// Its port.
+    pub port: String,
+    /// The endpoint behind it.
+    pub faces: String,
+    /// `Tx`: what that endpoint sends and the port takes in; `Rx`: what goes out to it.
+    pub direction: Direction,
+    /// Trials compared.
+    pub n: usize,
+    /// L4 payload of the load, bytes, retransmissions included.
+    pub payload: f64,
+    /// Octets at L2 that the load amounts to.
+    pub expected: f64,
+    /// Octets at L2 that the port counted.
+    pub octets: f64,
+    /// Frames that the port counted, if it does.
+    pub frames: Option<f64>,
+    /// Frames that the port dropped or found damaged, if it counts them.
+    pub dropped: Option<f64>,
+    /// By how many octets both may differ.
+    pub bound: f64,
+    /// The worst of the trials.
+    pub agreement: Agreement,
+    /// Why trials could not be compared, and what else there is to know.
+    pub why: Vec<String>,
+}
+
+impl PortStudy {
+    fn of(port: &ObservedPort, direction: Direction) -> Self {
+        Self {
+            observer: port.observer.clone(),
+            port: port.port.clone(),
+            faces: port.faces.clone(),
+            direction,
+            n: 0,
+            payload: 0.0,
+            expected: 0.0,
+            octets: 0.0,
+            frames: None,
+            dropped: None,
+            bound: 0.0,
+            agreement: Agreement::Unknown,
+            why: Vec::new(),
+        }
+    }
+
+    /// Share of what the port counted that was not the load's; negative if the load is more.
+    #[must_use]
+    pub fn background(&self) -> Option<f64> {
+        (self.octets > 0.0).then(|| (self.octets - self.expected) / self.octets)
+    }
+
+    /// Adds another trial's.
+    pub(super) fn add(&mut self, other: &Self) {
+        if other.n > 0 {
+            let is_first = self.n == 0;
+            let both = |a: Option<f64>, b: Option<f64>| if is_first { b } else { a.zip(b).map(|(a, b)| a + b) };
+            (self.frames, self.dropped) = (both(self.frames, other.frames), both(self.dropped, other.dropped));
+        }
+        self.n += other.n;
+        self.payload += other.payload;
+        self.expected += other.expected;
+        self.octets += other.octets;
+        self.bound += other.bound;
+        self.agreement = self.agreement.max(other.agreement);
+        for why in &other.why {
+            if !self.why.contains(why) {
+                self.why.push(why.clone());
+            }
+        }
+    }
+}
+
+/// A load in one direction at one port, as the tool counted it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    payload: f64,
+    frames: f64,
+    headers: f64,
+    /// Octets that may have come besides.
+    doubt: f64,
+}
+
+/// Each direction of each port that `campaign` had observed, in one trial.
+pub(super) fn ports(campaign: &Campaign, hosts: &Hosts<'_>, trial: &TrialRecord, jobs: &[Job<'_>]) -> Vec<PortStudy> {
+    let mut studies = Vec::new();
+    for port in &campaign.header.observed {
+        let crosses = jobs.iter().any(|job| is_behind(port, &job.spec.from) != is_behind(port, &job.spec.to));
+        if !crosses {
+            continue;
+        }
+        let loads = [Direction::Tx, Direction::Rx].map(|direction| load(port, hosts, jobs, direction));
+        let largest = loads.iter().flatten().map(|load| load.payload + load.headers).fold(0.0, f64::max);
+        for (direction, load) in [Direction::Tx, Direction::Rx].into_iter().zip(loads) {
+            let mut study = PortStudy::of(port, direction);
+            let compared = load.and_then(|load| compare(&mut study, port, trial, jobs, load, BOUND * largest));
+            if let Err(why) = compared {
+                study.why.push(why);
+            }
+            studies.push(study);
+        }
+    }
+    studies
+}
+
+/// Lowers the standing of a trial by what its observers saw otherwise.
+pub(super) fn doubt(standing: &mut Standing, studies: &[PortStudy]) {
+    for study in studies {
+        let PortStudy { observer, port, faces, .. } = study;
+        let what = if study.direction == Direction::Tx { format!("from {faces}") } else { format!("to {faces}") };
+        let percent = |share: f64| format!("{:.1} %", share.abs() * 100.0);
+        match study.agreement {
+            Agreement::Background => {
+                let share = percent(study.background().unwrap_or(0.0));
+                let why = format!(
+                    "observer {observer}: {share} of the octets {what} at {port} were not the load's: others sent too"
+                );
+                standing.lower(Validity::Suspect, why);
+            }
+            Agreement::Missing => {
+                let share = percent((study.expected - study.octets) / study.expected);
+                let why = format!(
+                    "observer {observer}: {share} of the load's octets {what} were not counted at {port}: its counters are late or \
+                     of another port, or frames were lost before it"
+                );
+                standing.lower(Validity::Suspect, why);
+            }
+            Agreement::Agrees | Agreement::Unknown => {}
+        }
+    }
+}
+
+fn is_behind(port: &ObservedPort, end: &Endpoint) -> bool {
+    port.faces == end.name
+}
+
+/// What the tool counted in `direction` of `port`.
+fn load(port: &ObservedPort, hosts: &Hosts<'_>, jobs: &[Job<'_>], direction: Direction) -> Result<Load, String> {
+    let mut sum = Load::default();
+    for job in jobs {
+        let (own, other) = match (is_behind(port, &job.spec.from), is_behind(port, &job.spec.to)) {
+            (true, false) => (job.active, job.passive),
+            (false, true) => (job.passive, job.active),
+            _ => continue,
+        };
+        let stamped = [&job.spec.from, &job.spec.to].into_iter().all(|end| {
+            hosts.fact(&end.host, "net.tcp_timestamps").is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
+        });
+        let ip = super::ceilings::ip_version(job);
+        let link = ETHERNET + if port.counts_fcs { FCS } else { 0.0 };
+        let tcp = link + headers::tcp(ip, if stamped { Timestamps::On } else { Timestamps::Off }).0 as f64;
+        let one = match direction {
+            Direction::Rx => received(own, other, tcp),
+            _ => sent(own, tcp),
+        };
+        let datagrams = || datagrams(if direction == Direction::Rx { other } else { own }, link, ip);
+        let one = one
+            .or_else(datagrams)
+            .ok_or_else(|| format!("how many frames {} sent is not counted", job.spec.workload))?;
+        sum.payload += one.payload;
+        sum.frames += one.frames;
+        sum.headers += one.headers;
+        sum.doubt += one.doubt;
+    }
+    Ok(sum)
+}
+
+/// The last state of each TCP connection of `end`; `None` if there is none, or the kernel counts no segments.
+fn connections(end: &JobRecord) -> Option<Vec<&linerate_model::TcpState>> {
+    let states: Vec<_> = end.flows.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
+    (!states.is_empty() && states.iter().any(|state| state.segments_out > 0)).then_some(states)
+}
+
+fn sent(own: &JobRecord, per_frame: f64) -> Option<Load> {
+    let states = connections(own)?;
+    let payload = states.iter().map(|state| state.bytes_sent as f64).sum();
+    let frames: f64 = states.iter().map(|state| f64::from(state.segments_out)).sum();
+    Some(Load { payload, frames, headers: frames * per_frame, doubt: 0.0 })
+}
+
+fn received(own: &JobRecord, other: &JobRecord, per_frame: f64) -> Option<Load> {
+    let states = connections(own)?;
+    let payload: f64 = states.iter().map(|state| state.bytes_received as f64).sum();
+    let frames: f64 = states.iter().map(|state| f64::from(state.segments_in)).sum();
+    // What was sent again may have come twice, or the first time not as far as the port; and what was on its way when the load ended
+    // passed the port, and nobody took it.
+    let others = connections(other)?;
+    let again: f64 = others.iter().map(|state| state.bytes_retransmitted as f64).sum();
+    let on_its_way = others.iter().map(|state| state.bytes_sent as f64).sum::<f64>() - again - payload;
+    Some(Load { payload, frames, headers: frames * per_frame, doubt: again + on_its_way.max(0.0) })
+}
+
+/// Datagrams that `sender` sent; `None` if it counted none, or some that no frame of Ethernet holds.
+fn datagrams(sender: &JobRecord, link: f64, ip: IpVersion) -> Option<Load> {
+    /// Payload of the usual Ethernet: larger packets are fragments, or jumbo frames, and we do not know which.
+    const MTU: f64 = 1500.0;
+    let frames = total(sender, Counter::DatagramsSent) as f64;
+    let payload = total(sender, Counter::PayloadSent) as f64;
+    if frames == 0.0 {
+        // An end that only receives sends nothing.
+        return (payload == 0.0 && total(sender, Counter::Transactions) == 0).then(Load::default);
+    }
+    let packet = payload / frames + headers::udp(ip).0 as f64;
+    let padding = (SMALLEST - ETHERNET - packet).max(0.0);
+    (packet <= MTU).then(|| Load {
+        payload,
+        frames,
+        headers: frames * (link + headers::udp(ip).0 as f64),
+        doubt: frames * padding,
+    })
+}
+
+/// One counter's readings that were answered.
+fn readings(block: &SampleBlock, port: &str, name: &str) -> Vec<(Nanos, f64)> {
+    let found = block.series.iter().position(|series| series.name == name && series.instance == port);
+    let column = found.and_then(|index| block.columns.get(index));
+    let values = column.into_iter().flatten().zip(&block.times);
+    values.filter_map(|(value, at)| value.map(|value| (*at, value))).collect()
+}
+
+/// Sets what `port` counted during `trial` against `load`.
+///
+/// # Errors
+/// Why that cannot be done.
+fn compare(
+    study: &mut PortStudy,
+    port: &ObservedPort,
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    load: Load,
+    bound: f64,
+) -> Result<(), String> {
+    let blocks = trial.samples.iter().filter(|(host, _)| *host == port.observer);
+    let block = blocks.map(|(_, block)| block).next().ok_or("the observer said nothing of the trial")?;
+    let (octets, packets, drops) = if study.direction == Direction::Tx {
+        (ObservedPort::IN_OCTETS, ObservedPort::IN_PACKETS, [ObservedPort::IN_DISCARDS, ObservedPort::IN_ERRORS])
+    } else {
+        (ObservedPort::OUT_OCTETS, ObservedPort::OUT_PACKETS, [ObservedPort::OUT_DISCARDS, ObservedPort::OUT_ERRORS])
+    };
+    if readings(block, &port.port, ObservedPort::RESETS).last().is_some_and(|(_, resets)| *resets > 0.0) {
+        return Err("its counters began anew during the trial".into());
+    }
+    let read = readings(block, &port.port, octets);
+    if read.len() < 2 {
+        let why = block.unavailable.first().map_or("it was not read twice", |(_, why)| why.as_str());
+        return Err(why.to_owned());
+    }
+    let seen = seen(&read, jobs)?;
+    let grown = |name: &str| {
+        let read = readings(block, &port.port, name);
+        let at = |wanted: Nanos| read.iter().find(|(at, _)| *at == wanted).map(|(_, value)| *value);
+        Some(at(seen.span.1)? - at(seen.span.0)?)
+    };
+    study.octets = grown(octets).ok_or("its octets were not read at both ends of the load")?;
+    study.frames = grown(packets);
+    let dropped: Vec<f64> = drops.into_iter().filter_map(grown).collect();
+    study.dropped = (!dropped.is_empty()).then(|| dropped.iter().sum());
+    let frames = load.frames * seen.share;
+    let per_frame = if load.frames > 0.0 { load.headers / load.frames } else { 0.0 };
+    let counted = match study.frames {
+        Some(counted) if counted < SUPER_PACKETS * frames => {
+            study.why.push("the port counts super-packets: one set of headers for each".into());
+            counted
+        }
+        _ => frames,
+    };
+    study.n = 1;
+    study.payload = load.payload * seen.share;
+    study.expected = study.payload + counted * per_frame;
+    study.bound = bound * seen.share + ALWAYS_THERE + load.doubt + seen.doubt * study.expected;
+    study.why.extend(seen.why);
+    let more = study.octets - study.expected;
+    study.agreement = if more > study.bound {
+        Agreement::Background
+    } else if more < -study.bound {
+        Agreement::Missing
+    } else {
+        Agreement::Agrees
+    };
+    Ok(())
+}
+
+/// What part of a trial an observer's readings speak for.
+struct Seen {
+    /// From which reading to which.
+    span: (Nanos, Nanos),
+    /// Share of the load in between.
+    share: f64,
+    /// Share of that in doubt, as it is not known when the counters were read.
+    doubt: f64,
+    why: Option<String>,
+}
+
+fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
+    let (first, last) = (read[0].0, read[read.len() - 1].0);
+    let moving =
+        jobs.iter().flat_map(|job| job.ends()).flat_map(|end| &end.intervals).filter(|interval| {
+            interval.counters[Counter::PayloadSent] + interval.counters[Counter::PayloadReceived] > 0
+        });
+    let loaded_until = moving.map(|interval| interval.end).max().unwrap_or_default();
+    let mut gaps: Vec<u64> = read.windows(2).map(|pair| pair[1].0.since(pair[0].0).0).collect();
+    gaps.sort_unstable();
+    let period = gaps[gaps.len() / 2] as f64;
+    // The longest time for which one value was told while there was load.
+    let mut kept: f64 = 0.0;
+    let mut since = read[0];
+    for &(at, value) in read.iter().filter(|(at, _)| *at <= loaded_until) {
+        if value != since.1 {
+            since = (at, value);
+        }
+        kept = kept.max(at.since(since.0.max(Nanos(1))).0 as f64);
+    }
+    let whole = first <= Nanos(0) && last >= loaded_until;
+    if whole && (kept <= STALE * period || read[0].1 == read[read.len() - 1].1) {
+        return Ok(Seen { span: (first, last), share: 1.0, doubt: 0.0, why: None });
+    }
+    let changes: Vec<Nanos> = read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
+    let within: Vec<Nanos> = changes.into_iter().filter(|at| *at <= loaded_until).collect();
+    let (Some(from), Some(to)) = (within.first(), within.last()) else {
+        return Err("its counters did not change while there was load".into());
+    };
+    let seconds = to.since(*from).as_secs_f64();
+    let period = period / NANOS;
+    if seconds < 2.0 * period.max(kept / NANOS) {
+        let why = format!("its counters change every {:.1} s only: the trial is too short to compare", kept / NANOS);
+        return Err(why);
+    }
+    let span = Span { from: *from, to: *to };
+    let ends: Vec<&JobRecord> = jobs.iter().flat_map(|job| job.ends()).collect();
+    let both = [Counter::PayloadSent, Counter::PayloadReceived];
+    let all: f64 = ends.iter().flat_map(|end| both.map(|counter| total(end, counter) as f64)).sum();
+    let inside: f64 = ends.iter().flat_map(|end| both.map(|counter| counted(end, counter, span))).sum();
+    let why = format!("compared over {seconds:.1} s: its counters change every {:.1} s", kept / NANOS);
+    Ok(Seen { span: (*from, *to), share: inside / all.max(1.0), doubt: 2.0 * period / seconds, why: Some(why) })
+}

@@ -1,0 +1,105 @@
+//! Comparisons of searches: what the searches of one arm found against those of the other, pair by pair.
+//!
+//! A pair is one search of each arm in the same repeat; their trials take turns. What is compared is the lower bound of each goal. The
+//! search's step is its resolution: a difference below the distance of the bounds is none (methodology 6.9, S5.5). A bound that the tester
+//! set, and not the device, is no figure.
+
+use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
+
+use super::pairs::{Compared, Comparison, adjust, arm_removed};
+use super::{Found, SearchStudy};
+use crate::compare::{Better, Margin, effect_beyond};
+use crate::statistics::median;
+
+/// The comparisons of `campaign` among its `searches`.
+pub(super) fn comparisons(campaign: &Campaign, searches: &[SearchStudy]) -> Vec<Comparison> {
+    let arms: Vec<Option<&Arm>> = searches.iter().map(|search| arm_of(campaign, search)).collect();
+    let compared = || searches.iter().zip(&arms).filter_map(|(search, arm)| Some((search, (*arm)?)));
+    let of_role = |role: Role| compared().filter(move |(_, arm)| arm.role == role);
+    let comparison = |(changed, changed_arm): (&SearchStudy, &Arm)| {
+        let coordinate = arm_removed(&changed.parameters);
+        let beside = |role| {
+            of_role(role)
+                .find(|(search, _)| search.sweep == changed.sweep && arm_removed(&search.parameters) == coordinate)
+        };
+        let (base, base_arm) = beside(Role::Base)?;
+        let arms = [Some((base, base_arm)), Some((changed, changed_arm)), beside(Role::Placebo)];
+        Some(Comparison {
+            sweep: changed.sweep.clone(),
+            parameters: coordinate,
+            base: base_arm.clone(),
+            changed: changed_arm.clone(),
+            placebo: arms[2].map(|(_, arm)| arm.name.clone()),
+            figures: figures(arms),
+        })
+    };
+    of_role(Role::Changed).filter_map(comparison).collect()
+}
+
+fn arm_of<'a>(campaign: &'a Campaign, search: &SearchStudy) -> Option<&'a Arm> {
+    let id = search.runs.iter().flat_map(|run| &run.trials).next()?.id;
+    campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()
+}
+
+/// One figure for each goal, of base, changed arm and placebo.
+fn figures(arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Vec<Compared> {
+    let Some((base, _)) = arms[0] else { return Vec::new() };
+    let mut figures: Vec<Compared> = base.goals.iter().filter_map(|goal| compare(&goal.goal.name, arms)).collect();
+    adjust(&mut figures.iter_mut().collect::<Vec<_>>());
+    figures
+}
+
+fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compared> {
+    let found: Vec<(String, Vec<Option<f64>>)> =
+        arms.into_iter().flatten().map(|(search, arm)| (arm.name.clone(), lower(search, goal))).collect();
+    let [Some((base, base_arm)), _, _] = arms else { return None };
+    let step = arms.into_iter().flatten().filter_map(|(search, _)| step(search, goal)).fold(0.0, f64::max);
+    let margin = Margin { relative: base_arm.margin.0, step };
+    let metric = format!("rate_of_{goal}");
+    let against = |other: usize| {
+        let (_, before) = found.first()?;
+        let (_, after) = found.get(other)?;
+        effect_beyond(&metric, before, after, Better::More, margin)
+    };
+    let (effect, placebo) = (against(1)?, against(2));
+    let effect = match &placebo {
+        Some(placebo) => effect.above_noise(placebo),
+        None => effect,
+    };
+    let unit = match base.search.unit {
+        LoadUnit::Bits => Unit::BitPerSecond,
+        LoadUnit::Frames => Unit::PacketPerSecond,
+    };
+    Some(Compared {
+        job: 0,
+        metric,
+        unit,
+        layer: None,
+        direction: Direction::Tx,
+        effect,
+        placebo,
+        p_adjusted: None,
+        pairs: found.iter().map(|(_, values)| values.len()).max().unwrap_or(0),
+        found,
+    })
+}
+
+/// The lower bound of `goal` in each repeat of `search`.
+fn lower(search: &SearchStudy, goal: &str) -> Vec<Option<f64>> {
+    let n_repeats = search.runs.iter().map(|run| run.repeat + 1).max().unwrap_or(0);
+    let of_repeat = |repeat: u32| {
+        let run = search.runs.iter().find(|run| run.repeat == repeat)?;
+        named(&run.found, goal).filter(|found| !found.at_least)?.strict.lower
+    };
+    (0..n_repeats).map(of_repeat).collect()
+}
+
+/// How far the bounds of `goal` are apart, in the unit of the load: the median over the runs.
+fn step(search: &SearchStudy, goal: &str) -> Option<f64> {
+    let apart = |found: &Found| Some(found.strict.upper? - found.strict.lower?);
+    median(&search.runs.iter().filter_map(|run| apart(named(&run.found, goal)?)).collect::<Vec<f64>>())
+}
+
+fn named<'a>(found: &'a [Found], goal: &str) -> Option<&'a Found> {
+    found.iter().find(|found| found.goal == goal)
+}

@@ -1,0 +1,208 @@
+//! How the rates of a trial went over its measured span, and whether one number may stand for a point (methodology 6.3).
+//!
+//! Asked of payload delivered, per direction, and of transactions and connections; in means of five intervals, as MSER-5 takes them, and
+//! of longer ones where there would be more than [`MOST_READINGS`]. A span of less than [`ENOUGH`] intervals is not asked: of ten intervals
+//! of a busy machine the halves differ by tens of percent with no drift at all.
+//!
+//! A rate whose trials mostly slow down, drift or never settle has no estimate: the levels of each trial stand instead. The values of
+//! the trials stay, so that arms and campaigns can be compared by what got through in the same time.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{BitRate, Counter, Direction, JobRecord, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::grid::Grid;
+use super::span::{Span, total};
+use super::traffic::Job;
+use crate::statistics::{Class, settling};
+
+/// Intervals from which a trial is asked.
+const ENOUGH: u64 = 50;
+/// Intervals averaged into a reading, at least.
+const BATCH: u64 = 5;
+/// Readings of a trial, at most: looking for change points takes their square.
+const MOST_READINGS: u64 = 240;
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+/// Nanoseconds in a second.
+const NANOS: f64 = 1e9;
+/// The rate of payload, and what it is in other words or at another layer.
+const GOODPUT: &str = "goodput";
+const AS_GOODPUT: [&str; 3] = ["message_rate", "packet_rate", "throughput_l2"];
+/// Rates of the active end.
+const COUNTED: [(&str, Counter); 2] =
+    [("transaction_rate", Counter::Transactions), ("connection_rate", Counter::Connections)];
+
+/// How a rate went in the trials of a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settled {
+    /// As it is told: the class all trials are of, or how many are of which.
+    pub word: String,
+    /// Whether one number may stand for it.
+    pub has_single_number: bool,
+    /// Per trial of the point; `None` where it was not asked.
+    pub trials: Vec<Option<TrialSettling>>,
+}
+
+/// How a rate went in one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialSettling {
+    /// Its class.
+    pub class: Class,
+    /// Its levels.
+    pub levels: Vec<RateLevel>,
+}
+
+/// A stretch of a trial with one level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateLevel {
+    /// Its beginning, seconds since the start barrier.
+    pub from: f64,
+    /// Its end, seconds since the start barrier.
+    pub to: f64,
+    /// Its mean, in the unit of the metric.
+    pub value: f64,
+}
+
+/// Readings of rates over a span, by metric and direction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Rates(BTreeMap<(&'static str, Direction), Vec<f64>>);
+
+/// How rates went, by metric and direction.
+pub(super) type Classes = BTreeMap<(&'static str, Direction), TrialSettling>;
+
+/// Readings over a span.
+#[derive(Clone, Copy)]
+pub(super) struct Readings {
+    span: Span,
+    width: u64,
+    n: usize,
+}
+
+impl Readings {
+    /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short.
+    pub(super) fn over(span: Span, interval: Nanos) -> Option<Self> {
+        let length = span.to.since(span.from).0;
+        let n_intervals = length.checked_div(interval.0).filter(|n| *n >= ENOUGH)?;
+        let batch = BATCH.max(n_intervals.div_ceil(MOST_READINGS));
+        let width = batch * interval.0;
+        Some(Self { span, width, n: usize::try_from(length / width).expect("readings are limited in number") })
+    }
+
+    /// The rates of `job`.
+    pub(super) fn of(self, job: &Job<'_>) -> Rates {
+        let mut rates = Rates::default();
+        for flow in job.flows() {
+            let counter = flow.delivered();
+            rates.0.insert((GOODPUT, flow.direction), self.rate(flow.receiver, counter, BITS));
+        }
+        for (name, counter) in COUNTED {
+            if let Some(end) = job.ends().into_iter().find(|end| total(end, counter) > 0) {
+                rates.0.insert((name, Direction::Sum), self.rate(end, counter, 1.0));
+            }
+        }
+        rates
+    }
+
+    fn rate(self, record: &JobRecord, counter: Counter, scale: f64) -> Vec<f64> {
+        let grid = Grid { width: self.width, n_bins: self.n };
+        let covered = Span { from: self.span.from, to: Nanos(self.span.from.0 + self.width * self.n as u64) };
+        let mut sums = vec![0.0; self.n];
+        for interval in record.intervals.iter().filter(|interval| interval.counters[counter] > 0) {
+            let amount = interval.counters[counter] as f64 * covered.share(interval.start, interval.end);
+            let (from, to) = (interval.start.max(covered.from), interval.end.min(covered.to));
+            if amount > 0.0 {
+                grid.spread(from.since(covered.from), to.since(covered.from), amount, &mut sums);
+            }
+        }
+        sums.into_iter().map(|sum| sum * scale * NANOS / self.width as f64).collect()
+    }
+
+    /// How `rates` went; both directions together too, where there are both.
+    pub(super) fn classes(self, mut rates: Rates) -> Classes {
+        let way = |direction| rates.0.get(&(GOODPUT, direction));
+        if let (Some(tx), Some(rx)) = (way(Direction::Tx), way(Direction::Rx)) {
+            let both = tx.iter().zip(rx).map(|(tx, rx)| tx + rx).collect();
+            rates.0.insert((GOODPUT, Direction::Sum), both);
+        }
+        // What did not happen neither settles nor does not.
+        let happened = rates.0.into_iter().filter(|(_, readings)| readings.iter().any(|reading| *reading > 0.0));
+        happened.filter_map(|(key, readings)| Some((key, self.class(&readings)?))).collect()
+    }
+
+    fn class(self, readings: &[f64]) -> Option<TrialSettling> {
+        let found = settling(readings)?;
+        let at = |reading: usize| Nanos(self.span.from.0 + self.width * reading as u64).as_secs_f64();
+        let level =
+            |level: &crate::statistics::Level| RateLevel { from: at(level.from), to: at(level.to), value: level.value };
+        Some(TrialSettling { class: found.class, levels: found.levels.iter().map(level).collect() })
+    }
+}
+
+impl Rates {
+    /// Adds `more`, reading by reading.
+    pub(super) fn add(&mut self, more: &Self) {
+        for (key, readings) in &more.0 {
+            match self.0.get_mut(key) {
+                Some(known) => known.iter_mut().zip(readings).for_each(|(sum, more)| *sum += more),
+                None => {
+                    self.0.insert(*key, readings.clone());
+                }
+            }
+        }
+    }
+}
+
+/// What speaks against a trial whose rates went as `classes` say. A short departure is told beside the figure, which contains it.
+pub(super) fn doubts(classes: &Classes) -> Vec<String> {
+    let in_doubt = classes.iter().filter(|(_, one)| !matches!(one.class, Class::Steady | Class::Interrupted));
+    in_doubt
+        .map(|((metric, direction), one)| {
+            let (word, levels) = (one.class.word(), levels_told(metric, one));
+            if one.class.has_single_number() {
+                format!("{metric} {direction} {word} while it is measured: {levels}")
+            } else {
+                format!("no steady state: {metric} {direction} {word}: {levels}")
+            }
+        })
+        .collect()
+}
+
+/// The levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.
+fn levels_told(metric: &str, settling: &TrialSettling) -> String {
+    /// Levels told; the rest stand in the JSON.
+    const MOST_TOLD: usize = 6;
+    let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
+        let rate = if metric == GOODPUT { BitRate(level.value).to_string() } else { format!("{:.0} /s", level.value) };
+        format!("{rate} to second {:.1}", level.to)
+    });
+    let more = settling.levels.len().saturating_sub(MOST_TOLD);
+    let told = told.collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{told}, and {more} more") } else { told }
+}
+
+/// How `metric` went in `trials`; `None` if none was asked.
+pub(super) fn settled(trials: &[Option<&Classes>], metric: &str, direction: Direction) -> Option<Settled> {
+    let asked = if AS_GOODPUT.contains(&metric) { GOODPUT } else { metric };
+    let of = |classes: &Option<&Classes>| {
+        let mut found = classes.as_ref()?.iter().filter(|((name, way), _)| *name == asked && *way == direction);
+        found.next().map(|(_, one)| one.clone())
+    };
+    let trials: Vec<Option<TrialSettling>> = trials.iter().map(of).collect();
+    let classes: Vec<Class> = trials.iter().flatten().map(|one| one.class).collect();
+    let mut kinds = classes.clone();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let count = |kind: Class| classes.iter().filter(|class| **class == kind).count();
+    let word = match kinds.as_slice() {
+        [] => return None,
+        [one] => one.word().to_owned(),
+        many => {
+            let told: Vec<String> = many.iter().map(|kind| format!("{} {}", count(*kind), kind.word())).collect();
+            format!("inconsistent: {}", told.join(", "))
+        }
+    };
+    let without = classes.iter().filter(|class| !class.has_single_number()).count();
+    Some(Settled { word, has_single_number: 2 * without <= classes.len(), trials })
+}

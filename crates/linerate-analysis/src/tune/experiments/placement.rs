@@ -1,0 +1,69 @@
+//! Packets received spread over CPUs (RPS), and the interface polled in threads of its own (threaded NAPI), at the receiver.
+//!
+//! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and connections whose work was on one CPU
+//! take two.
+
+use super::{Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use crate::End;
+
+/// CPU that softirqs take of one core from which it counts as full (methodology 5.3, D12).
+const FULL: f64 = 0.8;
+/// Masks are made for no more CPUs than fit into one word.
+const MOST_CPUS: usize = 64;
+
+/// See the file.
+pub(super) struct Placement;
+
+impl TuningExperiment for Placement {
+    fn name(&self) -> &'static str {
+        "placement"
+    }
+
+    fn summary(&self) -> &'static str {
+        "received packets spread over all CPUs, or polled in threads, where one CPU is full of softirqs"
+    }
+
+    fn asks(&self) -> &'static [&'static str] {
+        &["rps_cpus", "threaded"]
+    }
+
+    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
+        let n_cpus = path.receiver.n_cpus;
+        let Some(full) = path.value("softirq_core").filter(|cores| *cores > FULL && n_cpus > 1) else {
+            return Vec::new();
+        };
+        let mask = u64::MAX >> (MOST_CPUS - n_cpus.min(MOST_CPUS));
+        let candidate = |setting: &'static str, after: String, name: &str| {
+            let before = path.receiver.settings.get(setting).filter(|before| **before != after)?;
+            Some(Candidate {
+                name: name.to_owned(),
+                end: End::Receiver,
+                setting,
+                before: before.clone(),
+                after,
+                why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
+                ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(n_cpus as f64)],
+            })
+        };
+        let spread = candidate("rps_cpus", format!("{mask:x}"), "packets spread over all CPUs");
+        spread.into_iter().chain(candidate("threaded", "1".into(), "polled in threads")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{host, point};
+    use super::*;
+
+    #[test]
+    fn packets_are_spread_where_one_cpu_is_full() {
+        let tried = |full: f64| {
+            let point = point(0.3, &[("softirq_core", full)]);
+            let receiver = host(&[("rps_cpus", "0"), ("threaded", "0")]);
+            Placement.candidates(&Known { point: &point, sender: host(&[]), receiver })
+        };
+        let found = tried(0.95);
+        assert_eq!(found.iter().map(|c| c.after.as_str()).collect::<Vec<_>>(), ["f", "1"]);
+        assert!(tried(0.5).is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! Larger socket buffers: `net.ipv4.tcp_rmem` of the receiver, `net.ipv4.tcp_wmem` of the sender, default and largest.
+//!
+//! What speaks for it: the sender waited for the peer's window, or for room in its own buffer. A buffer is doubled until the path's
+//! room is covered: goodput grows with it until then (RFC 7323, methodology 3.6). What it costs: memory, for every connection that fills it, and
+//! queues as long as the buffer where nothing else bounds them.
+
+use super::{Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use crate::End;
+
+const RECEIVE: &str = "net.ipv4.tcp_rmem";
+const SEND: &str = "net.ipv4.tcp_wmem";
+/// Share of the time from which something held the sender back (methodology 5.3).
+const HELD_BACK: f64 = 0.3;
+/// A buffer is made no larger than this many times at once.
+const MOST: u64 = 16;
+/// As good as all of the room.
+const NEARLY: f64 = 0.9;
+/// Estimates scatter, and the kernel grants windows in coarse grains.
+const SCATTER: f64 = 1.25;
+
+/// See the file.
+pub(super) struct SocketBuffers;
+
+impl TuningExperiment for SocketBuffers {
+    fn name(&self) -> &'static str {
+        "socket_buffers"
+    }
+
+    fn summary(&self) -> &'static str {
+        "larger receive buffers at the receiver or send buffers at the sender, where the sender waits for them"
+    }
+
+    fn asks(&self) -> &'static [&'static str] {
+        &[RECEIVE, SEND]
+    }
+
+    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
+        let waits = [
+            (End::Receiver, RECEIVE, "rwnd_limited", "the peer's window"),
+            (End::Sender, SEND, "sndbuf_limited", "its own buffer"),
+        ];
+        let candidate = |(end, setting, metric, what): (End, &'static str, &str, &str)| {
+            let waited = path.value(metric).filter(|share| *share > HELD_BACK)?;
+            let host = if end == End::Receiver { &path.receiver } else { &path.sender };
+            let before = host.settings.get(setting)?;
+            let (after, factor) = larger(before, path.room())?;
+            Some(Candidate {
+                name: format!("{setting} x{factor}"),
+                end,
+                setting,
+                before: before.clone(),
+                after,
+                why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
+                ratio: [predicted(factor as f64, path.room()).max(LEAST_EFFECT), factor as f64 * SCATTER],
+            })
+        };
+        waits.into_iter().filter_map(candidate).collect()
+    }
+}
+
+/// Half of the growth at the least, or as good as all the room (methodology 5.3, D5).
+fn predicted(factor: f64, room: f64) -> f64 {
+    (1.0 + (factor - 1.0) / 2.0).min(NEARLY * room)
+}
+
+/// Least, default and largest, the latter two multiplied by the power of two that covers `room`.
+fn larger(before: &str, room: f64) -> Option<(String, u64)> {
+    let fields: Vec<u64> = before.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [least, middle, most] = <[u64; 3]>::try_from(fields).ok()?;
+    let factor = (room.ceil() as u64).next_power_of_two().clamp(2, MOST);
+    Some((format!("{least} {} {}", middle * factor, most * factor), factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{host, point};
+    use super::*;
+
+    fn tried(figures: &[(&str, f64)]) -> Vec<Candidate> {
+        let point = point(0.3, figures);
+        let sender = host(&[(SEND, "4096 16384 65536")]);
+        let receiver = host(&[(RECEIVE, "4096 32768 32768")]);
+        SocketBuffers.candidates(&Known { point: &point, sender, receiver })
+    }
+
+    #[test]
+    fn the_buffer_that_is_waited_for_is_made_large_enough_for_the_path() {
+        let found = tried(&[("rwnd_limited", 0.98)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].end, found[0].after.as_str()), (End::Receiver, "4096 131072 131072"));
+        assert!((found[0].ratio[0] - 2.5).abs() < 1e-9 && (found[0].ratio[1] - 5.0).abs() < 1e-9);
+        let found = tried(&[("sndbuf_limited", 0.8)]);
+        assert_eq!((found[0].end, found[0].setting), (End::Sender, SEND));
+        assert!(tried(&[("rwnd_limited", 0.1)]).is_empty());
+    }
+
+    #[test]
+    fn buffers_that_are_not_three_numbers_are_left_alone() {
+        assert_eq!(larger("4096 x 6291456", 3.0), None);
+        assert_eq!(larger("4096 8192 16384", 100.0), Some(("4096 131072 262144".into(), 16)));
+    }
+}

@@ -1,0 +1,70 @@
+//! The sentence and the picture: every stage says what was observed there, and the limit stands where it is.
+
+use linerate_analysis::{End, Headline, Place, Stage, Surety, headline, study};
+use linerate_model::Campaign;
+
+use crate::fixture::{datagrams, gigabit, near, samples, stream, two_hosts};
+
+fn told(campaign: &Campaign) -> Headline {
+    headline(campaign, &study(campaign)).expect("something was measured")
+}
+
+fn stage(headline: &Headline, end: End, place: Place) -> &Stage {
+    let found = headline.stages.iter().find(|stage| (stage.end, stage.place) == (end, place));
+    found.unwrap_or_else(|| panic!("no {place:?} of {end:?}: {:?}", headline.stages))
+}
+
+fn reading(stage: &Stage, what: &str) -> Option<f64> {
+    stage.readings.iter().find(|reading| reading.what == what).map(|reading| reading.value)
+}
+
+#[test]
+fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
+    let mut campaign = two_hosts(vec![stream(0, 117_000_000), stream(1, 117_400_000), stream(2, 117_200_000)]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    campaign.trials[0].samples.push(("left".into(), samples(&[("interface", "tx_bytes", "eth0", 120e6)])));
+    let told = told(&campaign);
+    near(told.moved.as_ref().map(|moved| moved.estimate.value), 117_200_000.0 * 8.0);
+    assert_eq!((told.limit.surety, told.limit.rule.as_deref()), (Surety::Suspected, Some("link_ceiling")));
+    let order: Vec<(End, Place)> = told.stages.iter().map(|stage| (stage.end, stage.place)).collect();
+    assert_eq!(
+        order,
+        [
+            (End::Sender, Place::Application),
+            (End::Sender, Place::Socket),
+            (End::Sender, Place::Queue),
+            (End::Sender, Place::Interface),
+            (End::Between, Place::Wire),
+            (End::Receiver, Place::Interface),
+            (End::Receiver, Place::Socket),
+            (End::Receiver, Place::Application),
+        ]
+    );
+    let limits: Vec<&str> = told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
+    assert_eq!(limits, ["link"]);
+    assert!(stage(&told, End::Between, Place::Wire).ceiling.as_ref().is_some_and(|ceiling| ceiling.hard));
+    near(reading(stage(&told, End::Sender, Place::Interface), "sent"), 960e6);
+    near(reading(stage(&told, End::Receiver, Place::Application), "received"), 117_200_000.0 * 8.0);
+    for unseen in [(End::Sender, Place::Queue), (End::Receiver, Place::Interface)] {
+        assert!(!stage(&told, unseen.0, unseen.1).is_observed(), "{unseen:?}");
+    }
+}
+
+#[test]
+fn losses_stand_where_counters_found_them() {
+    let mut lossy = datagrams(1000, 990, 4970);
+    lossy.samples.push(("left".into(), samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0)])));
+    let told = told(&two_hosts(vec![lossy]));
+    assert_eq!(stage(&told, End::Sender, Place::Queue).lost, Some(20));
+    assert_eq!(stage(&told, End::Sender, Place::Queue).name, "tbf");
+    assert_eq!(stage(&told, End::Receiver, Place::Interface).lost, None, "nobody looked");
+}
+
+#[test]
+fn without_evidence_nothing_is_marked_and_the_next_experiment_is_named() {
+    let mut campaign = two_hosts(vec![stream(0, 10_000_000)]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    let told = told(&campaign);
+    assert_eq!((told.limit.surety, told.limit.claim.as_ref()), (Surety::NotDiagnosed, None));
+    assert!(told.limit.next.is_some() && told.stages.iter().all(|stage| !stage.limits));
+}

@@ -1,0 +1,153 @@
+//! A disk's figures from counts made by hand: each direction by itself, Iometer's host figures, Little's law, the device's own counts,
+//! and whether the state was steady.
+
+use linerate_analysis::study;
+use linerate_model::Direction::{Rx, Sum, Tx};
+use linerate_model::{Counter, Distribution, FlowReport, Interval, Nanos, TrialRecord, Validity};
+
+use crate::fixture::{job, near, only, samples, steady, trial, two_hosts, value};
+
+const BLOCK: u64 = 4096;
+/// 3000 reads of 1 ms and 1000 writes of 2 ms a second: by Little's law 3 + 2 are under way.
+const READS: u64 = 3_000;
+const WRITES: u64 = 1_000;
+const UNDER_WAY_NS: u64 = 5_000_000_000;
+
+fn disk() -> TrialRecord {
+    let mut disk = trial(0, vec![job("storage", "a", "b")]);
+    let mut active = steady(&[
+        (Counter::Steps, READS + WRITES),
+        (Counter::Reads, READS),
+        (Counter::BytesRead, READS * BLOCK),
+        (Counter::Writes, WRITES),
+        (Counter::BytesWritten, WRITES * BLOCK),
+        (Counter::OutstandingTime, UNDER_WAY_NS),
+    ]);
+    for interval in &mut active.intervals {
+        interval.service = Distribution { buckets: vec![(1_000_000, READS)], lost: 0 };
+        interval.writes = Distribution { buckets: vec![(2_000_000, WRITES)], lost: 0 };
+    }
+    let modes = [("device", "vda"), ("cache", "direct")].map(|(name, mode)| (name.to_owned(), mode.to_owned()));
+    active.flows = vec![FlowReport { modes: modes.into(), ..FlowReport::default() }];
+    disk.jobs[0] = (active, steady(&[]));
+    disk.samples = vec![(
+        "left".into(),
+        samples(&[
+            ("disk", "bytes_read", "vda", (READS * BLOCK) as f64),
+            ("disk", "bytes_written", "vda", (WRITES * BLOCK) as f64),
+            ("cpu", "user", "cpu0", 0.1e9),
+            ("cpu", "system", "cpu0", 0.2e9),
+            ("cpu", "softirq", "cpu0", 0.1e9),
+            ("cpu", "idle", "cpu0", 0.6e9),
+            ("interface", "rx_packets", "eth0", 70.0),
+            ("interface", "tx_packets", "eth0", 30.0),
+            ("interface", "rx_packets", "lo", 1e6),
+            ("tcp_extension", "retrans_segs", "", 3.0),
+        ]),
+    )];
+    disk
+}
+
+#[test]
+fn each_direction_has_its_own_rates_and_times_and_both_add_up() {
+    let study = study(&two_hosts(vec![disk()]));
+    let point = only(&study);
+    let figure = |name, direction| value(point, 0, name, direction);
+    for (direction, rate) in [(Rx, 3_000.0), (Tx, 1_000.0), (Sum, 4_000.0)] {
+        near(figure("iops", direction), rate);
+        near(figure("transfer_rate", direction), rate * 4096.0);
+        near(figure("transfer_rate_binary", direction), rate * 4096.0);
+    }
+    for (direction, mean, largest) in [(Rx, 1e-3, 1e-3), (Tx, 2e-3, 2e-3), (Sum, 1.25e-3, 2e-3)] {
+        near(figure("service_time_mean", direction), mean);
+        near(figure("service_time_max", direction), largest);
+    }
+    near(figure("achieved_depth", Sum), 5.0);
+    near(figure("depth_error", Sum), 0.0);
+    assert_eq!((figure("transfer_errors", Rx), figure("transfer_errors", Tx)), (Some(0.0), Some(0.0)));
+    assert_eq!((point.validity, &point.why), (Validity::Valid, &Vec::new()));
+    assert_eq!((point.jobs[0].reads.count(), point.jobs[0].writes.count()), (4 * READS, 4 * WRITES));
+}
+
+#[test]
+fn the_host_is_told_as_iometer_told_it() {
+    let study = study(&two_hosts(vec![disk()]));
+    let figure = |name| value(only(&study), 0, name, Sum);
+    for (name, share) in
+        [("host_cpu", 0.4), ("host_cpu_user", 0.1), ("host_cpu_privileged", 0.3), ("host_cpu_softirq", 0.1)]
+    {
+        near(figure(name), share);
+    }
+    near(figure("cpu_effectiveness"), 4_000.0 / 40.0);
+    // Without the loopback.
+    near(figure("host_packets"), 100.0);
+    near(figure("host_retransmits"), 3.0);
+}
+
+#[test]
+fn what_the_device_counted_otherwise_is_marked() {
+    for (read, told) in
+        [(0.5, "the disk read 50.0 % of the load's bytes"), (1.5, "the disk read 50.0 % more than the load")]
+    {
+        let mut disk = disk();
+        disk.samples = vec![(
+            "left".into(),
+            samples(&[
+                ("disk", "bytes_read", "vda", (READS * BLOCK) as f64 * read),
+                ("disk", "bytes_written", "vda", (WRITES * BLOCK) as f64),
+            ]),
+        )];
+        let study = study(&two_hosts(vec![disk]));
+        let point = only(&study);
+        assert_eq!(point.validity, Validity::Suspect);
+        assert!(point.why.iter().any(|why| why.contains(told)), "{told}: {:?}", point.why);
+    }
+}
+
+#[test]
+fn a_depth_that_rate_and_time_do_not_make_is_marked() {
+    let mut disk = disk();
+    for interval in &mut disk.jobs[0].0.intervals {
+        interval.counters[Counter::OutstandingTime] = 2 * UNDER_WAY_NS;
+    }
+    let study = study(&two_hosts(vec![disk]));
+    let point = only(&study);
+    near(value(point, 0, "depth_error", Sum), 0.5);
+    assert_eq!(point.validity, Validity::Suspect);
+    assert!(point.why.iter().any(|why| why.contains("10.00 transfers were under way, 50.0 % from")), "{:?}", point.why);
+}
+
+#[test]
+fn every_row_says_whether_the_state_was_steady() {
+    let still = study(&two_hosts(vec![disk()]));
+    near(value(only(&still), 0, "steady_trend", Sum), 0.0);
+    let told = |study: &linerate_analysis::Study| only(study).jobs[0].obtained["steady_state"].clone();
+    assert!(told(&still).starts_with("attained: "), "{}", told(&still));
+
+    let mut falling = disk();
+    for (second, interval) in falling.jobs[0].0.intervals.iter_mut().enumerate() {
+        interval.counters[Counter::Reads] = READS - 500 * second as u64;
+    }
+    let falling = study(&two_hosts(vec![falling]));
+    assert!(value(only(&falling), 0, "steady_trend", Sum).expect("a trend") > 0.10);
+    assert!(told(&falling).starts_with("not attained: "), "{}", told(&falling));
+}
+
+#[test]
+fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_took_as_long() {
+    let with_last = |longest_ms: u64, counted_ms: u64| {
+        let mut disk = disk();
+        let active = &mut disk.jobs[0].0;
+        active.intervals[0].service.buckets.push((counted_ms * 1_000_000, 1));
+        let end = active.intervals.last().expect("some").end;
+        let service = Distribution { buckets: vec![(longest_ms * 1_000_000, 1)], lost: 0 };
+        active.intervals.push(Interval { start: end, end: end + Nanos::from_secs(2), service, ..Interval::default() });
+        let study = study(&two_hosts(vec![disk]));
+        only(&study).why.join("; ")
+    };
+    let told = "a transfer under way at the end of the measurement took 2.40 s, longer than any that is counted";
+    assert!(with_last(2_400, 900).contains(told), "{}", with_last(2_400, 900));
+    // Begun after the end; and no longer than an interval.
+    assert!(!with_last(1_900, 900).contains("under way at the end"));
+    assert!(!with_last(900, 2).contains("under way at the end"));
+}

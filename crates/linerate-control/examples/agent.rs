@@ -1,0 +1,18 @@
+//! An agent on standard input and output, as `linerate agent --stdio` is: for tests that put it into namespaces, or kill it.
+//!
+//! `agent [JOURNALS DEVICE]`: it may change settings of DEVICE, and puts back first what an earlier one has left in JOURNALS.
+
+use linerate_control::{Agent, AgentOptions, Consent, restore};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut options = AgentOptions::default();
+    if let Some(journals) = arguments.next() {
+        let consent = Consent { devices: arguments.collect(), journals: journals.into(), ..Consent::default() };
+        for restored in restore(&consent.journals).unwrap_or_default() {
+            eprintln!("{restored:?}");
+        }
+        options.consent = consent;
+    }
+    Agent::new(options).serve_stdio();
+}

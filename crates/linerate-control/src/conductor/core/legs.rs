@@ -1,0 +1,79 @@
+//! Which interfaces a host reads besides those its endpoints name: the legs among which a trial's flows are shared.
+//!
+//! A port channel of the kernel brings its members along (a bond, a team). Several routes to one place (ECMP) have no device of their
+//! own: only the declared capacity says which interfaces are its legs. Those of capacities that no job of the trial crosses are left
+//! alone.
+
+use std::collections::BTreeSet;
+
+use linerate_model::{Capacity, Endpoint, TrialSpec};
+
+/// The interfaces of `host` among the members of what `trial`'s flows cross, each once.
+pub(super) fn legs(capacities: &[Capacity], trial: &TrialSpec, host: &str) -> Vec<String> {
+    let crossed = |capacity: &&Capacity| {
+        let sends = |from: &Endpoint, to: &Endpoint| {
+            from.host == host && capacity.pairs.iter().any(|(a, b)| *a == from.name && *b == to.name)
+        };
+        trial.jobs.iter().any(|job| sends(&job.from, &job.to) || sends(&job.to, &job.from))
+    };
+    let legs: BTreeSet<&str> = capacities.iter().filter(crossed).flat_map(Capacity::member_devices).collect();
+    legs.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{BitRate, Bytes, JobSpec, Nanos, Params, Phases, Point, TrialId, Warmup};
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn capacity(pair: (&str, &str), members: &[&str]) -> Capacity {
+        Capacity {
+            name: "legs".into(),
+            rate: BitRate(1e9),
+            frame_overhead: Bytes(38),
+            mtu: Bytes(1500),
+            pairs: vec![(pair.0.into(), pair.1.into())],
+            source: "declared".into(),
+            members: members.iter().map(|member| (*member).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_host_reads_the_legs_it_sends_over_and_no_others() {
+        let endpoint = |name: &str, host: &str| {
+            let text = json!({ "name": name, "host": host, "address": null, "device": null });
+            from_value(text).expect("what is left out has a default")
+        };
+        let job = |from, to| JobSpec {
+            workload: "null".into(),
+            from: endpoint(from, "left"),
+            to: endpoint(to, "right"),
+            params: Params::default(),
+            background: None,
+        };
+        let second = Nanos::from_secs(1);
+        let phases = Phases { warmup: Warmup::Auto, measure: second, drain: second, rest: second, interval: second };
+        let mut trial = TrialSpec {
+            id: TrialId(0),
+            sweep: "s".into(),
+            point: Point::new(),
+            repeat: 0,
+            seed: 1,
+            phases,
+            jobs: vec![job("a", "b")],
+            arm: None,
+            search: None,
+        };
+        let capacities = [
+            capacity(("a", "b"), &["eth1", "eth0 pfifo 1a:", "eth0 pfifo 1b:"]),
+            capacity(("b", "a"), &["wan0", "wan1"]),
+            capacity(("c", "d"), &["other"]),
+        ];
+        assert_eq!(legs(&capacities, &trial, "left"), ["eth0", "eth1"], "an interface, and that of a queue");
+        assert_eq!(legs(&capacities, &trial, "right"), ["wan0", "wan1"], "what answers crosses its own");
+        trial.jobs = vec![job("c", "d")];
+        assert_eq!(legs(&capacities, &trial, "left"), ["other"]);
+        assert!(legs(&capacities, &trial, "right").is_empty());
+    }
+}

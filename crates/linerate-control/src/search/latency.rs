@@ -1,0 +1,98 @@
+//! RFC 2544 26.2 and RFC 8219 7.2: latency at the throughput, and at shares of it down to next to nothing.
+//!
+//! The throughput is searched first. Repeats of one load do not follow each other: all loads are gone through, then all again, so
+//! that what drifts does so for all of them alike. What the trials measured is read by the study, not here.
+
+use linerate_analysis::search::Observation;
+use linerate_model::{Goal, Nanos, Purpose, Search, Step};
+
+use super::Controller;
+use super::halving::Halving;
+
+/// The controller.
+#[derive(Debug)]
+pub(super) struct Latency {
+    throughput: Halving,
+    trial: Nanos,
+    /// Shares of the throughput, in the order measured.
+    shares: Vec<f64>,
+    repeats: u32,
+    measured: usize,
+    measuring: bool,
+}
+
+impl Latency {
+    pub(super) fn new(search: &Search, goal: &Goal, trial: Nanos, shares: &[f64], repeats: u32) -> Self {
+        let throughput = Halving::new(search, goal, 0);
+        Self { throughput, trial, shares: shares.to_vec(), repeats, measured: 0, measuring: false }
+    }
+}
+
+impl Controller for Latency {
+    fn next(&mut self) -> Option<Step> {
+        if let Some(step) = self.throughput.next() {
+            return Some(step);
+        }
+        let throughput = self.throughput.throughput()?;
+        self.measuring = true;
+        let place = self.measured.checked_rem(self.shares.len())?;
+        let due = self.measured / self.shares.len() < self.repeats as usize;
+        let load = self.shares[place] * throughput;
+        due.then_some(Step { purpose: Purpose::Latency, load, duration: self.trial, then: None })
+    }
+
+    fn take(&mut self, observation: &Observation) {
+        if self.measuring {
+            self.measured += 1;
+        } else {
+            self.throughput.take(observation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulated::{Device, run_steps, search};
+    use super::*;
+    use linerate_model::Method;
+
+    #[test]
+    fn latency_is_measured_at_shares_of_the_throughput_found_all_of_them_before_any_again() {
+        let goal = Goal {
+            name: "RFC 2544".into(),
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            width: 0.005,
+            initial_trial: Nanos::from_secs(1),
+            final_trial: Nanos::from_secs(10),
+            duration_sum: Nanos::from_secs(10),
+        };
+        let shares = vec![0.001, 0.1, 0.5, 0.9, 1.0];
+        let trial = Nanos::from_secs(60);
+        let method = Method::Latency { goal, trial, shares: shares.clone(), repeats: 20 };
+        let steps = run_steps(&search(1_000.0, 1e7, method), &mut Device::of(1e6));
+        let measured: Vec<Step> =
+            steps.iter().map(|(step, _)| *step).filter(|step| step.purpose == Purpose::Latency).collect();
+        assert_eq!(measured.len(), 100);
+        let throughput = measured[4].load;
+        assert!((throughput / 1e6 - 1.0).abs() < 0.006, "{throughput}");
+        for (step, share) in measured.iter().zip(shares.iter().cycle()) {
+            assert!((step.load / throughput - share).abs() < 1e-12 && step.duration == trial, "{step:?}");
+        }
+        let nothing = Method::Latency { goal: measured_goal(), trial, shares, repeats: 20 };
+        let steps = run_steps(&search(1_000.0, 1e7, nothing), &mut Device::of(10.0));
+        assert!(steps.iter().all(|(step, _)| step.purpose == Purpose::Load), "no load without loss, no latency");
+    }
+
+    fn measured_goal() -> Goal {
+        Goal {
+            name: "RFC 2544".into(),
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            width: 0.005,
+            initial_trial: Nanos::from_secs(1),
+            final_trial: Nanos::from_secs(10),
+            duration_sum: Nanos::from_secs(10),
+        }
+    }
+}

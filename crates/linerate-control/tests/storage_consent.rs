@@ -1,0 +1,109 @@
+//! Which disks an agent's loads may write to is decided where the disks are: over the wire, by a conductor that allows itself everything.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Recorded, campaign, endpoint, job, trial};
+use linerate_control::{Access, Agent, AgentOptions, run};
+use linerate_disk::{Writable, claim, inspect};
+use linerate_model::{Counter, HostAddress, Side};
+use serde_json::{Value, json};
+
+const SIZE: u64 = 16 << 20;
+/// What a claim keeps for itself at both ends.
+const EDGE: usize = 1 << 20;
+
+/// A claimed loop device over a blank file in memory.
+struct Disk {
+    device: PathBuf,
+    image: PathBuf,
+    serial: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Disk {
+    /// `None`, said aloud, where there are no loop devices.
+    fn claimed() -> Option<Self> {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let image = folder.path().join("image");
+        std::fs::File::create(&image).and_then(|file| file.set_len(SIZE)).unwrap();
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(&image).output();
+        let Some(made) = made.ok().filter(|made| made.status.success()) else {
+            println!("skipped: an agent's own list of disks: no loop devices here");
+            return None;
+        };
+        let device: PathBuf = String::from_utf8_lossy(&made.stdout).trim().into();
+        let serial = inspect(&device).unwrap().topology.serial.unwrap();
+        claim(&device, &serial).unwrap();
+        Some(Self { device, image, serial, _folder: folder })
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        std::fs::read(&self.image).unwrap()
+    }
+
+    fn job(&self, consent: Option<&str>) -> Value {
+        json!({ "target": self.device, "read": "0 %", "depth": 4, "consent": consent, "max_written": "64 GiB" })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _gone = Command::new("losetup").arg("-d").arg(&self.device).status();
+    }
+}
+
+/// A trial of `params` by an agent in a session of its own over TCP, which may write to `writable`.
+fn over_the_wire(writable: Writable, mut params: Value) -> Recorded {
+    params.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    let agent = Agent::new(AgentOptions { writable, ..AgentOptions::default() });
+    let serving = agent.listen("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
+    let (stopper, address) = (serving.stopper(), serving.address());
+    let serves = std::thread::spawn(move || serving.run());
+    let (a, b) = (endpoint("a", None), endpoint("b", None));
+    let mut campaign = campaign(vec![trial(0, vec![job("storage", a, b, params)])]);
+    campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
+    // The conductor's own agent is not asked.
+    campaign.agent = Agent::new(AgentOptions { writable: Writable::Claimed, ..AgentOptions::default() });
+    let mut recorded = Recorded::default();
+    let _summary = run(campaign, &mut recorded, &mut |_| {});
+    stopper.stop();
+    serves.join().unwrap();
+    recorded
+}
+
+fn is_refused(recorded: &Recorded, disk: &Disk, before: &[u8], why: &str) {
+    let told: Vec<String> = recorded.incidents().into_iter().map(|incident| incident.message).collect();
+    assert!(told.iter().any(|message| message.contains(why)), "{why}: {told:?}");
+    assert_eq!(recorded.total(0, Side::Active, Counter::Writes), 0);
+    assert!(disk.contents() == before, "not a byte was changed");
+}
+
+#[test]
+fn a_conductor_cannot_make_an_agent_write_to_a_disk_it_was_not_told_of() {
+    let Some(disk) = Disk::claimed() else { return };
+    let before = disk.contents();
+    let (serial, not_listed) = (disk.serial.as_str(), "it is not among the disks this agent may write to");
+    for writable in [Writable::default(), Writable::Listed(vec!["another".into()])] {
+        let recorded = over_the_wire(writable, disk.job(Some(serial)));
+        is_refused(&recorded, &disk, &before, not_listed);
+    }
+    // Listed, but the job carries no consent: as an imported one.
+    let recorded = over_the_wire(Writable::Listed(vec![serial.into()]), disk.job(None));
+    is_refused(&recorded, &disk, &before, not_listed);
+}
+
+#[test]
+fn an_agent_that_was_told_of_a_disk_writes_between_its_edges() {
+    let Some(disk) = Disk::claimed() else { return };
+    let before = disk.contents();
+    let recorded = over_the_wire(Writable::Listed(vec![disk.serial.clone()]), disk.job(Some(&disk.serial)));
+    assert!(recorded.total(0, Side::Active, Counter::Writes) > 0, "{:?}", recorded.incidents());
+    let after = disk.contents();
+    assert!(after[..EDGE] == before[..EDGE] && after[after.len() - EDGE..] == before[before.len() - EDGE..]);
+    assert!(after[EDGE..after.len() - EDGE] != before[EDGE..before.len() - EDGE]);
+    assert!(Path::new(&disk.device).exists());
+}

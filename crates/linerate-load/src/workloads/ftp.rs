@@ -1,0 +1,163 @@
+//! `ftp`: files fetched (RETR) or sent (STOR) by FTP (RFC 959, RFC 2428), our client against our server or a foreign one, our server
+//! for foreign clients. Units: L4 payload of data connections per second where it is delivered; nanoseconds of each transfer's parts.
+//!
+//! Each stream logs in once and moves one file after the other, each over a data connection of its own that the client opens
+//! (passive mode). An address for data that is not the server's own is refused, and the server takes data from the address that
+//! logged in only: nobody is made to send to a third. What it does not see: TLS, active mode, folders and listings.
+
+use linerate_model::ParamError;
+use serde::Deserialize;
+
+use super::parameters::{Parameters, Typed, documented, wrong};
+use super::placement::Placement;
+use super::socket_options::SocketOptions;
+use super::tcp_options::TcpOptions;
+use super::transfer::{self, Dial, Files, Protocol, Store, Url, spelled};
+use crate::parameter::{ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+
+mod client;
+mod lines;
+mod server;
+
+use client::FtpSession;
+use server::FtpGuest;
+
+/// RFC 959 clause 8.2.
+const PORT: u16 = 21;
+/// Who nobody in particular is (RFC 1635).
+const ANYBODY: (&str, &str) = ("anonymous", "linerate@");
+
+/// How the server is asked for a data connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Passive {
+    /// RFC 2428: a port and nothing else.
+    #[default]
+    Epsv,
+    /// RFC 959: an address and a port, IPv4.
+    Pasv,
+}
+
+/// Parameters of `ftp`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FtpParams {
+    passive: Passive,
+    #[serde(flatten)]
+    files: Files,
+    #[serde(flatten)]
+    placement: Placement,
+    #[serde(flatten)]
+    options: TcpOptions,
+    #[serde(skip)]
+    url: Option<Url>,
+}
+
+const OWN: &[ParamDoc] = &[
+    ParamDoc {
+        name: "passive",
+        takes: Takes::Word(&["epsv", "pasv"]),
+        default: "\"epsv\"",
+        meaning: "the command that asks for a data connection: epsv (RFC 2428), pasv (RFC 959, IPv4 only)",
+    },
+    ParamDoc {
+        name: "server",
+        takes: Takes::Text { example: "ftp://198.18.0.2/pub/file" },
+        default: "the passive end",
+        meaning: "a foreign server's file, with user:password@ before the host unless anybody may have it; the passive \
+                  end then does nothing",
+    },
+];
+
+impl Parameters for FtpParams {
+    fn docs() -> Vec<ParamDoc> {
+        documented(OWN, &[Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+    }
+
+    fn settle(&mut self) -> Result<(), ParamError> {
+        if let Some(server) = &self.files.server {
+            let url = Url::parse(server, "ftp", PORT).map_err(|cause| wrong("server", cause))?;
+            if url.path.len() < 2 {
+                return Err(wrong("server", "it names no file"));
+            }
+            self.url = Some(url);
+        }
+        self.files.check()?;
+        self.placement.check(self.placement.streams())
+    }
+}
+
+impl Protocol for FtpParams {
+    type Session = FtpSession;
+    type Guest = FtpGuest;
+    const WORKLOAD: u32 = u32::from_be_bytes(*b"ftpx");
+
+    fn files(&self) -> &Files {
+        &self.files
+    }
+
+    fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    fn options(&self) -> &TcpOptions {
+        &self.options
+    }
+
+    fn url(&self) -> Option<Url> {
+        self.url.clone()
+    }
+
+    fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpSession, LoadError> {
+        let anybody = || (ANYBODY.0.to_owned(), ANYBODY.1.to_owned());
+        let (user, path) = match &self.url {
+            // Relative to where the login leads, as RFC 1738 clause 3.2.2 has it.
+            Some(url) => (url.user.clone().unwrap_or_else(anybody), url.path[1..].to_owned()),
+            None => (("linerate".to_owned(), spelled(secret)), "file".to_owned()),
+        };
+        FtpSession::new(self, number, dial, store, &user, &path)
+    }
+
+    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpGuest, LoadError> {
+        FtpGuest::new(self, number, dial, store, secret)
+    }
+}
+
+/// The `ftp` workload.
+#[derive(Debug)]
+pub(super) struct Ftp;
+
+impl Typed for Ftp {
+    type Params = FtpParams;
+    const NAME: &'static str = "ftp";
+    const SUMMARY: &'static str =
+        "files by FTP, ours or a foreign server's: goodput, the times of a transfer's parts, what sinks cost";
+
+    fn start_passive(params: FtpParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        transfer::passive(params, setup)
+    }
+
+    fn start_active(params: FtpParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        transfer::active(&params, setup, offer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workloads::parameters::assert_sound;
+
+    #[test]
+    fn every_parameter_is_documented_and_every_mistake_is_named() {
+        assert_sound::<FtpParams>(&[
+            ("server", json!("http://127.0.0.1/")),
+            ("server", json!("ftp://127.0.0.1/")),
+            ("sink", json!("throttled")),
+            ("passive", json!("port")),
+            ("file_size", json!("0 B")),
+        ]);
+    }
+}

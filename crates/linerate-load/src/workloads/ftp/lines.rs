@@ -1,0 +1,209 @@
+//! The control connection's lines (RFC 959 clause 4.2): replies of one or many lines, commands, and what replies say of addresses.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+use linerate_sys::tcp;
+use socket2::Socket;
+
+use crate::workloads::rendezvous::would_wait;
+use crate::workloads::transfer::{Failure, Stage};
+
+/// The longest line or reply understood.
+const LINE_BYTES: usize = 4096;
+/// Digits of a reply's code.
+const CODE_DIGITS: usize = 3;
+
+/// Lines that come.
+#[derive(Debug)]
+pub(super) struct Lines {
+    bytes: Box<[u8]>,
+    filled: usize,
+    /// What of it has been handed out.
+    used: usize,
+}
+
+/// Lines that go, with nothing allocated after the start.
+#[derive(Debug)]
+pub(super) struct Words {
+    text: String,
+    written: usize,
+}
+
+impl Lines {
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; LINE_BYTES].into_boxed_slice(), filled: 0, used: 0 }
+    }
+
+    pub(super) fn clear(&mut self) {
+        (self.filled, self.used) = (0, 0);
+    }
+
+    /// Reads what has come; whether anything has.
+    pub(super) fn read(&mut self, socket: &Socket, stage: Stage) -> Result<bool, Failure> {
+        self.bytes.copy_within(self.used..self.filled, 0);
+        self.filled -= std::mem::take(&mut self.used);
+        if self.filled == self.bytes.len() {
+            return Err(Failure::Syntax("a line of more than 4096 bytes"));
+        }
+        match tcp::receive(socket, &mut self.bytes[self.filled..]) {
+            Ok(0) => Err(Failure::Closed(stage)),
+            Ok(n) => {
+                self.filled += n;
+                Ok(true)
+            }
+            Err(error) if would_wait(&error) => Ok(false),
+            Err(error) => Err(Failure::io(&error)),
+        }
+    }
+
+    /// The next whole line, without its end.
+    pub(super) fn line(&mut self) -> Option<&[u8]> {
+        let rest = &self.bytes[self.used..self.filled];
+        let length = rest.iter().position(|byte| *byte == b'\n')?;
+        let line = self.used..self.used + length;
+        self.used += length + 1;
+        Some(self.bytes[line].trim_ascii_end())
+    }
+
+    /// The next whole reply. Lines before its last begin with `code-` or with anything at all.
+    pub(super) fn reply(&mut self) -> Result<Option<Reply>, Failure> {
+        let start = self.used;
+        let mut awaited = None;
+        loop {
+            let Some(line) = self.line() else {
+                // Not whole: looked at again when more has come.
+                self.used = start;
+                return Ok(None);
+            };
+            let code = line.get(..CODE_DIGITS).filter(|code| code.iter().all(u8::is_ascii_digit));
+            let code = code.and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok());
+            let (goes_on, length) = (line.get(CODE_DIGITS) == Some(&b'-'), line.len());
+            match (awaited, code) {
+                (None, Some(code)) if goes_on => awaited = Some(code),
+                (None, None) => return Err(Failure::Syntax("no reply of FTP")),
+                (Some(first), code) if code != Some(first) || goes_on => {}
+                (_, Some(code)) => return Ok(Some(Reply { code, end: self.used, length })),
+                (Some(_), None) => {}
+            }
+        }
+    }
+
+    /// The last line of `reply`, as long as nothing more has been read.
+    pub(super) fn text(&self, reply: Reply) -> &[u8] {
+        let line = self.bytes[..reply.end].trim_ascii_end();
+        &line[line.len() - reply.length..]
+    }
+}
+
+/// A reply: its code, and where its last line lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) code: u16,
+    end: usize,
+    length: usize,
+}
+
+impl Words {
+    /// Room for as much as a line may be.
+    pub(super) fn new() -> Self {
+        Self { text: String::with_capacity(LINE_BYTES), written: 0 }
+    }
+
+    /// What is to be said next, if everything has been said.
+    pub(super) fn set(&mut self, text: std::fmt::Arguments<'_>) {
+        self.text.clear();
+        self.written = 0;
+        // It fits what was set aside, or grows: a path may be as long as it likes.
+        let _ = self.text.write_fmt(text);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.written = 0;
+    }
+
+    pub(super) fn is_said(&self) -> bool {
+        self.written == self.text.len()
+    }
+
+    /// Writes what fits; whether all of it is said.
+    pub(super) fn say(&mut self, socket: &Socket) -> Result<bool, Failure> {
+        while !self.is_said() {
+            match tcp::send(socket, &self.text.as_bytes()[self.written..]) {
+                Ok(n) => self.written += n,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(Failure::io(&error)),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The port of `229 Entering Extended Passive Mode (|||6446|)` (RFC 2428 clause 3).
+pub(super) fn extended_port(line: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(line).ok()?;
+    let inner = text.split_once('(')?.1.split_once(')')?.0;
+    let mark = inner.chars().next()?;
+    let mut parts = inner.split(mark);
+    let (empty, port) = (parts.by_ref().take(3).all(str::is_empty), parts.next()?);
+    port.parse().ok().filter(|_| empty)
+}
+
+/// Address and port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), brackets or not.
+pub(super) fn passive_address(line: &[u8]) -> Option<(IpAddr, u16)> {
+    let text = std::str::from_utf8(line.get(CODE_DIGITS..)?).ok()?;
+    let digits = text.find(|c: char| c.is_ascii_digit())?;
+    let mut numbers = text[digits..].split(',').map(|number| {
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        number[..end].parse::<u8>().ok()
+    });
+    let mut next = || numbers.next().flatten();
+    let ip = Ipv4Addr::new(next()?, next()?, next()?, next()?);
+    Some((ip.into(), u16::from_be_bytes([next()?, next()?])))
+}
+
+/// The number of `213 1048576` (RFC 3659 clause 4).
+pub(super) fn size(line: &[u8]) -> Option<u64> {
+    std::str::from_utf8(line.get(CODE_DIGITS..)?).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replies(text: &str) -> Vec<(u16, String)> {
+        let mut lines = Lines::new();
+        lines.bytes[..text.len()].copy_from_slice(text.as_bytes());
+        lines.filled = text.len();
+        let mut all = Vec::new();
+        while let Some(reply) = lines.reply().expect("well formed") {
+            all.push((reply.code, String::from_utf8_lossy(lines.text(reply)).into_owned()));
+        }
+        all
+    }
+
+    #[test]
+    fn replies_of_many_lines_end_with_their_code_and_a_blank() {
+        let text = "220-Welcome\r\n 220 not yet\r\n221 nor this\r\n220 Ready\r\n331 Name\n230-half";
+        assert_eq!(replies(text), [(220, "220 Ready".into()), (331, "331 Name".into())]);
+        let mut lines = Lines::new();
+        lines.bytes[..9].copy_from_slice(b"HTTP/1.1\n");
+        lines.filled = 9;
+        assert_eq!(lines.reply(), Err(Failure::Syntax("no reply of FTP")));
+    }
+
+    #[test]
+    fn addresses_and_sizes_are_found_or_refused() {
+        assert_eq!(extended_port(b"229 Entering Extended Passive Mode (|||6446|)"), Some(6446));
+        assert_eq!(extended_port(b"229 (|1|10.0.0.1|6446|)"), None);
+        assert_eq!(extended_port(b"229 ok"), None);
+        let own = Some((IpAddr::from([127, 0, 0, 1]), 0x1234));
+        assert_eq!(passive_address(b"227 Entering Passive Mode (127,0,0,1,18,52)."), own);
+        assert_eq!(passive_address(b"227 =127,0,0,1,18,52"), own);
+        assert_eq!(passive_address(b"227 (127,0,0,256,18,52)"), None);
+        assert_eq!(passive_address(b"227 (127,0,0,1,18)"), None);
+        assert_eq!((size(b"213 1048576"), size(b"213 many")), (Some(1_048_576), None));
+    }
+}

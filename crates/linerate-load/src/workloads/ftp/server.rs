@@ -1,0 +1,376 @@
+//! A connection at the passive end: a control connection that is answered line by line, and one data connection at a time.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use linerate_model::{Counter, FlowReport, Nanos};
+use linerate_sys::readiness::Interest;
+use socket2::Socket;
+
+use super::FtpParams;
+use super::lines::{Lines, Words};
+use crate::workloads::rendezvous::{same_secret, would_wait};
+use crate::workloads::transfer::{
+    Account, Bench, Clients, Dial, Failure, Guest, Incoming, Outgoing, Protocol, Sent, Stage, Store, Turn, Watched,
+    spelled,
+};
+use crate::{LoadError, Secret};
+
+const STORE_REST: Nanos = Nanos(200_000);
+/// One data connection is waited for at a time.
+const BACKLOG: i32 = 1;
+
+/// What is done once everything has been said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Command,
+    /// A file was asked for: the data connection is waited for.
+    Expecting,
+    Moving,
+    Storing,
+    Leaving,
+}
+
+/// One place.
+pub(crate) struct FtpGuest {
+    /// The password that proves the session; none for foreign clients.
+    password: Option<String>,
+    file_bytes: u64,
+    incoming: Option<Incoming>,
+    outgoing: Option<Outgoing>,
+    dial: Dial,
+    control: Option<Watched>,
+    peer: Option<IpAddr>,
+    lines: Lines,
+    words: Words,
+    is_trusted: bool,
+    listener: Option<Watched>,
+    data: Option<Watched>,
+    /// The last file's, whose bytes may still be on their way: it is counted when the client has asked for something else.
+    ended: Option<Watched>,
+    token: u64,
+    state: State,
+    moved: u64,
+    account: Account,
+}
+
+/// A command as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Command {
+    User,
+    Password {
+        is_right: bool,
+    },
+    Passive,
+    ExtendedPassive,
+    Size,
+    File {
+        is_upload: bool,
+    },
+    /// Nothing is changed by it, and all is well.
+    Harmless,
+    Folder,
+    System,
+    Quit,
+    Unknown,
+}
+
+impl FtpGuest {
+    pub(super) fn new(
+        params: &FtpParams,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<Self, LoadError> {
+        let files = params.files();
+        Ok(Self {
+            password: (files.clients == Clients::Own).then(|| spelled(secret)),
+            file_bytes: files.file_size.0,
+            incoming: files.is_upload().then(|| Incoming::new(store, number)).transpose()?,
+            outgoing: (!files.is_upload()).then(|| Outgoing::new(store, number)).transpose()?,
+            dial,
+            control: None,
+            peer: None,
+            lines: Lines::new(),
+            words: Words::new(),
+            is_trusted: false,
+            listener: None,
+            data: None,
+            ended: None,
+            token: 0,
+            state: State::Command,
+            moved: 0,
+            account: Account::default(),
+        })
+    }
+
+    /// Waits for the control connection.
+    fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
+        self.control.as_mut().expect("a guest has one").wait(bench.readiness, self.token, interest)?;
+        Ok(Turn::Network)
+    }
+
+    fn listen(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let command = match self.lines.line() {
+            Some(line) => parse(line, self.password.as_deref()),
+            None => {
+                let control = &self.control.as_ref().expect("a guest has one").socket;
+                return match self.lines.read(control, Stage::Transfer) {
+                    Ok(true) => Ok(Turn::Moved),
+                    Ok(false) => self.wait(bench, Interest::Readable),
+                    Err(Failure::Closed(_)) => Ok(Turn::Done),
+                    Err(failure) => Err(failure),
+                };
+            }
+        };
+        self.moved += 1;
+        self.count_ended();
+        self.obey(command, bench)?;
+        Ok(Turn::Moved)
+    }
+
+    fn obey(&mut self, command: Command, bench: &mut Bench<'_>) -> Result<(), Failure> {
+        if !self.is_trusted && !matches!(command, Command::User | Command::Password { .. } | Command::Quit) {
+            self.words.set(format_args!("530 Log in first\r\n"));
+            return Ok(());
+        }
+        match command {
+            Command::User => self.words.set(format_args!("331 Password\r\n")),
+            Command::Password { is_right: true } => {
+                self.is_trusted = true;
+                self.words.set(format_args!("230 Logged in\r\n"));
+            }
+            Command::Password { is_right: false } => {
+                self.account.count(bench.tally, Counter::Foreign, 1);
+                self.words.set(format_args!("530 Not the session's password\r\n"));
+                self.state = State::Leaving;
+            }
+            Command::Passive | Command::ExtendedPassive => self.open_listener(command, bench)?,
+            Command::Size => self.words.set(format_args!("213 {}\r\n", self.file_bytes)),
+            Command::File { .. } if self.listener.is_none() => {
+                self.words.set(format_args!("425 Ask for a data connection first (EPSV or PASV)\r\n"));
+            }
+            Command::File { is_upload } if is_upload != self.incoming.is_some() => {
+                self.words.set(format_args!("550 Files go the other way in this trial\r\n"));
+            }
+            Command::File { .. } => {
+                self.words.set(format_args!("150 Here it comes\r\n"));
+                self.state = State::Expecting;
+            }
+            Command::Harmless => self.words.set(format_args!("200 Well\r\n")),
+            Command::Folder => self.words.set(format_args!("257 \"/\"\r\n")),
+            Command::System => self.words.set(format_args!("215 UNIX Type: L8\r\n")),
+            Command::Quit => {
+                self.words.set(format_args!("221 Goodbye\r\n"));
+                self.state = State::Leaving;
+            }
+            Command::Unknown => self.words.set(format_args!("502 Not known here\r\n")),
+        }
+        Ok(())
+    }
+
+    fn open_listener(&mut self, command: Command, bench: &Bench<'_>) -> Result<(), Failure> {
+        let io = |error: std::io::Error| Failure::io(&error);
+        let control = &self.control.as_ref().expect("a guest has one").socket;
+        // The address the client came to: what it may be sent to is what it has reached.
+        let local = control.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?;
+        let socket = self.dial.open_at(SocketAddr::new(local.ip(), 0)).map_err(io)?;
+        socket.listen(BACKLOG).map_err(io)?;
+        let port = socket.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?.port();
+        self.listener = Some(Watched::new(socket));
+        match (command, local.ip().to_canonical()) {
+            (Command::Passive, IpAddr::V4(ip)) => {
+                let [a, b, c, d] = ip.octets();
+                let [high, low] = port.to_be_bytes();
+                self.words.set(format_args!("227 Entering Passive Mode ({a},{b},{c},{d},{high},{low})\r\n"));
+            }
+            (Command::Passive, IpAddr::V6(_)) => {
+                self.words.set(format_args!("425 IPv6 has EPSV only\r\n"));
+            }
+            _ => self.words.set(format_args!("229 Entering Extended Passive Mode (|||{port}|)\r\n")),
+        }
+        let token = self.token + 1;
+        self.listener.as_mut().expect("just made").wait(bench.readiness, token, Interest::Readable)
+    }
+
+    /// The data connection comes, from the address that logged in.
+    fn expect(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let listener = self.listener.as_mut().ok_or(Failure::Syntax("a file without a data connection"))?;
+        let (socket, from) = match listener.socket.accept() {
+            Ok((socket, from)) => (socket, from.as_socket().map(|from| from.ip())),
+            Err(error) if would_wait(&error) => return Ok(Turn::Network),
+            Err(error) => return Err(Failure::io(&error)),
+        };
+        if from != self.peer {
+            self.account.count(bench.tally, Counter::Foreign, 1);
+            return Ok(Turn::Moved);
+        }
+        socket.set_nonblocking(true).map_err(|error| Failure::io(&error))?;
+        let data = Watched::new(socket);
+        match (&mut self.incoming, &mut self.outgoing) {
+            (Some(incoming), _) => incoming.begin(None)?,
+            (None, Some(outgoing)) => outgoing.begin(&data, self.file_bytes)?,
+            (None, None) => {}
+        }
+        self.listener = None;
+        self.data = Some(data);
+        self.state = State::Moving;
+        Ok(Turn::Moved)
+    }
+
+    fn move_file(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let token = self.token + 1;
+        let data = self.data.as_mut().expect("data flows over it");
+        if let Some(outgoing) = &mut self.outgoing {
+            match outgoing.send(data, &mut self.account, bench.tally)? {
+                Sent::Bytes(n) => self.moved += n,
+                Sent::Full(n) => {
+                    self.moved += n;
+                    data.wait(bench.readiness, token, Interest::ReadableOrWritable)?;
+                    return Ok(Turn::Network);
+                }
+                Sent::All => {
+                    // The end of the data connection is the end of the file.
+                    data.end_sending();
+                    data.rest(bench.readiness);
+                    self.ended = self.data.take();
+                    self.words.set(format_args!("226 That was all\r\n"));
+                    self.state = State::Command;
+                }
+            }
+            return Ok(Turn::Moved);
+        }
+        let incoming = self.incoming.as_mut().expect("it takes files");
+        let received = incoming.take(data, u64::MAX, &mut self.account, bench)?;
+        self.moved += received.bytes;
+        if received.ended {
+            self.end_data();
+            self.state = State::Storing;
+            return Ok(Turn::Moved);
+        }
+        match received.turn {
+            Turn::Network => data.wait(bench.readiness, token, Interest::Readable)?,
+            Turn::Until(_) => data.rest(bench.readiness),
+            Turn::Moved | Turn::Done => {}
+        }
+        Ok(received.turn)
+    }
+
+    fn store(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        if !self.incoming.as_mut().expect("it takes files").finish()? {
+            return Ok(Turn::Until(bench.now + STORE_REST));
+        }
+        self.words.set(format_args!("226 It is stored\r\n"));
+        self.state = State::Command;
+        Ok(Turn::Moved)
+    }
+
+    fn count_ended(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.account.keep(&ended.socket);
+        }
+    }
+
+    fn end_data(&mut self) {
+        if let Some(data) = self.data.take() {
+            self.account.keep(&data.socket);
+        }
+    }
+}
+
+/// What `line` asks for; `password` is the right one, if there is one.
+fn parse(line: &[u8], password: Option<&str>) -> Command {
+    let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+    let (verb, rest) = line.split_at(at);
+    let rest = rest.trim_ascii();
+    let is = |name: &str| verb.eq_ignore_ascii_case(name.as_bytes());
+    if is("USER") {
+        Command::User
+    } else if is("PASS") {
+        Command::Password { is_right: password.is_none_or(|password| same_secret(rest, password.as_bytes())) }
+    } else if is("PASV") {
+        Command::Passive
+    } else if is("EPSV") {
+        Command::ExtendedPassive
+    } else if is("SIZE") {
+        Command::Size
+    } else if is("RETR") {
+        Command::File { is_upload: false }
+    } else if is("STOR") {
+        Command::File { is_upload: true }
+    } else if ["TYPE", "MODE", "STRU", "NOOP", "CWD"].into_iter().any(is) {
+        Command::Harmless
+    } else if is("PWD") {
+        Command::Folder
+    } else if is("SYST") {
+        Command::System
+    } else if is("QUIT") {
+        Command::Quit
+    } else {
+        Command::Unknown
+    }
+}
+
+impl Guest for FtpGuest {
+    fn admit(&mut self, socket: Socket, peer: SocketAddr, token: u64, _bench: &mut Bench<'_>) -> Result<(), Failure> {
+        socket.set_tcp_nodelay(true).map_err(|error| Failure::io(&error))?;
+        self.control = Some(Watched::new(socket));
+        (self.token, self.state, self.peer) = (token, State::Command, Some(peer.ip()));
+        self.is_trusted = self.password.is_none();
+        self.lines.clear();
+        self.words.set(format_args!("220 linerate\r\n"));
+        Ok(())
+    }
+
+    fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let control = &self.control.as_ref().expect("a guest has one").socket;
+        if !self.words.say(control)? {
+            return self.wait(bench, Interest::ReadableOrWritable);
+        }
+        match self.state {
+            State::Command => self.listen(bench),
+            State::Expecting => self.expect(bench),
+            State::Moving => self.move_file(bench),
+            State::Storing => self.store(bench),
+            State::Leaving => Ok(Turn::Done),
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        self.moved
+    }
+
+    fn dismiss(&mut self) {
+        self.count_ended();
+        self.end_data();
+        self.listener = None;
+        self.control = None;
+    }
+
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn carrier(&self) -> Option<&Socket> {
+        self.data.as_ref().or(self.ended.as_ref()).map(|data| &data.socket)
+    }
+
+    fn report(&mut self) -> FlowReport {
+        self.dial.report(BTreeMap::new(), self.incoming.as_ref(), self.outgoing.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_known_in_any_case_and_the_password_counts() {
+        assert_eq!(parse(b"retr a file", None), Command::File { is_upload: false });
+        assert_eq!(parse(b"PASS abc", Some("abc")), Command::Password { is_right: true });
+        assert_eq!(parse(b"PASS abcd", Some("abc")), Command::Password { is_right: false });
+        assert_eq!(parse(b"PASS", None), Command::Password { is_right: true });
+        assert_eq!(parse(b"PORT 1,2,3,4,5,6", None), Command::Unknown);
+    }
+}

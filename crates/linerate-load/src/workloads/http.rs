@@ -1,0 +1,218 @@
+//! `http`: files fetched or sent by HTTP/1.1 (RFC 9112), our client against our server or a foreign one, our server for foreign
+//! clients. Units: L4 payload of files per second, heads excluded, where it is delivered; nanoseconds of each transfer's parts.
+//!
+//! Each stream fetches (GET) or sends (PUT) one file after the other; with `reuse` on one connection, else on a new one each. What
+//! is spoken is what a load needs: a file's length is told or ends with the connection; chunks, redirects and other codings are
+//! refused by name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user space (see
+//! `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use linerate_model::ParamError;
+use serde::Deserialize;
+
+use super::parameters::{Parameters, Typed, documented, wrong};
+use super::placement::Placement;
+use super::socket_options::SocketOptions;
+use super::tcp_options::TcpOptions;
+use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TakeBy, Url, spelled};
+use crate::parameter::{ParamDoc, Takes};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+
+mod client;
+mod head;
+mod server;
+
+use client::HttpSession;
+use server::HttpGuest;
+
+/// RFC 9110 clauses 4.2.1 and 4.2.2.
+const PORT: u16 = 80;
+const SECURE_PORT: u16 = 443;
+/// Where Debian and its kin keep the roots that browsers trust.
+const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Parameters of `http`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub(super) struct HttpParams {
+    reuse: bool,
+    tls: bool,
+    verify: bool,
+    roots: String,
+    #[serde(flatten)]
+    files: Files,
+    #[serde(flatten)]
+    placement: Placement,
+    #[serde(flatten)]
+    options: TcpOptions,
+    #[serde(skip)]
+    url: Option<Url>,
+}
+
+impl Default for HttpParams {
+    fn default() -> Self {
+        Self {
+            // As HTTP/1.1 does unless told otherwise.
+            reuse: true,
+            tls: false,
+            verify: true,
+            roots: ROOTS.into(),
+            files: Files::default(),
+            placement: Placement::default(),
+            options: TcpOptions::default(),
+            url: None,
+        }
+    }
+}
+
+const OWN: &[ParamDoc] = &[
+    ParamDoc {
+        name: "reuse",
+        takes: Takes::Flag,
+        default: "true",
+        meaning: "one connection of a stream carries one file after the other",
+    },
+    ParamDoc {
+        name: "roots",
+        takes: Takes::Text { example: "/etc/ssl/certs/ca-certificates.crt" },
+        default: "\"/etc/ssl/certs/ca-certificates.crt\"",
+        meaning: "certificates (PEM) that vouch for a foreign server's",
+    },
+    ParamDoc {
+        name: "server",
+        takes: Takes::Text { example: "http://198.18.0.2:8080/file" },
+        default: "the passive end",
+        meaning: "a foreign server's file, to be fetched or written, by http or https; the passive end then does nothing",
+    },
+    ParamDoc {
+        name: "tls",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "over TLS 1.3 or 1.2, encrypted in user space: bytes are read and written, however `send` would have it. Our own \
+                  server shows a certificate that the run made, and our client takes its key alone",
+    },
+    ParamDoc {
+        name: "verify",
+        takes: Takes::Flag,
+        default: "true",
+        meaning: "a foreign server's certificate must lead to one of `roots`; false: any will do, and the report says so",
+    },
+];
+
+impl Parameters for HttpParams {
+    fn docs() -> Vec<ParamDoc> {
+        documented(OWN, &[Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+    }
+
+    fn settle(&mut self) -> Result<(), ParamError> {
+        if let Some(server) = &self.files.server {
+            let is_secure = server.starts_with("https:");
+            let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
+            self.url = Some(Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?);
+            if self.tls && !is_secure {
+                return Err(wrong("tls", "a server at http:// has none: write https://"));
+            }
+            self.tls = is_secure;
+        }
+        if self.tls && self.files.receive == TakeBy::Splice {
+            return Err(wrong("receive", "`splice` cannot pass TLS in user space"));
+        }
+        self.files.check()?;
+        self.placement.check(self.placement.streams())
+    }
+}
+
+impl Protocol for HttpParams {
+    type Session = HttpSession;
+    type Guest = HttpGuest;
+    const WORKLOAD: u32 = u32::from_be_bytes(*b"http");
+
+    fn files(&self) -> &Files {
+        &self.files
+    }
+
+    fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    fn options(&self) -> &TcpOptions {
+        &self.options
+    }
+
+    fn url(&self) -> Option<Url> {
+        self.url.clone()
+    }
+
+    fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>, LoadError> {
+        let roots = self.verify.then(|| Path::new(&self.roots));
+        Ok(match (&self.url, side) {
+            _ if !self.tls => None,
+            (Some(url), _) => Some(Security::foreign_client(&url.host, roots)?),
+            (None, Side::Active) => Some(Security::own_client(secret)?),
+            (None, Side::Passive) => Some(Security::own_server(secret)?),
+        })
+    }
+
+    fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpSession, LoadError> {
+        let (authority, path) = match &self.url {
+            Some(url) => (url.authority.clone(), url.path.clone()),
+            None => (dial.remote.to_string(), format!("/{}", spelled(secret))),
+        };
+        HttpSession::new(self, number, dial, store, &authority, &path)
+    }
+
+    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpGuest, LoadError> {
+        HttpGuest::new(self, number, dial, store, secret)
+    }
+}
+
+/// What is said of TLS in reports.
+fn secured_modes(dial: &Dial, cipher: Option<&str>, modes: &mut BTreeMap<String, String>) {
+    if let (Some(security), Some(cipher)) = (&dial.security, cipher) {
+        modes.insert("tls".into(), cipher.to_owned());
+        modes.insert("server_known_by".into(), security.known_by().into());
+    }
+}
+
+/// The `http` workload.
+#[derive(Debug)]
+pub(super) struct Http;
+
+impl Typed for Http {
+    type Params = HttpParams;
+    const NAME: &'static str = "http";
+    const SUMMARY: &'static str =
+        "files by HTTP/1.1, ours or a foreign server's: goodput, the times of a transfer's parts, what sinks cost";
+
+    fn start_passive(params: HttpParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        transfer::passive(params, setup)
+    }
+
+    fn start_active(params: HttpParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        transfer::active(&params, setup, offer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workloads::parameters::assert_sound;
+
+    #[test]
+    fn every_parameter_is_documented_and_every_mistake_is_named() {
+        assert_sound::<HttpParams>(&[
+            ("server", json!("ftp://127.0.0.1/")),
+            ("sink", json!("throttled")),
+            ("sink_rate", json!("1 Mbit/s")),
+            ("receive", json!("splice")),
+            ("direction", json!("both")),
+            ("tls", json!("yes")),
+            ("roots", json!(1)),
+            ("workers", json!(2)),
+        ]);
+    }
+}

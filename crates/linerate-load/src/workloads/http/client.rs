@@ -1,0 +1,372 @@
+//! A stream at the active end: connect, ask, receive or send, and once more.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Counter, FlowReport, Nanos};
+use linerate_sys::readiness::Interest;
+use socket2::{SockAddr, Socket};
+
+use super::head::{Answer, HeadBuffer, Looked};
+use super::{HttpParams, secured_modes};
+use crate::LoadError;
+use crate::workloads::rendezvous::would_wait;
+use crate::workloads::transfer::{
+    Account, Bench, Course, Dial, Failure, Incoming, Outgoing, Protocol, Sent, Session, Shaken, Stage, Store, Turn,
+    Watched, connected,
+};
+
+/// A head of which part has come is looked at again after this: the kernel calls the socket readable all the time.
+const PART_REST: Nanos = Nanos(200_000);
+/// RFC 9110 clause 15: what is well, and what only announces an answer.
+const WELL: std::ops::Range<u16> = 200..300;
+const INTERIM: std::ops::Range<u16> = 100..200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Connecting,
+    /// TLS is agreed upon.
+    Securing,
+    /// So many bytes of the request are written.
+    Asking(usize),
+    Sending,
+    Answer,
+    Receiving,
+    /// The answer's own body, after an upload.
+    Dismissing,
+    Storing,
+    Closing,
+}
+
+/// One stream.
+pub(crate) struct HttpSession {
+    dial: Dial,
+    remote: SockAddr,
+    request: Vec<u8>,
+    reuse: bool,
+    incoming: Option<Incoming>,
+    outgoing: Option<Outgoing>,
+    upload_bytes: u64,
+    is_foreign: bool,
+    connection: Option<Watched>,
+    token: u64,
+    state: State,
+    head: HeadBuffer,
+    /// Bytes of the body still to come; `None`: until the connection ends.
+    left: Option<u64>,
+    promised: u64,
+    came: u64,
+    closes: bool,
+    /// Of TLS, as first agreed upon.
+    cipher: Option<String>,
+    course: Course,
+    account: Account,
+}
+
+impl HttpSession {
+    pub(super) fn new(
+        params: &HttpParams,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        authority: &str,
+        path: &str,
+    ) -> Result<Self, LoadError> {
+        let files = params.files();
+        let connection = if params.reuse { "keep-alive" } else { "close" };
+        let size = files.file_size.0;
+        let (method, length) =
+            if files.is_upload() { ("PUT", format!("Content-Length: {size}\r\n")) } else { ("GET", String::new()) };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: linerate\r\nAccept: */*\r\n\
+             Connection: {connection}\r\n{length}\r\n"
+        );
+        Ok(Self {
+            remote: dial.remote.into(),
+            dial,
+            request: request.into_bytes(),
+            reuse: params.reuse,
+            incoming: (!files.is_upload()).then(|| Incoming::new(store, number)).transpose()?,
+            outgoing: files.is_upload().then(|| Outgoing::new(store, number)).transpose()?,
+            upload_bytes: size,
+            is_foreign: params.url.is_some(),
+            connection: None,
+            token: 0,
+            state: State::Connecting,
+            head: HeadBuffer::new(),
+            left: None,
+            promised: 0,
+            came: 0,
+            closes: false,
+            cipher: None,
+            course: Course::default(),
+            account: Account::default(),
+        })
+    }
+
+    fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
+        let token = self.token;
+        self.connection().wait(bench.readiness, token, interest)?;
+        Ok(Turn::Network)
+    }
+
+    fn rest(&mut self, bench: &Bench<'_>, until: Nanos) -> Turn {
+        self.connection().rest(bench.readiness);
+        Turn::Until(until)
+    }
+
+    fn connection(&mut self) -> &mut Watched {
+        self.connection.as_mut().expect("a transfer under way has a connection")
+    }
+
+    fn connect(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        let remote = self.remote.clone();
+        if !connected(&self.connection().socket, &remote)? {
+            return self.wait(bench, Interest::ReadableOrWritable);
+        }
+        if let Some(security) = &self.dial.security {
+            let secured = security.open()?;
+            self.connection().secure(secured);
+        }
+        self.state = State::Securing;
+        Ok(Turn::Moved)
+    }
+
+    /// A handshake of TLS is part of connecting.
+    fn secure(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        if let Shaken::Waits(interest) = self.connection().shake()? {
+            return self.wait(bench, interest);
+        }
+        if self.cipher.is_none() {
+            self.cipher = self.connection().cipher();
+        }
+        self.course.connect = self.course.lap();
+        self.state = State::Asking(0);
+        Ok(Turn::Moved)
+    }
+
+    fn ask(&mut self, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        match connection.send(&self.request[written..]) {
+            Ok(n) => {
+                self.state = State::Asking(written + n);
+                if written + n == self.request.len() {
+                    self.state = State::Answer;
+                    if let Some(outgoing) = &mut self.outgoing {
+                        self.course.lap();
+                        outgoing.begin(connection, self.upload_bytes)?;
+                        self.state = State::Sending;
+                    }
+                }
+                Ok(Turn::Moved)
+            }
+            Err(error) if would_wait(&error) => self.wait(bench, Interest::ReadableOrWritable),
+            Err(error) => Err(Failure::io(&error)),
+        }
+    }
+
+    fn send(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        let outgoing = self.outgoing.as_mut().expect("an upload has one");
+        match outgoing.send(connection, &mut self.account, bench.tally)? {
+            Sent::Bytes(n) => {
+                self.came += n;
+                Ok(Turn::Moved)
+            }
+            Sent::Full(n) => {
+                self.came += n;
+                self.wait(bench, Interest::ReadableOrWritable)
+            }
+            Sent::All => {
+                self.course.transfer = self.course.lap();
+                self.state = State::Answer;
+                Ok(Turn::Moved)
+            }
+        }
+    }
+
+    fn look(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        match self.head.answer(connection)? {
+            Looked::Nothing => self.wait(bench, Interest::Readable),
+            Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
+            Looked::Ended => Err(Failure::Closed(Stage::FirstByte)),
+            Looked::Head(answer) if INTERIM.contains(&answer.status) => Ok(Turn::Moved),
+            Looked::Head(answer) => self.answered(answer, bench),
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        if !WELL.contains(&answer.status) {
+            return Err(Failure::Refused(answer.status));
+        }
+        if answer.fields.is_coded {
+            return Err(Failure::Syntax("a body in chunks or another coding, which this load does not take"));
+        }
+        self.closes = !self.reuse || answer.fields.closes;
+        self.left = answer.fields.length;
+        if self.outgoing.is_some() {
+            // Delivered: whoever serves files says so when it has them.
+            if self.is_foreign {
+                self.account.count(bench.tally, Counter::PayloadAcknowledged, self.upload_bytes);
+            }
+            self.state = State::Dismissing;
+            return Ok(Turn::Moved);
+        }
+        if self.left.is_none() && !self.closes {
+            return Err(Failure::Syntax("an answer whose length is not told"));
+        }
+        self.course.first_byte = self.course.lap();
+        self.promised = self.left.unwrap_or(0);
+        self.incoming.as_mut().expect("a download has one").begin(self.left)?;
+        self.state = if self.left == Some(0) { State::Storing } else { State::Receiving };
+        Ok(Turn::Moved)
+    }
+
+    fn receive(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        let incoming = self.incoming.as_mut().expect("a download has one");
+        let received = incoming.take(connection, self.left.unwrap_or(u64::MAX), &mut self.account, bench)?;
+        self.came += received.bytes;
+        self.left = self.left.map(|left| left - received.bytes);
+        let whole = self.left == Some(0) || (received.ended && self.left.is_none());
+        if whole {
+            self.course.transfer = self.course.lap();
+            self.state = State::Storing;
+            return Ok(Turn::Moved);
+        }
+        if received.ended {
+            return Err(Failure::Short(self.promised, self.came));
+        }
+        match received.turn {
+            Turn::Network => self.wait(bench, Interest::Readable),
+            Turn::Until(time) => Ok(self.rest(bench, time)),
+            turn => Ok(turn),
+        }
+    }
+
+    /// What a server says to an upload beside its status is of no interest.
+    fn dismiss(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        if let Some(left) = self.left.filter(|left| *left > 0) {
+            let connection = self.connection.as_mut().expect("it is open");
+            match connection.discard(left.min(1 << 20) as usize, bench.buffer) {
+                Ok(0) => return Err(Failure::Closed(Stage::Close)),
+                Ok(n) => {
+                    self.left = Some(left - n as u64);
+                    return Ok(Turn::Moved);
+                }
+                Err(error) if would_wait(&error) => return self.wait(bench, Interest::Readable),
+                Err(error) => return Err(Failure::io(&error)),
+            }
+        }
+        self.close_or_keep()
+    }
+
+    fn store(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        if !self.incoming.as_mut().expect("a download has one").finish()? {
+            return Ok(self.rest(bench, bench.now + PART_REST));
+        }
+        self.close_or_keep()
+    }
+
+    fn close_or_keep(&mut self) -> Result<Turn, Failure> {
+        if self.closes {
+            self.state = State::Closing;
+            return Ok(Turn::Moved);
+        }
+        self.course.close = self.course.lap();
+        Ok(Turn::Done)
+    }
+
+    /// The server closes first, and keeps TIME_WAIT.
+    fn close(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        match connection.discard(1 << 16, bench.buffer) {
+            Ok(0) => {
+                self.course.close = self.course.lap();
+                self.drop_connection();
+                Ok(Turn::Done)
+            }
+            Ok(_) => Err(Failure::Syntax("more bytes than the length told")),
+            Err(error) if would_wait(&error) => self.wait(bench, Interest::Readable),
+            Err(error) => Err(Failure::io(&error)),
+        }
+    }
+
+    fn drop_connection(&mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            connection.end_sending();
+            self.account.keep(&connection.socket);
+        }
+    }
+}
+
+impl Session for HttpSession {
+    fn begin(&mut self, token: u64, bench: &mut Bench<'_>) -> Result<(), Failure> {
+        self.token = token;
+        (self.came, self.promised, self.left) = (0, 0, None);
+        self.course = Course::begin(bench.now);
+        if self.connection.is_some() {
+            self.state = State::Asking(0);
+            return Ok(());
+        }
+        let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
+        self.connection = Some(Watched::new(socket));
+        self.state = State::Connecting;
+        Ok(())
+    }
+
+    fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        match self.state {
+            State::Connecting => self.connect(bench),
+            State::Securing => self.secure(bench),
+            State::Asking(written) => self.ask(written, bench),
+            State::Sending => self.send(bench),
+            State::Answer => self.look(bench),
+            State::Receiving => self.receive(bench),
+            State::Dismissing => self.dismiss(bench),
+            State::Storing => self.store(bench),
+            State::Closing => self.close(bench),
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        // What is being stored moves unseen: the kernel ends it, well or not.
+        if self.state == State::Storing { u64::MAX } else { self.came }
+    }
+
+    fn overdue(&self) -> Failure {
+        Failure::TimedOut(match self.state {
+            State::Connecting | State::Securing => Stage::Connect,
+            State::Asking(_) | State::Answer => Stage::FirstByte,
+            State::Sending | State::Receiving => Stage::Transfer,
+            State::Dismissing | State::Storing | State::Closing => Stage::Close,
+        })
+    }
+
+    fn abort(&mut self) {
+        self.drop_connection();
+    }
+
+    fn course(&self) -> &Course {
+        &self.course
+    }
+
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn carrier(&self) -> Option<&Socket> {
+        self.connection.as_ref().map(|connection| &connection.socket)
+    }
+
+    fn report(&mut self) -> FlowReport {
+        let mut modes = BTreeMap::from([("reuse".to_owned(), self.reuse.to_string())]);
+        secured_modes(&self.dial, self.cipher.as_deref(), &mut modes);
+        let local = self.carrier().and_then(|socket| socket.local_addr().ok()?.as_socket());
+        FlowReport {
+            local: local.map(|address| address.to_string()).unwrap_or_default(),
+            remote: self.dial.remote.to_string(),
+            ..self.dial.report(modes, self.incoming.as_ref(), self.outgoing.as_ref())
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The active end's worker: each stream fetches or sends one file after the other.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linerate_model::{Counter, FlowReport, FlowTcp, Nanos};
+use linerate_sys::clock;
+use linerate_sys::memory::Region;
+use linerate_sys::readiness::Readiness;
+use socket2::Socket;
+
+use super::course::{Account, Course};
+use super::failure::Failure;
+use super::{Bench, Turn};
+use crate::workloads::companion::Companion;
+use crate::workloads::placement::Waiting;
+use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+
+/// Read at once by copying transfers.
+const BUFFER_BYTES: usize = 128 << 10;
+/// Sockets looked at in a step.
+const READY: usize = 64;
+/// Turns of one stream in a step.
+const TURNS: u32 = 4;
+/// Rest after a transfer that failed.
+const RETRY_REST: Nanos = Nanos::from_millis(10);
+/// So many failures in a row end the load: nothing will come of it.
+const HOPELESS: u32 = 10;
+/// How often streams are looked through for those in which nothing moves.
+const LOOK_EVERY: Nanos = Nanos::from_millis(5);
+
+/// A stream's protocol.
+pub(crate) trait Session: Send {
+    /// Starts the next file; its sockets are known to the worker's readiness as `token` and `token + 1`.
+    fn begin(&mut self, token: u64, bench: &mut Bench<'_>) -> Result<(), Failure>;
+
+    /// Goes on as far as it can without waiting.
+    fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure>;
+
+    /// What has moved so far: it changes when anything does.
+    fn progress(&self) -> u64;
+
+    /// How far a transfer was that is given up.
+    fn overdue(&self) -> Failure;
+
+    /// Gives the transfer up and closes what is open.
+    fn abort(&mut self);
+
+    /// Times of the transfer that is through.
+    fn course(&self) -> &Course;
+
+    /// What it has counted.
+    fn account(&self) -> &Account;
+
+    /// The connection that carries files now.
+    fn carrier(&self) -> Option<&Socket>;
+
+    /// What is said of it in reports.
+    fn report(&mut self) -> FlowReport;
+}
+
+struct Stream<S> {
+    session: S,
+    number: u32,
+    is_busy: bool,
+    is_ready: bool,
+    resume_at: Nanos,
+    /// When something last moved, and how far it was then.
+    moved: (Nanos, u64),
+    failures: u32,
+}
+
+/// Streams of one thread.
+pub(crate) struct ClientWorker<S> {
+    number: u32,
+    streams: Vec<Stream<S>>,
+    readiness: Readiness,
+    wait: Waiting,
+    buffer: Region,
+    companion: Option<Companion>,
+    timeout: Nanos,
+    look_at: Nanos,
+    stopped: bool,
+    done: u64,
+    lost: u64,
+    last_failure: Option<Failure>,
+    fault: Option<Failure>,
+}
+
+impl<S: Session> ClientWorker<S> {
+    /// Worker `number` with these streams; `companion` tells that the other end is there, if it is ours.
+    pub(crate) fn new(
+        number: u32,
+        sessions: Vec<(u32, S)>,
+        companion: Option<Companion>,
+        wait: Waiting,
+        timeout: Nanos,
+    ) -> Result<Self, LoadError> {
+        let stream = |(number, session)| Stream {
+            session,
+            number,
+            is_busy: false,
+            is_ready: true,
+            resume_at: Nanos(0),
+            moved: (Nanos(0), 0),
+            failures: 0,
+        };
+        Ok(Self {
+            number,
+            streams: sessions.into_iter().map(stream).collect(),
+            readiness: Readiness::new()?,
+            wait,
+            buffer: Region::new(BUFFER_BYTES)?,
+            companion,
+            timeout,
+            look_at: Nanos(0),
+            stopped: false,
+            done: 0,
+            lost: 0,
+            last_failure: None,
+            fault: None,
+        })
+    }
+
+    /// Takes one stream on; whether anything moved.
+    fn serve(&mut self, place: usize, now: Nanos, tally: &mut Tally) -> bool {
+        let Self { streams, readiness, buffer, .. } = self;
+        let stream = &mut streams[place];
+        let mut bench = Bench { now, buffer, readiness, tally };
+        let mut moved = false;
+        for _ in 0..TURNS {
+            if !stream.is_busy {
+                if self.stopped {
+                    break;
+                }
+                stream.moved = (now, 0);
+                if let Err(failure) = stream.session.begin(token(place), &mut bench) {
+                    self.fail(place, failure, tally);
+                    return moved;
+                }
+                stream.is_busy = true;
+            }
+            match stream.session.go_on(&mut bench) {
+                Ok(Turn::Moved) => moved = true,
+                Ok(Turn::Network) => {
+                    stream.is_ready = false;
+                    break;
+                }
+                Ok(Turn::Until(time)) => {
+                    stream.resume_at = time;
+                    break;
+                }
+                Ok(Turn::Done) => {
+                    stream.session.course().record(bench.tally);
+                    bench.tally.add(Counter::Transactions, 1);
+                    (stream.is_busy, stream.failures, moved) = (false, 0, true);
+                    self.done += 1;
+                }
+                Err(failure) => {
+                    self.fail(place, failure, tally);
+                    return true;
+                }
+            }
+        }
+        moved
+    }
+
+    fn fail(&mut self, place: usize, failure: Failure, tally: &mut Tally) {
+        let stream = &mut self.streams[place];
+        stream.session.abort();
+        (stream.is_busy, stream.is_ready) = (false, true);
+        stream.resume_at = Nanos(clock::monotonic()) + RETRY_REST;
+        stream.failures += 1;
+        self.last_failure = Some(failure);
+        if self.stopped {
+            // What the end of the load cut off is not lost.
+            return;
+        }
+        tally.service.record_lost();
+        tally.add(Counter::TransactionsLost, 1);
+        self.lost += 1;
+        if failure.is_final() || stream.failures >= HOPELESS {
+            self.fault.get_or_insert(failure);
+        }
+    }
+
+    /// Gives up transfers in which nothing moves.
+    fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
+        self.look_at = now + LOOK_EVERY;
+        for place in 0..self.streams.len() {
+            let stream = &mut self.streams[place];
+            let progress = stream.session.progress();
+            if !stream.is_busy || progress != stream.moved.1 {
+                stream.moved = (now, progress);
+            } else if now.since(stream.moved.0) > self.timeout {
+                let failure = stream.session.overdue();
+                self.fail(place, failure, tally);
+            }
+        }
+    }
+
+    /// When the next stream that rests is to go on.
+    fn next_resumption(&self, now: Nanos) -> Option<Nanos> {
+        let resting = self.streams.iter().filter(|stream| stream.resume_at > now);
+        resting.map(|stream| stream.resume_at).min()
+    }
+
+    fn wait_for_sockets(&mut self, until: Nanos) {
+        let now = Nanos(clock::monotonic());
+        let patience = if self.wait == Waiting::Spin { Nanos(0) } else { until.since(now) };
+        let mut ready = [0; READY];
+        let tokens = self.readiness.wait(Duration::from(patience));
+        let n = tokens.len();
+        ready[..n].copy_from_slice(tokens);
+        for token in &ready[..n] {
+            self.streams[(token / TOKENS) as usize].is_ready = true;
+        }
+    }
+}
+
+/// Tokens of a stream: two sockets.
+pub(super) const TOKENS: u64 = 2;
+
+fn token(place: usize) -> u64 {
+    place as u64 * TOKENS
+}
+
+impl<S: Session> Worker for ClientWorker<S> {
+    fn times(&self) -> Times {
+        Times { service: true, stages: true, ..Times::NONE }
+    }
+
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        if let Some(companion) = &mut self.companion {
+            companion.look(due.intended, |_, _| {});
+            self.stopped |= companion.is_gone();
+        }
+        if self.fault.is_some() || (self.stopped && self.streams.iter().all(|stream| !stream.is_busy)) {
+            return Progress::Ended;
+        }
+        let now = Nanos(clock::monotonic());
+        let mut moved = false;
+        for place in 0..self.streams.len() {
+            let stream = &self.streams[place];
+            if stream.is_ready && stream.resume_at <= now {
+                moved |= self.serve(place, now, tally);
+            }
+        }
+        if now >= self.look_at {
+            self.give_up(now, tally);
+        }
+        if !moved {
+            let until = self.next_resumption(now).map_or(due.until, |resume| due.until.min(resume));
+            self.wait_for_sockets(until);
+        } else if self.streams.iter().any(|stream| !stream.is_ready) {
+            self.wait_for_sockets(Nanos(0));
+        }
+        if moved { Progress::Moved } else { Progress::Idle }
+    }
+
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        for Stream { session, number, .. } in &self.streams {
+            flows.extend(session.account().state(*number, session.carrier()));
+        }
+    }
+
+    fn n_flows(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn stop_sending(&mut self) {
+        self.stopped = true;
+        // A file may take longer than the drain: what is under way ends here.
+        for stream in &mut self.streams {
+            if std::mem::take(&mut stream.is_busy) {
+                stream.session.abort();
+            }
+        }
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let failure = self.fault?;
+        let remote = "transfer files";
+        Some(format!("{remote}: {failure} ({} came through, {} failed)", self.done, self.lost))
+    }
+
+    fn finish(&mut self) -> Vec<FlowReport> {
+        let (done, lost) = (self.done, self.lost);
+        let failures = self.last_failure.filter(|_| lost > 0);
+        let told = failures.map(|last| format!("{lost} of {} transfers failed, the last: {last}", done + lost));
+        let worker = self.number;
+        let report = |stream: &mut Stream<S>| {
+            let state = stream.session.account().state(stream.number, stream.session.carrier());
+            let mut report = stream.session.report();
+            (report.flow, report.worker) = (stream.number, worker);
+            report.counters = stream.session.account().counters;
+            report.tcp = state.map(|flow| flow.tcp);
+            let more: BTreeMap<String, String> =
+                told.clone().map(|told| ("failures".into(), told)).into_iter().collect();
+            report.modes.extend(more);
+            report
+        };
+        self.streams.iter_mut().map(report).collect()
+    }
+}

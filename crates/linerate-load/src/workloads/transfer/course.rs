@@ -1,0 +1,84 @@
+//! The course of one transfer in time, and what a flow counts.
+
+use linerate_model::{Counter, Counters, FlowTcp, Nanos, TcpState};
+use linerate_sys::clock;
+use socket2::Socket;
+
+use crate::Tally;
+use crate::workloads::tcp_state;
+
+/// When the parts of a transfer ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Course {
+    begun: Nanos,
+    /// When the current stage began.
+    since: Nanos,
+    pub(crate) connect: Option<u64>,
+    pub(crate) first_byte: Option<u64>,
+    pub(crate) transfer: Option<u64>,
+    pub(crate) close: Option<u64>,
+}
+
+impl Course {
+    /// A transfer begins.
+    pub(crate) fn begin(now: Nanos) -> Self {
+        Self { begun: now, since: now, ..Self::default() }
+    }
+
+    /// How long the current stage has lasted; starts the next.
+    pub(crate) fn lap(&mut self) -> Option<u64> {
+        let now = Nanos(clock::monotonic());
+        let lasted = now.since(self.since).0;
+        self.since = now;
+        Some(lasted)
+    }
+
+    /// The file is through: records what was measured.
+    pub(crate) fn record(&self, tally: &mut Tally) {
+        let whole = Nanos(clock::monotonic()).since(self.begun).0;
+        tally.service.record(whole);
+        for (stage, histogram) in [
+            (self.connect, &mut tally.connect),
+            (self.first_byte, &mut tally.first_byte),
+            (self.transfer, &mut tally.transfer),
+            (self.close, &mut tally.close),
+        ] {
+            if let Some(ns) = stage {
+                histogram.record(ns);
+            }
+        }
+    }
+}
+
+/// What one flow has counted, over all its connections.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) counters: Counters,
+    /// Of connections that are closed.
+    closed: TcpState,
+}
+
+impl Account {
+    /// Counts for the flow and the worker at once.
+    #[inline]
+    pub(crate) fn count(&mut self, tally: &mut Tally, counter: Counter, n: u64) {
+        self.counters[counter] += n;
+        tally.add(counter, n);
+    }
+
+    /// Keeps what is known of a connection that will be closed.
+    pub(crate) fn keep(&mut self, socket: &Socket) {
+        if let Some(state) = tcp_state::of(socket) {
+            tcp_state::add(&mut self.closed, state);
+        }
+    }
+
+    /// All connections of flow `number` so far, `open` among them: counters never fall.
+    pub(crate) fn state(&self, number: u32, open: Option<&Socket>) -> Option<FlowTcp> {
+        let mut sum = self.closed;
+        if let Some(state) = open.and_then(tcp_state::of) {
+            tcp_state::add(&mut sum, state);
+        }
+        (sum != TcpState::default()).then_some(FlowTcp { flow: number, tcp: sum })
+    }
+}

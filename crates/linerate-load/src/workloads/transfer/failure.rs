@@ -1,0 +1,113 @@
+//! Why a file did not come through.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+
+use super::tls::TlsFault;
+
+/// How far a transfer was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Opening a connection.
+    Connect,
+    /// Waiting for an answer or the first byte.
+    FirstByte,
+    /// Moving the file.
+    Transfer,
+    /// Waiting for the end to be confirmed.
+    Close,
+}
+
+/// Plain numbers, so that noting one in a step allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// A system call failed with this number.
+    Io(i32),
+    /// Nothing came about within the time allowed.
+    TimedOut(Stage),
+    /// The other end closed in this stage.
+    Closed(Stage),
+    /// The file ended early: bytes promised, bytes that came.
+    Short(u64, u64),
+    /// The other end names another size than it sends: bytes named, bytes that came.
+    Size(u64, u64),
+    /// The server refused with this status.
+    Refused(u16),
+    /// The server names another host for data.
+    Elsewhere(IpAddr),
+    /// What the other end said is not understood.
+    Syntax(&'static str),
+    /// The file cannot be stored: the system's error number.
+    Sink(i32),
+    /// The file cannot be read.
+    Source(i32),
+    /// The budget of bytes written is used up.
+    Budget,
+    /// TLS came to nothing.
+    Tls(TlsFault),
+}
+
+impl Failure {
+    /// Of a call on a connection.
+    pub(crate) fn io(error: &io::Error) -> Self {
+        match TlsFault::of(error) {
+            Some(fault) => Self::Tls(fault),
+            None => Self::Io(error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
+    /// Whether trying again is pointless.
+    pub(crate) fn is_final(self) -> bool {
+        let passing = Self::Tls(TlsFault::Truncated);
+        !matches!(self, Self::Io(_) | Self::TimedOut(_) | Self::Closed(_) | Self::Short(..)) && self != passing
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "while connecting",
+            Self::FirstByte => "before the first byte",
+            Self::Transfer => "in the middle of the file",
+            Self::Close => "after the last byte, before confirming it",
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let os = |code: i32| match code {
+            0 => "no cause told".to_owned(),
+            code => io::Error::from_raw_os_error(code).to_string(),
+        };
+        match *self {
+            Self::Io(code) => f.write_str(&os(code)),
+            Self::TimedOut(stage) => write!(f, "nothing came {stage} (parameter `timeout`)"),
+            Self::Closed(stage) => write!(f, "the other end closed the connection {stage}"),
+            Self::Short(promised, came) => write!(f, "{promised} bytes were promised and {came} came"),
+            Self::Size(named, came) => write!(f, "the server says that the file has {named} bytes, and sent {came}"),
+            Self::Refused(status) => {
+                write!(f, "the server answered {status} (does the file exist, and may it be had?)")
+            }
+            Self::Elsewhere(address) => {
+                write!(f, "the server names another host for the data, {address}: refused (use passive = \"epsv\")")
+            }
+            Self::Syntax(what) => write!(f, "the other end's answer is not understood: {what}"),
+            Self::Sink(code) => write!(f, "store the file: {}", os(code)),
+            Self::Source(code) => write!(f, "read the file: {}", os(code)),
+            Self::Budget => f.write_str("the budget of bytes written is used up (parameter `max_written`)"),
+            Self::Tls(TlsFault::Certificate) => f.write_str(
+                "the server's certificate is not accepted: it leads to none of the `roots`, names another host or is out of date \
+                 (verify = false takes any)",
+            ),
+            Self::Tls(TlsFault::Alert(alert)) => {
+                write!(f, "the other end refused TLS, alert {alert} (which versions and ciphers has it?)")
+            }
+            Self::Tls(TlsFault::Protocol) => {
+                f.write_str("what the other end said is no TLS, or of no common version (does it serve TLS at this port?)")
+            }
+            Self::Tls(TlsFault::Truncated) => f.write_str("the other end closed the connection in the middle of TLS"),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What file transfers have in common, whatever protocol asks for the file: where its bytes come from and how they are handed to
+//! the socket, how they are taken from it and where they go, the times of its parts, and the workers of both ends.
+//!
+//! Units: bytes of files (L4 payload without heads and commands), nanoseconds. A protocol is a [`Session`] at the active end and a
+//! [`Guest`] at the passive one, both machines that never wait.
+
+mod client;
+mod course;
+mod direct;
+mod failure;
+mod flusher;
+mod incoming;
+mod outgoing;
+mod params;
+mod server;
+mod start;
+mod store;
+mod tls;
+mod url;
+mod watched;
+
+use linerate_model::Nanos;
+use linerate_sys::memory::Region;
+use linerate_sys::readiness::Readiness;
+use socket2::Socket;
+
+pub(crate) use client::Session;
+pub(crate) use course::{Account, Course};
+pub(crate) use failure::{Failure, Stage};
+pub(crate) use incoming::Incoming;
+pub(crate) use outgoing::{Outgoing, Sent};
+pub(crate) use params::{Clients, Files, TakeBy};
+pub(crate) use server::Guest;
+pub(crate) use start::{Dial, Protocol, Side, active, passive};
+pub(crate) use store::Store;
+pub(crate) use tls::Security;
+pub(crate) use url::Url;
+pub(crate) use watched::{Shaken, Watched};
+
+use crate::{Secret, Tally};
+
+/// What a worker lends its machines for one turn.
+pub(crate) struct Bench<'a> {
+    /// When the step began.
+    pub(crate) now: Nanos,
+    /// What copying transfers overwrite.
+    pub(crate) buffer: &'a mut Region,
+    /// Where sockets are waited for.
+    pub(crate) readiness: &'a Readiness,
+    /// What is counted.
+    pub(crate) tally: &'a mut Tally,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Something moved; there may be more.
+    Moved,
+    /// Nothing more until a socket is ready.
+    Network,
+    /// Nothing more before this time.
+    Until(Nanos),
+    /// A file is through, or a guest has gone.
+    Done,
+}
+
+/// The session's secret as text, for protocols whose words are text.
+pub(crate) fn spelled(secret: Secret) -> String {
+    secret.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether `error` says that a connection is being opened.
+pub(crate) fn is_connecting(error: &std::io::Error) -> bool {
+    /// Linux `include/uapi/asm-generic/errno.h`.
+    const EALREADY: i32 = 114;
+    /// Likewise.
+    const EINPROGRESS: i32 = 115;
+    matches!(error.raw_os_error(), Some(EALREADY | EINPROGRESS))
+}
+
+/// Goes on opening a connection; whether it is open.
+pub(crate) fn connected(socket: &Socket, remote: &socket2::SockAddr) -> Result<bool, Failure> {
+    /// A connect that was under way has come about. Linux `include/uapi/asm-generic/errno.h`.
+    const EISCONN: i32 = 106;
+    match socket.connect(remote) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(EISCONN) => Ok(true),
+        Err(error) if is_connecting(&error) => Ok(false),
+        Err(error) => Err(Failure::io(&error)),
+    }
+}

@@ -1,0 +1,262 @@
+//! From parameters to workers, the same for every protocol.
+//!
+//! Between our own ends one connection per worker opens with the session's hello and carries nothing else: its end says that the
+//! other side is gone. The protocol has a port of its own, offered second; who comes there must know the secret in the protocol's
+//! own way.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use linerate_model::{FlowReport, SocketValue};
+use linerate_sys::{SysError, socket as socket_options};
+use socket2::{Domain, Protocol as Ip, SockAddr, Socket, Type};
+
+use super::client::{ClientWorker, Session};
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::params::{Clients, Files};
+use super::server::{Guest, ServerWorker, Service};
+use super::store::Store;
+use super::tls::Security;
+use super::url::Url;
+use crate::workloads::companion::Companion;
+use crate::workloads::null::NullListener;
+use crate::workloads::placement::{Placement, deal};
+use crate::workloads::rendezvous::{self, Hello};
+use crate::workloads::tcp_options::TcpOptions;
+use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+
+/// Places for connections beyond the streams: one that is closing still holds its own.
+const SPARE_PLACES: u32 = 4;
+/// Connections that wait in the kernel.
+const BACKLOG: i32 = 4096;
+
+/// A protocol by which files are asked for; its parameters.
+pub(crate) trait Protocol: Clone + Send + 'static {
+    /// A stream at the active end.
+    type Session: Session + 'static;
+    /// A connection at the passive one.
+    type Guest: Guest + 'static;
+    /// This workload in a hello.
+    const WORKLOAD: u32;
+
+    fn files(&self) -> &Files;
+    fn placement(&self) -> &Placement;
+    fn options(&self) -> &TcpOptions;
+    /// The foreign server, if there is one.
+    fn url(&self) -> Option<Url>;
+    /// Stream `number`.
+    fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<Self::Session, LoadError>;
+    /// TLS of either end's connections, if they have it.
+    fn security(&self, _side: Side, _secret: Secret) -> Result<Option<Security>, LoadError> {
+        Ok(None)
+    }
+    /// Place `number`.
+    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<Self::Guest, LoadError>;
+}
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Active,
+    Passive,
+}
+
+/// How connections are opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Dial {
+    pub(crate) remote: SocketAddr,
+    source: Option<SocketAddr>,
+    device: Option<String>,
+    options: TcpOptions,
+    pub(crate) security: Option<Security>,
+    /// As granted to a socket opened as each is.
+    granted: BTreeMap<String, SocketValue>,
+}
+
+impl Dial {
+    fn new(options: &TcpOptions, setup: &Setup<'_>, remote: SocketAddr) -> Result<Self, LoadError> {
+        let source = setup.local.address.filter(|ip| ip.is_ipv4() == remote.is_ipv4());
+        let mut dial = Self {
+            remote,
+            source: source.map(|ip| SocketAddr::new(ip, 0)),
+            device: options.socket.device(setup.local)?.map(str::to_owned),
+            options: options.clone(),
+            security: None,
+            granted: BTreeMap::new(),
+        };
+        let probe =
+            dial.bound(dial.source).map_err(|cause| SysError::new("open a socket to", remote.to_string(), cause))?;
+        dial.options.prepare(&probe)?;
+        dial.granted = dial.options.granted(&probe)?;
+        Ok(dial)
+    }
+
+    fn bound(&self, to: Option<SocketAddr>) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(to.unwrap_or(self.remote)), Type::STREAM, Some(Ip::TCP))?;
+        if let Some(device) = &self.device {
+            socket.bind_device(Some(device.as_bytes()))?;
+        }
+        if let Some(address) = to {
+            socket.bind(&SockAddr::from(address))?;
+        }
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    }
+
+    /// A socket to connect or listen with; what was granted once need not be told in detail.
+    pub(crate) fn open(&self) -> io::Result<Socket> {
+        self.prepared(self.source)
+    }
+
+    /// The same, bound to `address`.
+    pub(crate) fn open_at(&self, address: SocketAddr) -> io::Result<Socket> {
+        self.prepared(Some(address))
+    }
+
+    /// What a stream obtained: the options as granted, and how its files were moved, beside the protocol's own `modes`.
+    pub(crate) fn report(
+        &mut self,
+        mut modes: BTreeMap<String, String>,
+        incoming: Option<&Incoming>,
+        outgoing: Option<&Outgoing>,
+    ) -> FlowReport {
+        incoming.into_iter().for_each(|incoming| incoming.modes(&mut modes));
+        outgoing.into_iter().for_each(|outgoing| outgoing.modes(&mut modes));
+        FlowReport { socket: std::mem::take(&mut self.granted), modes, ..FlowReport::default() }
+    }
+
+    fn prepared(&self, address: Option<SocketAddr>) -> io::Result<Socket> {
+        let socket = self.bound(address)?;
+        self.options.prepare(&socket).map_err(|_| io::ErrorKind::Unsupported)?;
+        Ok(socket)
+    }
+}
+
+/// Starts the passive end of `protocol`.
+pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    if protocol.files().server.is_some() {
+        return Ok(Box::new(NullListener));
+    }
+    let (files, placement) = (protocol.files(), protocol.placement());
+    let device = protocol.options().socket.device(setup.local)?;
+    let ip = rendezvous::local_ip(setup.local);
+    let own = files.clients == Clients::Own;
+    let companions = own.then(|| rendezvous::listen(ip, device, |_| Ok(()))).transpose()?;
+    let listener = serve_at(&protocol, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
+    let error = |cause| SysError::new("look at", "a listener", cause);
+    let address = listener.local_addr().map_err(error)?;
+    let workers = placement.workers();
+    let places = placement.streams().div_ceil(workers) + SPARE_PLACES;
+    let mut store = Store::new(files, setup, places * workers, !files.is_upload())?;
+    let mut dial = Dial::new(protocol.options(), setup, SocketAddr::new(address.ip(), 0))?;
+    dial.security = protocol.security(Side::Passive, setup.secret)?;
+    store.is_secured = dial.security.is_some();
+    let guest = |number| protocol.guest(number, dial.clone(), &store, setup.secret);
+    let guests = (0..places * workers).map(guest).collect::<Result<Vec<_>, _>>()?;
+    let mut addresses = Vec::new();
+    if let Some(companions) = &companions {
+        addresses.push(companions.local_addr().map_err(error)?);
+    }
+    addresses.push(address);
+    Ok(Box::new(FileListener { protocol, listener, companions, guests, addresses, secret: setup.secret }))
+}
+
+fn serve_at<P: Protocol>(protocol: &P, address: SocketAddr, device: Option<&str>) -> Result<TcpListener, LoadError> {
+    let error = |cause| SysError::new("listen on", address.to_string(), cause);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Ip::TCP)).map_err(error)?;
+    if let Some(device) = device {
+        socket_options::bind_device(&socket, device)?;
+    }
+    // A port that was asked for may still have connections of the last trial in TIME_WAIT.
+    socket.set_reuse_address(protocol.files().port.is_some()).map_err(error)?;
+    socket.bind(&address.into()).map_err(error)?;
+    protocol.options().prepare(&socket)?;
+    socket.listen(BACKLOG).map_err(error)?;
+    socket.set_nonblocking(true).map_err(error)?;
+    Ok(socket.into())
+}
+
+struct FileListener<P: Protocol> {
+    protocol: P,
+    listener: TcpListener,
+    companions: Option<TcpListener>,
+    guests: Vec<P::Guest>,
+    addresses: Vec<SocketAddr>,
+    secret: Secret,
+}
+
+impl<P: Protocol> Listener for FileListener<P> {
+    fn offer(&self) -> Offer {
+        Offer { addresses: self.addresses.clone() }
+    }
+
+    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let placement = *self.protocol.placement();
+        let count = placement.workers();
+        let (mut companions, mut foreign) = (Vec::new(), 0);
+        if let Some(listener) = &self.companions {
+            let expected = Hello { secret: self.secret, workload: P::WORKLOAD, index: 0, count };
+            let arrivals = rendezvous::accept(listener, expected, patience)?;
+            rendezvous::give_go_ahead(&arrivals.streams)?;
+            (companions, foreign) = (arrivals.streams, arrivals.foreign);
+        }
+        let mut companions = companions.into_iter();
+        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+        for (number, share) in (0_u32..).zip(deal(self.guests, count)) {
+            let error = |cause| SysError::new("share", "a listener", cause);
+            let service = Service {
+                listener: self.listener.try_clone().map_err(error)?,
+                wait: placement.wait,
+                timeout: self.protocol.files().timeout,
+            };
+            let guests = share.into_iter().map(|(_, guest)| guest).collect();
+            let companion = companions.next().map(Companion::new).transpose()?;
+            let strangers = std::mem::take(&mut foreign);
+            workers.push(Box::new(ServerWorker::new(number, service, guests, companion, strangers)?));
+        }
+        Ok(workers)
+    }
+}
+
+/// Starts the active end of `protocol`.
+pub(crate) fn active<P: Protocol>(
+    protocol: &P,
+    setup: &Setup<'_>,
+    offer: &Offer,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let (files, placement) = (protocol.files(), protocol.placement());
+    if files.clients == Clients::Foreign {
+        return Ok(Vec::new());
+    }
+    let (remote, companions) = match protocol.url() {
+        Some(url) => (url.resolve()?, Vec::new()),
+        None => {
+            let device = protocol.options().socket.device(setup.local)?;
+            let count = placement.workers();
+            let hello = Hello { secret: setup.secret, workload: P::WORKLOAD, index: 0, count };
+            let companions = rendezvous::connect_all(setup, offer, device, hello, |_| Ok(()))?;
+            let missing = || LoadError::Unsupported {
+                what: format!("an offer of {} addresses", offer.addresses.len()),
+                why: "the second is that of the file server (do both ends run the same version?)".into(),
+            };
+            (*offer.addresses.get(1).ok_or_else(missing)?, companions)
+        }
+    };
+    let streams = placement.streams();
+    let mut store = Store::new(files, setup, streams, files.is_upload())?;
+    let mut dial = Dial::new(protocol.options(), setup, remote)?;
+    dial.security = protocol.security(Side::Active, setup.secret)?;
+    store.is_secured = dial.security.is_some();
+    let session = |number| protocol.session(number, dial.clone(), &store, setup.secret);
+    let sessions = (0..streams).map(session).collect::<Result<Vec<_>, _>>()?;
+    let mut companions = companions.into_iter();
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for (number, share) in (0_u32..).zip(deal(sessions, placement.workers())) {
+        let companion = companions.next().map(Companion::new).transpose()?;
+        workers.push(Box::new(ClientWorker::new(number, share, companion, placement.wait, files.timeout)?));
+    }
+    Ok(workers)
+}

@@ -1,0 +1,347 @@
+//! TLS (RFC 8446, RFC 5246) over a transfer's connection: rustls in user space, so that every byte is copied and encrypted by the worker,
+//! and neither sendfile, splice nor zero-copy have a part in it; the kernel's own TLS is not used.
+//!
+//! Between our own ends both derive the server's key from the session's secret, and the client takes that key alone (a pinned key).
+//! A foreign server's certificate is verified against roots, or by no means, and the report says which. Every connection shakes hands
+//! anew: no session is resumed, so that connections cost the same. rustls allocates a record at a time: the one exception to the
+//! rule that a step allocates nothing.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use hmac::{Hmac, Mac};
+use linerate_sys::SysError;
+use linerate_sys::readiness::Interest;
+use rcgen::{CertificateParams, KeyPair, PublicKeyData};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, ServerConfig, ServerConnection};
+use rustls::{CertificateError, Connection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use sha2::Sha256;
+use socket2::Socket;
+
+use super::failure::Failure;
+use super::watched::Shaken;
+use crate::workloads::rendezvous::would_wait;
+use crate::{LoadError, Secret};
+
+/// Plaintext looked at before it is taken: a head of HTTP.
+const AHEAD_BYTES: usize = 8192;
+/// Encrypted by one call, four records.
+const CHUNK_BYTES: usize = 64 << 10;
+/// The name of our own servers; it means nothing, the key does.
+const OWN_NAME: &str = "linerate";
+/// What the secret is mixed with, so that nothing else is derived from it alike.
+const PURPOSE: &[u8] = b"linerate: key of a file server over TLS";
+/// PKCS #8 of an Ed25519 key up to its 32 bytes (RFC 8410 clause 7).
+const ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// What went wrong, as plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsFault {
+    /// The server's certificate is not what was expected, or nobody vouches for it.
+    Certificate,
+    /// The other end refused, with this alert (RFC 8446 clause 6.2).
+    Alert(u8),
+    /// What came is no TLS, or of no version that we speak.
+    Protocol,
+    /// The connection ended without saying so.
+    Truncated,
+}
+
+impl TlsFault {
+    /// What `error` of a connection means, if it is about TLS.
+    pub(super) fn of(error: &io::Error) -> Option<Self> {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Some(Self::Truncated);
+        }
+        Some(match error.get_ref()?.downcast_ref::<Error>()? {
+            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Self::Certificate,
+            Error::AlertReceived(alert) => Self::Alert((*alert).into()),
+            _ => Self::Protocol,
+        })
+    }
+}
+
+/// What an end opens its connections with.
+#[derive(Clone, Debug)]
+pub(crate) struct Security {
+    side: Side,
+    /// How the server is known, for the report.
+    known_by: &'static str,
+}
+
+#[derive(Clone, Debug)]
+enum Side {
+    Client(Arc<ClientConfig>, ServerName<'static>),
+    Server(Arc<ServerConfig>),
+}
+
+impl Security {
+    /// Our server of the session with this secret.
+    pub(crate) fn own_server(secret: Secret) -> Result<Self, LoadError> {
+        let key = own_key(secret)?;
+        let certificate = CertificateParams::new([OWN_NAME.to_owned()]).and_then(|params| params.self_signed(&key));
+        let certificate = certificate.map_err(|error| refused("make a certificate", &error))?;
+        let private = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let config =
+            ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().and_then(|config| {
+                config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private.into())
+            });
+        let mut config = config.map_err(|error| refused("serve TLS", &error))?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Self { side: Side::Server(Arc::new(config)), known_by: "a self-signed certificate of this run" })
+    }
+
+    /// A client of our server of the session with this secret.
+    pub(crate) fn own_client(secret: Secret) -> Result<Self, LoadError> {
+        let pinned = Pinned { key: Some(own_key(secret)?.subject_public_key_info()), provider: provider() };
+        let name = ServerName::try_from(OWN_NAME).expect("a name").to_owned();
+        Self::client(Arc::new(pinned), name, "its key, which the run made")
+    }
+
+    /// A client of the server `host`, whose certificate leads to one of those in the file `roots`; without one, to any.
+    pub(crate) fn foreign_client(host: &str, roots: Option<&Path>) -> Result<Self, LoadError> {
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|error| refused("ask for the server's name", &error))?;
+        let Some(path) = roots else {
+            return Self::client(Arc::new(Pinned { key: None, provider: provider() }), name, "nothing: not verified");
+        };
+        let unreadable = |cause: String| {
+            LoadError::from(SysError::new(
+                "read certificates from",
+                path.display().to_string(),
+                io::Error::other(cause),
+            ))
+        };
+        let mut store = RootCertStore::empty();
+        let file = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
+        for certificate in file {
+            let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+            // Lists of roots have some that nobody understands; whoever needs one of those is told by the handshake.
+            let _ = store.add(certificate);
+        }
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build();
+        let verifier = verifier.map_err(|error| unreadable(format!("{error} (has it any certificate in PEM?)")))?;
+        Self::client(verifier, name, "roots")
+    }
+
+    fn client(
+        verifier: Arc<dyn ServerCertVerifier>,
+        name: ServerName<'static>,
+        known_by: &'static str,
+    ) -> Result<Self, LoadError> {
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| refused("speak TLS", &error))?;
+        let mut config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Ok(Self { side: Side::Client(Arc::new(config), name), known_by })
+    }
+
+    /// How the server is known.
+    pub(crate) fn known_by(&self) -> &'static str {
+        self.known_by
+    }
+
+    /// TLS for one connection.
+    pub(crate) fn open(&self) -> Result<Secured, Failure> {
+        let connection = match &self.side {
+            Side::Client(config, name) => {
+                ClientConnection::new(Arc::clone(config), name.clone()).map(Connection::Client)
+            }
+            Side::Server(config) => ServerConnection::new(Arc::clone(config)).map(Connection::Server),
+        };
+        let connection = connection.map_err(|_| Failure::Tls(TlsFault::Protocol))?;
+        Ok(Secured { connection, ahead: Vec::with_capacity(AHEAD_BYTES), taken: 0 })
+    }
+}
+
+/// The provider, named explicitly: with two of them compiled in, rustls would not choose.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+fn refused(what: &str, why: &dyn std::fmt::Display) -> LoadError {
+    LoadError::Unsupported { what: what.to_owned(), why: why.to_string() }
+}
+
+/// The key that both ends of a session know without telling each other.
+fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("any length will do");
+    mac.update(PURPOSE);
+    let der: Vec<u8> = ED25519.into_iter().chain(mac.finalize().into_bytes()).collect();
+    KeyPair::try_from(der).map_err(|error| refused("derive a key from the session's secret", &error))
+}
+
+/// Takes one key, or with none any; the handshake's signature must be that key's all the same.
+#[derive(Debug)]
+struct Pinned {
+    /// SubjectPublicKeyInfo, DER.
+    key: Option<Vec<u8>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(key) = &self.key else { return Ok(ServerCertVerified::assertion()) };
+        let shown = ParsedCertificate::try_from(end_entity)?.subject_public_key_info();
+        if shown.as_ref() == key.as_slice() {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// TLS of one connection.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    connection: Connection,
+    /// Plaintext that was looked at, and how much of it has been taken since.
+    ahead: Vec<u8>,
+    taken: usize,
+}
+
+impl Secured {
+    pub(super) fn shake(&mut self, socket: &Socket) -> Result<Shaken, Failure> {
+        let io = |error: io::Error| Failure::io(&error);
+        while self.connection.is_handshaking() {
+            let flushed = self.flush(socket).map_err(io)?;
+            if !self.connection.is_handshaking() {
+                break;
+            }
+            match self.read_record(socket) {
+                Ok(_) => {}
+                Err(error) if would_wait(&error) => {
+                    return Ok(Shaken::Waits(if flushed { Interest::Readable } else { Interest::ReadableOrWritable }));
+                }
+                Err(error) => {
+                    // The other end is told why, as far as it still listens.
+                    let _ = self.flush(socket);
+                    return Err(io(error));
+                }
+            }
+        }
+        // The client's last message of the handshake.
+        Ok(if self.flush(socket).map_err(io)? { Shaken::Done } else { Shaken::Waits(Interest::ReadableOrWritable) })
+    }
+
+    pub(super) fn cipher(&self) -> String {
+        let version = self.connection.protocol_version().map_or("TLS", |version| version.as_str().unwrap_or("TLS"));
+        let cipher = self.connection.negotiated_cipher_suite().map_or(String::new(), |suite| {
+            let name = format!("{:?}", suite.suite());
+            format!(", {}", name.trim_start_matches("TLS13_").trim_start_matches("TLS_"))
+        });
+        format!("{}{cipher}, in user space (rustls)", version.replace("TLSv1_", "TLS 1."))
+    }
+
+    pub(super) fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        if !self.flush(socket)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let n = self.connection.writer().write(&bytes[..bytes.len().min(CHUNK_BYTES)])?;
+        self.flush(socket)?;
+        Ok(n)
+    }
+
+    pub(super) fn flush(&mut self, mut socket: &Socket) -> io::Result<bool> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut socket) {
+                Ok(_) => {}
+                Err(error) if would_wait(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads what has come of the next record; whether that is anything.
+    fn read_record(&mut self, mut socket: &Socket) -> io::Result<bool> {
+        let n = self.connection.read_tls(&mut socket)?;
+        self.connection.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if n == 0 && self.connection.is_handshaking() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(n > 0)
+    }
+
+    pub(super) fn receive(&mut self, socket: &Socket, bytes: &mut [u8]) -> io::Result<usize> {
+        let ahead = &self.ahead[self.taken..];
+        if !ahead.is_empty() {
+            let n = ahead.len().min(bytes.len());
+            bytes[..n].copy_from_slice(&ahead[..n]);
+            self.taken += n;
+            return Ok(n);
+        }
+        self.decrypt(socket, bytes)
+    }
+
+    fn decrypt(&mut self, socket: &Socket, bytes: &mut [u8]) -> io::Result<usize> {
+        // What could not be said before may be what the other end waits for.
+        self.flush(socket)?;
+        loop {
+            match self.connection.reader().read(bytes) {
+                Err(error) if would_wait(&error) => self.read_record(socket)?,
+                answer => return answer,
+            };
+        }
+    }
+
+    pub(super) fn peek(&mut self, socket: &Socket, bytes: &mut [u8]) -> io::Result<usize> {
+        self.ahead.drain(..std::mem::take(&mut self.taken));
+        let filled = self.ahead.len();
+        self.ahead.resize(AHEAD_BYTES, 0);
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let more = if filled < AHEAD_BYTES { self.decrypt(socket, &mut ahead[filled..]) } else { Ok(0) };
+        ahead.truncate(filled + *more.as_ref().unwrap_or(&0));
+        self.ahead = ahead;
+        // What has come can be looked at, whatever comes after it.
+        if self.ahead.is_empty() {
+            more?;
+        }
+        let n = self.ahead.len().min(bytes.len());
+        bytes[..n].copy_from_slice(&self.ahead[..n]);
+        Ok(n)
+    }
+
+    /// Says that nothing more will be sent, as far as the socket takes it.
+    pub(super) fn take_leave(&mut self, socket: &Socket) {
+        self.connection.send_close_notify();
+        let _ = self.flush(socket);
+    }
+}

@@ -1,0 +1,140 @@
+//! A connection and how it is waited for: the socket itself, or TLS over it. Whoever moves files does not ask which.
+
+use std::io;
+use std::net::Shutdown;
+
+use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::tcp;
+use socket2::Socket;
+
+use super::failure::Failure;
+use super::tls::Secured;
+
+/// A socket and how it is waited for.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) socket: Socket,
+    secured: Option<Box<Secured>>,
+    interest: Option<Interest>,
+}
+
+/// How far a handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shaken {
+    /// Both ends know each other.
+    Done,
+    /// It goes on when the socket is ready in this way.
+    Waits(Interest),
+}
+
+impl Watched {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Self { socket, secured: None, interest: None }
+    }
+
+    /// TLS over the connection from now on; [`Self::shake`] until it is done.
+    pub(crate) fn secure(&mut self, secured: Secured) {
+        self.secured = Some(Box::new(secured));
+    }
+
+    /// Goes on with the handshake; done at once where there is none.
+    pub(crate) fn shake(&mut self) -> Result<Shaken, Failure> {
+        match &mut self.secured {
+            Some(secured) => secured.shake(&self.socket),
+            None => Ok(Shaken::Done),
+        }
+    }
+
+    /// The version and cipher agreed upon; `None` without TLS.
+    pub(crate) fn cipher(&self) -> Option<String> {
+        self.secured.as_ref().map(|secured| secured.cipher())
+    }
+
+    /// Sends from `bytes`; returns how many were taken.
+    ///
+    /// # Errors
+    /// As [`tcp::send`].
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.secured {
+            Some(secured) => secured.send(&self.socket, bytes),
+            None => tcp::send(&self.socket, bytes),
+        }
+    }
+
+    /// Hands what was sent to the kernel; whether all of it is there. Without TLS it always is.
+    ///
+    /// # Errors
+    /// As [`tcp::send`].
+    #[inline]
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        self.secured.as_mut().map_or(Ok(true), |secured| secured.flush(&self.socket))
+    }
+
+    /// Receives into `bytes`; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`tcp::receive`], and if what comes is no TLS.
+    #[inline]
+    pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match &mut self.secured {
+            Some(secured) => secured.receive(&self.socket, bytes),
+            None => tcp::receive(&self.socket, bytes),
+        }
+    }
+
+    /// Looks at what has come; it is received again afterwards.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    #[inline]
+    pub(crate) fn peek(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match &mut self.secured {
+            Some(secured) => secured.peek(&self.socket, bytes),
+            None => tcp::peek(&self.socket, bytes),
+        }
+    }
+
+    /// Throws up to `most` bytes away, which the kernel need not copy out unless they must be decrypted (into `scratch`).
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    #[inline]
+    pub(crate) fn discard(&mut self, most: usize, scratch: &mut [u8]) -> io::Result<usize> {
+        match &mut self.secured {
+            Some(secured) => {
+                let most = most.min(scratch.len());
+                secured.receive(&self.socket, &mut scratch[..most])
+            }
+            None => tcp::discard(&self.socket, most),
+        }
+    }
+
+    /// Nothing more is sent; what comes can still be received.
+    pub(crate) fn end_sending(&mut self) {
+        if let Some(secured) = &mut self.secured {
+            secured.take_leave(&self.socket);
+        }
+        // If the connection is already gone, the other end knows.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Has the kernel tell when it is ready in this way; reported as `token`.
+    pub(crate) fn wait(&mut self, readiness: &Readiness, token: u64, interest: Interest) -> Result<(), Failure> {
+        let set = match self.interest {
+            Some(known) if known == interest => return Ok(()),
+            Some(_) => readiness.modify(&self.socket, token, interest),
+            None => readiness.add(&self.socket, token, interest),
+        };
+        self.interest = Some(interest);
+        set.map_err(|error| Failure::io(&error.cause))
+    }
+
+    /// Has it not reported for a while: it is ready, and nobody can serve it.
+    pub(crate) fn rest(&mut self, readiness: &Readiness) {
+        if self.interest.take().is_some() {
+            // It fails only if the socket is not in the set, which is what is wanted.
+            let _ = readiness.remove(&self.socket);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What tests of `storage` stand on: a run of the load, and loop devices over files of known content.
+#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_disk::Disks;
+use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::{LoadError, Offer, Secret, Setup, workload};
+use linerate_model::{Counter, Distribution, Endpoint, Nanos, Params};
+use linerate_sys::clock;
+use serde_json::{Value, json};
+
+pub const MEMORY: &str = "/dev/shm";
+
+fn endpoint() -> Endpoint {
+    Endpoint { name: "a".into(), host: "a".into(), address: None, device: None, cpus: vec![], pin: false, ncsi: None }
+}
+
+/// Runs the load for `millis`.
+pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, LoadError> {
+    let params: Params = serde_json::from_value(params).expect("a table");
+    let storage = workload("storage").expect("registered");
+    let problems = storage.check(&params);
+    assert!(problems.is_empty(), "{problems:?}");
+    let (local, patience) = (endpoint(), Duration::from_secs(20));
+    let loaded = Duration::from_millis(millis);
+    let setup = Setup {
+        params: &params,
+        local: &local,
+        seed: 5,
+        secret: Secret([1; 16]),
+        patience,
+        disks,
+        loaded,
+        peer_clock: None,
+    };
+    let workers = storage.connect(&setup, &Offer { addresses: Vec::new() })?;
+    let start = Nanos(clock::monotonic()) + Nanos::from_millis(5);
+    let load_until = start + Nanos::from_millis(millis);
+    let drain_until = load_until + Nanos::from_secs(5);
+    let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: Nanos::from_millis(50) };
+    Ok(Engine::start(workers, timeline, &[], 5).join())
+}
+
+/// `params` on a scratch file in memory.
+pub fn in_memory(params: Value) -> Value {
+    let mut all = json!({ "target": MEMORY, "size": "8 MiB" });
+    all.as_object_mut().expect("a table").extend(params.as_object().expect("a table").clone());
+    all
+}
+
+pub fn sum(report: &EngineReport, counter: Counter) -> u64 {
+    report.intervals.iter().map(|interval| interval.counters[counter]).sum()
+}
+
+pub fn service(report: &EngineReport) -> Distribution {
+    report.intervals.iter().fold(Distribution::default(), |mut all, interval| {
+        all.merge(&interval.service);
+        all.merge(&interval.writes);
+        all
+    })
+}
+
+pub fn mode<'a>(report: &'a EngineReport, name: &str) -> &'a str {
+    report.flows[0].modes.get(name).map_or("", String::as_str)
+}
+
+/// A loop device over a blank file in memory.
+pub struct Loop {
+    pub device: PathBuf,
+    pub image: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Loop {
+    /// `None`, said aloud, where there are none.
+    pub fn new(test: &str, size: u64) -> Option<Self> {
+        Self::within(test, size, Path::new(MEMORY))
+    }
+
+    /// The same with its file in `folder`.
+    pub fn within(test: &str, size: u64, folder: &Path) -> Option<Self> {
+        let folder = tempfile::tempdir_in(folder).expect("a folder");
+        let image = folder.path().join("image");
+        std::fs::File::create(&image).and_then(|file| file.set_len(size)).expect("a sparse file");
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(&image).output();
+        match made {
+            Ok(made) if made.status.success() => {
+                let device = String::from_utf8_lossy(&made.stdout).trim().to_owned().into();
+                Some(Self { device, image, _folder: folder })
+            }
+            _ => {
+                println!("skipped: {test}: no loop devices here");
+                None
+            }
+        }
+    }
+
+    /// Sectors the kernel says were read and written (Documentation/block/stat.rst).
+    pub fn sectors(&self) -> (u64, u64) {
+        let name = self.device.file_name().expect("it has one").to_string_lossy().into_owned();
+        let stat = std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs shows it");
+        let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+        (fields[2], fields[6])
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
+    }
+}

@@ -1,0 +1,176 @@
+//! Other people's file servers, each started for one test on ports of its own, in a folder of its own, and ended with it.
+#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+
+use std::fs::Permissions;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use tempfile::TempDir;
+
+/// A server is expected to listen within this, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What a load repeats in longer files, and the seed of [`super::shared::setup`].
+const PERIOD: usize = 4 << 20;
+const SEED: u64 = 1;
+const EVERYBODY_WRITES: u32 = 0o777;
+const EVERYBODY_READS: u32 = 0o755;
+
+/// A file server under way: files to fetch are in `public`, what is sent to it in `public/in`.
+pub struct Peer {
+    child: Child,
+    folder: TempDir,
+    pub port: u16,
+    /// Where it serves TLS, if it does.
+    pub secure_port: u16,
+}
+
+/// The first bytes of any file that a load sends.
+pub fn contents(bytes: usize) -> Vec<u8> {
+    assert!(bytes <= PERIOD);
+    let mut contents = vec![0; PERIOD];
+    Xoshiro256PlusPlus::seed_from_u64(SEED).fill_bytes(&mut contents);
+    contents.truncate(bytes);
+    contents
+}
+
+/// Whether `command` can be started; says that `test` is skipped if not.
+pub fn is_there(command: &str, test: &str) -> bool {
+    let found = Command::new(command).arg("--version").stdin(Stdio::null()).output().is_ok();
+    if !found {
+        println!("skipped: {test}: {command} is not installed");
+    }
+    found
+}
+
+/// A port that is free now; nobody else here takes one in between.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+}
+
+fn ground(bytes: usize) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let public = folder.path().join("public");
+    std::fs::create_dir_all(public.join("in")).expect("a folder");
+    std::fs::write(public.join("file"), contents(bytes)).expect("it is writable");
+    for (path, mode) in
+        [(folder.path(), EVERYBODY_READS), (&public, EVERYBODY_READS), (&public.join("in"), EVERYBODY_WRITES)]
+    {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
+    }
+    folder
+}
+
+impl Peer {
+    fn start(command: &str, arguments: &[&str], folder: TempDir, port: u16, test: &str) -> Option<Self> {
+        let error = std::fs::File::create(folder.path().join("error")).expect("it is writable");
+        let child = Command::new(command)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(error.try_clone().expect("a second handle"))
+            .stderr(error)
+            .spawn();
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => {
+                println!("skipped: {test}: start {command}: {error}");
+                return None;
+            }
+        };
+        let mut peer = Self { child, folder, port, secure_port: 0 };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = peer.child.try_wait().expect("it is ours");
+            assert!(ended.is_none() && began.elapsed() < PATIENCE, "{command}: {ended:?} {}", peer.text("error"));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(peer)
+    }
+
+    /// vsftpd for anybody, with a file of so many bytes; `None`, said aloud, if it is missing. It needs root.
+    pub fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
+        if !is_root() {
+            println!("skipped: {test}: vsftpd needs root");
+            return None;
+        }
+        let (folder, port) = (ground(bytes), free_port());
+        let (root, log) = (folder.path().join("public"), folder.path().join("log"));
+        // The sandbox knows the system calls of older C libraries only.
+        let text = format!(
+            "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nseccomp_sandbox=NO\n\
+             anonymous_enable=YES\nno_anon_password=YES\nanon_root={root}\nsecure_chroot_dir={root}\n\
+             write_enable=YES\nanon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
+             xferlog_enable=YES\nvsftpd_log_file={log}\n",
+            root = root.display(),
+            log = log.display()
+        );
+        let configuration = folder.path().join("vsftpd.conf");
+        std::fs::write(&configuration, text).expect("it is writable");
+        Self::start("vsftpd", &[&configuration.display().to_string()], folder, port, test)
+    }
+
+    /// nginx with a file of so many bytes, which takes what is put into `in`, with and without TLS; its certificate, for 127.0.0.1, is in
+    /// `certificate`. `None`, said aloud, if it is missing.
+    pub fn nginx(test: &str, bytes: usize) -> Option<Self> {
+        let (folder, port, secure_port) = (ground(bytes), free_port(), free_port());
+        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        for (name, pem) in [("certificate", own.cert.pem()), ("key", own.signing_key.serialize_pem())] {
+            std::fs::write(folder.path().join(name), pem).expect("it is writable");
+        }
+        let text = format!(
+            "daemon off;\nworker_processes 1;\npid {0}/pid;\nerror_log {0}/error;\n{1}events {{}}\nhttp {{\n\
+             log_format plain '$request_method $status $request_length $body_bytes_sent $connection $ssl_protocol.';\n\
+             access_log {0}/log plain;\nclient_body_temp_path {0}/body;\nproxy_temp_path {0}/t1;\n\
+             fastcgi_temp_path {0}/t2;\nuwsgi_temp_path {0}/t3;\nscgi_temp_path {0}/t4;\nsendfile on;\n\
+             client_max_body_size 0;\nkeepalive_requests 100000;\nserver {{ listen 127.0.0.1:{port}; \
+             listen 127.0.0.1:{secure_port} ssl; ssl_certificate {0}/certificate; ssl_certificate_key {0}/key; ssl_protocols TLSv1.2 TLSv1.3; \
+             root {0}/public; location /in/ {{ dav_methods PUT; }} }}\n}}\n",
+            folder.path().display(),
+            if is_root() { "user root;\n" } else { "" },
+        );
+        let configuration = folder.path().join("nginx.conf");
+        std::fs::write(&configuration, text).expect("it is writable");
+        let (configuration, prefix) = (configuration.display().to_string(), folder.path().display().to_string());
+        let mut peer = Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, port, test)?;
+        peer.secure_port = secure_port;
+        Some(peer)
+    }
+
+    /// What is in a file of its folder.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.folder.path().join(name)).unwrap_or_default()).into_owned()
+    }
+
+    /// Its own folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        Path::new(self.folder.path()).join(name)
+    }
+
+    /// How many lines of its log satisfy this, once so many do or it has had time to write them.
+    pub fn logged(&self, least: u64, is_it: impl Fn(&str) -> bool) -> u64 {
+        let began = Instant::now();
+        loop {
+            let n = self.text("log").lines().filter(|line| is_it(line)).count() as u64;
+            if n >= least || began.elapsed() > PATIENCE {
+                return n;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // SIGTERM, so that a master takes its workers with it.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}

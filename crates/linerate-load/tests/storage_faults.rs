@@ -1,0 +1,130 @@
+//! What `storage` does when the disk does not: real errors of the kernel, from loop devices whose file is cut off, filled up or
+//! shrunk, and files that change underneath. Whatever happens, the load ends with its place and cause, and what was counted stays.
+
+mod ground;
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ground::{Loop, MEMORY, run, sum};
+use linerate_disk::{Disks, Writable, claim, inspect};
+use linerate_load::engine::EngineReport;
+use linerate_model::{Counter, IncidentKind};
+use serde_json::json;
+
+const SIZE: u64 = 32 << 20;
+/// Far longer than until something goes wrong.
+const LONG_MS: u64 = 20_000;
+/// A load that hangs takes at least its whole time.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Does `harm` a little after the load has begun.
+fn later<T: Send + 'static>(harm: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        harm()
+    })
+}
+
+/// It ended, soon, with `cause`, and kept what it had counted.
+fn ended_with(report: &EngineReport, began: Instant, counter: Counter, cause: &str) {
+    assert!(began.elapsed() < SOON, "it hung for {:?}", began.elapsed());
+    let incident = report.incidents.first().expect("an incident");
+    assert_eq!(incident.kind, IncidentKind::WorkerStopped);
+    assert!(incident.message.contains(cause), "{}", incident.message);
+    assert!(sum(report, Counter::TransferErrors) >= 1);
+    let of_direction = sum(report, Counter::ReadErrors) + sum(report, Counter::WriteErrors);
+    assert_eq!(of_direction, sum(report, Counter::TransferErrors));
+    assert!(sum(report, counter) > 0, "what went well before is counted");
+}
+
+#[test]
+fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
+    for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
+        let Some(disk) = Loop::new("a disk that fails", SIZE) else { return };
+        let image = disk.image.clone();
+        let harm = later(move || OpenOptions::new().write(true).open(image).and_then(|file| file.set_len(1 << 20)));
+        let began = Instant::now();
+        let params = json!({ "target": disk.device, "engine": engine, "depth": depth });
+        let report = match run(&Disks::none(), params, LONG_MS) {
+            Ok(report) => report,
+            Err(error) => {
+                println!("skipped: a disk that fails, by {engine}: {error}");
+                continue;
+            }
+        };
+        harm.join().expect("no panic").expect("cut off");
+        ended_with(&report, began, Counter::Reads, "Input/output error");
+        assert!(report.incidents[0].message.contains("read 4096 bytes at "), "{}", report.incidents[0].message);
+    }
+}
+
+#[test]
+fn a_disk_that_vanishes_ends_the_load() {
+    let Some(disk) = Loop::new("a disk that vanishes", SIZE) else { return };
+    let (image, device) = (disk.image.clone(), disk.device.clone());
+    // Without capacity it is gone as far as anybody can tell: the kernel ends every transfer itself.
+    let harm = later(move || {
+        OpenOptions::new().write(true).open(image).and_then(|file| file.set_len(0)).expect("emptied");
+        Command::new("losetup").arg("-c").arg(device).status()
+    });
+    let began = Instant::now();
+    let report = run(&Disks::none(), json!({ "target": disk.device, "depth": 8 }), LONG_MS).expect("it starts");
+    harm.join().expect("no panic").expect("losetup ran");
+    assert!(began.elapsed() < SOON, "it hung");
+    let message = &report.incidents[0].message;
+    assert!(message.contains("Input/output error") || message.contains("only 0 bytes were moved"), "{message}");
+    assert!(sum(&report, Counter::Reads) > 0);
+}
+
+#[test]
+fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
+    let folder = tempfile::tempdir_in(MEMORY).expect("a folder");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8M", "lr-full"]).arg(folder.path()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: a filesystem that fills up: nothing can be mounted here");
+        return;
+    }
+    let mount = Mount(folder.path());
+    let Some(disk) = Loop::within("a filesystem that fills up", SIZE, mount.0) else { return };
+    let serial = inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
+    claim(&disk.device, &serial).expect("blank and free");
+    let began = Instant::now();
+    let params = json!({
+        "target": disk.device, "depth": 4, "read": "0 %", "consent": serial, "pattern": "permutation", "max_written": "64 GiB",
+    });
+    let disks = Disks::new(Writable::Claimed);
+    let report = run(&disks, params, LONG_MS).expect("it starts");
+    assert!(began.elapsed() < SOON, "it hung");
+    let message = &report.incidents[0].message;
+    assert!(message.contains("No space left on device") || message.contains("Input/output error"), "{message}");
+    assert!(message.contains("write 4096 bytes at "), "{message}");
+    assert!(sum(&report, Counter::Writes) > 0 && sum(&report, Counter::WriteErrors) >= 1);
+}
+
+/// Unmounts when the test is over, loop devices before it.
+struct Mount<'a>(&'a Path);
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_ends_the_load_with_its_place() {
+    let folder = tempfile::tempdir_in(MEMORY).expect("a folder");
+    let path = folder.path().join("file");
+    std::fs::write(&path, vec![1; 1 << 20]).expect("written");
+    let shrink = OpenOptions::new().write(true).open(&path).expect("the file");
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        shrink.set_len(4096)
+    });
+    let report = run(&Disks::none(), json!({ "target": path, "depth": 4 }), 3_000).expect("it runs");
+    later.join().expect("no panic").expect("shrunk");
+    assert!(report.incidents[0].message.contains("only 0 bytes were moved"), "{:?}", report.incidents);
+    assert!(sum(&report, Counter::TransferErrors) >= 1);
+}

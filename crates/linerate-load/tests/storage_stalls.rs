@@ -1,0 +1,145 @@
+//! What `storage` does when a transfer takes far longer than an interval: a filesystem that is frozen holds every write up until it is
+//! thawed. The load goes on afterwards and ends in time, intervals follow each other without gap or overlap, nothing is counted twice or
+//! lost, and the stall is in the times and in the depth.
+
+mod ground;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ground::{Loop, run, service, sum};
+use linerate_disk::Disks;
+use linerate_load::engine::EngineReport;
+use linerate_model::{Counter, Nanos};
+use serde_json::json;
+
+/// As long as the interval of `ground`.
+const INTERVAL: Nanos = Nanos::from_millis(50);
+const STALL: Duration = Duration::from_millis(1_200);
+/// What of it a load must notice at the least: freezing itself takes a while.
+const NOTICED: Nanos = Nanos::from_millis(1_000);
+/// When it begins, from the start of preparations on.
+const CALM: Duration = Duration::from_millis(800);
+
+/// An ext4 filesystem of its own on a loop device.
+struct Filesystem {
+    mount: PathBuf,
+    // In this order: unmounted, then the device goes, then its folder.
+    _mounted: Mounted,
+    _disk: Loop,
+    _folder: tempfile::TempDir,
+}
+
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // A test that failed may have left it frozen; thawing twice does no harm.
+        let _ = quietly("fsfreeze", &["-u".as_ref(), self.0.as_os_str()]);
+        let _ = quietly("umount", &[self.0.as_os_str()]);
+    }
+}
+
+fn quietly(command: &str, arguments: &[&std::ffi::OsStr]) -> bool {
+    let ran = Command::new(command).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ran.is_ok_and(|status| status.success())
+}
+
+impl Filesystem {
+    /// `None`, said aloud, where that cannot be.
+    fn new(test: &str) -> Option<Self> {
+        let disk = Loop::new(test, 64 << 20)?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount = folder.path().to_owned();
+        let made = quietly("mkfs.ext4", &["-q".as_ref(), disk.device.as_os_str()])
+            && quietly("mount", &[disk.device.as_os_str(), mount.as_os_str()]);
+        if !made {
+            println!("skipped: {test}: no ext4 can be made and mounted here");
+            return None;
+        }
+        Some(Self { _mounted: Mounted(mount.clone()), mount, _disk: disk, _folder: folder })
+    }
+
+    /// Freezes it for [`STALL`], [`CALM`] from now.
+    fn stall(&self) -> JoinHandle<bool> {
+        let mount = self.mount.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(CALM);
+            let frozen = quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]);
+            std::thread::sleep(STALL);
+            frozen && quietly("fsfreeze", &["-u".as_ref(), mount.as_os_str()])
+        })
+    }
+}
+
+/// A load of `millis` with `depth` writes under way and a stall in it; `None`, said aloud, where the engine cannot be had.
+fn stalled(filesystem: &Filesystem, engine: &str, (depth, millis): (u32, u64)) -> Option<EngineReport> {
+    let params = json!({
+        "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": depth, "engine": engine, "cache": "buffered",
+    });
+    let thaws = filesystem.stall();
+    let began = Instant::now();
+    let report = run(&Disks::none(), params, millis);
+    let took = began.elapsed();
+    assert!(thaws.join().expect("no panic"), "an ext4 filesystem can be frozen");
+    match report {
+        Ok(report) => {
+            assert!(took < Duration::from_millis(millis) + STALL + CALM, "it hung for {took:?}");
+            Some(report)
+        }
+        Err(error) => {
+            println!("skipped: {engine}: {error}");
+            None
+        }
+    }
+}
+
+/// Nothing is lost or counted twice, and the stall is where it was.
+fn is_whole(report: &EngineReport, about: &str, depth: u32) {
+    assert!(report.incidents.is_empty(), "{about}: {:?}", report.incidents);
+    for pair in report.intervals.windows(2) {
+        assert_eq!(pair[0].end, pair[1].start, "{about}: intervals follow each other");
+    }
+    let times = service(report);
+    assert_eq!(times.count(), sum(report, Counter::Writes), "{about}");
+    assert_eq!(report.flows[0].counters[Counter::Writes], times.count(), "{about}");
+    let longest = times.max().flatten().expect("nothing was lost");
+    assert!(Nanos(longest) >= NOTICED, "{about}: the longest write took {} ms", longest / 1_000_000);
+    let span = report.intervals.last().expect("some").end.0 as f64;
+    let under_way = sum(report, Counter::OutstandingTime) as f64 / span;
+    let by_law = times.mean().expect("some") * times.count() as f64 / span;
+    assert!((under_way / by_law - 1.0).abs() < 0.1, "{about}: {under_way} under way, by Little's law {by_law}");
+    assert!(under_way <= f64::from(depth) * 1.001, "{about}: {under_way} under way");
+}
+
+#[test]
+fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
+    let Some(filesystem) = Filesystem::new("a stall within the load") else { return };
+    for (engine, depth) in [("pread", 1), ("threads", 2), ("io_uring", 2)] {
+        let Some(report) = stalled(&filesystem, engine, (depth, 3_000)) else { continue };
+        is_whole(&report, engine, depth);
+        let stalls = |least: Nanos| report.intervals.iter().filter(|one| one.end.since(one.start) >= least).count();
+        let idle = report.intervals.iter().filter(|one| one.counters[Counter::Writes] == 0).count() as u64;
+        if engine == "pread" {
+            // The worker's own thread is held up: its interval is as long as the call.
+            assert_eq!(stalls(NOTICED), 1, "{engine}");
+        } else {
+            assert_eq!(stalls(NOTICED), 0, "{engine} waits in pieces");
+            assert!(idle * INTERVAL.0 >= NOTICED.0 / 2, "{engine}: {idle} intervals without a write");
+        }
+        let after = report.intervals.iter().rev().take(5).map(|one| one.counters[Counter::Writes]).sum::<u64>();
+        assert!(after > 0, "{engine}: the load goes on after the stall");
+    }
+}
+
+#[test]
+fn a_stall_over_the_end_of_the_load_is_waited_for() {
+    let Some(filesystem) = Filesystem::new("a stall over the end of the load") else { return };
+    for (engine, depth) in [("pread", 1), ("io_uring", 2)] {
+        let Some(report) = stalled(&filesystem, engine, (depth, 1_000)) else { continue };
+        is_whole(&report, engine, depth);
+        assert!(report.intervals.last().expect("some").end > Nanos::from_millis(1_500), "{engine}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Files between our own ends over loopback: every data path and every sink moves whole files, and every byte that was sent comes.
+
+mod shared;
+
+use linerate_disk::{Disks, Writable};
+use linerate_load::engine::EngineReport;
+use linerate_load::{LoadError, workload};
+use linerate_model::{Counter, Distribution};
+use serde_json::{Value, json};
+use shared::{PATIENCE, V4, endpoint, flows_sum, params, run, setup, sum};
+
+/// Milliseconds: on a busy machine the ends do not start at once.
+const LONG_ENOUGH: u64 = 600;
+/// The same for what a disk has a part in, which others may keep busy.
+const WITH_A_DISK: u64 = 2000;
+
+/// Both ends with disks of their own, loaded for `milliseconds`.
+/// `None` where the disk is too full for the files: nothing is written to what has no room to spare.
+fn transfer(name: &str, table: &Value, milliseconds: u64) -> Option<[EngineReport; 2]> {
+    let (params, local) = (params(table.clone()), endpoint(V4));
+    let disks = [Disks::new(Writable::default()), Disks::new(Writable::default())];
+    let workload = workload(name).expect("registered");
+    let [near, far] = disks.each_ref().map(|disks| {
+        let mut setup = setup(&params, &local);
+        setup.disks = disks;
+        setup
+    });
+    let has_room = |error: LoadError| {
+        let told = error.to_string();
+        assert!(told.contains("bytes are free there"), "{name} {table}: {told}");
+        println!("skipped: {name} {table}: {told}");
+    };
+    let listener = workload.listen(&far).map_err(has_room).ok()?;
+    let offer = listener.offer();
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+    let active = workload.connect(&near, &offer).map_err(has_room).ok()?;
+    Some(run([active, accepting.join().expect("no panic").expect("accept")], milliseconds))
+}
+
+fn times(report: &EngineReport, of: fn(&linerate_model::Stages) -> &Distribution) -> Distribution {
+    let mut all = Distribution::default();
+    report.intervals.iter().for_each(|interval| all.merge(of(&interval.stages)));
+    all
+}
+
+/// Whole files went through, nothing failed, and each that ended has its times.
+fn assert_moved(name: &str, table: &Value, ends: Option<[EngineReport; 2]>) {
+    let Some([active, passive]) = &ends else { return };
+    let told = format!(
+        "{name} {table}: {:?} {:?} {:?}",
+        active.incidents,
+        passive.incidents,
+        active.flows.iter().chain(&passive.flows).map(|flow| &flow.modes).collect::<Vec<_>>()
+    );
+    // The passive end may outlast the active one, if it was started late.
+    assert!(active.incidents.is_empty(), "{told}");
+    let files = sum(active, Counter::Transactions);
+    assert!(files > 0, "{told}");
+    assert_eq!(sum(active, Counter::TransactionsLost), 0, "{told}");
+    let size = 1 << 20;
+    let is_upload = table["direction"] == "tx";
+    let (sender, receiver) = if is_upload { (active, passive) } else { (passive, active) };
+    let (sent, received) = (sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived));
+    assert!(received >= files * size && sent >= received, "{told}: {files} files, {sent} sent, {received} received");
+    assert_eq!(flows_sum(receiver, Counter::PayloadReceived), received, "{told}");
+    assert_eq!(times(active, |stages| &stages.transfer).count(), files, "{told}");
+    assert!(active.intervals.iter().any(|interval| !interval.flows.is_empty()), "{told}: no TCP state");
+}
+
+#[test]
+fn every_way_to_send_moves_whole_files() {
+    for name in ["ftp", "http"] {
+        for send in ["copy", "zerocopy", "sendfile", "splice"] {
+            for (direction, source) in [("rx", "memory"), ("rx", "warm"), ("tx", "memory"), ("tx", "cold")] {
+                let table = json!({ "send": send, "direction": direction, "source": source, "file_size": "1 MiB", "streams": 2 });
+                let milliseconds = if source == "cold" { WITH_A_DISK } else { LONG_ENOUGH };
+                assert_moved(name, &table, transfer(name, &table, milliseconds));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_sink_takes_whole_files() {
+    for name in ["ftp", "http"] {
+        for sink in ["discard", "memory", "page_cache", "direct", "fsync"] {
+            for direction in ["rx", "tx"] {
+                let mut table = json!({ "sink": sink, "direction": direction, "file_size": "1 MiB" });
+                if name == "http" {
+                    table["reuse"] = json!(false);
+                }
+                let milliseconds = if sink == "direct" || sink == "fsync" { WITH_A_DISK } else { LONG_ENOUGH };
+                assert_moved(name, &table, transfer(name, &table, milliseconds));
+            }
+        }
+        let table = json!({ "sink": "page_cache", "receive": "splice", "file_size": "1 MiB" });
+        assert_moved(name, &table, transfer(name, &table, LONG_ENOUGH));
+    }
+}
+
+#[test]
+fn every_byte_passes_tls_between_our_own_ends() {
+    // Handshakes and encryption take longer than a copy.
+    const LONGER: u64 = 2000;
+    for (direction, sink, send, reuse) in [
+        ("rx", "discard", "sendfile", true),
+        ("rx", "memory", "copy", false),
+        ("tx", "page_cache", "zerocopy", true),
+        ("rx", "direct", "splice", false),
+        ("tx", "discard", "sendfile", false),
+    ] {
+        let table = json!({ "tls": true, "direction": direction, "sink": sink, "send": send, "reuse": reuse,
+            "source": "warm", "file_size": "1 MiB", "streams": 2 });
+        let Some(ends) = transfer("http", &table, LONGER) else { continue };
+        for modes in ends[0].flows.iter().map(|flow| &flow.modes) {
+            assert_eq!(modes["server_known_by"], "its key, which the run made", "{table}");
+            assert!(modes["tls"].starts_with("TLS 1.3, "), "{table}: {modes:?}");
+        }
+        assert_moved("http", &table, Some(ends));
+    }
+}
+
+#[test]
+fn a_throttled_sink_takes_no_more_than_its_rate() {
+    let table = json!({ "sink": "throttled", "sink_rate": "80 Mbit/s", "file_size": "1 MiB" });
+    let [active, _] = transfer("http", &table, 1000).expect("no file is needed");
+    let received = sum(&active, Counter::PayloadReceived) as f64;
+    // Ten megabytes in the second, and what it may catch up; less on a machine that is busy.
+    assert!(received <= 11.2e6, "{received}");
+    assert!(received >= 5e6, "{received}");
+}

@@ -1,0 +1,125 @@
+//! Servers that misbehave: each ends in a clear word, and nothing hangs.
+
+mod shared;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use linerate_load::engine::EngineReport;
+use linerate_load::{Offer, workload};
+use linerate_model::{Counter, Nanos};
+use serde_json::json;
+use shared::{V4, endpoint, join, params, setup, start, sum};
+
+/// What a bad FTP server does at the decisive moment.
+#[derive(Clone, Copy, PartialEq)]
+enum Vice {
+    Stalls,
+    LiesAboutSize,
+    NamesAnotherHost,
+    DropsTheControlConnection,
+    IsNoFtpServer,
+    RefusesTheFile,
+}
+
+const FILE: usize = 1000;
+
+/// Serves on its own thread, one connection after the other, until the test's process ends.
+fn bad_server(vice: Vice) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for control in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(control, vice));
+        }
+    });
+    format!("ftp://me:mine@{address}/file")
+}
+
+fn serve(mut control: TcpStream, vice: Vice) -> Option<()> {
+    let mut lines = BufReader::new(control.try_clone().ok()?).lines();
+    let mut say = |text: &str| control.write_all(text.as_bytes()).ok();
+    if vice == Vice::IsNoFtpServer {
+        return say("HTTP/1.1 400 Bad Request\r\n\r\n");
+    }
+    say("220-Hello\r\n220 there\r\n")?;
+    let data = TcpListener::bind("127.0.0.1:0").ok()?;
+    let [high, low] = data.local_addr().ok()?.port().to_be_bytes();
+    while let Some(Ok(line)) = lines.next() {
+        match line.split(' ').next()? {
+            "USER" => say("331 Password\r\n")?,
+            "PASS" => say("230 In\r\n")?,
+            "TYPE" => say("200 Well\r\n")?,
+            "SIZE" if vice == Vice::LiesAboutSize => say("213 999999\r\n")?,
+            "SIZE" => say(&format!("213 {FILE}\r\n"))?,
+            "PASV" if vice == Vice::NamesAnotherHost => say("227 Entering Passive Mode (198,18,0,9,4,1)\r\n")?,
+            "PASV" => say(&format!("227 Entering Passive Mode (127,0,0,1,{high},{low})\r\n"))?,
+            "RETR" if vice == Vice::RefusesTheFile => say("550 No such file\r\n")?,
+            "RETR" => {
+                let (mut file, _) = data.accept().ok()?;
+                say("150 Here\r\n")?;
+                match vice {
+                    Vice::Stalls => {
+                        file.write_all(&[7; FILE / 2]).ok()?;
+                        std::thread::sleep(Duration::from_secs(60));
+                    }
+                    Vice::DropsTheControlConnection => {
+                        file.write_all(&[7; FILE / 2]).ok()?;
+                        return None;
+                    }
+                    _ => file.write_all(&[7; FILE]).ok()?,
+                }
+                drop(file);
+                say("226 Done\r\n")?;
+            }
+            _ => say("502 What\r\n")?,
+        }
+    }
+    Some(())
+}
+
+/// Fetches from a bad server for `milliseconds`.
+fn fetch(url: &str, milliseconds: u64) -> EngineReport {
+    let table = json!({ "server": url, "passive": "pasv", "timeout": "200 ms" });
+    let (params, local) = (params(table), endpoint(V4));
+    let workload = workload("ftp").expect("registered");
+    let offer = Offer { addresses: Vec::new() };
+    let workers = workload.connect(&setup(&params, &local), &offer).expect("nothing is opened yet");
+    join(start(workers, Nanos::from_millis(milliseconds), Nanos::from_millis(200)))
+}
+
+/// All that was said of the failures, as incident or mode.
+fn told(report: &EngineReport) -> String {
+    let modes = report.flows.iter().filter_map(|flow| flow.modes.get("failures"));
+    modes.chain(report.incidents.iter().map(|incident| &incident.message)).cloned().collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn each_vice_has_its_word() {
+    for (vice, word) in [
+        (Vice::LiesAboutSize, "the server says that the file has 999999 bytes, and sent 1000"),
+        (Vice::NamesAnotherHost, "the server names another host for the data, 198.18.0.9: refused"),
+        (Vice::IsNoFtpServer, "no reply of FTP"),
+        (Vice::RefusesTheFile, "the server answered 550"),
+        (Vice::Stalls, "nothing came in the middle of the file"),
+        (
+            Vice::DropsTheControlConnection,
+            "the other end closed the connection after the last byte, before confirming it",
+        ),
+    ] {
+        let began = Instant::now();
+        let report = fetch(&bad_server(vice), 1000);
+        assert!(began.elapsed() < Duration::from_secs(20), "it hung: {word}");
+        assert!(told(&report).contains(word), "{word}: {}", told(&report));
+        assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
+        assert!(sum(&report, Counter::TransactionsLost) > 0, "{word}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told() {
+    let port = TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound").port();
+    let report = fetch(&format!("ftp://127.0.0.1:{port}/file"), 1000);
+    assert!(told(&report).contains("Connection refused"), "{}", told(&report));
+}

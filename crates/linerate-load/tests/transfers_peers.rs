@@ -1,0 +1,317 @@
+//! Files between us and the programs that people use: our clients at vsftpd and nginx, curl and lftp at our servers, both ways.
+//! What the other program has logged or stored is the witness.
+
+mod peers;
+mod shared;
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_load::engine::{Engine, EngineReport};
+use linerate_load::{Offer, workload};
+use linerate_model::{Counter, Nanos};
+use peers::{Peer, contents, is_there};
+use serde_json::{Value, json};
+use shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
+
+/// No round number: what is lost or added at an end would show.
+const FILE: usize = (1 << 20) + 4321;
+/// A load goes on for this long, and on a busy machine until a file is through, unless it takes too long.
+const LOAD: Duration = Duration::from_millis(600);
+const TOO_LONG: Duration = Duration::from_secs(30);
+/// Loads of ours and servers for foreign clients last until they are told to stop.
+const UNTIL_STOPPED: Nanos = Nanos::from_secs(300);
+const STREAMS: u64 = 2;
+
+/// Our clients against the server at `url`.
+fn drive(name: &str, url: &str, more: Value) -> EngineReport {
+    let mut table = json!({ "server": url, "streams": STREAMS, "file_size": format!("{FILE} B") });
+    table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
+    let (params, local) = (params(table), endpoint(V4));
+    let workload = workload(name).expect("registered");
+    let offer = Offer { addresses: Vec::new() };
+    let workers = workload.connect(&setup(&params, &local), &offer).expect("nothing is opened yet");
+    let (mut engine, began) = (start(workers, UNTIL_STOPPED, Nanos::from_secs(1)), Instant::now());
+    let (mut intervals, mut files) = (Vec::new(), 0);
+    while !engine.finished() && (began.elapsed() < LOAD || files == 0) && began.elapsed() < TOO_LONG {
+        std::thread::sleep(Duration::from_millis(20));
+        let more = engine.intervals();
+        files += more.iter().map(|interval| interval.counters[Counter::Transactions]).sum::<u64>();
+        intervals.extend(more);
+    }
+    engine.stop();
+    let mut report = join(engine);
+    intervals.append(&mut report.intervals);
+    report.intervals = intervals;
+    report
+}
+
+/// Files that came through whole, of which there must be some, and none lost.
+fn files(report: &EngineReport, told: &str) -> u64 {
+    let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
+    assert!(report.incidents.is_empty(), "{told}: {:?} {modes:?}", report.incidents);
+    let files = sum(report, Counter::Transactions);
+    assert!(files > 0, "{told}: {modes:?}");
+    assert_eq!(sum(report, Counter::TransactionsLost), 0, "{told}: {modes:?}");
+    files
+}
+
+/// A server of ours for foreign clients.
+struct Own {
+    engine: Engine,
+    address: String,
+}
+
+impl Own {
+    fn start(name: &str, more: Value) -> Self {
+        let mut table = json!({ "clients": "foreign", "streams": STREAMS, "file_size": format!("{FILE} B") });
+        table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
+        let (params, local) = (params(table), endpoint(V4));
+        let listener = workload(name).expect("registered").listen(&setup(&params, &local)).expect("listen");
+        let address = listener.offer().addresses[0].to_string();
+        let workers = listener.accept(PATIENCE).expect("nobody is waited for");
+        Self { engine: start(workers, UNTIL_STOPPED, Nanos::from_secs(1)), address }
+    }
+
+    fn stop(self) -> EngineReport {
+        self.engine.stop();
+        join(self.engine)
+    }
+}
+
+fn call(command: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(command).args(arguments).stdin(Stdio::null()).output().expect("it is installed");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command} {arguments:?}: {} {error}", output.status);
+    output
+}
+
+/// curl has fetched what our server says it has; twice, over one connection where the protocol allows.
+fn assert_fetched(output: &Output, told: &str) {
+    assert_eq!(output.stdout.len(), 2 * FILE, "{told}");
+    assert!(output.stdout == [contents(FILE), contents(FILE)].concat(), "{told}: other bytes than the file's");
+}
+
+#[test]
+fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
+    let test = "our_ftp_client_fetches_from_and_sends_to_vsftpd";
+    let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
+    for passive in ["epsv", "pasv"] {
+        let url = format!("ftp://127.0.0.1:{}/file", vsftpd.port);
+        let report = drive("ftp", &url, json!({ "passive": passive, "sink": "memory" }));
+        let files = files(&report, passive);
+        let received = sum(&report, Counter::PayloadReceived);
+        assert!(received >= files * FILE as u64, "{files} files, {received} bytes");
+        let whole = format!("/file\", {FILE} bytes");
+        let logged = vsftpd.logged(files, |line| line.contains("OK DOWNLOAD") && line.contains(&whole));
+        assert!(logged >= files, "{files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
+    }
+    for send in ["copy", "sendfile", "splice", "zerocopy"] {
+        let url = format!("ftp://127.0.0.1:{}/in/{send}", vsftpd.port);
+        let report = drive("ftp", &url, json!({ "direction": "tx", "send": send, "streams": 1 }));
+        let files = files(&report, send);
+        let whole = format!("/in/{send}\", {FILE} bytes");
+        let logged = vsftpd.logged(files, |line| line.contains("OK UPLOAD") && line.contains(&whole));
+        assert!(logged >= files, "{send}: {files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
+        assert_eq!(sum(&report, Counter::PayloadAcknowledged), files * FILE as u64, "{send}");
+        // The last file is cut off by the load's end.
+        let stored = std::fs::read(vsftpd.path(&format!("public/in/{send}"))).expect("it was sent");
+        assert!(contents(FILE).starts_with(&stored), "{send}: other bytes than those sent");
+    }
+}
+
+#[test]
+fn our_http_client_fetches_from_and_sends_to_nginx() {
+    let test = "our_http_client_fetches_from_and_sends_to_nginx";
+    let Some(nginx) = Peer::nginx(test, FILE) else { return };
+    for reuse in [true, false] {
+        let url = format!("http://127.0.0.1:{}/file", nginx.port);
+        let before = nginx.text("log").lines().count();
+        let report = drive("http", &url, json!({ "reuse": reuse, "sink": "memory" }));
+        let files = files(&report, "GET");
+        assert!(sum(&report, Counter::PayloadReceived) >= files * FILE as u64);
+        let logged = nginx.logged(files, |line| line.starts_with("GET 200 ") && line.contains(&format!(" {FILE} ")));
+        assert!(logged >= files, "{files} by us, {logged} by nginx:\n{}", nginx.text("log"));
+        let log = nginx.text("log");
+        let connections: std::collections::BTreeSet<&str> =
+            log.lines().skip(before).filter_map(|line| line.split(' ').nth(4)).collect();
+        assert_eq!(connections.len() as u64 <= STREAMS, reuse, "{} connections, {files} files", connections.len());
+    }
+    for send in ["copy", "sendfile", "splice", "zerocopy"] {
+        let url = format!("http://127.0.0.1:{}/in/{send}", nginx.port);
+        let report = drive("http", &url, json!({ "direction": "tx", "send": send }));
+        let files = files(&report, send);
+        assert_eq!(sum(&report, Counter::PayloadAcknowledged), files * FILE as u64, "{send}");
+        // nginx moves a file to its place when it is whole.
+        let stored = std::fs::read(nginx.path(&format!("public/in/{send}"))).expect("it was sent");
+        assert!(stored == contents(FILE), "{send}: {} bytes, or others than those sent", stored.len());
+    }
+}
+
+#[test]
+fn what_foreign_servers_refuse_is_told() {
+    let test = "what_foreign_servers_refuse_is_told";
+    let Some(nginx) = Peer::nginx(test, FILE) else { return };
+    let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
+    for (name, url, direction, word) in [
+        ("http", format!("http://127.0.0.1:{}/none", nginx.port), "rx", "the server answered 404"),
+        ("http", format!("http://127.0.0.1:{}/file", nginx.port), "tx", "the server answered 405"),
+        ("ftp", format!("ftp://127.0.0.1:{}/none", vsftpd.port), "rx", "the server answered 550"),
+        ("ftp", format!("ftp://127.0.0.1:{}/new", vsftpd.port), "tx", "the server answered 553"),
+        ("ftp", format!("ftp://nobody:wrong@127.0.0.1:{}/file", vsftpd.port), "rx", "the server answered 530"),
+    ] {
+        let report = drive(name, &url, json!({ "direction": direction }));
+        let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
+        assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?}");
+        assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
+    }
+}
+
+#[test]
+fn curl_fetches_from_our_servers() {
+    let test = "curl_fetches_from_our_servers";
+    if !is_there("curl", test) {
+        return;
+    }
+    for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
+        for (send, source) in [("copy", "memory"), ("sendfile", "memory"), ("splice", "memory"), ("zerocopy", "memory")]
+        {
+            let own = Own::start(name, json!({ "send": send, "source": source }));
+            let url = format!("{name}://{user}{}/file", own.address);
+            let told = format!("{url} by {send}");
+            assert_fetched(&call("curl", &["-s", "-S", &url, &url]), &told);
+            if name == "ftp" {
+                assert_fetched(&call("curl", &["-s", "-S", "--disable-epsv", &url, &url]), &told);
+            }
+            let report = own.stop();
+            let sent = sum(&report, Counter::PayloadSent);
+            let fetches = if name == "ftp" { 4 } else { 2 };
+            assert_eq!(sent, fetches * FILE as u64, "{told}: {:?}", report.incidents);
+            assert_eq!(flows_sum(&report, Counter::PayloadSent), sent, "{told}");
+            assert_eq!(sum(&report, Counter::ConnectionsFailed), 0, "{told}: {:?}", report.flows);
+        }
+    }
+}
+
+#[test]
+fn curl_sends_to_our_servers() {
+    let test = "curl_sends_to_our_servers";
+    if !is_there("curl", test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    let file = file.display().to_string();
+    for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
+        for sink in ["discard", "memory"] {
+            let own = Own::start(name, json!({ "direction": "tx", "sink": sink }));
+            let url = format!("{name}://{user}{}/file", own.address);
+            // With Expect: 100-continue where curl thinks it worthwhile, and without.
+            call("curl", &["-s", "-S", "-f", "-T", &file, &url]);
+            call("curl", &["-s", "-S", "-f", "-H", "Expect: 100-continue", "-T", &file, &url]);
+            let report = own.stop();
+            assert_eq!(sum(&report, Counter::PayloadReceived), 2 * FILE as u64, "{url} {sink}: {:?}", report.flows);
+            assert_eq!(sum(&report, Counter::ConnectionsFailed), 0, "{url} {sink}: {:?}", report.flows);
+        }
+    }
+}
+
+#[test]
+fn lftp_fetches_from_and_sends_to_our_servers() {
+    let test = "lftp_fetches_from_and_sends_to_our_servers";
+    if !is_there("lftp", test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [file, fetched] = ["file", "fetched"].map(|name| folder.path().join(name));
+    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    for name in ["http", "ftp"] {
+        let own = Own::start(name, json!({}));
+        let get = format!("set net:max-retries 1; get {name}://{}/file -o {}", own.address, fetched.display());
+        call("lftp", &["--norc", "-c", &get]);
+        let report = own.stop();
+        assert!(std::fs::read(&fetched).expect("it was fetched") == contents(FILE), "{get}: {:?}", report.flows);
+        std::fs::remove_file(&fetched).expect("it is there");
+        let own = Own::start(name, json!({ "direction": "tx" }));
+        let put = format!("set net:max-retries 1; put {} -o {name}://{}/file", file.display(), own.address);
+        call("lftp", &["--norc", "-c", &put]);
+        let report = own.stop();
+        assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{put}: {:?}", report.flows);
+    }
+}
+
+#[test]
+fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
+    let test = "our_client_and_nginx_speak_tls_and_the_row_says_how";
+    let Some(nginx) = Peer::nginx(test, FILE) else { return };
+    let [get, put] = ["file", "in/tls"].map(|path| format!("https://127.0.0.1:{}/{path}", nginx.secure_port));
+    let roots = nginx.path("certificate").display().to_string();
+    for (verify, known_by) in [(true, "roots"), (false, "nothing: not verified")] {
+        for reuse in [true, false] {
+            let table = json!({ "roots": roots, "verify": verify, "reuse": reuse, "sink": "memory" });
+            let report = drive("http", &get, table);
+            let files = files(&report, "GET over TLS");
+            assert!(sum(&report, Counter::PayloadReceived) >= files * FILE as u64);
+            let modes = &report.flows[0].modes;
+            assert!(modes["tls"].starts_with("TLS 1.3, ") && modes["tls"].contains("in user space"), "{modes:?}");
+            assert_eq!(modes["server_known_by"], known_by);
+            let logged = nginx.logged(files, |line| line.contains(&format!(" {FILE} ")) && line.ends_with("TLSv1.3."));
+            assert!(logged >= files, "{files} by us, {logged} by nginx:\n{}", nginx.text("log"));
+        }
+    }
+    for send in ["sendfile", "copy"] {
+        let report = drive("http", &put, json!({ "roots": roots, "direction": "tx", "send": send }));
+        let files = files(&report, "PUT over TLS");
+        assert_eq!(sum(&report, Counter::PayloadAcknowledged), files * FILE as u64);
+        let stored = std::fs::read(nginx.path("public/in/tls")).expect("it was sent");
+        assert!(stored == contents(FILE), "{} bytes, or others than those sent", stored.len());
+        let obtained = &report.flows[0].modes["send"];
+        assert_eq!(obtained.contains("sendfile cannot pass TLS"), send == "sendfile", "{obtained}");
+    }
+    // Roots that do not vouch for it, and a server that has no TLS.
+    let stranger = tempfile::NamedTempFile::new().expect("a file");
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    std::fs::write(stranger.path(), own.cert.pem()).expect("it is writable");
+    let plain = format!("https://127.0.0.1:{}/file", nginx.port);
+    for (url, roots, word) in [
+        (&get, stranger.path().display().to_string(), "the server's certificate is not accepted"),
+        (&plain, roots.clone(), "is no TLS"),
+    ] {
+        let report = drive("http", url, json!({ "roots": roots }));
+        let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
+        assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?}");
+        assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
+    }
+}
+
+#[test]
+fn curl_speaks_tls_to_our_server() {
+    let test = "curl_speaks_tls_to_our_server";
+    if !is_there("curl", test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    for version in ["--tlsv1.3", "--tls-max"] {
+        let mut fixed = vec!["-s", "-S", "-k", version];
+        if version == "--tls-max" {
+            fixed.push("1.2");
+        }
+        let own = Own::start("http", json!({ "tls": true }));
+        let url = format!("https://{}/file", own.address);
+        assert_fetched(&call("curl", &[&fixed[..], &[&url, &url]].concat()), &format!("{url} {version}"));
+        let strict = Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
+        assert!(!strict.status.success(), "curl trusts whom it does not know");
+        let report = own.stop();
+        assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
+        let modes = &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
+        assert!(modes["tls"].contains(if version == "--tlsv1.3" { "TLS 1.3" } else { "TLS 1.2" }), "{modes:?}");
+        let own = Own::start("http", json!({ "tls": true, "direction": "tx" }));
+        let url = format!("https://{}/file", own.address);
+        call("curl", &[&fixed[..], &["-f", "-T", &file.display().to_string(), &url]].concat());
+        let report = own.stop();
+        assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{:?}", report.flows);
+    }
+}

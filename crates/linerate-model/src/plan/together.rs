@@ -1,0 +1,188 @@
+//! Mixes: `[sweep.together]`, every measured job of the sweep alone and all of them at once, in turn.
+//!
+//! ```toml
+//! [sweep.together]
+//! pairs = 10                     # rounds; takes the place of the campaign's repeats
+//! placebo = true                 # every job alone once more: what differs is noise
+//! margin = "2 %"                 # a smaller difference is none
+//! ```
+//!
+//! Each round measures every job alone, then all together, or in reverse. Background jobs run in all of them.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::compare::{DEFAULT_MARGIN, DEFAULT_PAIRS, read_margin};
+use super::fields::{Fields, wrong_type};
+use super::{JobPlan, Sweep};
+use crate::{JobSpec, Problem, Ratio, Role};
+
+/// What the arm of all jobs at once is called.
+pub(super) const TOGETHER: &str = "together";
+
+const TOGETHER_KEYS: &[&str] = &["pairs", "placebo", "margin"];
+
+/// A mix as read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Together {
+    /// Rounds at each point.
+    pub pairs: u32,
+    /// Whether every job is measured alone once more, under another name.
+    pub placebo: bool,
+    /// The least relative difference that counts.
+    pub margin: Ratio,
+}
+
+/// What is measured of a mix: which, under which name, and which of the sweep's jobs it is; `None`: all.
+pub(super) struct MixArm {
+    pub(super) role: Role,
+    pub(super) name: String,
+    pub(super) job: Option<usize>,
+}
+
+impl Together {
+    /// The arms of `sweep`, whose mix this is.
+    pub(super) fn measured(&self, jobs: &[JobPlan]) -> Vec<MixArm> {
+        let measured = || jobs.iter().enumerate().filter(|(_, job)| job.background.is_none());
+        let alone = |role: Role, again: &str| {
+            let again = again.to_owned();
+            let arm = move |(number, job): (usize, &JobPlan)| {
+                let same = measured().filter(|(_, other)| other.workload == job.workload).count() > 1;
+                let which = if same { format!("{} {number}", job.workload) } else { job.workload.clone() };
+                MixArm { role, name: format!("{which} alone{again}"), job: Some(number) }
+            };
+            measured().map(arm).collect::<Vec<_>>()
+        };
+        let mut arms = alone(Role::Alone, "");
+        arms.push(MixArm { role: Role::Together, name: TOGETHER.to_owned(), job: None });
+        if self.placebo {
+            arms.extend(alone(Role::Placebo, " again"));
+        }
+        arms
+    }
+}
+
+impl MixArm {
+    /// The jobs of this arm, and the number that each has when all run together. `specs` are those of all, each with the number of the
+    /// sweep's job it comes from.
+    pub(super) fn jobs(&self, specs: &[(usize, JobSpec)]) -> (Vec<u32>, Vec<JobSpec>) {
+        let runs = |(_, (of, spec)): &(usize, &(usize, JobSpec))| {
+            spec.background.is_some() || self.job.is_none_or(|job| job == *of)
+        };
+        let numbered = specs.iter().enumerate().filter(runs);
+        numbered.map(|(number, (_, spec))| (u32::try_from(number).unwrap_or(u32::MAX), spec.clone())).unzip()
+    }
+}
+
+/// Reads the mix of `sweep`, whose jobs are known.
+pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<Together> {
+    let fields = Fields::of(value, "`together`", TOGETHER_KEYS, problems)?;
+    if sweep.jobs.iter().filter(|job| job.background.is_none()).count() < 2 {
+        let problem = Problem::new(Some(fields.span()), "there is nothing to run together");
+        problems.push(problem.expected("two `[[sweep.job]]` at least that are measured"));
+    }
+    let pairs = fields.count("pairs", 1..=1000, u64::from(DEFAULT_PAIRS), problems);
+    Some(Together {
+        pairs: u32::try_from(pairs).unwrap_or(DEFAULT_PAIRS),
+        placebo: fields.get("placebo").is_some_and(|value| {
+            value.get_ref().as_bool().unwrap_or_else(|| {
+                problems.push(wrong_type(value, "`placebo`", "true or false"));
+                false
+            })
+        }),
+        margin: read_margin(&fields, problems, DEFAULT_MARGIN),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{expand, parse};
+    use crate::{Endpoint, HostAddress, Role, Testbed, TrialSpec};
+
+    const HEAD: &str = "[campaign]\nname='x'\nseed=3\n[[sweep]]\nname='s'\n\
+        [[sweep.job]]\nworkload='storage'\nfrom='a'\nto='b'\n[[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\n";
+
+    fn trials(more: &str) -> Vec<TrialSpec> {
+        let (plan, problems) = parse(&format!("{HEAD}{more}"));
+        assert_eq!(problems, []);
+        let endpoint = |name: &str| Endpoint {
+            name: name.into(),
+            host: name[..1].into(),
+            address: None,
+            device: None,
+            cpus: Vec::new(),
+            pin: false,
+            ncsi: None,
+        };
+        let testbed = Testbed {
+            hosts: ["a", "b"].map(|name| (name.to_owned(), HostAddress::InProcess)).to_vec(),
+            endpoints: ["a", "b", "a1", "b1"].map(endpoint).to_vec(),
+            emulated: true,
+        };
+        expand(&plan.expect("no problem"), &testbed).expect("every endpoint is there")
+    }
+
+    fn told(trial: &TrialSpec) -> (&str, Vec<&str>, &[u32]) {
+        let arm = trial.arm.as_ref().expect("an arm");
+        let workloads = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
+        (arm.name.as_str(), workloads, &arm.jobs)
+    }
+
+    #[test]
+    fn every_job_runs_alone_and_all_together_in_turn_and_in_reverse() {
+        let trials = trials("[sweep.together]\npairs=2\n");
+        assert_eq!(trials.len(), 6);
+        let names: Vec<_> = trials.iter().map(|trial| told(trial).0).collect();
+        let reversed: Vec<_> = names[3..].iter().rev().copied().collect();
+        assert_eq!(names[..3], reversed);
+        let mut round: Vec<_> = trials[..3].iter().map(told).collect();
+        round.sort_unstable();
+        assert_eq!(
+            round,
+            [
+                ("storage alone", vec!["storage"], &[0][..]),
+                ("tcp_stream alone", vec!["tcp_stream"], &[1][..]),
+                ("together", vec!["storage", "tcp_stream"], &[0, 1][..]),
+            ]
+        );
+        assert!(trials[..3].iter().all(|trial| trial.seed == trials[0].seed), "one seed a round");
+        assert_ne!(trials[0].seed, trials[3].seed);
+    }
+
+    #[test]
+    fn a_placebo_is_every_job_alone_again_and_pairs_multiply_a_jobs_specs() {
+        let trials = trials(
+            "[sweep.axis]\npairs=[['a b','a1 b1']]\n'job.1.params.streams'=[1,2]\n[sweep.together]\npairs=1\nplacebo=true\n",
+        );
+        assert_eq!(trials.len(), 2 * 5);
+        let again: Vec<_> =
+            trials.iter().filter(|trial| trial.arm.as_ref().is_some_and(|arm| arm.role == Role::Placebo)).collect();
+        assert_eq!(again.len(), 4);
+        let stream = again.iter().find(|trial| told(trial).0 == "tcp_stream alone again").expect("measured");
+        assert_eq!(told(stream).2, [2, 3], "the numbers its jobs have among all four");
+    }
+
+    #[test]
+    fn a_background_job_runs_in_every_arm_and_jobs_of_one_workload_are_told_apart() {
+        let text = "[[sweep.job]]\nworkload='tcp_stream'\nfrom='b'\nto='a'\n[[sweep.job]]\nworkload='udp_rr'\nfrom='a'\nto='b'\nstart='0 s'\n";
+        let trials = trials(&format!("{text}[sweep.together]\npairs=1\n"));
+        let mut round: Vec<_> = trials.iter().map(told).collect();
+        round.sort_unstable();
+        let names: Vec<_> = round.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(names, ["storage alone", "tcp_stream 1 alone", "tcp_stream 2 alone", "together"]);
+        assert_eq!(round[0].1, ["storage", "udp_rr"]);
+    }
+
+    #[test]
+    fn every_problem_of_a_mix_is_told_at_its_place() {
+        let alone = "[campaign]\nname='x'\n[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='null'\nfrom='a'\nto='b'\n\
+            [sweep.together]\npairs=0\nplacebo=2\nmargin='x'\nrounds=3\n";
+        let told: Vec<String> = parse(alone).1.into_iter().map(|problem| problem.message).collect();
+        for wanted in ["nothing to run together", "`pairs` is 0", "`placebo` is", "`margin` is", "unknown key `rounds`"]
+        {
+            assert!(told.iter().any(|message| message.contains(wanted)), "{wanted}: {told:?}");
+        }
+        let both = format!("{HEAD}[sweep.together]\n[sweep.compare]\na={{name='A'}}\nb={{name='B',to='c'}}\n");
+        assert!(parse(&both).1.iter().any(|problem| problem.message.contains("`together` and `compare`")));
+    }
+}

@@ -1,0 +1,251 @@
+//! The thread that asks an observer, only while a trial runs, so that it disturbs nothing else. Its CPU time is recorded with what it
+//! read.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use linerate_model::{Nanos, ObservedPort, SampleBlock, SeriesSpec, Unit};
+use linerate_sys::clock::{self, monotonic};
+use linerate_sys::netns;
+
+use super::port::{NAMES, Progress};
+use super::{Counting, ObserverSource, ObserverSpec, open};
+use crate::Unavailable;
+use crate::sampler::counter;
+
+/// How long an observer may take to open: names of interfaces are looked up in large tables.
+const OPENING: Duration = Duration::from_secs(30);
+/// How long it may take to come to an end, its last requests included. An agent of the conductor's that hears nothing for longer
+/// believes that it is gone.
+const ENDING: Duration = Duration::from_secs(7);
+/// Asking more often measures the observer, ns.
+const SHORTEST_PERIOD_NS: u64 = 20_000_000;
+
+/// What was read during a trial.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The readings; a poll without an answer is a gap.
+    pub block: SampleBlock,
+    /// What the environment did, in words: counters began anew.
+    pub disturbances: Vec<String>,
+}
+
+/// An observer that was reached, asked from now on whenever a trial runs.
+#[derive(Debug)]
+pub struct Observer {
+    port: ObservedPort,
+    /// `None` only while it is dropped.
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Order {
+    Begin,
+    End(Sender<Readings>),
+}
+
+impl Observer {
+    /// Reaches the observer and finds the port.
+    ///
+    /// # Errors
+    /// If it does not answer, does not let us in, or has no such port.
+    pub fn open(spec: &ObserverSpec) -> Result<Self, Unavailable> {
+        let (orders, ordered) = channel();
+        let (opened, answer) = channel();
+        let own = spec.clone();
+        let run = move || match own.namespace.clone() {
+            None => watch(&own, &opened, &ordered),
+            Some(name) => {
+                // The socket must be made, and made anew, in there.
+                let answer = opened.clone();
+                if let Err(error) = netns::within(&name, move || watch(&own, &opened, &ordered)) {
+                    let _gone = answer.send(Err(Unavailable(error.to_string())));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("lr-observer".to_owned()).spawn(run);
+        let thread =
+            thread.map_err(|cause| Unavailable(format!("start the thread of observer {}: {cause}", spec.name)))?;
+        let silent = |_| Unavailable(format!("reach observer {}: no answer within {OPENING:?}", spec.name));
+        let port = answer.recv_timeout(OPENING).map_err(silent)??;
+        Ok(Self { port, orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// The port it counts.
+    #[must_use]
+    pub fn port(&self) -> &ObservedPort {
+        &self.port
+    }
+
+    /// A trial begins: it is asked at once, and then once a period. Does not wait for the answer.
+    pub fn begin(&self) {
+        // A thread that is gone is told of at the end.
+        let _gone = self.orders.as_ref().map(|orders| orders.send(Order::Begin));
+    }
+
+    /// The trial ended: it is asked once more, over SNMP twice with a period between them, as an agent may answer with what it read a
+    /// while ago. Does not wait.
+    #[must_use]
+    pub fn end(&self) -> Ending<'_> {
+        let (reply, readings) = channel();
+        let _gone = self.orders.as_ref().map(|orders| orders.send(Order::End(reply)));
+        Ending { port: &self.port, readings, deadline: Instant::now() + ENDING }
+    }
+}
+
+/// An observer on its way to its last words on a trial.
+#[derive(Debug)]
+pub struct Ending<'a> {
+    port: &'a ObservedPort,
+    readings: Receiver<Readings>,
+    deadline: Instant,
+}
+
+impl Ending<'_> {
+    /// Waits for them. Times are counted from `origin` on this host's monotonic clock.
+    #[must_use]
+    pub fn observed(self, origin: Nanos) -> Observed {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match self.readings.recv_timeout(left) {
+            Ok(readings) => readings.into_observed(self.port, origin),
+            Err(_) => {
+                let observer = &self.port.observer;
+                let why = format!("ask observer {observer} at the end of the trial: no answer within {ENDING:?}");
+                let unavailable = vec![(ObservedPort::SAMPLER.to_owned(), why)];
+                Observed { block: SampleBlock { unavailable, ..SampleBlock::default() }, disturbances: Vec::new() }
+            }
+        }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// What was read since a trial began.
+#[derive(Debug, Default)]
+struct Readings {
+    times: Vec<u64>,
+    rows: Vec<[Option<u64>; NAMES.len()]>,
+    resets: Vec<u64>,
+    progress: Progress,
+    /// The last reason for a gap, and how many there were.
+    gaps: (usize, Option<Unavailable>),
+    /// The thread's CPU time when the trial began; what it took since then once the readings are handed over.
+    cpu: u64,
+}
+
+impl Readings {
+    fn begin() -> Self {
+        Self { cpu: clock::thread_cpu(), ..Self::default() }
+    }
+
+    /// Asks once; returns whether there was an answer.
+    fn poll(&mut self, source: &mut dyn Counting) -> bool {
+        // Counters are as of some time between question and answer.
+        let asked = monotonic();
+        let answer = source.read();
+        let answered = monotonic();
+        let is_told = answer.is_ok();
+        let row = match answer {
+            Ok(counts) => {
+                let (row, resets) = self.progress.advance(&counts);
+                self.resets.push(resets);
+                row
+            }
+            Err(why) => {
+                self.gaps = (self.gaps.0 + 1, Some(why));
+                self.resets.push(self.resets.last().copied().unwrap_or(0));
+                [None; NAMES.len()]
+            }
+        };
+        self.times.push(asked + (answered - asked) / 2);
+        self.rows.push(row);
+        is_told
+    }
+
+    fn into_observed(self, port: &ObservedPort, origin: Nanos) -> Observed {
+        let column = |index: usize| self.rows.iter().map(|row| row[index].map(|value| value as f64)).collect();
+        let mut columns: Vec<Vec<Option<f64>>> = (0..NAMES.len()).map(column).collect();
+        columns.push(self.resets.iter().map(|resets| Some(*resets as f64)).collect());
+        let (n_gaps, why) = self.gaps;
+        let told = |why: Unavailable| {
+            let text = format!("{n_gaps} of {} polls of observer {} failed: {why}", self.times.len(), port.observer);
+            (ObservedPort::SAMPLER.to_owned(), text)
+        };
+        let mut disturbances = Vec::new();
+        if self.resets.last().is_some_and(|resets| *resets > 0) {
+            disturbances.push(format!(
+                "observer {}: the counters of {} began anew during the trial (it was restarted or reset): they say nothing of it",
+                port.observer, port.port
+            ));
+        }
+        let block = SampleBlock {
+            series: series(&port.port),
+            times: self.times.iter().map(|&at| Nanos(at.saturating_sub(origin.0))).collect(),
+            columns,
+            unavailable: why.map(told).into_iter().collect(),
+            cost_ns: self.cpu,
+        };
+        Observed { block, disturbances }
+    }
+}
+
+fn series(port: &str) -> Vec<SeriesSpec> {
+    let of = |name: &&str| {
+        let unit = if name.ends_with("octets") { Unit::Byte } else { Unit::Count };
+        counter(ObservedPort::SAMPLER, name, port, unit)
+    };
+    NAMES.iter().chain([&ObservedPort::RESETS]).map(of).collect()
+}
+
+/// The thread's life: opens the source, says so, and serves until nobody orders any more.
+fn watch(spec: &ObserverSpec, opened: &Sender<Result<ObservedPort, Unavailable>>, ordered: &Receiver<Order>) {
+    let (mut source, port) = match open(spec) {
+        Ok(found) => found,
+        Err(why) => {
+            let _gone = opened.send(Err(why));
+            return;
+        }
+    };
+    if opened.send(Ok(port)).is_err() {
+        return;
+    }
+    let period = Duration::from_nanos(spec.period.0.max(SHORTEST_PERIOD_NS));
+    let mut running: Option<Readings> = None;
+    loop {
+        let order = if running.is_some() {
+            ordered.recv_timeout(period)
+        } else {
+            ordered.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        match order {
+            Ok(Order::Begin) => {
+                let mut readings = Readings::begin();
+                readings.poll(&mut *source);
+                running = Some(readings);
+            }
+            Ok(Order::End(reply)) => {
+                let mut readings = running.take().unwrap_or_else(Readings::begin);
+                if readings.poll(&mut *source) && matches!(spec.source, ObserverSource::Snmp(_)) {
+                    std::thread::sleep(period);
+                    readings.poll(&mut *source);
+                }
+                readings.cpu = clock::thread_cpu().saturating_sub(readings.cpu);
+                let _gone = reply.send(readings);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(readings) = &mut running {
+                    readings.poll(&mut *source);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}

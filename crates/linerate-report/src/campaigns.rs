@@ -1,0 +1,392 @@
+//! Two campaigns as a document: what got worse, over all points and cell by cell, and what differs around them.
+//!
+//! The statistics are `linerate_analysis::compare::campaigns`. What got worse stands first, everything else behind it: a change that
+//! helps one figure is judged by what it costs the others.
+
+use linerate_analysis::Compared;
+use linerate_analysis::compare::{Campaigns, Cause, Change, Family, PointChange, Scale as Against, Standing};
+use linerate_model::{CampaignHeader, TestbedKind};
+use serde_json::{Value, json};
+
+use crate::curves::metric_title;
+use crate::document::{
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Plot, Role, Row, Section, Table, Tone,
+};
+use crate::effects::{change, name, rank, scale, shift, verdict};
+use crate::grid::words;
+use crate::number::{Scale, percent};
+use crate::words::{count, date, rfc3339};
+
+/// Figures told in the first lines, at most.
+const TOLD: usize = 5;
+/// Tables longer than this are shown on request.
+const LONG: usize = 30;
+/// Points in one chart, at most.
+const MOST_POINTS: usize = 40;
+
+/// A campaign, and how the reader calls it.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The ledger, as it was named.
+    pub name: &'a str,
+    /// The campaign's identity.
+    pub header: &'a CampaignHeader,
+}
+
+/// The document of `result`: `after` set against `before`, with `again` as the noise floor where that was measured.
+#[must_use]
+pub fn compare_campaigns(
+    result: &Campaigns,
+    before: Named<'_>,
+    after: Named<'_>,
+    again: Option<Named<'_>>,
+    version: &str,
+) -> Document {
+    let emulated = before.header.emulated() && after.header.emulated();
+    let sections = vec![
+        Section { id: "answer", title: "Answer", blocks: answer(result, before, after, again) },
+        Section { id: "whole", title: "Over all points", blocks: whole(result) },
+        Section { id: "points", title: "Point by point", blocks: points(result) },
+        Section { id: "environment", title: "What differs around it", blocks: environment(result) },
+    ];
+    let mark = emulated.then_some(EMULATED);
+    Document {
+        title: format!("{} against {}", after.header.name, before.header.name),
+        subtitle: format!("{} against {}", told(after), told(before)),
+        testbed: Some(if emulated { TestbedKind::Lab } else { after.header.testbed }),
+        started: after.header.started,
+        version: version.to_owned(),
+        sections: sections
+            .into_iter()
+            .filter(|section| !section.blocks.is_empty())
+            .map(|section| section.marked(mark))
+            .collect(),
+        study: as_json(result, before, after, again, version),
+    }
+}
+
+fn told(campaign: Named<'_>) -> String {
+    format!("{} ({}, {})", campaign.name, date(campaign.header.started), campaign.header.id)
+}
+
+/// The stable JSON of a comparison (`schema: 1`).
+fn as_json(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>, version: &str) -> Value {
+    let campaign = |named: Named<'_>| {
+        json!({
+            "ledger": named.name,
+            "id": named.header.id,
+            "name": named.header.name,
+            "started": rfc3339(named.header.started),
+            "plan_sha256": named.header.plan_sha256,
+            "emulated": named.header.emulated(),
+        })
+    };
+    json!({
+        "linerate": version,
+        "schema": 1,
+        "before": campaign(before),
+        "after": campaign(after),
+        "again": again.map(campaign),
+        "worse": result.count(Change::Worse),
+        "comparison": result,
+    })
+}
+
+fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>) -> Vec<Block> {
+    if result.points.is_empty() {
+        let why = "The two campaigns have no point in common, so nothing can be compared: sweeps and parameters must be the same.";
+        return vec![Block::Paragraph(why.into()), Block::List(unmatched(result))];
+    }
+    let mut blocks = vec![Block::Paragraph(sentence(result))];
+    let changed: Vec<String> =
+        [Change::Worse, Change::Better].into_iter().flat_map(|change| first(result, change)).collect();
+    if !changed.is_empty() {
+        blocks.push(Block::List(changed));
+    }
+    blocks.push(Block::Paragraph(design(result, before, after, again)));
+    let mut doubts: Vec<String> = standing(result, before, after);
+    doubts.extend(unmatched(result));
+    if before.header.plan_sha256 != after.header.plan_sha256 {
+        doubts
+            .push("The plans are not the same text; only points of the same sweep and parameters are compared.".into());
+    }
+    if !doubts.is_empty() {
+        blocks.push(Block::List(doubts));
+    }
+    blocks
+}
+
+fn sentence(result: &Campaigns) -> String {
+    let (worse, better) = (result.count(Change::Worse), result.count(Change::Better));
+    let (same, unclear) = (result.count(Change::None), result.count(Change::Unclear));
+    let lead = match (worse, better) {
+        (0, 0) if unclear == 0 => "Nothing changed",
+        (0, 0) => "No change can be told",
+        (0, _) => "Something got better and nothing worse",
+        (_, 0) => "Something got worse and nothing better",
+        _ => "Something got worse and something better",
+    };
+    format!(
+        "{lead}: of {} at {}, {worse} got worse, {better} better, {same} did not change by {} % or more, {unclear} cannot be told.",
+        count(result.figures().count(), "figure"),
+        count(result.points.len(), "point"),
+        percent(result.margin),
+    )
+}
+
+/// The headline figures that came to `change`, those over all points first.
+fn first(result: &Campaigns, change: Change) -> Vec<String> {
+    let of_whole = result
+        .overall
+        .iter()
+        .map(|overall| (format!("{} over {}", overall.workload, count(overall.points, "point")), &overall.figure));
+    let of_points =
+        result.points.iter().flat_map(|point| point.figures.iter().map(|figure| (place(point, figure), figure)));
+    let mut found: Vec<(String, &Compared)> =
+        of_whole.chain(of_points).filter(|(_, figure)| figure.effect.change == change).collect();
+    found.sort_by_key(|(_, figure)| figure.family());
+    let n = found.len();
+    let mut lines: Vec<String> = found
+        .into_iter()
+        .take(TOLD)
+        .map(|(place, figure)| {
+            format!("{}: {} {} ({place})", verdict(&figure.effect), name(figure).to_lowercase(), shift(figure))
+        })
+        .collect();
+    if n > TOLD {
+        lines.push(format!(
+            "and {} more {}",
+            n - TOLD,
+            if change == Change::Worse { "got worse" } else { "got better" }
+        ));
+    }
+    lines
+}
+
+fn design(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>) -> String {
+    let pairs = match result.paired {
+        true => "The trials were made in turn and are compared pair by pair.".to_owned(),
+        false => format!(
+            "{} was measured as a whole {} {}: runs are compared with runs, and whatever else changed in between is in the difference.",
+            after.name,
+            if after.header.started >= before.header.started { "after" } else { "before" },
+            before.name
+        ),
+    };
+    let noise = match again {
+        Some(again) if result.again => {
+            format!("{} repeats {}: what they differ by is the noise floor.", again.name, before.name)
+        }
+        Some(again) => format!("{} has no point of {}: it says nothing of the noise.", again.name, before.name),
+        None => format!(
+            "The noise floor is what two runs of one campaign differ by; what a campaign differs by from the next is not in it \
+             (`--again` takes a campaign that repeats {}).",
+            before.name
+        ),
+    };
+    format!("{pairs} {noise}")
+}
+
+fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<String> {
+    let told = |named: Named<'_>, standing: Standing| {
+        (standing.valid < standing.trials).then(|| {
+            format!(
+                "Of {} of {}, {} are valid and {} suspect.",
+                count(standing.trials, "trial"),
+                named.name,
+                standing.valid,
+                standing.suspect
+            )
+        })
+    };
+    let [was, is] = result.standing;
+    [told(before, was), told(after, is)].into_iter().flatten().collect()
+}
+
+fn unmatched(result: &Campaigns) -> Vec<String> {
+    let only = |side: usize| result.unmatched.iter().filter(|point| point.side == side).count();
+    let told = |side: usize, word: &str| {
+        (only(side) > 0).then(|| format!("{} only in the {word} campaign, left out.", count(only(side), "point")))
+    };
+    [told(0, "first"), told(1, "second")].into_iter().flatten().collect()
+}
+
+fn whole(result: &Campaigns) -> Vec<Block> {
+    if result.overall.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new("whole", "Each figure over all points", columns("points", Some("workload")));
+    let mut overall: Vec<_> = result.overall.iter().collect();
+    overall.sort_by_key(|overall| (rank(overall.figure.effect.change), overall.figure.family()));
+    for overall in overall {
+        table.rows.push(row(
+            Cell::Number(overall.points as f64),
+            Some(Cell::Text(overall.workload.clone())),
+            &overall.figure,
+        ));
+    }
+    table.columns[0] = Column::number("points", Scale::COUNT);
+    table.note = Some(
+        "One value a repeat: the geometric mean of the figure over the points of a workload where every run has it and it is not zero. Where many \
+         cells cannot be told one by one, this is what all of them say together."
+            .into(),
+    );
+    vec![Block::Table(table)]
+}
+
+fn points(result: &Campaigns) -> Vec<Block> {
+    let mut blocks: Vec<Block> = charts(result).into_iter().map(Block::Chart).collect();
+    let several = result.points.iter().any(|point| point.jobs.len() > 1);
+    let mut rows: Vec<(&PointChange, &Compared)> =
+        result.points.iter().flat_map(|point| point.figures.iter().map(move |figure| (point, figure))).collect();
+    rows.sort_by_key(|(_, figure)| (rank(figure.effect.change), figure.family()));
+    let mut table = Table::new("cells", "Every figure at every point", columns("point", several.then_some("job")));
+    for (point, figure) in rows {
+        let job = several.then(|| Cell::Text(point.jobs.get(figure.job).cloned().unwrap_or_default()));
+        table.rows.push(row(Cell::Text(coordinate(point)), job, figure));
+    }
+    table.folded = table.rows.len() > LONG;
+    table.note = Some(
+        "Change: typical ratio of the runs after to those before (Hodges-Lehmann) with its interval at 95 %, or the difference where a \
+         value is zero. p: probability of such a shift by chance, adjusted for the number of figures of its kind, those that a workload \
+         is run for apart from the others (Holm)."
+            .into(),
+    );
+    blocks.push(Block::Table(table));
+    blocks
+}
+
+fn columns(first: &str, second: Option<&str>) -> Vec<Column> {
+    let mut columns = vec![Column::text(first)];
+    columns.extend(second.map(Column::text));
+    columns.extend(["figure", "verdict", "change", "before", "after"].map(Column::text));
+    columns.push(Column::number("p, Holm", Scale::COUNT));
+    columns.push(Column::text("n"));
+    columns
+}
+
+fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
+    let effect = &figure.effect;
+    let scale = scale(figure);
+    let value = |value: f64| Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned());
+    let mut cells = vec![first];
+    cells.extend(second);
+    cells.push(Cell::Text(name(figure)));
+    cells.push(Cell::Text(verdict(effect)));
+    cells.push(Cell::Text(shift(figure)));
+    cells.push(value(effect.before));
+    cells.push(value(effect.after));
+    cells.push(figure.p_adjusted.map_or_else(|| Cell::Missing("nothing differs".into()), Cell::Number));
+    cells.push(Cell::Text(match effect.runs {
+        Some((before, after)) => format!("{before}, {after}"),
+        None => count(effect.n, "pair"),
+    }));
+    Row { cells, tone: if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain } }
+}
+
+fn coordinate(point: &PointChange) -> String {
+    let parameters: Vec<String> = point
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{} {}", crate::grid::axis_name(name), words(value)))
+        .collect();
+    match parameters.is_empty() {
+        true => point.sweep.clone(),
+        false => format!("{}, {}", point.sweep, parameters.join(", ")),
+    }
+}
+
+fn place(point: &PointChange, figure: &Compared) -> String {
+    let job = point.jobs.get(figure.job).filter(|_| point.jobs.len() > 1);
+    job.map_or_else(|| coordinate(point), |job| format!("{}, {job}", coordinate(point)))
+}
+
+/// For each headline figure, the change at every point: where a change sits.
+fn charts(result: &Campaigns) -> Vec<Chart> {
+    let mut seen = Vec::new();
+    let figures = result.points.iter().flat_map(|point| &point.figures);
+    for figure in figures.filter(|figure| figure.family() == Family::Headline && figure.effect.scale == Against::Ratio)
+    {
+        let key = (figure.metric.as_str(), figure.direction);
+        if !seen.contains(&key) {
+            seen.push(key);
+        }
+    }
+    seen.into_iter().enumerate().filter_map(|(at, key)| chart(result, at + 1, key)).collect()
+}
+
+fn chart(result: &Campaigns, number: usize, key: (&str, linerate_model::Direction)) -> Option<Chart> {
+    let cells: Vec<(String, &Compared)> = result
+        .points
+        .iter()
+        .flat_map(|point| point.figures.iter().map(move |figure| (place(point, figure), figure)))
+        .filter(|(_, figure)| (figure.metric.as_str(), figure.direction) == key)
+        .filter(|(_, figure)| figure.effect.scale == Against::Ratio)
+        .take(MOST_POINTS)
+        .collect();
+    let (_, first) = cells.first().filter(|_| cells.len() > 1)?;
+    let title = format!("{}: change at every point", name(first));
+    let columns =
+        vec![Column::text("point"), Column { kind: ColumnKind::Estimate, ..Column::number("change", Scale::PERCENT) }];
+    let mut table = Table::new(format!("change-{number}"), title.clone(), columns);
+    for (place, (label, figure)) in cells.iter().enumerate() {
+        let coordinate = Cell::Coordinate { value: place as f64, label: label.clone() };
+        table.rows.push(Row::plain(vec![coordinate, change(&figure.effect)]));
+    }
+    table.folded = true;
+    let count_of = |change| cells.iter().filter(|(_, figure)| figure.effect.change == change).count();
+    Some(Chart {
+        title,
+        summary: format!(
+            "{} at {}: worse at {}, better at {}.",
+            name(first),
+            count(cells.len(), "point"),
+            count_of(Change::Worse),
+            count_of(Change::Better)
+        ),
+        plot: Plot::Lines,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: metric_title(&first.metric),
+        marks: vec![Mark { column: 1, name: "after less before".into(), role: Role::Line }],
+        measured_from: None,
+        table,
+    })
+}
+
+fn environment(result: &Campaigns) -> Vec<Block> {
+    if result.environment.is_empty() {
+        let told = "No recorded fact of the hosts, the path or the tool differs, apart from what every start changes.";
+        return vec![Block::Paragraph(told.into())];
+    }
+    let changed = result.count(Change::Worse) + result.count(Change::Better) > 0;
+    let explain = result.environment.iter().filter(|cause| cause.explains).count();
+    let lead = match (changed, explain) {
+        (false, _) => "Nothing changed that needs a cause; these facts differ all the same.".to_owned(),
+        (true, 0) => "None of these differences is known to reach a figure that changed.".to_owned(),
+        (true, explain) => format!(
+            "{} differ; {explain} of them can reach a figure that changed and stand first. That is an order to try them in, no proof: \
+             the proof is a comparison with that one alone changed.",
+            count(result.environment.len(), "fact")
+        ),
+    };
+    let columns = ["host", "fact", "before", "after", "what it does"].map(Column::text).to_vec();
+    let mut table = Table::new("environment-differences", "What differs, likeliest cause first", columns);
+    let told = |cause: &Cause| {
+        let text = |text: &str| match text.is_empty() {
+            true => Cell::Missing("not there".into()),
+            false => Cell::Text(text.to_owned()),
+        };
+        let host = if cause.host.is_empty() { "both" } else { &cause.host };
+        let cells = vec![
+            Cell::Text(host.to_owned()),
+            Cell::Text(cause.name.clone()),
+            text(&cause.before),
+            text(&cause.after),
+            Cell::Text(cause.why.clone()),
+        ];
+        Row { cells, tone: if changed && cause.explains { Tone::Marked } else { Tone::Plain } }
+    };
+    table.rows = result.environment.iter().map(told).collect();
+    vec![Block::Paragraph(lead), Block::Table(table)]
+}

@@ -1,0 +1,133 @@
+//! Storage jobs of a study as formats of other tools want them: figures by direction, and what a distribution says.
+
+use linerate_model::Distribution;
+use serde_json::Value;
+
+/// A storage job at one point.
+pub(super) struct StorageJob<'a> {
+    point: &'a Value,
+    job: &'a Value,
+    /// Times of single transfers, reads and writes together, nanoseconds.
+    pub(super) service: Distribution,
+    /// Those of reads alone, and of writes.
+    pub(super) reads: Distribution,
+    pub(super) writes: Distribution,
+}
+
+/// The workload.
+const STORAGE: &str = "storage";
+
+/// Every storage job of `study`, point by point.
+pub(super) fn jobs(study: &Value) -> Vec<StorageJob<'_>> {
+    let points = study["points"].as_array().into_iter().flatten();
+    let jobs = points.flat_map(|point| point["jobs"].as_array().into_iter().flatten().map(move |job| (point, job)));
+    jobs.filter(|(_, job)| job["workload"] == STORAGE)
+        .map(|(point, job)| {
+            // A ledger of before has none apart.
+            let of = |name: &str| serde_json::from_value(job["distributions"][name].clone()).unwrap_or_default();
+            StorageJob { point, job, service: of("service"), reads: of("reads"), writes: of("writes") }
+        })
+        .collect()
+}
+
+impl StorageJob<'_> {
+    /// The estimate of `metric`, of reads (`rx`), of writes (`tx`) or of both (`sum`); 0 where there is none, as those formats have it.
+    pub(super) fn figure(&self, metric: &str, direction: &str) -> f64 {
+        let metrics = &self.job["metrics"];
+        let by_direction = &metrics[format!("{metric}_{direction}")];
+        let plain = &metrics[metric];
+        let found = if by_direction.is_object() {
+            by_direction
+        } else if plain["direction"] == direction {
+            plain
+        } else {
+            &Value::Null
+        };
+        found["estimate"].as_f64().unwrap_or(0.0)
+    }
+
+    /// The figures of the single runs behind it.
+    pub(super) fn runs(&self, metric: &str, direction: &str) -> Vec<f64> {
+        let metrics = &self.job["metrics"];
+        let by_direction = &metrics[format!("{metric}_{direction}")];
+        let plain = &metrics[metric];
+        let found = if by_direction.is_object() { by_direction } else { plain };
+        if found["direction"] != direction {
+            return Vec::new();
+        }
+        found["values"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+    }
+
+    /// Times of reads (`rx`), of writes (`tx`) or of both (`sum`). Of a load of one kind they are those of both.
+    pub(super) fn times(&self, direction: &str) -> Distribution {
+        let (apart, other) = match direction {
+            "rx" => (&self.reads, "tx"),
+            "tx" => (&self.writes, "rx"),
+            "sum" => return self.service.clone(),
+            _ => return Distribution::default(),
+        };
+        let is_only = self.figure("iops", direction) > 0.0 && self.figure("iops", other) == 0.0;
+        if apart.is_empty() && is_only { self.service.clone() } else { apart.clone() }
+    }
+
+    /// A parameter as the plan or its axis has it, without quotes; empty where it has its default.
+    pub(super) fn parameter(&self, name: &str) -> String {
+        let told = &self.job["params"][name];
+        told.as_str().map_or_else(|| if told.is_null() { String::new() } else { told.to_string() }, str::to_owned)
+    }
+
+    /// What was obtained under `name`, such as the engine.
+    pub(super) fn obtained(&self, name: &str) -> String {
+        self.job["obtained"][name].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Its sweep, and where in it.
+    pub(super) fn name(&self) -> String {
+        let sweep = self.point["sweep"].as_str().unwrap_or_default();
+        let place = self.point["parameters"].as_object().into_iter().flatten();
+        let place = place.map(|(axis, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{} {value}", axis.trim_start_matches("params."))
+        });
+        [sweep.to_owned()].into_iter().chain(place).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Seconds measured, all trials added.
+    pub(super) fn seconds(&self) -> f64 {
+        let trials = self.point["trials"].as_array().into_iter().flatten();
+        let of = |trial: &Value| {
+            let end = trial["intervals"]["seconds"].as_array()?.last()?.as_f64()?;
+            Some((end - trial["measured_from"].as_f64()?).max(0.0))
+        };
+        trials.filter_map(of).sum()
+    }
+}
+
+/// Transfers at or above `low` and below `high`, nanoseconds.
+pub(super) fn between(times: &Distribution, low: u64, high: u64) -> u64 {
+    times.buckets.iter().filter(|(ns, _)| (low..high).contains(ns)).map(|(_, n)| n).sum()
+}
+
+/// How many there are.
+pub(super) fn count(times: &Distribution) -> u64 {
+    times.buckets.iter().map(|(_, n)| n).sum()
+}
+
+/// Mean and standard deviation, nanoseconds; 0 without any.
+pub(super) fn moments(times: &Distribution) -> (f64, f64) {
+    let n = count(times).max(1) as f64;
+    let mean = times.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum::<f64>() / n;
+    let variance = times.buckets.iter().map(|(ns, count)| (*ns as f64 - mean).powi(2) * *count as f64).sum::<f64>() / n;
+    (mean, variance.sqrt())
+}
+
+/// The smallest time that the share `quantile` of transfers does not exceed, nanoseconds.
+pub(super) fn quantile(times: &Distribution, quantile: f64) -> u64 {
+    let wanted = (quantile * count(times) as f64).ceil().max(1.0) as u64;
+    let mut passed = 0;
+    let found = times.buckets.iter().find(|(_, n)| {
+        passed += n;
+        passed >= wanted
+    });
+    found.or(times.buckets.last()).map_or(0, |(ns, _)| *ns)
+}

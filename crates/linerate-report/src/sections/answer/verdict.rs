@@ -1,0 +1,318 @@
+//! The verdict in one sentence, and the picture of the path it is about. Both say what [`linerate_analysis::headline`] found and
+//! nothing else: a stage that nobody looked at says so.
+
+use linerate_analysis::{End, Headline, Moved, Place, Reading, Stage, StageCeiling, Surety};
+use linerate_model::{ARM_AXIS, Direction, Layer, Unit};
+
+use crate::document::{Block, Cell, Column, Lead, PathPicture, PathStage, Row, Table, Tone};
+use crate::grid::words;
+use crate::number::{Scale, percent, round_half_up};
+use crate::words::count;
+
+use super::workload_label;
+
+/// What stands where nobody looked.
+const UNOBSERVED: &str = "not observed";
+
+/// The sentence as a block.
+pub(crate) fn lead(headline: &Headline) -> Lead {
+    Lead { surety: surety(headline.limit.surety), text: sentence(headline) }
+}
+
+/// What was moved how fast, what limits it, how sure that is, and what to do next.
+fn sentence(headline: &Headline) -> String {
+    let subject = subject(headline);
+    let Some(moved) = &headline.moved else {
+        return match &headline.unsettled {
+            Some(word) => format!("{subject}{}: no single number, {word}; {}.", place(headline), limit(headline)),
+            None => format!("{subject}: no trial carries a figure."),
+        };
+    };
+    format!("{subject}{}: {}; {}.", place(headline), rate(moved), limit(headline))
+}
+
+fn subject(headline: &Headline) -> String {
+    let Headline { workload, from, to, n_jobs, .. } = headline;
+    let jobs = if *n_jobs > 1 { format!(", {}", count(*n_jobs, "job")) } else { String::new() };
+    if workload.is_empty() {
+        return headline.sweep.clone();
+    }
+    if is_alone(headline) {
+        return format!("{} at {from}{jobs}", workload_label(workload));
+    }
+    format!("{} from {from} to {to}{jobs}", workload_label(workload))
+}
+
+/// Whether it is the load of one end on its disk.
+fn is_alone(headline: &Headline) -> bool {
+    headline.from == headline.to || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == End::Sender)
+}
+
+/// Of many points, which it is.
+fn place(headline: &Headline) -> String {
+    if headline.n_points < 2 {
+        return String::new();
+    }
+    let axes: Vec<String> = headline
+        .parameters
+        .iter()
+        .map(|(axis, value)| match axis.as_str() {
+            ARM_AXIS => words(value),
+            axis => format!("{} {}", crate::grid::axis_name(axis), words(value)),
+        })
+        .collect();
+    let axes = if axes.is_empty() { headline.sweep.clone() } else { axes.join(", ") };
+    format!(" ({axes})")
+}
+
+fn rate(moved: &Moved) -> String {
+    let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
+    let (value, interval) = scale.estimate(&moved.estimate);
+    let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
+    let figure = format!("{value}{interval} {}", scale.symbol);
+    let n = moved.estimate.n;
+    let runs = if n == 1 { "one run, no interval".to_owned() } else { format!("median of {n} runs") };
+    if let Some((goal, above)) = &moved.goal {
+        let above = above.map_or(String::new(), |above| format!(", {} no longer does", scale.shown(above)));
+        return format!("{figure} meets {goal} ({runs}{above})");
+    }
+    let what = match (moved.metric.as_str(), moved.layer) {
+        ("goodput", _) => " of payload",
+        ("transaction_rate", _) => " transactions",
+        ("connection_rate", _) => " connections",
+        _ => "",
+    };
+    let ways =
+        if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) { ", all directions" } else { "" };
+    let layer = moved.layer.filter(|_| moved.unit == Unit::BitPerSecond).map_or(String::new(), |l| format!("{l}, "));
+    let share = moved.share.map_or(String::new(), |share| format!(", {} % of what the path allows", percent(share)));
+    let standing = match moved.validity {
+        linerate_model::Validity::Valid => String::new(),
+        other => format!(", {}", other.word()),
+    };
+    format!("{figure}{what} ({layer}{runs}{ways}{standing}){share}")
+}
+
+fn limit(headline: &Headline) -> String {
+    let limit = &headline.limit;
+    let next = limit.next.as_ref().map_or(String::new(), |next| format!("; next: {next}"));
+    let claim = limit.claim.as_deref().unwrap_or_default();
+    match limit.surety {
+        Surety::NotDiagnosed if claim.is_empty() => format!("what limits it is not diagnosed{next}"),
+        Surety::NotDiagnosed => format!("{claim}; what limits it is not diagnosed{next}"),
+        Surety::Located => claim.to_owned(),
+        Surety::Inconclusive => format!("what limits it is inconclusive: {claim}{next}"),
+        Surety::Suspected => format!("what limits it, suspected and not yet put to the test: {claim}{next}"),
+        Surety::Proven => {
+            let how = limit.experiment.as_ref().map_or(String::new(), |tested| {
+                let ratio = |ratio: f64| round_half_up(ratio, 2);
+                let interval = tested.interval.map(|(low, high)| format!(" [{}, {}]", ratio(low), ratio(high)));
+                let placebo = tested.placebo.map(|shift| format!(", a placebo x{}", ratio(shift)));
+                let (interval, placebo) = (interval.unwrap_or_default(), placebo.unwrap_or_default());
+                format!(" ({} makes it x{}{interval}{placebo})", tested.changed, ratio(tested.shift))
+            });
+            format!("what limits it, proven: {claim}{how}")
+        }
+    }
+}
+
+const fn surety(surety: Surety) -> &'static str {
+    match surety {
+        Surety::Proven => "proven",
+        Surety::Suspected => "suspected",
+        Surety::Inconclusive => "inconclusive",
+        Surety::Located => "located",
+        Surety::NotDiagnosed => "not diagnosed",
+    }
+}
+
+/// The picture as a block; nothing where the path has no stages.
+pub(super) fn picture(headline: &Headline) -> Option<Block> {
+    if headline.stages.is_empty() {
+        return None;
+    }
+    let stages: Vec<PathStage> = headline.stages.iter().map(|stage| drawn(headline, stage)).collect();
+    let told: Vec<String> = stages.iter().map(spoken).collect();
+    Some(Block::Path(PathPicture {
+        title: format!("The path of {}", subject(headline)),
+        summary: format!("From application to application, {}", told.join("; ")),
+        alone: is_alone(headline),
+        table: table(&stages),
+        stages,
+    }))
+}
+
+fn drawn(headline: &Headline, stage: &Stage) -> PathStage {
+    // Bits say more than packets, packets more than nothing.
+    let rated =
+        |reading: &&Reading| matches!(reading.unit, Unit::BitPerSecond | Unit::PacketPerSecond | Unit::BytePerSecond);
+    let rate = stage.readings.iter().find(rated);
+    let others = stage.readings.iter().filter(|reading| rate.is_none_or(|rate| rate.what != reading.what));
+    let mut details: Vec<String> = rate.map(|rate| rate.what.clone()).into_iter().collect();
+    // What the ledger of losses says of a place is said once.
+    let details_of = others.filter(|reading| stage.lost.is_none() || reading.what != "dropped");
+    details.extend(details_of.map(detail));
+    let standing = surety(headline.limit.surety);
+    PathStage {
+        end: stage.end,
+        place: stage.place,
+        name: named(stage),
+        rate: rate.map(|rate| figure(rate.value, rate.unit, rate.layer)),
+        details,
+        ceiling: stage.ceiling.as_ref().and_then(|ceiling| bound(headline, stage.end, ceiling, rate)),
+        lost: stage.lost.map(|lost| match (lost, headline.moved.as_ref().is_some_and(|moved| moved.goal.is_some())) {
+            (0, _) => "nothing lost".to_owned(),
+            (_, true) => format!("{lost} lost at the loads above"),
+            (_, false) => format!("{lost} lost"),
+        }),
+        loses: stage.lost.is_some_and(|lost| lost > 0),
+        limit: stage.limits.then(|| match standing {
+            "proven" | "suspected" => format!("the limit, {standing}"),
+            "located" => "lost here".to_owned(),
+            other => other.to_owned(),
+        }),
+    }
+}
+
+fn named(stage: &Stage) -> String {
+    let at = if stage.host.is_empty() { String::new() } else { format!(" on {}", stage.host) };
+    let name = if stage.name.is_empty() { word(stage.place) } else { stage.name.as_str() };
+    format!("{name}{at}")
+}
+
+/// What a place is called.
+pub(crate) const fn word(place: Place) -> &'static str {
+    match place {
+        Place::Application => "application",
+        Place::Cache => "page cache",
+        Place::Disk => "disk",
+        Place::Socket => "socket and kernel",
+        Place::Queue => "queue",
+        Place::Interface => "interface",
+        Place::Bus => "bus",
+        Place::Wire => "between",
+    }
+}
+
+fn detail(reading: &Reading) -> String {
+    let value = figure(reading.value, reading.unit, reading.layer);
+    match reading.what.as_str() {
+        "a call" => format!("{value} a call"),
+        what if what.starts_with("of it the") => format!("{value} {what}"),
+        "transfers" => format!("{value} transfers"),
+        what => format!("{what} {value}"),
+    }
+}
+
+fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
+    /// Bytes in 1 KiB, IEC 80000-13.
+    const KIBI: f64 = 1024.0;
+    let layer = layer.filter(|_| unit == Unit::BitPerSecond).map_or(String::new(), |layer| format!(" {layer}"));
+    match unit {
+        Unit::Core => format!("{} % of a core", short(value * 100.0)),
+        Unit::Byte if value >= KIBI * KIBI => format!("{} MiB", short(value / KIBI / KIBI)),
+        Unit::Byte if value >= KIBI => format!("{} KiB", short(value / KIBI)),
+        Unit::Byte | Unit::Count => format!("{}{}", short(value), if unit == Unit::Byte { " B" } else { "" }),
+        Unit::PerSecond => format!("{} a second", short(value)),
+        unit => {
+            let scale = Scale::fit("", unit, [value]);
+            format!("{} {}{layer}", short(value / scale.factor), scale.symbol)
+        }
+    }
+}
+
+/// Three digits, whole numbers whole.
+fn short(value: f64) -> String {
+    let places = match value.abs() {
+        size if size >= 100.0 || size.fract() == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 0.1 => 2,
+        _ => 3,
+    };
+    round_half_up(value, places)
+}
+
+/// A ceiling in words, and the share of it that was reached: of what was counted there, or between the ends of what arrived. What is
+/// expected and far from being reached says nothing.
+fn bound(
+    headline: &Headline,
+    end: End,
+    ceiling: &StageCeiling,
+    rate: Option<&Reading>,
+) -> Option<(String, Option<f64>)> {
+    /// Less than this share of an expected value leaves it out.
+    const FAR: f64 = 0.2;
+    let alike = rate.filter(|rate| rate.unit == ceiling.unit && rate.layer == ceiling.layer);
+    let arrived = headline.moved.as_ref().filter(|moved| {
+        let alike = moved.unit == ceiling.unit && moved.layer == ceiling.layer;
+        alike && end == End::Between && headline.n_jobs == 1 && moved.direction != Direction::Sum
+    });
+    let reached = alike.map(|rate| rate.value).or(arrived.map(|moved| moved.estimate.value));
+    let share = reached.map(|reached| reached / ceiling.value);
+    let value = figure(ceiling.value, ceiling.unit, ceiling.layer);
+    if ceiling.hard {
+        return Some((format!("ceiling {value}"), share));
+    }
+    share.is_some_and(|share| share > FAR).then(|| (format!("{}: {value}", ceiling.name), share))
+}
+
+/// A stage for those who do not see it.
+fn spoken(stage: &PathStage) -> String {
+    let mut told = vec![format!("{} {}", word(stage.place), stage.name)];
+    told.push(observed(stage));
+    told.extend(stage.ceiling.iter().map(|(text, _)| text.clone()));
+    told.extend(stage.limit.iter().map(|limit| limit.to_uppercase()));
+    told.join(", ")
+}
+
+fn observed(stage: &PathStage) -> String {
+    let told: Vec<String> = stage.rate.iter().chain(&stage.details).chain(&stage.lost).cloned().collect();
+    match told.is_empty() {
+        true => UNOBSERVED.to_owned(),
+        false => told.join(", "),
+    }
+}
+
+fn table(stages: &[PathStage]) -> Table {
+    let columns = ["stage", "what", "observed", "ceiling", "of it", "limit"].map(Column::text).into();
+    let mut table = Table::new("answer-path", "The path, stage by stage", columns);
+    table.rows = stages
+        .iter()
+        .map(|stage| {
+            let dash = || Cell::Missing("–".into());
+            let text = |text: Option<String>| text.map_or_else(dash, Cell::Text);
+            let seen = observed(stage);
+            let ceiling = stage.ceiling.as_ref();
+            let cells = vec![
+                Cell::text(word(stage.place)),
+                Cell::text(&stage.name),
+                if seen == UNOBSERVED { Cell::Missing(seen) } else { Cell::Text(seen) },
+                text(ceiling.map(|(told, _)| told.clone())),
+                text(ceiling.and_then(|(_, share)| *share).map(|share| format!("{} %", percent(share)))),
+                text(stage.limit.clone()),
+            ];
+            Row { cells, tone: if stage.limit.is_some() { Tone::Marked } else { Tone::Plain } }
+        })
+        .collect();
+    table.note = Some(
+        "Medians over the trials that carry figures. L4: payload; L2: frames without their check sequence. A stage that nobody looked \
+         at says so."
+            .into(),
+    );
+    table.folded = true;
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_three_digits_and_their_unit() {
+        assert_eq!(figure(28_942_079.0, Unit::BitPerSecond, Some(Layer::L4)), "28.9 Mbit/s L4");
+        assert_eq!(figure(0.051, Unit::Core, None), "5.10 % of a core");
+        assert_eq!(figure(65_536.0, Unit::Byte, None), "64 KiB");
+        assert_eq!(figure(37_376.0, Unit::Byte, None), "36.5 KiB");
+        assert_eq!(figure(12.0, Unit::Count, None), "12");
+    }
+}

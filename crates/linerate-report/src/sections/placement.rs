@@ -1,0 +1,246 @@
+//! Where the work was done: which CPUs took the packets in, per point, and what each interface was set to.
+//!
+//! Packets are those that the receive path of the kernel processed on each CPU (sampler `softnet`) over whole trials, warm-up
+//! included; a machine of several hosts is told once. What interrupts, queues and polling of an interface are bound to is as
+//! the agents read it at the start; what an arm of a comparison sets stands beside its points. What it does not see: packets that XDP
+//! took first.
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::PointStudy;
+use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord};
+use serde_json::Value;
+
+use super::{Section, Subject};
+use crate::document::{Block, Cell, Column, Row, Table};
+use crate::number::Scale;
+
+/// CPUs that have a column of their own; on larger machines those that took most.
+const MOST_CPUS: usize = 8;
+/// The sampler that counts packets per CPU, and its count.
+const SAMPLER: &str = "softnet";
+const PROCESSED: &str = "processed";
+
+/// See the file.
+pub(super) struct Placement;
+
+impl Section for Placement {
+    fn name(&self) -> &'static str {
+        "placement"
+    }
+
+    fn title(&self) -> &'static str {
+        "Placement"
+    }
+
+    fn summary(&self) -> &'static str {
+        "which CPUs took packets in, where workers ran, and what interrupts, queues and polling of interfaces are bound to"
+    }
+
+    fn order(&self) -> u32 {
+        65
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let packets = packets(subject).map(Block::Table);
+        packets.into_iter().chain(interfaces(&subject.campaign.hosts).map(Block::Table)).collect()
+    }
+}
+
+/// Packets per second that each CPU of a machine took in.
+type PerCpu = BTreeMap<u32, f64>;
+
+fn packets(subject: &Subject<'_>) -> Option<Table> {
+    let mut rows: Vec<(String, String, &PointStudy, PerCpu)> = Vec::new();
+    for (grid, point) in subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point))) {
+        for (host, rates) in of_point(subject.campaign, point) {
+            rows.push((grid.full_place_of(point), host, point, rates));
+        }
+    }
+    let mut totals = PerCpu::new();
+    for (cpu, rate) in rows.iter().flat_map(|row| &row.3) {
+        *totals.entry(*cpu).or_default() += rate;
+    }
+    let mut shown: Vec<u32> = totals.keys().copied().collect();
+    shown.sort_by(|a, b| totals[b].total_cmp(&totals[a]));
+    shown.truncate(MOST_CPUS);
+    shown.sort_unstable();
+    let scale = Scale::fit("packet_rate", linerate_model::Unit::PacketPerSecond, totals.values().copied());
+    let mut columns = vec![Column::text("point"), Column::text("machine")];
+    columns.extend(shown.iter().map(|cpu| Column::number(format!("CPU {cpu}"), scale)));
+    columns.extend([Column::text("workers on"), Column::text("set for this arm")]);
+    let mut table = Table::new("placement-packets", "Packets taken in by each CPU", columns);
+    let mut any_set = false;
+    for (place, host, point, rates) in rows {
+        let set = settings(subject.campaign, point);
+        any_set |= set.is_some();
+        let mut cells = vec![Cell::Text(place), Cell::Text(host)];
+        cells.extend(
+            shown.iter().map(|cpu| rates.get(cpu).map_or(Cell::Missing("–".into()), |rate| Cell::Number(*rate))),
+        );
+        let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).cloned();
+        cells.push(workers.map_or_else(|| Cell::Missing("not told".into()), Cell::Text));
+        cells.push(set.map_or_else(|| Cell::text("–"), Cell::Text));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    // Where nothing was placed, it is there for whoever asks.
+    table.folded = !any_set;
+    table.note = Some(
+        "Packets that the kernel's receive path processed on each CPU, per second of whole trials, mean over the trials of a point; a \
+         packet that several hosts of one machine take in counts at each, and other traffic of the machine counts too."
+            .into(),
+    );
+    (!table.rows.is_empty() && !shown.is_empty()).then_some(table)
+}
+
+/// What each machine's CPUs took in at `point`: the first host of each kernel.
+fn of_point(campaign: &Campaign, point: &PointStudy) -> Vec<(String, PerCpu)> {
+    let trials: Vec<&TrialRecord> =
+        campaign.trials.iter().filter(|trial| point.trials.iter().any(|one| one.id == trial.spec.id)).collect();
+    let mut machines: Vec<(Option<&str>, &str)> = Vec::new();
+    for host in &campaign.hosts {
+        let boot = host.facts["kernel"]["boot_id"].as_str();
+        let took_part = trials.iter().any(|trial| trial.samples.iter().any(|(name, _)| *name == host.host));
+        let known = boot.is_some() && machines.iter().any(|(other, _)| *other == boot);
+        if took_part && !known {
+            machines.push((boot, &host.host));
+        }
+    }
+    let mut found = Vec::new();
+    for (_, host) in machines {
+        let blocks = || trials.iter().flat_map(|trial| &trial.samples).filter(|(name, _)| name == host);
+        let runs: Vec<PerCpu> = blocks().map(|(_, block)| rates(block)).filter(|rates| !rates.is_empty()).collect();
+        let mut mean = PerCpu::new();
+        for (cpu, rate) in runs.iter().flatten() {
+            *mean.entry(*cpu).or_default() += rate / runs.len() as f64;
+        }
+        if !mean.is_empty() {
+            found.push((host.to_owned(), mean));
+        }
+    }
+    found
+}
+
+fn rates(block: &SampleBlock) -> PerCpu {
+    let seconds =
+        block.times.first().zip(block.times.last()).map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
+    let of_series = |(place, spec): (usize, &linerate_model::SeriesSpec)| {
+        let cpu = spec.instance.strip_prefix("cpu")?.parse().ok()?;
+        let mut known = block.columns.get(place)?.iter().flatten();
+        let first = known.next()?;
+        let last = known.next_back()?;
+        (spec.sampler == SAMPLER && spec.name == PROCESSED).then_some((cpu, (last - first) / seconds))
+    };
+    if seconds > 0.0 { block.series.iter().enumerate().filter_map(of_series).collect() } else { PerCpu::new() }
+}
+
+/// What the arm of `point` sets at hosts.
+fn settings(campaign: &Campaign, point: &PointStudy) -> Option<String> {
+    let id = point.trials.first()?.id;
+    let arm = campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()?;
+    let told =
+        |setting: &linerate_model::HostSetting| format!("{} of {} = {}", setting.name, setting.at, setting.value);
+    let all: Vec<String> = arm.settings.iter().map(told).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn interfaces(hosts: &[HostRecord]) -> Option<Table> {
+    let columns = [
+        "host",
+        "interface",
+        "interrupts on CPUs",
+        "receive queues to CPUs (RPS)",
+        "transmit queues (XPS)",
+        "polled by",
+    ];
+    let mut table =
+        Table::new("placement-interfaces", "What interfaces are bound to", columns.map(Column::text).into());
+    for host in hosts {
+        for (name, facts) in
+            host.facts["interfaces"].as_object().into_iter().flatten().filter(|(name, _)| *name != "lo")
+        {
+            let cells = [irqs(&facts["irqs"]), masks(facts, "rps_cpus"), masks(facts, "xps_cpus"), polled(facts)];
+            let row = [host.host.clone(), name.clone()].into_iter().chain(cells).map(Cell::Text).collect();
+            table.rows.push(Row::plain(row));
+        }
+    }
+    table.folded = true;
+    table.note = Some("As read when the host joined: before any arm of a comparison set it.".into());
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn irqs(facts: &Value) -> String {
+    let vector = |vector: &Value| {
+        let cpus = vector["effective"].as_str().or_else(|| vector["affinity"].as_str()).unwrap_or("?");
+        Some(format!("{}: {cpus}", vector["vector"].as_str()?))
+    };
+    match facts.as_array() {
+        Some(vectors) if vectors.is_empty() => "none: it has no interrupts".to_owned(),
+        Some(vectors) => vectors.iter().filter_map(vector).collect::<Vec<_>>().join(", "),
+        None => why(facts),
+    }
+}
+
+fn masks(facts: &Value, name: &str) -> String {
+    let steering = &facts["steering"];
+    let Some(set) = steering.as_object().filter(|set| !set.contains_key("unavailable")) else { return why(steering) };
+    let told = |(place, mask): (&String, &Value)| {
+        Some(format!("{}: {}", place.strip_suffix(name)?.trim_end_matches('.'), mask.as_str()?))
+    };
+    let all: Vec<String> = set.iter().filter_map(told).collect();
+    if all.is_empty() { "not set".to_owned() } else { all.join(", ") }
+}
+
+fn polled(facts: &Value) -> String {
+    match &facts["napi_threaded"] {
+        Value::Bool(true) => "threads of its own".to_owned(),
+        Value::Bool(false) => "softirqs".to_owned(),
+        other => why(other),
+    }
+}
+
+fn why(fact: &Value) -> String {
+    fact["unavailable"].as_str().map_or_else(|| "not told".to_owned(), |why| format!("unavailable: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::{Nanos, SeriesKind, SeriesSpec};
+    use serde_json::json;
+
+    #[test]
+    fn packets_per_cpu_are_the_counts_of_the_receive_path_over_the_time_read() {
+        let series = |name: &str, cpu: &str| SeriesSpec {
+            sampler: SAMPLER.into(),
+            name: name.into(),
+            instance: cpu.into(),
+            unit: "count".into(),
+            kind: SeriesKind::Counter,
+        };
+        let block = SampleBlock {
+            series: vec![series(PROCESSED, "cpu0"), series("dropped", "cpu0"), series(PROCESSED, "cpu1")],
+            times: vec![Nanos(0), Nanos::from_secs(1), Nanos::from_secs(2)],
+            columns: vec![
+                vec![Some(10.0), Some(20.0), Some(210.0)],
+                vec![Some(0.0), Some(0.0), Some(5.0)],
+                vec![None, Some(7.0), Some(7.0)],
+            ],
+            ..SampleBlock::default()
+        };
+        assert_eq!(rates(&block), PerCpu::from([(0, 100.0), (1, 0.0)]));
+    }
+
+    #[test]
+    fn an_interface_is_told_with_its_vectors_masks_and_polling_or_why_not() {
+        let facts = json!({
+            "irqs": [{ "irq": 70, "vector": "70:eth1-rx-0", "affinity": "0-1", "effective": "1" }],
+            "steering": { "rx-0.rps_cpus": "2" },
+            "napi_threaded": false,
+        });
+        assert_eq!(irqs(&facts["irqs"]), "70:eth1-rx-0: 1");
+        assert_eq!((masks(&facts, "rps_cpus"), masks(&facts, "xps_cpus")), ("rx-0: 2".into(), "not set".into()));
+        assert_eq!(polled(&facts), "softirqs");
+        assert_eq!(polled(&json!({ "napi_threaded": { "unavailable": "no sysfs" } })), "unavailable: no sysfs");
+    }
+}

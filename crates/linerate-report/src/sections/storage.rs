@@ -1,0 +1,312 @@
+//! Disks and files: everything in Iometer's result table under Iometer's names, how the load was carried out, and the knee of a curve.
+//!
+//! Where only reads or only writes were made, columns of one direction would say everything twice, and are left out; likewise transactions where there
+//! are no replies. `report --format iometer-csv` has all of them. Iometer's figures of connections are absent: nothing here opens a disk again and again. A transaction is a transfer with its reply; where
+//! there are no replies each transfer is one, as in Iometer. `% CPU` is of the whole host, without steal and waiting, as there.
+
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
+use linerate_model::Direction;
+
+use super::{Section, Subject};
+use crate::document::{Block, Cell, Column, Row, Table};
+use crate::grid::{Grid, estimate_cell};
+use crate::number::Scale;
+
+const NAME: &str = "storage";
+const MEGABYTES: Scale = Scale { base: "B/s", symbol: "MB/s", factor: 1e6 };
+const MEBIBYTES: Scale = Scale { base: "B/s", symbol: "MiB/s", factor: 1_048_576.0 };
+const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
+const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
+const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0 };
+
+/// A column: Iometer's name, our metrics of which the first known one stands, direction (`Sum`: all), unit shown.
+struct Told(&'static str, &'static [&'static str], Direction, Scale);
+
+/// The tables: name of the table, caption, columns.
+const TABLES: [(&str, &str, &[Told]); 4] = [
+    (
+        "rates",
+        "Transfers and bytes",
+        &[
+            Told("IOps", &["iops"], Direction::Sum, PER_SECOND),
+            Told("Read IOps", &["iops"], Direction::Rx, PER_SECOND),
+            Told("Write IOps", &["iops"], Direction::Tx, PER_SECOND),
+            Told("MBps (Decimal)", &["transfer_rate"], Direction::Sum, MEGABYTES),
+            Told("Read MBps (Decimal)", &["transfer_rate"], Direction::Rx, MEGABYTES),
+            Told("Write MBps (Decimal)", &["transfer_rate"], Direction::Tx, MEGABYTES),
+            Told("MiBps (Binary)", &["transfer_rate_binary"], Direction::Sum, MEBIBYTES),
+            Told("Read MiBps (Binary)", &["transfer_rate_binary"], Direction::Rx, MEBIBYTES),
+            Told("Write MiBps (Binary)", &["transfer_rate_binary"], Direction::Tx, MEBIBYTES),
+            Told("Transactions per Second", &["exchange_rate", "iops"], Direction::Sum, PER_SECOND),
+        ],
+    ),
+    (
+        "times",
+        "Response times and errors",
+        &[
+            Told("Average Response Time", &["service_time_mean"], Direction::Sum, MILLISECONDS),
+            Told("Average Read Response Time", &["service_time_mean"], Direction::Rx, MILLISECONDS),
+            Told("Average Write Response Time", &["service_time_mean"], Direction::Tx, MILLISECONDS),
+            Told("Average Transaction Time", &["response_time", "service_time_mean"], Direction::Sum, MILLISECONDS),
+            Told("Maximum Response Time", &["service_time_max"], Direction::Sum, MILLISECONDS),
+            Told("Maximum Read Response Time", &["service_time_max"], Direction::Rx, MILLISECONDS),
+            Told("Maximum Write Response Time", &["service_time_max"], Direction::Tx, MILLISECONDS),
+            Told("Maximum Transaction Time", &["response_time_max", "service_time_max"], Direction::Sum, MILLISECONDS),
+            Told("Read Errors", &["transfer_errors"], Direction::Rx, Scale::COUNT),
+            Told("Write Errors", &["transfer_errors"], Direction::Tx, Scale::COUNT),
+        ],
+    ),
+    (
+        "tails",
+        "Times of reads (rx) and writes (tx), and depth",
+        &[
+            Told("p50 read", &["service_time_p50"], Direction::Rx, MILLISECONDS),
+            Told("p99 read", &["service_time_p99"], Direction::Rx, MILLISECONDS),
+            Told("p99.9 read", &["service_time_p999"], Direction::Rx, MILLISECONDS),
+            Told("p50 write", &["service_time_p50"], Direction::Tx, MILLISECONDS),
+            Told("p99 write", &["service_time_p99"], Direction::Tx, MILLISECONDS),
+            Told("p99.9 write", &["service_time_p999"], Direction::Tx, MILLISECONDS),
+            Told("depth", &["achieved_depth"], Direction::Sum, Scale::COUNT),
+            Told("off Little's law", &["depth_error"], Direction::Sum, Scale::PERCENT),
+            Told("device over load, read", &["device_share"], Direction::Rx, Scale::PERCENT),
+            Told("device over load, written", &["device_share"], Direction::Tx, Scale::PERCENT),
+        ],
+    ),
+    (
+        "host",
+        "The host meanwhile",
+        &[
+            Told("% CPU Utilization", &["host_cpu"], Direction::Sum, Scale::PERCENT),
+            Told("% User Time", &["host_cpu_user"], Direction::Sum, Scale::PERCENT),
+            Told("% Privileged Time", &["host_cpu_privileged"], Direction::Sum, Scale::PERCENT),
+            Told("% DPC Time", &["host_cpu_softirq"], Direction::Sum, Scale::PERCENT),
+            Told("% Interrupt Time", &["host_cpu_irq"], Direction::Sum, Scale::PERCENT),
+            Told("Interrupts per Second", &["interrupts"], Direction::Sum, PER_SECOND),
+            Told("CPU Effectiveness", &["cpu_effectiveness"], Direction::Sum, PER_SECOND),
+            Told("Packets/Second", &["host_packets"], Direction::Sum, PACKETS),
+            Told("Packet Errors", &["host_packet_errors"], Direction::Sum, PER_SECOND),
+            Told("Segments Retransmitted/Second", &["host_retransmits"], Direction::Sum, PER_SECOND),
+        ],
+    ),
+];
+
+/// What a row says of how it came about.
+const CIRCUMSTANCES: [(&str, &str); 6] = [
+    ("engine", "engine"),
+    ("engine_why", "why this engine"),
+    ("cache", "page cache"),
+    ("contents", "contents"),
+    ("conditioning", "conditioning"),
+    (STEADY_STATE, "steady state"),
+];
+const STEADY_STATE: &str = "steady_state";
+const ON_STEADY_STATE: &str = "Steady state, after SNIA's performance test specification: over fifths of a trial the range of the rate is at most 20 % of its \
+     mean and its trend at most 10 %. The worst trial of a row is told.";
+
+/// See the file.
+pub(super) struct Storage;
+
+impl Section for Storage {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Disks and files"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Iometer's result table under its own names, engines and conditioning, steady state, and the knee of a load curve"
+    }
+
+    fn order(&self) -> u32 {
+        45
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        subject.grids.iter().flat_map(of_sweep).collect()
+    }
+}
+
+type Loaded<'a> = (&'a PointStudy, &'a JobStudy);
+
+fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
+    let jobs = grid.points.iter().flat_map(|point| point.jobs.iter().map(move |job| (*point, job)));
+    let loaded: Vec<Loaded<'_>> = jobs.filter(|(_, job)| !job.background && job.workload == NAME).collect();
+    if loaded.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks: Vec<Block> =
+        [most(grid, &loaded), knee(grid, &loaded)].into_iter().flatten().map(Block::Paragraph).collect();
+    blocks.extend(TABLES.iter().filter_map(|table| figures(grid, &loaded, table)).map(Block::Table));
+    let (alike, differing) =
+        CIRCUMSTANCES.iter().partition::<Vec<Circumstance>, _>(|(name, _)| is_alike(&loaded, name));
+    blocks.extend(throughout(&alike, &loaded).map(Block::Paragraph));
+    blocks.extend(circumstances(grid, &loaded, &differing).map(Block::Table));
+    blocks
+}
+
+/// What was reached: the most transfers and the most bytes, and where.
+fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
+    let value = |job, name: &str| Some(metric(job, &[name], Direction::Sum)?.estimate?.value);
+    let top = |name: &str| {
+        let known = loaded.iter().filter_map(|(point, job)| Some((value(job, name)?, *point, *job)));
+        known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
+    };
+    let shown = |value: f64, scale: Scale| format!("{} {}", scale.plain(value), scale.symbol);
+    let (iops, at, job) = top("iops")?;
+    let tail = value(job, "service_time_p99")
+        .map_or_else(String::new, |tail| format!(", 99 % of them within {}", shown(tail, MILLISECONDS)));
+    let (bytes, bytes_at, _) = top("transfer_rate")?;
+    let place = |point| if loaded.len() > 1 { format!(" at {}", grid.place_of(point)) } else { String::new() };
+    let also = if std::ptr::eq(at, bytes_at) { String::new() } else { place(bytes_at) };
+    Some(format!(
+        "{} reached {iops:.0} transfers per second{}{tail}, and {}{also}.",
+        grid.sweep,
+        place(at),
+        shown(bytes, MEGABYTES)
+    ))
+}
+
+/// Name among what a job obtained, and how it is headed.
+type Circumstance = &'static (&'static str, &'static str);
+
+/// Whether every job says the same of `name`, and something.
+fn is_alike(loaded: &[Loaded<'_>], name: &str) -> bool {
+    let said = |(_, job): &Loaded<'_>| job.obtained.get(name).cloned();
+    loaded.len() > 1 && said(&loaded[0]).is_some() && loaded.iter().all(|one| said(one) == said(&loaded[0]))
+}
+
+/// One sentence for what is the same in all rows.
+fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
+    let (_, job) = loaded.first()?;
+    let told: Vec<String> = alike.iter().map(|(name, head)| format!("{head} {}", job.obtained[*name])).collect();
+    (!told.is_empty()).then(|| format!("In every row: {}.", told.join("; ")))
+}
+
+/// The first of `names` that `job` has a figure of; of a total, that of the only direction there is.
+fn metric<'a>(job: &'a JobStudy, names: &[&str], direction: Direction) -> Option<&'a MetricStudy> {
+    let of = |name: &str, direction| {
+        job.metrics.iter().find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
+    };
+    let total = direction == Direction::Sum;
+    names.iter().find_map(|name| {
+        of(name, direction)
+            .or_else(|| if total { of(name, Direction::Rx).or_else(|| of(name, Direction::Tx)) } else { None })
+    })
+}
+
+/// Which columns would repeat others.
+struct Redundant {
+    has_one_direction: bool,
+    has_replies: bool,
+}
+
+impl Redundant {
+    fn of(loaded: &[Loaded<'_>]) -> Self {
+        let has = |name: &str, direction| {
+            let of = |job: &JobStudy| job.metrics.iter().any(|one| one.name == name && one.direction == direction);
+            loaded.iter().any(|(_, job)| of(job))
+        };
+        Self {
+            has_one_direction: !(has("iops", Direction::Rx) && has("iops", Direction::Tx)),
+            has_replies: has("exchange_rate", Direction::Sum),
+        }
+    }
+
+    /// Whether `column` of `table` says what another one there says.
+    fn has(&self, Told(name, names, direction, _): &Told, table: &[Told]) -> bool {
+        let is_total = |Told(_, others, direction, _): &Told| others == names && *direction == Direction::Sum;
+        let repeats_total = *direction != Direction::Sum && table.iter().any(is_total);
+        (self.has_one_direction && repeats_total) || (!self.has_replies && name.contains("Transaction"))
+    }
+}
+
+fn figures(grid: &Grid<'_>, loaded: &[Loaded<'_>], (id, caption, told): &(&str, &str, &[Told])) -> Option<Table> {
+    let redundant = Redundant::of(loaded);
+    let known: Vec<&Told> = told
+        .iter()
+        .filter(|column| !redundant.has(column, told))
+        .filter(|Told(_, names, direction, _)| loaded.iter().any(|(_, job)| metric(job, names, *direction).is_some()))
+        .collect();
+    if known.is_empty() {
+        return None;
+    }
+    let mut columns = places(grid, loaded);
+    columns
+        .extend(known.iter().map(|Told(name, _, direction, scale)| Column::estimate(*name, *scale, None, *direction)));
+    let mut table = Table::new(format!("{NAME}-{}-{id}", grid.number), format!("{caption}: {}", grid.sweep), columns);
+    for (point, job) in loaded {
+        let mut cells = place(grid, loaded, point, job);
+        cells.extend(
+            known.iter().map(|Told(_, names, direction, _)| estimate_cell(point, metric(job, names, *direction))),
+        );
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    Some(table)
+}
+
+fn circumstances(grid: &Grid<'_>, loaded: &[Loaded<'_>], differing: &[Circumstance]) -> Option<Table> {
+    let known: Vec<Circumstance> = differing
+        .iter()
+        .copied()
+        .filter(|(name, _)| loaded.iter().any(|(_, job)| job.obtained.contains_key(*name)))
+        .collect();
+    if known.is_empty() {
+        return None;
+    }
+    let mut columns = places(grid, loaded);
+    columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
+    let caption = format!("How it was done: {}", grid.sweep);
+    let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
+    table.note = known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
+    for (point, job) in loaded {
+        let mut cells = place(grid, loaded, point, job);
+        let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), Cell::text);
+        cells.extend(known.iter().map(|(name, _)| said(name)));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    Some(table)
+}
+
+/// Whether a point has several such jobs, which then are told apart by their ends.
+fn is_several(loaded: &[Loaded<'_>]) -> bool {
+    loaded.windows(2).any(|pair| std::ptr::eq(pair[0].0, pair[1].0))
+}
+
+fn places(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Vec<Column> {
+    let mut columns = grid.axis_columns();
+    columns.extend(is_several(loaded).then(|| Column::text("target")));
+    columns
+}
+
+fn place(grid: &Grid<'_>, loaded: &[Loaded<'_>], point: &PointStudy, job: &JobStudy) -> Vec<Cell> {
+    let mut cells = grid.axis_cells(point);
+    if is_several(loaded) {
+        let target = job.params.get("target").and_then(|target| target.as_str()).unwrap_or(&job.from);
+        cells.push(Cell::text(target));
+    }
+    cells
+}
+
+/// Where the load curve bends: the point with most transfers per second for its mean time (Kleinrock 1979, "power").
+fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
+    const LEAST_POINTS: usize = 3;
+    const AXES: [&str; 2] = ["depth", "rate"];
+    let [axis] = grid.axes.as_slice() else { return None };
+    if is_several(loaded) || loaded.len() < LEAST_POINTS || !AXES.contains(&axis.name.as_str()) {
+        return None;
+    }
+    let value = |job, names: &[&str]| Some(metric(job, names, Direction::Sum)?.estimate?.value);
+    let powers = loaded.iter().filter_map(|(point, job)| {
+        let (rate, time) = (value(job, &["iops"])?, value(job, &["response_time", "service_time_mean"])?);
+        (time > 0.0 && time.is_finite()).then(|| (rate / time, rate, time, grid.place_of(point)))
+    });
+    let (_, rate, time, place) = powers.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "The knee of {} is at {place}: {rate:.0} transfers per second in {:.3} ms on average. Beyond it time grows faster than the rate, before it \
+         the disk has more to give.",
+        grid.sweep,
+        time * 1e3
+    ))
+}

@@ -1,0 +1,358 @@
+//! Alone and together: what is left of each job, the joint efficiency, the direction matrix, and what the jobs have in common.
+//!
+//! The judgement is the study's (`linerate_analysis::Mix`); nothing is added to it here. The joint efficiency is the sum of what is left
+//! of each job: as many as there are jobs if they do not touch each other, 1 if they take turns.
+
+use std::collections::BTreeSet;
+
+use linerate_analysis::{Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, Mix, MixedJob, Way};
+use linerate_model::{Estimate, Role as ArmRole, Verdict};
+use serde_json::Value;
+
+use super::comparison::table;
+use super::{Section, Subject};
+use crate::curves::metric_title;
+use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table, Tone};
+use crate::effects::{scale, shift, verdict};
+use crate::grid::{axis_name, words};
+use crate::number::{Scale, round_half_up};
+use crate::words::count;
+
+/// Confidence of every interval here.
+const CONFIDENCE: f64 = 0.95;
+
+/// See the file.
+pub(super) struct Together;
+
+impl Section for Together {
+    fn name(&self) -> &'static str {
+        "together"
+    }
+
+    fn title(&self) -> &'static str {
+        "Alone and together"
+    }
+
+    fn summary(&self) -> &'static str {
+        "jobs alone and at once: what is left of each, joint efficiency, the direction matrix, and what they share"
+    }
+
+    fn order(&self) -> u32 {
+        16
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let mut sweeps: Vec<&str> = Vec::new();
+        for mix in &subject.study.mixes {
+            if !sweeps.contains(&mix.sweep.as_str()) {
+                sweeps.push(&mix.sweep);
+            }
+        }
+        let mut blocks: Vec<Block> =
+            sweeps.into_iter().enumerate().flat_map(|(number, sweep)| of_sweep(subject, number + 1, sweep)).collect();
+        // Everything that was compared, for those who look for more.
+        for (number, comparison) in subject.study.comparisons.iter().enumerate() {
+            if comparison.base.role == ArmRole::Alone && !comparison.figures.is_empty() {
+                blocks.push(Block::Table(Table { folded: true, ..table(subject, number + 1, comparison) }));
+            }
+        }
+        blocks
+    }
+}
+
+/// One sentence for each mix; one for all of a sweep that lost nothing and say the same.
+pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
+    /// So many sentences are read one by one.
+    const READ: usize = 2;
+    let alike = |a: &&Mix, b: &&Mix| {
+        let lost = |mix: &Mix| mix.jobs.iter().any(MixedJob::lost);
+        let names = |mix: &Mix| -> Vec<String> { mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect() };
+        a.sweep == b.sweep && !lost(a) && !lost(b) && cause(a) == cause(b) && names(a) == names(b)
+    };
+    let mixes: Vec<&Mix> = subject.study.mixes.iter().collect();
+    let groups = mixes.chunk_by(alike);
+    groups
+        .flat_map(|group| match group {
+            [first, ..] if group.len() > READ && !first.jobs.is_empty() => vec![of_group(first, group)],
+            _ => group.iter().map(|mix| format!("{}: {}", place(mix), sentence(mix))).collect(),
+        })
+        .collect()
+}
+
+/// What points of a sweep have in common at which no job lost anything.
+fn of_group(first: &Mix, group: &[&Mix]) -> String {
+    let span = |values: Vec<f64>, unit: f64, decimals: usize| {
+        let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(0.0) / unit;
+        let [low, high] = [end(f64::min), end(f64::max)].map(|value| round_half_up(value, decimals));
+        if low == high { low } else { format!("{low} to {high}") }
+    };
+    const PERCENT: f64 = 0.01;
+    let kept: Vec<String> = first
+        .jobs
+        .iter()
+        .enumerate()
+        .map(|(at, job)| {
+            let effects = || group.iter().filter_map(|mix| mix.jobs.get(at)).map(|job| &job.main.effect);
+            let verdicts: BTreeSet<String> = effects().map(verdict).collect();
+            let verdicts: Vec<String> = verdicts.into_iter().collect();
+            let left = span(effects().map(|effect| effect.shift).collect(), PERCENT, 1);
+            format!("{} keeps {left} % ({})", name(job, &first.jobs), verdicts.join("; "))
+        })
+        .collect();
+    let joint: Vec<f64> = group.iter().filter_map(|mix| mix.joint.as_ref()).map(|joint| joint.value).collect();
+    let joint = match joint.len() {
+        0 => String::new(),
+        _ => format!("; joint efficiency {} of {}", span(joint, 1.0, 3), first.jobs.len()),
+    };
+    format!("{}, {}: {}{joint}. {}", first.sweep, count(group.len(), "point"), kept.join(", "), cause(first))
+}
+
+fn of_sweep(subject: &Subject<'_>, number: usize, sweep: &str) -> Vec<Block> {
+    let mixes: Vec<&Mix> = subject.study.mixes.iter().filter(|mix| mix.sweep == sweep).collect();
+    let mut blocks = vec![Block::List(mixes.iter().map(|mix| format!("{}: {}", place(mix), sentence(mix))).collect())];
+    let matrices: Vec<&DirectionMatrix> =
+        subject.study.matrices.iter().filter(|matrix| matrix.sweep == sweep).collect();
+    for (at, matrix) in matrices.iter().enumerate() {
+        blocks.push(Block::Paragraph(matrix_sentence(matrix)));
+        blocks.push(Block::Chart(matrix_chart(matrix, (number, at + 1))));
+    }
+    blocks.extend(kept_chart(&mixes, number).map(Block::Chart));
+    blocks.extend(times_table(&mixes, number).map(Block::Table));
+    let evidence: Vec<String> = mixes
+        .iter()
+        .flat_map(|mix| mix.attribution.evidence.iter().map(move |told| format!("{}: {told}", place(mix))))
+        .collect();
+    blocks.push(Block::List(evidence));
+    blocks
+}
+
+/// Where it was measured: sweep and coordinate.
+fn place(mix: &Mix) -> String {
+    match coordinate(mix).as_str() {
+        "" => mix.sweep.clone(),
+        at => format!("{}, {at}", mix.sweep),
+    }
+}
+
+fn coordinate(mix: &Mix) -> String {
+    let named = |(name, value): (&String, &Value)| format!("{} {}", axis_name(name), words(value));
+    let told: Vec<String> = mix.parameters.iter().map(named).collect();
+    told.join(", ")
+}
+
+/// A job's name, with its endpoints where another has the same workload.
+fn name(job: &MixedJob, jobs: &[MixedJob]) -> String {
+    let same = jobs.iter().filter(|other| other.workload == job.workload).count() > 1;
+    if same { format!("{} {} to {}", job.workload, job.from, job.to) } else { job.workload.clone() }
+}
+
+fn sentence(mix: &Mix) -> String {
+    let kept: Vec<String> =
+        mix.jobs.iter().map(|job| format!("{} keeps {}", name(job, &mix.jobs), left(&job.main))).collect();
+    if kept.is_empty() {
+        return "no job has a figure both alone and together".into();
+    }
+    let n = mix.jobs.len();
+    let joint =
+        mix.joint.as_ref().map_or(String::new(), |joint| format!("; joint efficiency {}", joint_words(joint, n)));
+    format!("{}{joint}. {}", kept.join(", "), cause(mix))
+}
+
+/// Of `n` jobs.
+fn joint_words(joint: &Joint, n: usize) -> String {
+    let interval = joint
+        .interval
+        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", round_half_up(low, 3), round_half_up(high, 3)));
+    format!("{}{interval} of {n} (n {})", round_half_up(joint.value, 3), joint.n)
+}
+
+/// What is left of a job, per cent of alone.
+fn left(main: &Compared) -> String {
+    let percent = |ratio: f64| round_half_up(ratio * 100.0, 1);
+    let interval =
+        main.effect.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", percent(low), percent(high)));
+    format!("{}{interval} % ({})", percent(main.effect.shift), verdict(&main.effect))
+}
+
+fn cause(mix: &Mix) -> String {
+    let how = match mix.attribution.verdict {
+        Verdict::Proven => "Proven",
+        Verdict::Suspected => "Suspected",
+        Verdict::Inconclusive => "Inconclusive",
+    };
+    match &mix.attribution.cause {
+        Cause::Nothing => "They do not touch each other".to_owned(),
+        Cause::Edge(edge) => format!("{how}: they share {edge}, which is full"),
+        Cause::Cpu => format!("{how}: they share CPU time"),
+        Cause::Unknown => format!("{how}: what they share is not known"),
+    }
+}
+
+fn matrix_sentence(matrix: &DirectionMatrix) -> String {
+    let says = match matrix.says {
+        MatrixVerdict::Nothing => "No pair of directions loses: nothing is shared that is full",
+        MatrixVerdict::EachWay => {
+            "Jobs that go the same way lose, those that go opposite ways do not: what they share is a link that carries each direction by \
+             itself, as PCI Express does, and neither CPU nor memory"
+        }
+        MatrixVerdict::Undirected => {
+            "All pairs of directions lose alike: what they share knows no direction, such as CPU, memory or a half-duplex bus"
+        }
+        MatrixVerdict::Unclear => "The directions tell nothing: neither pattern, or cells that cannot be told",
+    };
+    format!("Direction matrix of {} and {} at host {}. {says}.", matrix.workloads[0], matrix.workloads[1], matrix.host)
+}
+
+/// What a way is called: to memory go disk reads and received frames.
+const fn way(way: Way) -> &'static str {
+    match way {
+        Way::Up => "to memory (disk read, network receive)",
+        Way::Down => "from memory (disk write, network send)",
+        Way::Both => "both ways",
+    }
+}
+
+fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart {
+    let ways = |job: usize| {
+        let mut ways: Vec<Way> = matrix.cells.iter().map(|cell| cell.ways[job]).collect();
+        ways.sort_unstable();
+        ways.dedup();
+        ways
+    };
+    let [first, second] = &matrix.workloads;
+    let mut columns = vec![Column::text(format!("{first}, first"))];
+    let mut marks = Vec::new();
+    for across in ways(1) {
+        marks.push(Mark { column: columns.len(), name: way(across).to_owned(), role: Role::Line });
+        let head = format!("{second}, second: {}", way(across));
+        columns.push(ratio_column(head, Scale::COUNT));
+    }
+    let at_sweep = &matrix.sweep;
+    let title = format!("Joint efficiency by direction: {at_sweep}, host {}", matrix.host);
+    let mut table = Table::new(format!("together-{number}-matrix-{at}"), title.clone(), columns);
+    for down in ways(0) {
+        let mut cells = vec![Cell::Text(way(down).to_owned())];
+        cells.extend(ways(1).into_iter().map(|across| {
+            let cell = matrix.cells.iter().find(|cell| cell.ways == [down, across]);
+            joint_cell(cell.and_then(|cell| cell.joint.as_ref()))
+        }));
+        table.rows.push(Row::plain(cells));
+    }
+    table.note = Some("2 if the two do not touch each other, 1 if they take turns at one thing that is full.".into());
+    Chart {
+        title,
+        summary: format!(
+            "Joint efficiency of {} pairs of directions as a matrix. {}",
+            matrix.cells.len(),
+            matrix_sentence(matrix)
+        ),
+        plot: Plot::Heat,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: "joint efficiency".into(),
+        marks,
+        measured_from: None,
+        table,
+    }
+}
+
+/// A column of ratios with intervals; they have no direction.
+fn ratio_column(head: impl Into<String>, scale: Scale) -> Column {
+    Column { kind: ColumnKind::Estimate, ..Column::number(head, scale) }
+}
+
+fn estimate(value: f64, interval: Option<(f64, f64)>, n: usize) -> Cell {
+    Cell::Estimate(Estimate {
+        value,
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        confidence: interval.map(|_| CONFIDENCE),
+        n: u32::try_from(n).unwrap_or(u32::MAX),
+    })
+}
+
+fn joint_cell(joint: Option<&Joint>) -> Cell {
+    joint.map_or_else(
+        || Cell::Missing("no round has all figures".into()),
+        |joint| estimate(joint.value, joint.interval, joint.n),
+    )
+}
+
+/// What is left of each job at each point, as bars.
+fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
+    let most = mixes.iter().max_by_key(|mix| mix.jobs.len()).filter(|mix| !mix.jobs.is_empty())?;
+    let mut columns = vec![Column::text("point")];
+    let mut marks = Vec::new();
+    for job in &most.jobs {
+        let head = name(job, &most.jobs);
+        marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Bar });
+        columns.push(ratio_column(head, Scale::PERCENT));
+    }
+    columns.push(ratio_column("joint efficiency", Scale::COUNT));
+    columns.push(Column::text("in common"));
+    let title = format!("What is left of each job: {}", most.sweep);
+    let mut table = Table::new(format!("together-{number}"), title.clone(), columns);
+    for mix in mixes {
+        let at = coordinate(mix);
+        let mut cells = vec![Cell::Text(if at.is_empty() { mix.sweep.clone() } else { at })];
+        cells.extend(most.jobs.iter().map(|wanted| {
+            mix.jobs.iter().find(|job| job.job == wanted.job).map_or_else(
+                || Cell::Missing("no figure".into()),
+                |job| estimate(job.main.effect.shift, job.main.effect.interval, job.main.effect.n),
+            )
+        }));
+        cells.push(joint_cell(mix.joint.as_ref()));
+        cells.push(Cell::Text(cause(mix)));
+        let tone = if mix.jobs.iter().any(MixedJob::lost) { Tone::Marked } else { Tone::Plain };
+        table.rows.push(Row { cells, tone });
+    }
+    let metrics: Vec<String> = most
+        .jobs
+        .iter()
+        .map(|job| format!("{}: {}", name(job, &most.jobs), metric_title(&job.main.metric).to_lowercase()))
+        .collect();
+    table.note = Some(format!(
+        "Together over alone, round by round, every job alone and all together in turn; typical ratio (Hodges-Lehmann) with its interval \
+         at 95 %. Main figures: {}. The joint efficiency is their sum.",
+        metrics.join(", ")
+    ));
+    Some(Chart {
+        title,
+        summary: format!(
+            "What is left of {} together, {}.",
+            count(most.jobs.len(), "job"),
+            count(mixes.len(), "point")
+        ),
+        plot: Plot::GroupedBars,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: "left of alone".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+/// By how much times grew.
+fn times_table(mixes: &[&Mix], number: usize) -> Option<Table> {
+    let columns = ["point", "job", "time", "alone", "together", "change", "verdict"].map(Column::text).to_vec();
+    let caption = format!("Times together and alone: {}", mixes.first()?.sweep);
+    let mut table = Table::new(format!("together-{number}-times"), caption, columns);
+    for mix in mixes {
+        for (job, time) in mix.jobs.iter().flat_map(|job| job.times.iter().map(move |time| (job, time))) {
+            let unit = scale(time);
+            let value = |value: f64| Cell::Text(format!("{} {}", unit.plain(value), unit.symbol));
+            let cells = vec![
+                Cell::Text(place(mix)),
+                Cell::Text(name(job, &mix.jobs)),
+                Cell::Text(metric_title(&time.metric).to_owned()),
+                value(time.effect.before),
+                value(time.effect.after),
+                Cell::Text(shift(time)),
+                Cell::Text(verdict(&time.effect)),
+            ];
+            table.rows.push(Row::plain(cells));
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}

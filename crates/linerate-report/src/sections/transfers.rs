@@ -1,0 +1,177 @@
+//! Files by FTP and HTTP: how long each part of a transfer took (connect, first byte, transfer, close), the sustained rate beside the
+//! best second, and how the bytes went.
+//!
+//! Times are of the active end; of a connection that carries many files there is no time to connect. Of several jobs at once, the
+//! first that has times stands for the point. Medians of parts do not add up to the median of the whole.
+
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
+use linerate_model::Direction;
+
+use super::{Section, Subject};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::grid::{Grid, estimate_cell};
+use crate::number::Scale;
+
+const NAME: &str = "transfers";
+const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
+const MEGABITS: Scale = Scale { base: "bit/s", symbol: "Mbit/s", factor: 1e6 };
+const PER_SECOND: Scale = Scale { base: "/s", symbol: "/s", factor: 1.0 };
+
+/// A part of a transfer: its name, its median and its tail.
+const PARTS: [(&str, &str, &str); 4] = [
+    ("connect", "connect_time_p50", "connect_time_p99"),
+    ("first byte", "first_byte_time_p50", "first_byte_time_p99"),
+    ("transfer", "transfer_time_p50", "transfer_time_p99"),
+    ("close", "close_time_p50", "close_time_p99"),
+];
+
+/// What a row says of how bytes went.
+const CIRCUMSTANCES: [(&str, &str); 9] = [
+    ("source", "source"),
+    ("send", "sent by"),
+    ("receive", "taken by"),
+    ("sink", "sink"),
+    ("engine", "engine"),
+    ("reuse", "connection kept"),
+    ("passive", "passive mode"),
+    ("tls", "TLS"),
+    ("server_known_by", "server known by"),
+];
+
+/// See the file.
+pub(super) struct Transfers;
+
+impl Section for Transfers {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Files, part by part"
+    }
+
+    fn summary(&self) -> &'static str {
+        "times to connect, to the first byte, of the transfer and to its end, the best second beside the average, and how bytes went"
+    }
+
+    fn order(&self) -> u32 {
+        46
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        subject.grids.iter().flat_map(of_sweep).collect()
+    }
+}
+
+type Moved<'a> = (&'a PointStudy, &'a JobStudy);
+
+fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
+    let of_point = |point: &&'_ PointStudy| {
+        point.jobs.iter().position(|job| !job.background && figure(job, "transfer_time_p50").is_some())
+    };
+    let moved: Vec<Moved<'_>> =
+        grid.points.iter().filter_map(|point| Some((*point, &point.jobs[of_point(point)?]))).collect();
+    if moved.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks: Vec<Block> = parts(grid, &moved).map(Block::Chart).into_iter().collect();
+    blocks.push(Block::Table(times(grid, &moved)));
+    blocks.push(Block::Table(circumstances(grid, &moved)));
+    blocks
+}
+
+/// The figure of `name`, of both directions or of the only one there is.
+fn figure<'a>(job: &'a JobStudy, name: &str) -> Option<&'a MetricStudy> {
+    [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().find_map(|direction| {
+        job.metrics.iter().find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
+    })
+}
+
+/// The parts' medians along the only axis there is, stacked.
+fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
+    let axis = &grid.axes[grid.main_axis()?];
+    let known: Vec<_> =
+        PARTS.iter().filter(|(_, p50, _)| moved.iter().any(|(_, job)| figure(job, p50).is_some())).collect();
+    if grid.axes.iter().filter(|axis| axis.values.len() > 1).count() != 1 || known.len() < 2 || moved.len() < 2 {
+        return None;
+    }
+    let caption = format!("Median time of each part of a file by {}: {}", axis.name, grid.sweep);
+    let mut columns = vec![axis.column()];
+    let mut marks = Vec::new();
+    for (told, ..) in &known {
+        marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
+        columns.push(Column { direction: None, ..Column::estimate(*told, MILLISECONDS, None, Direction::Sum) });
+    }
+    let mut table = Table::new(format!("{NAME}-{}-parts", grid.number), caption.clone(), columns);
+    let mut along: Vec<_> = moved.iter().filter_map(|(point, job)| Some((axis.place(point)?, *point, *job))).collect();
+    along.sort_by_key(|(place, ..)| *place);
+    for (place, point, job) in along {
+        let mut cells = vec![axis.cell(place)];
+        cells.extend(known.iter().map(|(_, p50, _)| estimate_cell(point, figure(job, p50))));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table.folded = true;
+    Some(Chart {
+        title: caption,
+        summary: "Median times to connect, to the first byte, of the transfer and until it is confirmed, stacked."
+            .into(),
+        plot: Plot::StackedBars,
+        x_scale: AxisScale::Category,
+        y_scale: AxisScale::Linear,
+        y_name: "median time".into(),
+        marks,
+        measured_from: None,
+        table,
+    })
+}
+
+fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
+    let mut told: Vec<(String, &str, Scale)> = vec![
+        ("goodput".into(), "goodput", MEGABITS),
+        ("best second".into(), "goodput_peak", MEGABITS),
+        ("files".into(), "transaction_rate", PER_SECOND),
+    ];
+    for (name, p50, p99) in PARTS {
+        told.extend([(format!("{name}, p50"), p50, MILLISECONDS), (format!("{name}, p99"), p99, MILLISECONDS)]);
+    }
+    told.retain(|(_, name, _)| moved.iter().any(|(_, job)| figure(job, name).is_some()));
+    let mut columns = grid.axis_columns();
+    columns.extend(told.iter().map(|(head, _, scale)| Column {
+        direction: None,
+        ..Column::estimate(head.clone(), *scale, None, Direction::Sum)
+    }));
+    let caption = format!("Rates and times of parts: {}", grid.sweep);
+    let mut table = Table::new(format!("{NAME}-{}-times", grid.number), caption, columns);
+    for (point, job) in moved {
+        let mut cells = grid.axis_cells(point);
+        cells.extend(told.iter().map(|(_, name, _)| estimate_cell(point, figure(job, name))));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table.note = Some(
+        "Connecting includes a handshake of TLS; a kept connection is opened once. The first byte is counted from the request, the \
+         transfer from the first byte to the last, closing from the last byte until it is stored and confirmed. A percentile needs \
+         ten files beyond it."
+            .into(),
+    );
+    table
+}
+
+fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
+    let known: Vec<_> = CIRCUMSTANCES
+        .iter()
+        .filter(|(name, _)| moved.iter().any(|(_, job)| job.obtained.contains_key(*name)))
+        // What is varied stands there already.
+        .filter(|(name, _)| grid.axes.iter().all(|axis| axis.name != *name))
+        .collect();
+    let mut columns = grid.axis_columns();
+    columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
+    let caption = format!("How bytes went: {}", grid.sweep);
+    let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
+    for (point, job) in moved {
+        let mut cells = grid.axis_cells(point);
+        let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), Cell::text);
+        cells.extend(known.iter().map(|(name, _)| said(name)));
+        table.rows.push(Row::judged(cells, point.validity));
+    }
+    table
+}

@@ -1,0 +1,182 @@
+//! Where and how the work of an interface is done: CPUs its receive queues spread packets to (RPS), CPUs that use a transmit queue (XPS), and
+//! whether its polling runs in threads of its own (threaded NAPI), through `/sys/class/net`; and what it takes off the kernel's hands
+//! (GRO, GSO, TSO), through [`crate::ethtool`].
+//!
+//! A mask of CPUs is the kernel's hexadecimal text without commas and leading zeros: `3` is CPUs 0 and 1, `0` none. sysfs shows the
+//! interfaces of the network namespace it was mounted in, which need not be the calling thread's: [`index`] tells which one is
+//! meant. Not seen: steering in the card (RSS, flow rules).
+
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+
+use crate::SysError;
+use crate::ethtool::{Ethtool, Offload};
+
+/// What can be set, and the beginning of the names of the queues it is set at; threaded NAPI has none.
+const SETTINGS: [(&str, &str); 3] = [("rps_cpus", "rx-"), ("threaded", ""), ("xps_cpus", "tx-")];
+
+/// Offloads that can be switched: `1` on, `0` off.
+const OFFLOADS: [(&str, Offload); 3] = [("gro", Offload::Gro), ("gso", Offload::Gso), ("tso", Offload::Tso)];
+
+/// Names of what can be set.
+#[must_use]
+pub fn settings() -> Vec<&'static str> {
+    SETTINGS.iter().map(|(name, _)| *name).chain(OFFLOADS.iter().map(|(name, _)| *name)).collect()
+}
+
+fn offload(place: &str) -> Option<Offload> {
+    OFFLOADS.iter().find(|(name, _)| *name == place).map(|(_, offload)| *offload)
+}
+
+/// The number of the interface that sysfs shows as `device`.
+///
+/// # Errors
+/// If it shows none of that name.
+pub fn index(device: &str) -> Result<u32, SysError> {
+    let wrap = |cause| SysError::new("find in sysfs interface", device, cause);
+    let text = folder(device).and_then(|folder| std::fs::read_to_string(folder.join("ifindex"))).map_err(wrap)?;
+    text.trim().parse().map_err(|_| wrap(Error::from(ErrorKind::InvalidData)))
+}
+
+/// The places of `setting` at `device`: one of each queue, or the one of the interface.
+///
+/// # Errors
+/// If there is no such setting or interface.
+pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
+    let wrap = |cause| SysError::new("find places of", format!("{setting} at {device}"), cause);
+    if offload(setting).is_some() {
+        return Ok(vec![setting.to_owned()]);
+    }
+    let known = SETTINGS.iter().find(|(name, _)| *name == setting);
+    let (name, queues) = known.ok_or_else(|| wrap(Error::new(ErrorKind::InvalidInput, "it is no setting")))?;
+    if queues.is_empty() {
+        return Ok(vec![(*name).to_owned()]);
+    }
+    let entries = folder(device).and_then(|folder| std::fs::read_dir(folder.join("queues"))).map_err(wrap)?;
+    let mut found: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|queue| queue.starts_with(queues))
+        .map(|queue| format!("queues/{queue}/{name}"))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// The value at one of the [`places`].
+///
+/// # Errors
+/// If there is no such place, or the interface has no such setting (XPS needs several queues).
+pub fn read(device: &str, place: &str) -> Result<String, SysError> {
+    if let Some(offload) = offload(place) {
+        return Ethtool::open()?.offload(device, offload).map(|on| u8::from(on).to_string());
+    }
+    let text = path(device, place).and_then(std::fs::read_to_string);
+    text.map(|text| plain(&text)).map_err(|cause| SysError::new("read", format!("{place} of {device}"), cause))
+}
+
+/// Sets the value at one of the [`places`].
+///
+/// # Errors
+/// If there is no such place, it may not be written (needs root), or the kernel takes another value than was asked for.
+pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
+    let wrap = |cause| SysError::new("set", format!("{place} of {device} to {value}"), cause);
+    if !is_mask(value) {
+        return Err(wrap(Error::new(ErrorKind::InvalidInput, "it is no hexadecimal mask")));
+    }
+    if let Some(offload) = offload(place) {
+        Ethtool::open()?.set_offload(device, offload, plain(value) != "0")?;
+        return granted(device, place, value);
+    }
+    let set = path(device, place).and_then(|path| std::fs::write(path, value));
+    set.map_err(|cause| match cause.kind() {
+        ErrorKind::Unsupported => Error::other(format!(
+            "{cause}: the interface has no polling of its own (a veth has it only with GRO on: `ethtool -K {device} gro on`)"
+        )),
+        _ => cause,
+    })
+    .map_err(wrap)?;
+    granted(device, place, value)
+}
+
+/// Whether the kernel has made it `value`.
+fn granted(device: &str, place: &str, value: &str) -> Result<(), SysError> {
+    let granted = read(device, place)?;
+    if granted == plain(value) {
+        return Ok(());
+    }
+    let cause = Error::other(format!("the kernel made it {granted}"));
+    Err(SysError::new("set", format!("{place} of {device} to {value}"), cause))
+}
+
+/// Whether `value` is hexadecimal digits, with commas at most.
+#[must_use]
+pub fn is_mask(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b',')
+}
+
+/// A mask without what does not change it.
+#[must_use]
+pub fn plain(mask: &str) -> String {
+    let digits: String = mask.trim().chars().filter(|c| *c != ',').collect();
+    let significant = digits.trim_start_matches('0');
+    if significant.is_empty() { "0".to_owned() } else { significant.to_lowercase() }
+}
+
+fn folder(device: &str) -> std::io::Result<PathBuf> {
+    if device.is_empty() || device == "." || device == ".." || device.contains('/') {
+        return Err(Error::new(ErrorKind::InvalidInput, "this is no name of an interface"));
+    }
+    Ok(PathBuf::from("/sys/class/net").join(device))
+}
+
+/// Only what [`places`] gives leads anywhere.
+fn path(device: &str, place: &str) -> std::io::Result<PathBuf> {
+    let parts: Vec<&str> = place.split('/').collect();
+    let fits = match parts[..] {
+        [name] => SETTINGS.iter().any(|(known, queues)| *known == name && queues.is_empty()),
+        ["queues", queue, name] => SETTINGS.iter().any(|(known, queues)| {
+            let number = queue.strip_prefix(queues);
+            *known == name && !queues.is_empty() && number.is_some_and(|n| n.parse::<u32>().is_ok())
+        }),
+        _ => false,
+    };
+    if !fits {
+        return Err(Error::new(ErrorKind::InvalidInput, "this is no place of a setting"));
+    }
+    Ok(folder(device)?.join(place))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_compared_by_what_they_mean() {
+        for (text, means) in
+            [("00000000,00000003\n", "3"), ("0", "0"), ("00", "0"), ("0000000A", "a"), ("1,00000000", "100000000")]
+        {
+            assert_eq!(plain(text), means);
+        }
+        assert!(is_mask("3f,0000") && !is_mask("") && !is_mask("0x3") && !is_mask("1 2"));
+    }
+
+    #[test]
+    fn the_loopback_has_a_receive_queue_with_a_mask_and_no_name_leads_elsewhere() {
+        assert_eq!(index("lo").unwrap(), 1);
+        let places = places("lo", "rps_cpus").unwrap();
+        assert_eq!(places, ["queues/rx-0/rps_cpus"]);
+        assert!(is_mask(&read("lo", &places[0]).unwrap()));
+        for (device, place) in [
+            ("..", "threaded"),
+            ("lo", "mtu"),
+            ("lo", "queues/../mtu"),
+            ("lo", "queues/rx-0/../x"),
+            ("lo/..", "threaded"),
+        ] {
+            assert!(read(device, place).is_err() && write(device, place, "0").is_err(), "{device} {place}");
+        }
+        assert!(super::places("lo", "mtu").is_err());
+    }
+}

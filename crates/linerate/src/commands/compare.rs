@@ -1,0 +1,54 @@
+//! `linerate compare`: two recorded campaigns, and what got worse from one to the other.
+
+use linerate_analysis::compare::{Change, Side, campaigns};
+use linerate_analysis::study;
+use linerate_report::{Named, compare_campaigns};
+
+use crate::cli::{CompareArgs, Global, Output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{ledgers, reports};
+
+/// Compares `args.after` with `args.before`, writes the report and prints the answer. Nothing in common is wrong, something worse is missed.
+pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
+    let (before, after) = (ledgers::load(&args.before)?, ledgers::load(&args.after)?);
+    let again = args.again.as_deref().map(ledgers::load).transpose()?;
+    if !(0.0..1.0).contains(&args.margin.0) {
+        return Err(Failure::wrong(format!(
+            "compare: a margin of {} is no part of a figure (such as \"2 %\")",
+            args.margin
+        )));
+    }
+    if before.header.id == after.header.id {
+        return Err(Failure::wrong(format!(
+            "compare: {} and {} are the same campaign, {} (name another one with LEDGER#ID)",
+            args.before, args.after, before.header.id
+        )));
+    }
+    let studies = (study(&before), study(&after), again.as_ref().map(study));
+    let of_again = again.as_ref().zip(studies.2.as_ref()).map(|(campaign, study)| Side { campaign, study });
+    let result = campaigns(
+        Side { campaign: &before, study: &studies.0 },
+        Side { campaign: &after, study: &studies.1 },
+        of_again,
+        args.margin.0,
+    );
+    let named_again = args.again.as_deref().zip(again.as_ref());
+    let document = compare_campaigns(
+        &result,
+        Named { name: &args.before, header: &before.header },
+        Named { name: &args.after, header: &after.header },
+        named_again.map(|(name, campaign)| Named { name, header: &campaign.header }),
+        env!("CARGO_PKG_VERSION"),
+    );
+    let files = reports::save(&document, &Output { format: args.format.clone(), out: args.out.clone() })?;
+    if global.json {
+        println!("{}", document.study);
+    } else {
+        print!("{}", linerate_report::text::summary(&document));
+        files.iter().for_each(|file| println!("report {}", file.display()));
+    }
+    if result.points.is_empty() {
+        return Ok(Exit::Wrong);
+    }
+    Ok(if result.count(Change::Worse) > 0 { Exit::Missed } else { Exit::Done })
+}

@@ -1,0 +1,102 @@
+//! `linerate diagnose`: what limits a path, with proof.
+//!
+//! Of a ledger it says what the rules make of what is recorded. Of a path it runs a short baseline, takes the leading hypothesis,
+//! changes what that says is the limit, beside a placebo, and judges the pairs; where the change lifts the limit it goes on from
+//! there, limit by limit. All it changes are parameters of its own load. Every stage is a campaign in a ledger of its own, so that
+//! everything it says can be judged again.
+
+mod climb;
+mod plans;
+mod tell;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use linerate_analysis::study;
+
+use crate::cli::{Global, Place};
+use crate::commands::ends::Asked;
+use crate::commands::stage::{Ended, Stages};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::testbeds::{self, Ground};
+use crate::{ledgers, reports};
+use plans::Load;
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(["ledger", "to", "lab", "testbed"]))]
+pub(crate) struct DiagnoseArgs {
+    /// A ledger to judge as recorded: nothing is run (`LEDGER#ID` names one campaign of it)
+    #[arg(conflicts_with_all = ["to", "lab", "testbed"])]
+    pub(crate) ledger: Option<String>,
+    /// The host that receives: an agent's host, or with --lab or --testbed an endpoint [default: the second one]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) to: Option<String>,
+    /// The endpoint that sends [default: the first one elsewhere]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) from: Option<String>,
+    /// A lab file or preset: hosts emulated on this machine
+    #[arg(long, conflicts_with = "testbed")]
+    pub(crate) lab: Option<String>,
+    /// A testbed file: hosts, endpoints and CPUs by name
+    #[arg(long)]
+    pub(crate) testbed: Option<PathBuf>,
+    /// The load whose limit is looked for
+    #[arg(long, default_value = "tcp_stream")]
+    pub(crate) workload: String,
+    /// A parameter of the load, its value as in a plan: `message_size="64 B"`, `streams=4`
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    pub(crate) params: Vec<String>,
+    /// Pairs of an experiment: six are the fewest that prove anything
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) pairs: u32,
+    /// Different limits to look for, one behind the other
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=19))]
+    pub(crate) limits: u32,
+    /// Seconds of each run
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// Seconds before each run that do not count
+    #[arg(long, default_value_t = 0.5)]
+    pub(crate) omit: f64,
+    /// Orders what is drawn at random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Folder for the ledgers
+    #[arg(long, default_value = "diagnose")]
+    pub(crate) out: PathBuf,
+}
+
+/// Judges a ledger, or looks for the limits of a path.
+pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
+    if let Some(ledger) = &args.ledger {
+        let campaign = ledgers::load(ledger)?;
+        let study = study(&campaign);
+        tell::recorded(&campaign, &study, global);
+        return Ok(reports::exit_of(&study));
+    }
+    if !(args.seconds > 0.0 && args.omit >= 0.0) {
+        return Err(Failure::wrong("diagnose: --seconds must be above zero and --omit not below it"));
+    }
+    let place = match (&args.lab, &args.testbed) {
+        (Some(lab), _) => Place { lab: Some(lab.clone()), ..Place::default() },
+        (_, Some(testbed)) => Place { testbed: Some(testbed.clone()), ..Place::default() },
+        _ => Place { to: args.to.clone(), ..Place::default() },
+    };
+    let mut ground = testbeds::prepare(&place)?;
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
+    let ended = look(args, global, &ground);
+    ground.dismantle();
+    Ended::outcome(ended)
+}
+
+fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
+    let named = args.lab.is_some() || args.testbed.is_some();
+    let asked = Asked { command: "diagnose", named, to: args.to.as_deref(), from: args.from.as_deref() };
+    let (from, to) = asked.among(&ground.testbed.endpoints)?;
+    let load = Load::new(args, from.name.clone(), to.name.clone())?;
+    let stages = Stages { what: "diagnose", ground, out: &args.out, global };
+    let rungs = climb::climb(&stages, load, args.limits as usize)?;
+    tell::ladder(&rungs, args, global);
+    Ok(if rungs.iter().any(climb::Rung::is_proven) { Exit::Done } else { Exit::Missed })
+}

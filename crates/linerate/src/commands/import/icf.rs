@@ -1,0 +1,569 @@
+//! Iometer's configuration files (.icf), versions 2003 to 1.1.0: text whose keys begin with an apostrophe and whose values follow on lines
+//! of their own; an apostrophe before blanks begins a caption.
+//!
+//! One access specification of each worker at a time is a sweep, its workers times targets are the jobs. Not taken: network workers,
+//! connection tests, cycling of targets and workers.
+
+use super::plan::{Job, Sweep};
+use super::{Class, Imported, Malformed, Targets};
+
+/// What Iometer counts sizes and starts of targets in.
+const SECTOR: u64 = 512;
+/// Test types that can be had, by name and as old files number them: everything at once; once for each depth.
+const NORMAL: (&str, &str) = ("NORMAL", "0");
+const CYCLE_DEPTH: (&str, &str) = ("CYCLE_OUTSTANDING_IOS", "6");
+/// A run that Iometer would only end by hand.
+const ENDLESS_SECONDS: f64 = 60.0;
+/// The most depths in a cycle; Iometer's steps may be one.
+const MOST_DEPTHS: usize = 64;
+/// A scratch file where Iometer would have filled the volume.
+const SCRATCH: &str = "256 MiB";
+
+/// A key and the values below it.
+struct Entry<'a> {
+    line: usize,
+    key: &'a str,
+    values: Vec<(usize, &'a str)>,
+}
+
+impl<'a> Entry<'a> {
+    fn is(&self, start: &str) -> bool {
+        self.key.get(..start.len()).is_some_and(|key| key.eq_ignore_ascii_case(start))
+    }
+
+    /// Its only value.
+    fn value(&self) -> Result<(usize, &'a str), Malformed> {
+        let missing =
+            || Malformed { line: self.line, what: format!("`{}` has no value: is the file cut off?", self.key) };
+        self.values.first().copied().ok_or_else(missing)
+    }
+
+    /// The numbers in its value, which are divided by blanks or commas.
+    fn numbers(&self, least: usize) -> Result<Vec<u64>, Malformed> {
+        let (line, text) = self.value()?;
+        numbers(line, text, least)
+    }
+}
+
+fn fields(text: &str) -> Vec<&str> {
+    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|field| !field.is_empty()).collect()
+}
+
+fn numbers(line: usize, text: &str, least: usize) -> Result<Vec<u64>, Malformed> {
+    let wrong = |what: String| Malformed { line, what };
+    let number = |field: &str| field.parse().map_err(|_| wrong(format!("`{field}` is not a number")));
+    let found =
+        fields(text).into_iter().take_while(|field| field.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+    let found = found.map(number).collect::<Result<Vec<u64>, _>>()?;
+    if found.len() < least {
+        return Err(wrong(format!("`{text}` has {} numbers, and {least} are needed", found.len())));
+    }
+    Ok(found)
+}
+
+#[derive(Clone, Default)]
+struct Specification {
+    name: String,
+    /// Line of the file, and the line of a `storage` access specification.
+    lines: Vec<(usize, String)>,
+}
+
+#[derive(Clone, Default)]
+struct Worker {
+    line: usize,
+    name: String,
+    depth: u32,
+    span: u64,
+    specifications: Vec<(usize, String)>,
+    targets: Vec<(usize, String)>,
+    is_disk: bool,
+}
+
+#[derive(Default)]
+struct Reader {
+    imported: Imported,
+    seconds: f64,
+    warmup: f64,
+    depths: Vec<u32>,
+    cycles: bool,
+    specifications: Vec<Specification>,
+    workers: Vec<Worker>,
+}
+
+/// Reads a whole file.
+pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malformed> {
+    let entries = entries(text)?;
+    let mut reader = Reader { seconds: ENDLESS_SECONDS, ..Reader::default() };
+    let mut section: Option<&Entry<'_>> = None;
+    for entry in &entries {
+        if entry.is("end ") {
+            reader.end(entry);
+        }
+        if SECTIONS.iter().any(|name| entry.is(name)) {
+            if let Some(open) = section {
+                let what = format!("section `{}` of line {} was not ended", open.key, open.line);
+                return Err(Malformed { line: entry.line, what });
+            }
+            section = Some(entry);
+        } else if section.is_some_and(|open| entry.is("end ") && entry.key[4..].trim().eq_ignore_ascii_case(open.key)) {
+            section = None;
+        } else {
+            reader.take(entry)?;
+        }
+    }
+    match section {
+        Some(open) => {
+            let what = format!("section `{}` does not end: the file is cut off", open.key);
+            Err(Malformed { line: open.line, what })
+        }
+        None => Ok(reader.finish(targets)),
+    }
+}
+
+const SECTIONS: [&str; 4] = ["test setup", "results display", "access specifications", "manager list"];
+
+/// Keys with their values; the file must begin and end with its version.
+fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
+    let is_version =
+        |line: &str| line.trim_start_matches('\'').get(..8).is_some_and(|start| start.eq_ignore_ascii_case("version "));
+    let lines: Vec<(usize, &str)> =
+        (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty()).collect();
+    let (Some((_, first)), Some((last_at, last))) = (lines.first(), lines.last()) else {
+        return Err(Malformed { line: 1, what: "the file is empty".into() });
+    };
+    if !is_version(first) {
+        return Err(Malformed {
+            line: 1,
+            what: "no Iometer configuration begins so: its first line is `Version ...`".into(),
+        });
+    }
+    if lines.len() < 2 || !is_version(last) {
+        return Err(Malformed {
+            line: *last_at,
+            what: "the file is cut off: its last line is not `Version ...` again".into(),
+        });
+    }
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    for &(line, text) in &lines[1..lines.len() - 1] {
+        match text.strip_prefix('\'') {
+            // A caption of the columns below it.
+            Some(caption) if caption.starts_with(char::is_whitespace) => {}
+            Some(key) => {
+                entries.push(Entry { line, key: key.trim_end_matches('=').trim(), values: Vec::new() });
+            }
+            None => match entries.last_mut() {
+                Some(entry) => entry.values.push((line, text)),
+                None => return Err(Malformed { line, what: format!("`{text}` stands under no key") }),
+            },
+        }
+    }
+    Ok(entries)
+}
+
+impl Reader {
+    fn class(&mut self, entry: &Entry<'_>, class: Class, note: impl Into<String>) {
+        let value = entry.values.first().map_or(String::new(), |(_, value)| format!(" = {value}"));
+        self.imported.class(entry.line, format!("{}{value}", entry.key), class, note);
+    }
+
+    fn end(&mut self, entry: &Entry<'_>) {
+        if entry.is("end worker") && self.workers.last().is_some_and(|worker| !worker.is_disk) {
+            self.workers.pop();
+        }
+    }
+
+    fn take(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        match () {
+            () if entry.is("end") || entry.is("target assignments") || entry.is("default target settings") => Ok(()),
+            () if entry.is("run time") => self.run_time(entry),
+            () if entry.is("ramp up time") => {
+                self.warmup = entry.numbers(1)?[0] as f64;
+                self.class(entry, Class::Exact, "warmup");
+                Ok(())
+            }
+            () if entry.is("queue depth cycling") => self.depth_cycling(entry),
+            () if entry.is("test type") => self.test_type(entry),
+            () if entry.is("access specification name") => self.specification(entry),
+            () if entry.is("size,") => self.lines(entry),
+            () if entry.is("worker type") => self.worker_type(entry),
+            () if entry.is("worker cycling") || entry.is("disk cycling") => {
+                self.class(entry, Class::Ignored, "only for cycles of workers and targets");
+                Ok(())
+            }
+            () if entry.is("worker") => {
+                let name = entry.value()?.1.to_owned();
+                self.workers.push(Worker { line: entry.line, name, depth: 1, is_disk: true, ..Worker::default() });
+                Ok(())
+            }
+            () if entry.is("number of outstanding ios") => self.outstanding(entry),
+            () if entry.is("disk maximum size") => self.extent(entry),
+            () if entry.is("assigned access specs") => {
+                let names = entry.values.iter().map(|(line, name)| (*line, (*name).to_owned())).collect();
+                self.worker(entry)?.specifications = names;
+                Ok(())
+            }
+            () if entry.is("target type") || entry.is("target manager") => Ok(()),
+            () if entry.is("target") => {
+                let (line, name) = entry.value()?;
+                self.worker(entry)?.targets.push((line, name.to_owned()));
+                Ok(())
+            }
+            () => self.other(entry),
+        }
+    }
+
+    fn other(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        /// Keys that change nothing that is measured, and why.
+        const HARMLESS: [(&str, &str); 12] = [
+            ("test description", "the ledger has the plan's name"),
+            ("default disk workers", "workers are those of the list"),
+            ("default network workers", "workers are those of the list"),
+            ("default workers", "workers are those of the list"),
+            ("record results", "everything is recorded"),
+            ("record last update", "nothing is displayed meanwhile"),
+            ("update frequency", "nothing is displayed meanwhile"),
+            ("bar chart", "nothing is displayed meanwhile"),
+            ("manager id", "its workers run here"),
+            ("manager network address", "its workers run here"),
+            ("local network interface", "of a network worker"),
+            ("vi outstanding", "of a network worker"),
+        ];
+        match HARMLESS.iter().find(|(key, _)| entry.is(key)) {
+            Some((_, why)) => self.class(entry, Class::Ignored, *why),
+            None => self.class(entry, Class::Refused, "no Iometer known here writes this key"),
+        }
+        Ok(())
+    }
+
+    fn worker(&mut self, entry: &Entry<'_>) -> Result<&mut Worker, Malformed> {
+        let what = || Malformed { line: entry.line, what: format!("`{}` stands outside of a worker", entry.key) };
+        self.workers.last_mut().ok_or_else(what)
+    }
+
+    fn run_time(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let numbers = entry.numbers(3)?;
+        let seconds = numbers[0] as f64 * 3600.0 + numbers[1] as f64 * 60.0 + numbers[2] as f64;
+        if seconds > 0.0 {
+            self.seconds = seconds;
+            self.class(entry, Class::Exact, "duration");
+        } else {
+            self.class(
+                entry,
+                Class::Approximate,
+                format!("duration {ENDLESS_SECONDS} s; Iometer would run until it is stopped"),
+            );
+        }
+        Ok(())
+    }
+
+    fn depth_cycling(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let numbers = entry.numbers(3)?;
+        let (line, text) = entry.value()?;
+        let (start, end, step) = (numbers[0], numbers[1], numbers[2]);
+        if start == 0 || step == 0 {
+            return Err(Malformed { line, what: format!("`{text}`: depths and steps begin at 1") });
+        }
+        // Iometer takes a factor of 1 for a sum.
+        let is_factor =
+            fields(text).last().is_some_and(|kind| kind.eq_ignore_ascii_case("exponential") || *kind == "1")
+                && step > 1;
+        let next = |depth: &u64| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
+        let depths = std::iter::successors(Some(start), next).take_while(|depth| *depth <= end).take(MOST_DEPTHS);
+        self.depths = depths.filter_map(|depth| u32::try_from(depth).ok()).collect();
+        self.class(entry, Class::Exact, "the axis of depths, if the test type cycles through them");
+        Ok(())
+    }
+
+    fn test_type(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let (_, text) = entry.value()?;
+        let is = |kind: (&str, &str)| text.eq_ignore_ascii_case(kind.0) || text == kind.1;
+        self.cycles = is(CYCLE_DEPTH);
+        if self.cycles || is(NORMAL) {
+            self.class(
+                entry,
+                Class::Exact,
+                if self.cycles { "an axis of depths" } else { "all workers and targets at once" },
+            );
+        } else {
+            self.class(entry, Class::Refused, "cycles of workers and targets: set it to NORMAL or CYCLE_OUTSTANDING_IOS, and write the others as sweeps");
+        }
+        Ok(())
+    }
+
+    fn specification(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let (_, text) = entry.value()?;
+        // The name may hold commas; what it is assigned to by default may not.
+        let name = text.rsplit_once(',').map_or(text, |(name, _)| name);
+        self.specifications.push(Specification { name: name.to_owned(), ..Specification::default() });
+        Ok(())
+    }
+
+    /// size, % of size, % reads, % random, delay, burst, align, reply.
+    fn lines(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let mut whole = 0;
+        for &(line, text) in &entry.values {
+            let n = numbers(line, text, 6)?;
+            let (align, reply) = (n.get(6).copied().unwrap_or(0), n.get(7).copied().unwrap_or(0));
+            if n[0] < SECTOR || n[2] > 100 || n[3] > 100 {
+                return Err(Malformed {
+                    line,
+                    what: format!("`{text}`: a size below {SECTOR} B or a share above 100 %"),
+                });
+            }
+            whole += n[1];
+            let reply = if reply > 0 { format!(", reply {reply} B") } else { String::new() };
+            let align = if align == 0 { SECTOR } else { align };
+            let delay = if n[4] > 0 { format!(", delay {} ms", n[4]) } else { String::new() };
+            let told = format!(
+                "{} B, weight {} %, read {} %, random {} %, burst {}{delay}, align {align} B{reply}",
+                n[0],
+                n[1],
+                n[2],
+                n[3],
+                n[5].clamp(1, 1 << 30)
+            );
+            let Some(specification) = self.specifications.last_mut() else {
+                return Err(Malformed { line, what: "an access line stands under no specification".into() });
+            };
+            specification.lines.push((line, told));
+        }
+        if !entry.values.is_empty() && whole != 100 {
+            return Err(Malformed {
+                line: entry.line,
+                what: format!("the lines' shares of size add up to {whole} %, not 100 %"),
+            });
+        }
+        let name = self.specifications.last().map_or(String::new(), |one| one.name.clone());
+        let n = entry.values.len();
+        let note = format!("{n} lines; weights are of bursts, drawn by another generator");
+        self.imported.class(entry.line, format!("access specification {name}"), Class::Exact, note);
+        Ok(())
+    }
+
+    fn worker_type(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let (_, text) = entry.value()?;
+        let is_disk = text.eq_ignore_ascii_case("disk");
+        self.worker(entry)?.is_disk = is_disk;
+        if !is_disk {
+            self.class(entry, Class::Refused, "a network worker: measure the network with tcp_rr or tcp_stream");
+        }
+        Ok(())
+    }
+
+    /// Depth, test connection rate, transactions per connection, and in newer files a fixed seed.
+    fn outstanding(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let (line, text) = entry.value()?;
+        let depth = numbers(line, text, 1)?[0];
+        let depth = u32::try_from(depth).ok().filter(|depth| *depth > 0);
+        let depth = depth.ok_or_else(|| Malformed { line, what: format!("`{text}`: not a depth") })?;
+        self.worker(entry)?.depth = depth;
+        let on = |place: usize| fields(text).get(place).is_some_and(|field| field.eq_ignore_ascii_case("enabled"));
+        if on(1) {
+            self.class(entry, Class::Refused, "test connection rate: targets are opened once");
+        } else if on(3) {
+            self.class(entry, Class::Approximate, "depth; the seed is the campaign's, and the sequence another");
+        } else {
+            self.class(entry, Class::Exact, "depth, for each worker and target");
+        }
+        Ok(())
+    }
+
+    /// Disk maximum size, starting sector, and in newer files the data pattern.
+    fn extent(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        let numbers = entry.numbers(2)?;
+        self.worker(entry)?.span = numbers[0].saturating_mul(SECTOR);
+        if numbers[1] > 0 {
+            self.class(entry, Class::Refused, "a starting sector: loads begin where the target does");
+        } else if numbers[0] > 0 {
+            self.class(
+                entry,
+                Class::Approximate,
+                format!("span, in sectors of {SECTOR} B; Iometer's are those of the target"),
+            );
+        } else {
+            self.class(entry, Class::Approximate, "all of the target; data is unlike any other, whatever the pattern");
+        }
+        Ok(())
+    }
+
+    /// One sweep for each place in the workers' lists of specifications.
+    fn finish(mut self, targets: &Targets<'_>) -> Imported {
+        let n = self.workers.iter().map(|worker| worker.specifications.len()).max().unwrap_or(0);
+        let mut told: Vec<String> = Vec::new();
+        for place in 0..n {
+            let mut sweep = Sweep { warmup: self.warmup, seconds: self.seconds, ..Sweep::default() };
+            for worker in self.workers.clone() {
+                let Some((line, name)) = worker.specifications.get(place) else { continue };
+                if name.eq_ignore_ascii_case("idle") {
+                    continue;
+                }
+                let known = self.specifications.iter().find(|one| one.name.eq_ignore_ascii_case(name)).cloned();
+                let Some(specification) = known.filter(|one| !one.lines.is_empty()) else {
+                    self.imported.class(
+                        *line,
+                        name.clone(),
+                        Class::Refused,
+                        "no such access specification in the file",
+                    );
+                    continue;
+                };
+                if !sweep.name.split(", ").any(|one| one == name) {
+                    sweep.name = if sweep.name.is_empty() { name.clone() } else { format!("{}, {name}", sweep.name) };
+                }
+                for (line, target) in &worker.targets {
+                    let job = job(&worker, &specification, targets.mapped(target), self.cycles);
+                    if !told.contains(target) {
+                        told.push(target.clone());
+                        let (class, note) = match targets.mapped(target) {
+                            Some(here) => (Class::Exact, format!("target {here}")),
+                            None => (Class::Refused, format!("say what it is here: --map '{target}=/dev/...'")),
+                        };
+                        self.imported.class(*line, target.clone(), class, note);
+                    }
+                    push(&mut sweep, job);
+                }
+            }
+            if self.cycles {
+                sweep.depths.clone_from(&self.depths);
+            }
+            if !sweep.jobs.is_empty() {
+                self.imported.sweeps.push(sweep);
+            }
+        }
+        for worker in self.workers.iter().filter(|worker| worker.targets.is_empty()) {
+            self.imported.class(
+                worker.line,
+                worker.name.clone(),
+                Class::Ignored,
+                "a worker without targets does nothing",
+            );
+        }
+        if self.imported.sweeps.is_empty() && self.imported.keys.iter().all(|key| key.class != Class::Refused) {
+            self.imported.class(
+                1,
+                "the whole file",
+                Class::Refused,
+                "no disk worker has both a target and an access specification",
+            );
+        }
+        self.imported.keys.sort_by_key(|key| key.line);
+        self.imported
+    }
+}
+
+fn job(worker: &Worker, specification: &Specification, target: Option<&str>, cycles: bool) -> Job {
+    let mut job = Job::default();
+    let target = target.unwrap_or_default();
+    job.text("target", target);
+    if std::path::Path::new(target).is_dir() {
+        let span = worker.span.max(1 << 20);
+        let size = if worker.span > 0 { format!("{span} B") } else { SCRATCH.to_owned() };
+        job.text("size", &size);
+    } else if worker.span > 0 {
+        job.text("span", &format!("{} B", worker.span.max(1 << 20)));
+    }
+    let lines: Vec<&str> = specification.lines.iter().map(|(_, line)| line.as_str()).collect();
+    job.text("access", &lines.join("; "));
+    job.text("weight_of", "bursts");
+    // Iometer's workers all begin at the same sector.
+    job.text("regions", "same");
+    if !cycles {
+        job.value("depth", worker.depth.to_string());
+    }
+    job.value("workers", "1".into());
+    job
+}
+
+/// Adds `job`, or a worker to the one that is the same.
+fn push(sweep: &mut Sweep, job: Job) {
+    let alike = |known: &&mut Job| {
+        let rest = |job: &Job| job.params.iter().filter(|(name, _)| *name != "workers").cloned().collect::<Vec<_>>();
+        rest(known) == rest(&job)
+    };
+    match sweep.jobs.iter_mut().find(alike) {
+        Some(known) => {
+            let workers =
+                known.params.iter().find(|(name, _)| *name == "workers").and_then(|(_, n)| n.parse::<u32>().ok());
+            known.value("workers", (workers.unwrap_or(1) + 1).to_string());
+        }
+        None => sweep.jobs.push(job),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SAMPLE: &str = include_str!("../../../tests/fixtures/mixed.icf");
+
+    fn with<'a>(map: &[(&'a str, &'a str)]) -> Targets<'a> {
+        Targets { map: map.to_vec() }
+    }
+
+    #[test]
+    fn a_file_of_version_1_1_0_becomes_sweeps_by_specification() {
+        let imported = read(SAMPLE, &with(&[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")])).expect("well formed");
+        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        let names: Vec<&str> = imported.sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
+        assert_eq!(names, ["4K 70/30", "Burst, unequal"]);
+        let first = &imported.sweeps[0];
+        assert_eq!((first.seconds, first.warmup, &first.depths[..]), (90.0, 10.0, &[1, 2, 4, 8, 16, 32][..]));
+        assert_eq!(first.jobs.len(), 2, "two workers alike on one target, one on another: {:?}", first.jobs);
+        let param =
+            |job: &Job, name: &str| job.params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
+        assert_eq!(param(&first.jobs[0], "workers").as_deref(), Some("2"));
+        let expected = "\"4096 B, weight 100 %, read 70 %, random 100 %, burst 1, align 4096 B\"";
+        assert_eq!(param(&first.jobs[0], "access").as_deref(), Some(expected));
+        let text = super::super::plan::text("mixed", "mixed.icf", &imported);
+        let (plan, problems) = linerate_model::plan::parse(&text);
+        assert!(plan.is_some() && problems.is_empty(), "{problems:?}\n{text}");
+        assert!(!text.contains("consent ="), "{text}");
+    }
+
+    #[test]
+    fn a_target_that_nobody_named_is_refused_and_so_is_what_cannot_be_had() {
+        let refused = |text: &str| {
+            let imported = read(text, &with(&[("sda", "/dev/sdx")])).expect("well formed");
+            imported.keys.into_iter().filter(|key| key.class == Class::Refused).map(|key| key.note).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(SAMPLE), ["say what it is here: --map 'C: \"label\"=/dev/...'"]);
+        for (from, to, why) in [
+            ("16,DISABLED,1,DISABLED,0", "16,ENABLED,1,DISABLED,0", "test connection rate"),
+            ("CYCLE_OUTSTANDING_IOS", "CYCLE_TARGETS", "cycles of workers"),
+            ("\t0,0,0", "\t0,8,0", "starting sector"),
+            ("'Test Description", "'Test Foo", "no Iometer known"),
+            ("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", "network worker"),
+        ] {
+            let text = SAMPLE.replacen(from, to, 1);
+            assert_ne!(text, SAMPLE, "{from}");
+            assert!(refused(&text).iter().any(|note| note.contains(why)), "{why}: {:?}", refused(&text));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_or_foreign_is_told_with_its_place() {
+        let lines: Vec<&str> = SAMPLE.lines().collect();
+        for n in 0..lines.len() {
+            let cut = lines[..n].join("\n");
+            let wrong = read(&cut, &with(&[])).expect_err("cut off");
+            assert!(wrong.line <= n.max(1), "{n}: {wrong:?}");
+        }
+        let foreign = read("[global]\nrw=randread\n", &with(&[])).expect_err("foreign");
+        assert!(foreign.line == 1 && foreign.what.contains("no Iometer configuration"), "{foreign:?}");
+        let shares = read(&SAMPLE.replacen("4096,100,", "4096,90,", 1), &with(&[])).expect_err("90 %");
+        assert!(shares.what.contains("add up to 90 %"), "{shares:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_files_never_panic(text in "(Version 1\n)?(('[A-Za-z ,]{0,20}|[0-9A-Z, \t=-]{0,20})\n){0,20}(Version 1)?", place in 0_usize..3_000, c: char) {
+            let _any = read(&text, &with(&[]));
+            let mut changed: Vec<char> = SAMPLE.chars().collect();
+            let place = place % changed.len();
+            changed[place] = c;
+            let _almost = read(&changed.into_iter().collect::<String>(), &with(&[("sda", "/dev/sdx")]));
+        }
+    }
+}

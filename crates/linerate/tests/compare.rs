@@ -1,0 +1,74 @@
+//! Two recorded campaigns set against each other, as a user does: what got worse is named with its cause, and what cannot be compared is refused.
+
+mod common;
+
+use std::path::Path;
+
+use common::{alone, file, privileged, run};
+use serde_json::Value;
+
+/// Six short runs over whatever link the lab has.
+const PLAN: &str = "[campaign]\nname = \"six\"\nrepeats = 6\n[[sweep]]\nname = \"link\"\nduration = \"400 ms\"\nwarmup = \"100 ms\"\n\
+     drain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\n";
+
+/// Two hosts and a link of `rate`.
+fn lab(rate: &str) -> String {
+    format!(
+        "[lab]\nname = \"link\"\nsummary = \"one link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+         ends = [\"a\", \"b\"]\nrate = \"{rate}\"\nbuffer = \"64 KiB\"\n"
+    )
+}
+
+/// A campaign of `plan` over a link of `rate`, in the ledger `name`.
+fn measured(folder: &Path, name: &str, plan: &str, rate: &str) {
+    file(folder, "plan.toml", plan);
+    file(folder, "lab.toml", &lab(rate));
+    let ledger = format!("{name}.ledger");
+    run(folder, &["run", "plan.toml", "--lab", "./lab.toml", "--ledger", &ledger, "--out", name]).expect(0);
+}
+
+#[test]
+fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
+    if !privileged("a lab needs namespaces") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    measured(folder, "fast", PLAN, "40 Mbit/s");
+    measured(folder, "slow", PLAN, "20 Mbit/s");
+    let told = run(folder, &["compare", "fast.ledger", "slow.ledger", "--json"]).expect(1).json();
+    let comparison = &told["comparison"];
+    let figures = comparison["points"][0]["figures"].as_array().expect("figures");
+    let goodput = figures.iter().find(|figure| figure["metric"] == "goodput").expect("goodput");
+    assert_eq!(goodput["effect"]["change"], "worse", "{goodput}");
+    let ratio = goodput["effect"]["shift"].as_f64().expect("a ratio");
+    assert!((0.45..0.55).contains(&ratio), "{ratio}");
+    let cause = &comparison["environment"][0];
+    assert!(cause["name"].as_str().expect("a name").starts_with("path."), "{cause}");
+    assert_eq!((&cause["explains"], &cause["after"]), (&Value::from(true), &Value::from("20 Mbit/s")), "{cause}");
+    // The other way round it is better, and nothing is missed.
+    let told = run(folder, &["compare", "slow.ledger", "fast.ledger", "--out", "back"]);
+    assert!(told.stdout.contains("better: goodput tx +"), "{}", told.stdout);
+    assert!(folder.join("back/report.html").exists());
+}
+
+#[test]
+fn what_has_nothing_in_common_is_refused() {
+    if !privileged("a lab needs namespaces") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let one = PLAN.replace("repeats = 6", "repeats = 1");
+    measured(folder, "one", &one, "40 Mbit/s");
+    measured(folder, "other", &one.replace("name = \"link\"", "name = \"elsewhere\""), "40 Mbit/s");
+    let told = run(folder, &["compare", "one.ledger", "other.ledger"]).expect(2);
+    assert!(told.stdout.contains("no point in common"), "{}", told.stdout);
+    let told = run(folder, &["compare", "one.ledger", "one.ledger"]).expect(2);
+    assert!(told.stderr.contains("are the same campaign"), "{}", told.stderr);
+    run(folder, &["compare", "one.ledger", "none.ledger"]).expect(4);
+    let told = run(folder, &["compare", "one.ledger", "other.ledger", "--margin", "200 %"]).expect(2);
+    assert!(told.stderr.contains("is no part of a figure"), "{}", told.stderr);
+}

@@ -1,0 +1,79 @@
+//! Ports planned for the members of a port channel, taken by the workload `frames` and seen on the members' own counters.
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{Measured, alone, linerate, measure, privileged, run};
+use linerate_analysis::flow_hash::planner::{self, USUAL_PORTS};
+use linerate_lab::{Hash, link_of};
+use linerate_model::Direction;
+
+/// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each has.
+const PORT: u16 = 7;
+const FROM: &str = "198.18.0.1";
+const TO: &str = "198.18.0.3";
+const LINKS: u32 = 2;
+const FLOWS: u32 = 6;
+
+fn link_of_port(port: u16) -> u32 {
+    let address = |ip: &str, port| SocketAddr::new(ip.parse().expect("literal"), port);
+    link_of(address(FROM, port), address(TO, PORT), Hash::Ports, LINKS)
+}
+
+/// Runs six flows of frames with these source ports over the channel; how many links were used, and the mean over the largest.
+fn spread(ports: &[u16]) -> (f64, f64) {
+    let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    let plan = format!(
+        "[campaign]\nname = \"ports\"\nrepeats = 1\n[[sweep]]\nname = \"ports\"\nduration = \"1 s\"\nwarmup = \"300 ms\"\n\
+         drain = \"200 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"a1\"\nto = \"b1\"\n\
+         params = {{ mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", streams = {FLOWS}, source_ports = \"{list}\", \
+         destination_port = {PORT} }}\n"
+    );
+    let measured: Measured = measure(&plan, &["--lab", "cisco-vic"]);
+    let figure = |name: &str| {
+        let metric = measured.job().metric(name, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
+        metric.estimate.expect("one run").value
+    };
+    let found = (figure("links_used"), figure("link_balance"));
+    println!("source ports {list}: {} links used, balance {:.3}", found.0, found.1);
+    found
+}
+
+#[test]
+fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
+    if !privileged("planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them") {
+        return;
+    }
+    let _turn = alone();
+    let each = (FLOWS / LINKS) as usize;
+    let planned = planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));
+    let (used, balance) = spread(&planned);
+    assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
+
+    // Six in a row of which the hash puts four or five on one link.
+    let uneven = |first: &u16| {
+        let on_first = (*first..*first + 6).filter(|port| link_of_port(*port) == 0).count();
+        [1, 5].contains(&on_first)
+    };
+    let first = USUAL_PORTS.into_iter().find(uneven).expect("hashes are uneven somewhere");
+    let in_a_row: Vec<u16> = (first..first + 6).collect();
+    let (used, balance) = spread(&in_a_row);
+    assert!(used == 2.0 && (balance - 3.0 / 5.0).abs() < 0.02, "{used} {balance}");
+
+    let all_on_one: Vec<u16> = USUAL_PORTS.filter(|port| link_of_port(*port) == 1).take(6).collect();
+    let (used, balance) = spread(&all_on_one);
+    assert!(used == 1.0 && (balance - 0.5).abs() < 0.02, "{used} {balance}");
+}
+
+#[test]
+fn a_plan_is_printed_as_a_workload_takes_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["flows", "plan", "--from", FROM, "--to", "198.18.0.3:7", "--hash", "layer3+4", "--members", "2"];
+    let ended = run(folder.path(), &[&arguments[..], &["--each", "3", "--json"]].concat()).expect(0);
+    let params = &ended.json()["params"];
+    assert_eq!((&params["streams"], &params["destination_port"]), (&6.into(), &7.into()));
+    assert_eq!(params["source_ports"].as_str().map(|list| list.split(',').count()), Some(6));
+    let printed = linerate(folder.path(), &arguments).output().expect("starts").stdout;
+    assert!(String::from_utf8_lossy(&printed).contains("streams = 2, source_ports = \""), "{printed:?}");
+}

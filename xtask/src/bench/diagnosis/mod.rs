@@ -1,0 +1,299 @@
+//! `cargo xtask bench diagnosis`: the confusion matrix of `linerate diagnose` (methodology 5.3).
+//!
+//! Each scenario injects one cause (or two, one behind the other) into a lab; `diagnose` is run in it with one seed after another;
+//! the matrix says what it took each cause for. The diagonal should be 0.9 at the least, no *proven* verdict wrong, and "unknown" said
+//! of the control. Of several limits, what was found behind the first counts too, as a line of its own. What this does not see:
+//! causes that a machine cannot be given (a second NUMA node, slow memory, an interrupt of a real device), which have rules and no row.
+
+mod scenarios;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use super::own;
+use scenarios::{Place, SCENARIOS, Scenario};
+
+const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF A SCENARIO'S NAME] [--program LINERATE] \
+     [--keep FILE.json] [--out FILE.md]";
+/// What the diagonal should reach.
+const DIAGONAL: f64 = 0.9;
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    seeds: u32,
+    first: u32,
+    only: Option<String>,
+    program: Option<PathBuf>,
+    /// Outcomes of earlier runs, of seeds from 1 on, are read from here, and kept there with the new ones.
+    keep: Option<PathBuf>,
+    out: Option<PathBuf>,
+}
+
+/// What one run said: rule and verdict of the leading finding of each limit, from the one that shows on.
+type Said = Vec<(String, String)>;
+
+/// Runs every scenario with every seed, prints the matrix, and says whether it is as it should be.
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
+    let options = options(arguments)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => own::build(root, "linerate", &["--bin", "linerate"])?,
+    };
+    let mut outcomes = match &options.keep {
+        Some(file) if file.exists() => read(file)?,
+        _ => BTreeMap::new(),
+    };
+    let wanted = |scenario: &&Scenario| options.only.as_deref().is_none_or(|only| scenario.name.contains(only));
+    for seed in options.first..options.first + options.seeds {
+        for scenario in SCENARIOS.iter().filter(wanted) {
+            // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is not run again.
+            if options.keep.is_some() && outcomes.get(scenario.name).is_some_and(|kept| kept.len() >= seed as usize) {
+                continue;
+            }
+            let begun = Instant::now();
+            let (said, answer) =
+                one(&program, scenario, seed).with_context(|| format!("{}, seed {seed}", scenario.name))?;
+            let seconds = begun.elapsed().as_secs_f64();
+            eprintln!("seed {seed}, {}: {} ({seconds:.0} s)", scenario.name, told(&said));
+            if !limits(&said).iter().map(|(rule, _)| rule.as_str()).eq(scenario.expected.iter().copied()) {
+                eprintln!("{}", serde_json::to_string_pretty(&answer)?);
+            }
+            outcomes.entry(scenario.name.to_owned()).or_insert_with(Vec::new).push(said);
+            if let Some(file) = &options.keep {
+                std::fs::write(file, serde_json::to_string(&outcomes)?)
+                    .with_context(|| format!("write {}", file.display()))?;
+            }
+        }
+    }
+    let text = document(&outcomes);
+    print!("{text}");
+    if let Some(file) = &options.out {
+        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
+    }
+    let judged = judge(&outcomes);
+    Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL)
+}
+
+fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("read {}: not kept by this bench", file.display()))
+}
+
+/// What `diagnose` says of `scenario`, and its whole answer.
+fn one(program: &Path, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, Value)> {
+    let folder = std::env::temp_dir().join(format!("linerate-diagnosis-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let file = folder.join("place.toml");
+    let mut command = Command::new(program);
+    command.args(["--json", "--quiet", "diagnose", "--seconds", "0.4", "--omit", "0.3", "--seed", &seed.to_string()]);
+    // What lies behind the causes that were injected is nobody's question here.
+    command.args(["--limits", &scenario.expected.len().to_string()]);
+    command.arg("--out").arg(folder.join("ledgers"));
+    let text = match &scenario.place {
+        Place::Lab(between, [from, to]) => {
+            command.arg("--lab").arg(&file).args(["--from", from, "--to", to]);
+            let [a, b] = scenario.hosts;
+            let between = between.replace("SEED", &seed.to_string());
+            format!("[lab]\nname = \"scenario\"\n[[host]]\nname = \"a\"\n{a}[[host]]\nname = \"b\"\n{b}{between}")
+        }
+        Place::Testbed(text) => {
+            command.arg("--testbed").arg(&file).args(["--from", "a", "--to", "b"]);
+            (*text).to_owned()
+        }
+    };
+    std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+    for param in scenario.params {
+        command.args(["--param", param]);
+    }
+    let output = command.stderr(Stdio::inherit()).output().context("start linerate diagnose")?;
+    // Nothing in it is of use to anybody.
+    let _ = std::fs::remove_dir_all(&folder);
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("linerate diagnose ended with {} and printed no JSON", output.status))?;
+    let rungs = answer["ladder"].as_array().context("the answer has no ladder")?;
+    let leading = |rung: &Value| {
+        let finding = rung["findings"].get(0)?;
+        Some((finding["rule"].as_str()?.to_owned(), finding["verdict"].as_str()?.to_owned()))
+    };
+    let said = rungs.iter().map(leading).collect::<Option<Said>>().context("a limit without a finding")?;
+    Ok((said, answer))
+}
+
+/// `receive_window (proven), link_ceiling (proven)`: a limit that was lifted by half and limits again is one.
+fn told(said: &Said) -> String {
+    limits(said).iter().map(|(rule, verdict)| format!("{rule} ({verdict})")).collect::<Vec<_>>().join(", ")
+}
+
+fn limits(said: &Said) -> Said {
+    let mut limits = said.clone();
+    limits.dedup_by(|later, earlier| later.0 == earlier.0);
+    limits
+}
+
+/// What the runs amount to.
+#[derive(Debug, Default, PartialEq)]
+struct Judged {
+    runs: usize,
+    right: usize,
+    proven: usize,
+    wrong_proven: usize,
+}
+
+impl Judged {
+    fn diagonal(&self) -> f64 {
+        if self.runs == 0 { 0.0 } else { self.right as f64 / self.runs as f64 }
+    }
+}
+
+/// Judges single causes by the first limit, several by all that were injected, in their order. A proven verdict is wrong if what it
+/// names was not injected; that goes for every limit down to the last injected one.
+fn judge(outcomes: &BTreeMap<String, Vec<Said>>) -> Judged {
+    let mut judged = Judged::default();
+    for scenario in SCENARIOS {
+        for said in outcomes.get(scenario.name).into_iter().flatten() {
+            let found = limits(said);
+            let rules: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+            judged.runs += 1;
+            judged.right += usize::from(rules.starts_with(scenario.expected));
+            for (place, (rule, verdict)) in found.iter().take(scenario.expected.len()).enumerate() {
+                if verdict == "proven" {
+                    judged.proven += 1;
+                    judged.wrong_proven += usize::from(scenario.expected[place] != *rule);
+                }
+            }
+        }
+    }
+    judged
+}
+
+/// The matrix: injected by row, found by column; proven verdicts in brackets.
+fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
+    let mut columns: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.expected[0]).collect();
+    for (rule, _) in outcomes.values().flatten().filter_map(|said| said.first()) {
+        if !columns.contains(&rule.as_str()) {
+            columns.push(rule);
+        }
+    }
+    let mut seen = Vec::new();
+    columns.retain(|column| {
+        !seen.contains(column) && {
+            seen.push(*column);
+            true
+        }
+    });
+    let mut text = format!(
+        "| injected | n | {} | all its limits |\n|---|---|{}---|\n",
+        columns.join(" | "),
+        "---|".repeat(columns.len())
+    );
+    for scenario in SCENARIOS {
+        let Some(runs) = outcomes.get(scenario.name) else { continue };
+        let _infallible = write!(text, "| {} | {} |", scenario.name, runs.len());
+        for column in &columns {
+            let found = runs.iter().filter_map(|said| said.first()).filter(|(rule, _)| rule == column);
+            let (n, proven) =
+                found.fold((0, 0), |(n, proven), (_, verdict)| (n + 1, proven + usize::from(verdict == "proven")));
+            let mark = if scenario.expected[0] == *column { "**" } else { "" };
+            let cell = match n {
+                0 => String::new(),
+                n => format!("{mark}{n} ({proven}){mark}"),
+            };
+            let _infallible = write!(text, " {cell} |");
+        }
+        let whole = |said: &&Said| {
+            limits(said).iter().map(|(rule, _)| rule.as_str()).collect::<Vec<_>>().starts_with(scenario.expected)
+        };
+        let all = if scenario.expected.len() > 1 {
+            format!("{} of {}", runs.iter().filter(whole).count(), runs.len())
+        } else {
+            String::new()
+        };
+        let _infallible = writeln!(text, " {all} |");
+    }
+    let judged = judge(outcomes);
+    let _infallible = writeln!(
+        text,
+        "\n{} of {} runs found what was injected: {:.3} (wanted: {DIAGONAL}). {} verdicts were *proven*, {} of them wrong (wanted: 0).",
+        judged.right,
+        judged.runs,
+        judged.diagonal(),
+        judged.proven,
+        judged.wrong_proven
+    );
+    text
+}
+
+fn options(arguments: &[String]) -> anyhow::Result<Options> {
+    let mut options = Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None };
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
+        let count = || value.parse::<u32>().ok().with_context(|| format!("{argument} {value}: not a count\n{USAGE}"));
+        match argument.as_str() {
+            "--seeds" => options.seeds = count()?,
+            "--first" => options.first = count()?,
+            "--only" => options.only = Some(value.clone()),
+            "--program" => options.program = Some(value.into()),
+            "--keep" => options.keep = Some(value.into()),
+            "--out" => options.out = Some(value.into()),
+            _ => bail!("{argument}: unknown\n{USAGE}"),
+        }
+    }
+    let only = options.only.as_deref();
+    let known = SCENARIOS.iter().any(|scenario| only.is_none_or(|only| scenario.name.contains(only)));
+    ensure!(known, "--only {}: no such scenario\n{USAGE}", only.unwrap_or_default());
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(limits: &[(&str, &str)]) -> Said {
+        limits.iter().map(|(rule, verdict)| ((*rule).to_owned(), (*verdict).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_wrong_proof_is_counted_and_what_is_behind_the_injected_limits_is_not() {
+        let outcomes = BTreeMap::from([
+            ("link rate".to_owned(), vec![said(&[("link_ceiling", "proven")]), said(&[("sender_cpu", "proven")])]),
+            (
+                "receive window, then link".to_owned(),
+                vec![
+                    said(&[("receive_window", "proven"), ("receive_window", "proven"), ("link_ceiling", "proven")]),
+                    said(&[("receive_window", "proven"), ("unknown", "inconclusive")]),
+                ],
+            ),
+            ("slow source".to_owned(), vec![said(&[("slow_source", "proven"), ("link_ceiling", "suspected")])]),
+        ]);
+        let judged = judge(&outcomes);
+        assert_eq!(judged, Judged { runs: 5, right: 3, proven: 6, wrong_proven: 1 });
+        let text = document(&outcomes);
+        assert!(text.contains("3 of 5 runs found what was injected: 0.600"), "{text}");
+        assert!(text.contains("1 of 2 |"), "{text}");
+    }
+
+    #[test]
+    fn options_are_read_and_mistakes_refused() {
+        let parsed = |words: &[&str]| options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(parsed(&["--seeds", "3", "--only", "link"]).expect("legal").seeds, 3);
+        assert!(
+            parsed(&["--seeds"]).is_err() && parsed(&["--only", "tokens"]).is_err() && parsed(&["-x", "1"]).is_err()
+        );
+    }
+
+    #[test]
+    fn scenarios_have_names_of_their_own_and_a_control() {
+        let mut names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        assert_eq!(SCENARIOS[0].expected, ["unknown"]);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SCENARIOS.len());
+    }
+}
