@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_analysis::study;
 
-use crate::cli::{Global, Place};
-use crate::commands::ends::Asked;
+use crate::cli::Global;
+use crate::commands::ends::PathArgs;
 use crate::commands::stage::{Ended, Stages};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::testbeds::{self, Ground};
@@ -28,18 +28,8 @@ pub(crate) struct DiagnoseArgs {
     /// A ledger to judge as recorded: nothing is run (`LEDGER#ID` names one campaign of it)
     #[arg(conflicts_with_all = ["to", "lab", "testbed"])]
     pub(crate) ledger: Option<String>,
-    /// The host that receives: an agent's host, or with --lab or --testbed an endpoint [default: the second one]
-    #[arg(long, value_name = "HOST")]
-    pub(crate) to: Option<String>,
-    /// The endpoint that sends [default: the first one elsewhere]
-    #[arg(long, value_name = "ENDPOINT")]
-    pub(crate) from: Option<String>,
-    /// A lab file or preset: hosts emulated on this machine
-    #[arg(long, conflicts_with = "testbed")]
-    pub(crate) lab: Option<String>,
-    /// A testbed file: hosts, endpoints and CPUs by name
-    #[arg(long)]
-    pub(crate) testbed: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
     /// The load whose limit is looked for
     #[arg(long, default_value = "tcp_stream")]
     pub(crate) workload: String,
@@ -77,12 +67,7 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
     if !(args.seconds > 0.0 && args.omit >= 0.0) {
         return Err(Failure::wrong("diagnose: --seconds must be above zero and --omit not below it"));
     }
-    let place = match (&args.lab, &args.testbed) {
-        (Some(lab), _) => Place { lab: Some(lab.clone()), ..Place::default() },
-        (_, Some(testbed)) => Place { testbed: Some(testbed.clone()), ..Place::default() },
-        _ => Place { to: args.to.clone(), ..Place::default() },
-    };
-    let mut ground = testbeds::prepare(&place)?;
+    let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
     let ended = look(args, global, &ground);
@@ -91,9 +76,7 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
 }
 
 fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
-    let named = args.lab.is_some() || args.testbed.is_some();
-    let asked = Asked { command: "diagnose", named, to: args.to.as_deref(), from: args.from.as_deref() };
-    let (from, to) = asked.among(&ground.testbed.endpoints)?;
+    let (from, to) = args.path.among("diagnose", &ground.testbed.endpoints)?;
     let load = Load::new(args, from.name.clone(), to.name.clone())?;
     let stages = Stages { what: "diagnose", ground, out: &args.out, global };
     let rungs = climb::climb(&stages, load, args.limits as usize)?;

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::profile::{self, Proven};
 use crate::campaign;
-use crate::cli::{Global, Place};
-use crate::commands::ends::Asked;
+use crate::cli::Global;
+use crate::commands::ends::PathArgs;
 use crate::commands::stage::{Ended, Stages};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::testbeds::{self, Ground};
@@ -27,18 +27,8 @@ use crate::testbeds::{self, Ground};
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("where").required(true).multiple(true).args(["to", "lab", "testbed"]))]
 pub(crate) struct TuneHostArgs {
-    /// The host that receives: an agent's host, or with --lab or --testbed an endpoint [default: the second one]
-    #[arg(long, value_name = "HOST")]
-    pub(crate) to: Option<String>,
-    /// The endpoint that sends [default: the first one elsewhere]
-    #[arg(long, value_name = "ENDPOINT")]
-    pub(crate) from: Option<String>,
-    /// A lab file or preset: hosts emulated on this machine
-    #[arg(long, conflicts_with = "testbed")]
-    pub(crate) lab: Option<String>,
-    /// A testbed file: hosts, endpoints and CPUs by name
-    #[arg(long)]
-    pub(crate) testbed: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
     /// Only these kinds of change, separated by commas: congestion_control, offloads, placement, socket_buffers
     #[arg(long = "try", value_name = "NAME", value_delimiter = ',')]
     pub(crate) tried: Vec<String>,
@@ -80,12 +70,7 @@ pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
         return Err(Failure::wrong("tune: --seconds must be above zero and --omit not below it"));
     }
     let chosen = chosen(&args.tried)?;
-    let place = match (&args.lab, &args.testbed) {
-        (Some(lab), _) => Place { lab: Some(lab.clone()), ..Place::default() },
-        (_, Some(testbed)) => Place { testbed: Some(testbed.clone()), ..Place::default() },
-        _ => Place { to: args.to.clone(), ..Place::default() },
-    };
-    let mut ground = testbeds::prepare(&place)?;
+    let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
     let ended = try_all(args, global, &ground, &chosen);
@@ -143,9 +128,7 @@ fn try_all(
     chosen: &[&'static dyn TuningExperiment],
 ) -> Result<Exit, Ended> {
     let stages = Stages { what: "tune", ground, out: &args.out, global };
-    let named = args.lab.is_some() || args.testbed.is_some();
-    let asked = Asked { command: "tune", named, to: args.to.as_deref(), from: args.from.as_deref() };
-    let (from, to) = asked.among(&ground.testbed.endpoints)?;
+    let (from, to) = args.path.among("tune", &ground.testbed.endpoints)?;
     let load = Load { args, from: &from.name, to: &to.name };
     let (campaign, study) = stages.observe("baseline", load.baseline())?;
     let point = study.points.first().ok_or_else(|| {
