@@ -1,8 +1,9 @@
 //! How large a buffer is that nobody reports: trains of frames, back to back, until one loses.
 //!
 //! Sans-I/O: [`BufferSearch::next`] says how long the next trains are to be, [`BufferSearch::observe`] takes what became of
-//! them. A buffer that overflows loses at least one frame of *every* train; a loss here and there has another cause, is
-//! counted apart and does not move the search. Source: NC-SI reference 7.4; RFC 9004 for back-to-back searches.
+//! them. A buffer that overflows loses at least one frame of every train that left back to back; a sender that loses its CPU
+//! within a train gives the buffer time to drain, and the train passes. A loss here and there has another cause, is counted
+//! apart and does not move the search. Source: NC-SI reference 7.4; RFC 9004 for back-to-back searches.
 //!
 //! What it does not see: a buffer that other traffic fills meanwhile; the drain must be idle between trains.
 
@@ -14,8 +15,9 @@ use super::Hose;
 
 /// Trains longer than this are not tried: 4 MiB of full frames, beyond which a buffer is not shallow.
 const LONGEST: u32 = 2770;
-/// Share of the trains that must lose for the buffer to be the cause.
-const MOST_TRAINS: f64 = 0.5;
+/// Share of the trains that must lose for the buffer to be the cause: trains that were held up within pass, however small it is, while
+/// a path that loses frames at random would have to lose one in twenty to spoil so many trains of six.
+const FEWEST_TRAINS: f64 = 0.25;
 
 /// Looks for the longest train that an unknown buffer takes.
 #[derive(Clone, Debug)]
@@ -63,7 +65,7 @@ impl BufferSearch {
 
     /// Of `trains` trains of `length` frames each, `lost` frames did not arrive.
     pub fn observe(&mut self, length: u32, trains: u32, lost: u64) {
-        if lost as f64 >= f64::from(trains) * MOST_TRAINS && lost > 0 {
+        if lost as f64 >= f64::from(trains) * FEWEST_TRAINS && lost > 0 {
             self.overflows = Some(self.overflows.map_or(length, |known| known.min(length)));
         } else {
             self.passes = self.passes.max(length);
@@ -109,6 +111,15 @@ mod tests {
     fn eight_kibibytes_are_found_in_a_handful_of_trains() {
         let found = search(&SIDEBAND, usize::MAX).inferred(&SIDEBAND).expect("it overflowed");
         assert_eq!((found.longest_train, found.buffer), (5, Bytes(7570)..Bytes(9084)));
+    }
+
+    #[test]
+    fn a_sender_that_is_held_up_in_more_than_half_of_its_trains_still_shows_the_buffer() {
+        let mut search = BufferSearch::new();
+        while let Some(length) = search.next() {
+            search.observe(length, TRAINS, if length > 5 { u64::from(TRAINS) * 9 / 20 } else { 1 });
+        }
+        assert_eq!(search.inferred(&SIDEBAND).map(|found| found.longest_train), Some(5));
     }
 
     #[test]

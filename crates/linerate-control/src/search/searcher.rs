@@ -10,7 +10,7 @@ const MARGIN: f64 = 2.0;
 /// How far below what it forwarded the self-test tries next: what is forwarded under overload is rarely forwarded whole.
 const RETREAT: f64 = 0.95;
 /// Trials of the self-test at most.
-const SELF_TESTS: u32 = 8;
+const SELF_TESTS: u32 = 12;
 
 /// What came of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,12 @@ pub enum Ended {
 
 #[derive(Debug)]
 enum Stage {
-    SelfTest { load: f64, n: u32 },
+    /// The `n`-th trial of the self-test; `before` is what was forwarded when the same load was tried and lost.
+    SelfTest {
+        load: f64,
+        n: u32,
+        before: Option<f64>,
+    },
     WarmUp,
     Searching,
     Ended(Ended),
@@ -63,7 +68,7 @@ impl Searcher {
     #[must_use]
     pub fn new(search: Search) -> Self {
         let stage = if search.self_test > Nanos(0) {
-            Stage::SelfTest { load: MARGIN * search.max, n: 0 }
+            Stage::SelfTest { load: MARGIN * search.max, n: 0, before: None }
         } else {
             Self::after_self_test(&search)
         };
@@ -134,7 +139,7 @@ impl Searcher {
         self.spoilt = 0;
         self.asked = None;
         match self.stage {
-            Stage::SelfTest { load, n } => self.self_tested(load, n, &observation),
+            Stage::SelfTest { load, n, before } => self.self_tested(load, n, before, &observation),
             Stage::WarmUp => self.stage = Stage::Searching,
             Stage::Searching => self.controller.take(&observation),
             Stage::Ended(_) => {}
@@ -162,18 +167,23 @@ impl Searcher {
         }
     }
 
-    /// Twice the highest load if the tester can; else what it can bounds the search.
-    fn self_tested(&mut self, load: f64, n: u32, observation: &Observation) {
-        let forwarded = load * (1.0 - observation.loss_ratio);
-        if observation.loss_ratio > 0.0 && n + 1 < SELF_TESTS {
-            let next = if load > self.search.max { forwarded.min(self.search.max) } else { forwarded * RETREAT };
-            if next > self.search.min {
-                self.stage = Stage::SelfTest { load: next, n: n + 1 };
-                return;
-            }
-        }
+    /// Twice the highest load if the tester can; else what it can bounds the search. A loss is believed when it comes twice: one
+    /// moment without a CPU must not bound a whole search.
+    fn self_tested(&mut self, load: f64, n: u32, before: Option<f64>, observation: &Observation) {
         if observation.loss_ratio > 0.0 {
-            self.stage = Stage::Ended(Ended::TesterLimited(forwarded));
+            let forwarded = load * (1.0 - observation.loss_ratio);
+            let most = before.map_or(forwarded, |before| forwarded.max(before));
+            let next = match before {
+                None => load,
+                Some(_) if load > self.search.max => most.min(self.search.max),
+                Some(_) => most * RETREAT,
+            };
+            self.stage = if n + 1 < SELF_TESTS && next > self.search.min {
+                let before = before.is_none().then_some(forwarded);
+                Stage::SelfTest { load: next, n: n + 1, before }
+            } else {
+                Stage::Ended(Ended::TesterLimited(most))
+            };
             return;
         }
         self.tester = Some(load);
@@ -232,10 +242,21 @@ mod tests {
             loads.push(step.load);
             searcher.take(outcome(step, (1.0 - 0.8e6 / step.load).max(0.0)));
         }
-        // 2e6 loses, what it forwarded (0.8e6) does not, and is the highest load from then on.
-        assert_eq!(loads, [2e6, 0.8e6, 0.8e6, 0.8e6]);
+        // 2e6 loses twice, what it forwarded (0.8e6) does not, and is the highest load from then on.
+        assert_eq!(loads, [2e6, 2e6, 0.8e6, 0.8e6, 0.8e6]);
         assert_eq!(searcher.search().max, 0.8e6);
         assert!(searcher.search().max_source.contains("tester"));
+    }
+
+    #[test]
+    fn one_moment_without_a_cpu_does_not_bound_the_search() {
+        let mut searcher = Searcher::new(one_trial(1));
+        let mut loads = Vec::new();
+        while let Some(step) = searcher.ask() {
+            loads.push(step.load);
+            searcher.take(outcome(step, if loads.len() == 1 { 0.95 } else { 0.0 }));
+        }
+        assert_eq!((loads, searcher.tester()), (vec![2e6, 2e6, 1e6, 1e6], Some(2e6)));
     }
 
     #[test]
