@@ -160,6 +160,7 @@ fn trial(trial: &TrialStudy) -> Value {
         "id": trial.id,
         "validity": trial.validity,
         "why": trial.why,
+        "taken": trial.taken,
         "measured_from": trial.measured_from,
         "intervals": intervals,
     })

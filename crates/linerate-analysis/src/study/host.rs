@@ -113,6 +113,16 @@ pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'
     shares.max_by(f64::total_cmp)
 }
 
+/// Steal of the CPU that lost most, over `span`, less the tick by which a reading is coarse; `None` if not read. What crosses several CPUs
+/// one after the other stands still with any of them.
+pub(super) fn most_stolen(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
+    let is_steal = |series: &SeriesSpec| series.sampler == "cpu" && series.name == "steal";
+    let changes =
+        kernels(jobs, hosts).into_values().filter_map(|host| Samples::of(trial, host).largest_change(span, is_steal));
+    let most = changes.max_by(f64::total_cmp).filter(|_| span.seconds() > 0.0)?;
+    Some(((most - TICK) / NANOS / span.seconds()).max(0.0))
+}
+
 /// CPU time during `span` that programs other than the workers of `jobs` took on the kernel of `host`, ns, less what the reading
 /// is coarse by; `None` if not read. Soft interrupts are the load's own as often as not, and are left out.
 pub(super) fn taken_by_others(

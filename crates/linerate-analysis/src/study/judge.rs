@@ -103,11 +103,14 @@ pub(super) fn measured(
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
             standing.lower(Validity::Invalid, format!("{name}: nothing was sent, received or stepped"));
         }
-        for (end, host) in [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)] {
-            let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
-            for doubt in kept_waiting(end, host, others, span) {
-                standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
-            }
+        for (host, worker, share) in waited(trial, jobs, job, hosts, span).filter(|(.., share)| *share > MOST_WAITED) {
+            let doubt = format!(
+                "{name}: worker {worker} on {host} waited up to {:.1} % of the measurement for a CPU that other programs used, above {} %: \
+                 stop them, or give the endpoint CPUs of its own (`cpus` and `pin`)",
+                share * 100.0,
+                MOST_WAITED * 100.0
+            );
+            standing.lower(Validity::Suspect, doubt);
         }
         for doubt in super::transfers::doubts(trial, job, span) {
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
@@ -142,23 +145,31 @@ fn is_burst(trial: &TrialRecord) -> bool {
     step.is_some_and(|step| step.purpose == Purpose::Burst)
 }
 
-/// Which workers of `end` waited for a CPU that other programs used: they took `others` ns on that kernel, if known, and nobody
-/// waits for them longer than they run. Workers that wait for each other are the plan's own affair.
-fn kept_waiting(end: &linerate_model::JobRecord, host: &str, others: Option<f64>, span: Span) -> Vec<String> {
-    let told = |waited: super::traffic::Waited| {
-        let ns = (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
-        let share = ns / NANOS / span.seconds();
-        (share > MOST_WAITED).then(|| {
-            format!(
-                "worker {} on {host} waited up to {:.1} % of the measurement for a CPU that other programs used, above {} %: stop \
-                 them, or give the endpoint CPUs of its own (`cpus` and `pin`)",
-                waited.worker,
-                share * 100.0,
-                MOST_WAITED * 100.0
-            )
+/// What others took from the load, as a share of `span`: the hypervisor of the CPU that it took most from, or other programs of the worker
+/// that waited most for one, whichever is more; `None` where neither was read.
+pub(super) fn taken(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
+    let measured = jobs.iter().filter(|job| job.spec.background.is_none());
+    let waits = measured.flat_map(|job| waited(trial, jobs, job, hosts, span)).map(|(.., share)| share);
+    waits.chain(super::host::most_stolen(trial, jobs, hosts, span)).max_by(f64::total_cmp)
+}
+
+/// The workers of `job`, each with its host and the share of `span` for which it waited for a CPU that other programs used: they took as
+/// much on that kernel, if that is known, and nobody waits for them longer than they run. Workers that wait for each other are the plan's
+/// own affair.
+fn waited<'a>(
+    trial: &'a TrialRecord,
+    jobs: &'a [Job<'a>],
+    job: &'a Job<'a>,
+    hosts: &'a Hosts<'a>,
+    span: Span,
+) -> impl Iterator<Item = (&'a str, u32, f64)> {
+    [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)].into_iter().flat_map(move |(end, host)| {
+        let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
+        super::traffic::waits(end, span).into_iter().map(move |waited| {
+            let ns = (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
+            (host.as_str(), waited.worker, (ns / NANOS / span.seconds()).max(0.0))
         })
-    };
-    super::traffic::waits(end, span).into_iter().filter_map(told).collect()
+    })
 }
 
 /// In what an open load was not the one intended.

@@ -178,6 +178,10 @@ pub struct TrialStudy {
     pub validity: Validity,
     /// Why it is not valid.
     pub why: Vec<String>,
+    /// What others took from the load, as a share of the measurement: the hypervisor of the CPU that it took most from, or other programs of
+    /// the worker that waited most for one, whichever is more; `None` where neither was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<f64>,
     /// Seconds since the start barrier: the end of each interval of the series.
     pub seconds: Vec<f64>,
     /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`, `transaction_rate`, ...), measured jobs added up.
@@ -202,6 +206,15 @@ impl JobStudy {
     #[must_use]
     pub fn metric(&self, name: &str, direction: Direction) -> Option<&MetricStudy> {
         self.metrics.iter().find(|metric| metric.name == name && metric.direction == direction)
+    }
+}
+
+impl PointStudy {
+    /// What others took from the load: the median of the trials in which that was read ([`TrialStudy::taken`]), as estimates are medians.
+    #[must_use]
+    pub fn taken(&self) -> Option<f64> {
+        let read: Vec<f64> = self.trials.iter().filter_map(|trial| trial.taken).collect();
+        median(&read)
     }
 }
 

@@ -63,6 +63,8 @@ struct Judged<'a> {
     jobs: Vec<Job<'a>>,
     measured: Span,
     standing: Standing,
+    /// What others took from the load, as a share of the measurement.
+    taken: Option<f64>,
     /// Per job of the plan.
     figures: Vec<Figures>,
     /// All measured jobs together, where there are several.
@@ -148,9 +150,11 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut judged_figures = vec![Figures::default(); jobs.len()];
     let mut all = Figures::default();
     let mut losses = vec![Vec::new(); jobs.len()];
+    let mut taken = None;
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| losses_of(trial, job, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
+        taken = judge::taken(trial, &jobs, hosts, measured);
     }
     let observed = observed::ports(campaign, hosts, trial, &jobs);
     if standing.carries_figures() {
@@ -181,7 +185,8 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     for doubt in settling::doubts(if several(&jobs) { &all_classes } else { classes.first().unwrap_or(&all_classes) }) {
         standing.lower(Validity::Suspect, doubt);
     }
-    Judged { trial, jobs, measured, standing, figures: judged_figures, all, losses, observed, classes, all_classes }
+    let figures = judged_figures;
+    Judged { trial, jobs, measured, standing, taken, figures, all, losses, observed, classes, all_classes }
 }
 
 /// How the rates of each job went, and of all measured ones together.
@@ -404,6 +409,7 @@ fn trial_study(one: &Judged<'_>) -> TrialStudy {
         id: one.trial.spec.id,
         validity: one.standing.validity,
         why: one.standing.why.clone(),
+        taken: one.taken,
         seconds,
         series,
         measured_from: one.measured.from.as_secs_f64(),

@@ -152,6 +152,23 @@ fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
 }
 
 #[test]
+fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_most() {
+    let of = |[first, second]: [f64; 2]| {
+        let mut trial = stream(0, 1_000_000);
+        let lost = [("cpu", "steal", "cpu0", first), ("cpu", "steal", "cpu1", second), ("cpu", "idle", "cpu0", 5e8)];
+        trial.samples.push(("right".into(), samples(&lost)));
+        only(&study(&two_hosts(vec![trial]))).taken()
+    };
+    // Less the tick of 10 ms in four seconds by which a reading is coarse.
+    near(of([0.1e9, 0.3e9]), 0.2975);
+    near(of([0.0, 0.0]), 0.0);
+    let mut waits = stream(0, 1_000_000);
+    waits.jobs[0].1.intervals.iter_mut().for_each(|interval| interval.counters[Counter::RunQueueWait] = 200_000_000);
+    near(only(&study(&two_hosts(vec![waits]))).taken(), 0.2);
+    assert_eq!(only(&study(&two_hosts(vec![stream(0, 1_000_000)]))).taken(), None, "not read is not nothing");
+}
+
+#[test]
 fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
     let open = |intended, started, late, transactions| {
         let mut trial = trial(0, vec![job("udp_rr", "a", "b")]);

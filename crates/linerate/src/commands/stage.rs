@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_analysis::{Study, study};
+use linerate_analysis::{PointStudy, Study, study};
 use linerate_control::Progress;
 use linerate_model::{Campaign, TrialSpec};
 
@@ -12,6 +12,11 @@ use crate::cli::Global;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::progress::Display;
 use crate::testbeds::Ground;
+
+/// Share of a measurement that others may take from the load before it is no evidence of anything else.
+const MOST_TAKEN: f64 = 0.05;
+/// How often a stage is measured that others disturb.
+const MOST_LOOKS: usize = 3;
 
 /// Where the stages run, and where they are kept.
 pub(crate) struct Stages<'a> {
@@ -82,8 +87,46 @@ impl Stages<'_> {
         }
     }
 
+    /// As [`Stages::observe`], but what others disturb is measured again, [`MOST_LOOKS`] times in all, and `told`. The last one counts, whatever it
+    /// says: which one does must not depend on what came of it. Each is in the ledger.
+    pub(crate) fn look(&self, name: &str, text: String, told: &mut Vec<String>) -> Result<(Campaign, Study), Ended> {
+        let mut seen = Vec::new();
+        loop {
+            let (campaign, study) = self.observe(name, text.clone())?;
+            let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
+            seen.push(format!("{:.0} %", taken * 100.0));
+            let disturbed = taken > MOST_TAKEN;
+            if disturbed && seen.len() < MOST_LOOKS {
+                continue;
+            }
+            if disturbed || seen.len() > 1 {
+                told.push(format!(
+                    "{name}: the machine took {} of the time from it, above {:.0} %: measured {} times, the last one counts",
+                    seen.join(", then "),
+                    MOST_TAKEN * 100.0,
+                    seen.len()
+                ));
+            }
+            return Ok((campaign, study));
+        }
+    }
+
     /// As [`Stages::run`], with nothing to do before a trial.
     pub(crate) fn observe(&self, name: &str, text: String) -> Result<(Campaign, Study), Ended> {
         self.run(name, text, &mut |_| Ok(()))
     }
+}
+
+/// How many trials of `study` others disturbed, if any were: that hides what a change does, and can only weaken a verdict.
+pub(crate) fn disturbed(name: &str, study: &Study) -> Option<String> {
+    let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
+    let n_trials: usize = study.points.iter().map(|point| point.trials.len()).sum();
+    let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
+    let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
+    Some(format!(
+        "{name}: the machine took more than {:.0} % of the time from {} of {n_trials} runs, {:.0} % at the most: that hides what a change does",
+        MOST_TAKEN * 100.0,
+        disturbed.len(),
+        most * 100.0
+    ))
 }

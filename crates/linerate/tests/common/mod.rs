@@ -121,19 +121,9 @@ impl Measured {
         found.unwrap_or_else(|| panic!("{name} has no figure: {metric}; {}", self.json["points"][0]["why"]))
     }
 
-    /// Whether the machine below took so much of the CPUs from a trial that no time of it is a known answer; then says that `test`
-    /// is skipped, and why. What holds at any speed is asserted before this is asked.
+    /// See [`disturbed`].
     pub(crate) fn disturbed(&self, test: &str) -> bool {
-        let late = self.campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| &incident.message);
-        let late = late.filter(|message| message.starts_with(LATE_START));
-        let points = self.study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
-        let share = |why: &str| why.strip_prefix(STOLEN)?.split(' ').next()?.parse::<f64>().ok();
-        let stolen = points.filter(|why| share(why).is_some_and(|share| share > TOO_MUCH));
-        let found = late.chain(stolen).next();
-        if let Some(why) = found {
-            println!("skipped: {test}: {why}");
-        }
-        found.is_some()
+        disturbed([(&self.campaign, &self.study)], test)
     }
 
     /// The value of the ceiling that bounds a metric.
@@ -144,10 +134,25 @@ impl Measured {
     }
 }
 
-/// How the program tells that the hypervisor ran others on the CPUs of a trial, before the share in per cent.
-const STOLEN: &str = "the hypervisor took ";
-/// Share above which no time is a known answer any more, per cent.
-const TOO_MUCH: f64 = 5.0;
+/// Whether the machine below, or other programs, took so much of the CPUs from a trial that no time of it is a known answer; then says that
+/// `test` is skipped, and why. What holds at any speed is asserted before this is asked.
+pub(crate) fn disturbed<'a>(measured: impl IntoIterator<Item = (&'a Campaign, &'a Study)>, test: &str) -> bool {
+    let found = measured.into_iter().find_map(|(campaign, study)| {
+        let late = campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.clone());
+        let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
+        let taken = taken
+            .filter(|taken| *taken > TOO_MUCH)
+            .map(|taken| format!("{:.0} % of its time were taken from a trial", taken * 100.0));
+        late.filter(|message| message.starts_with(LATE_START)).chain(taken).next()
+    });
+    if let Some(why) = &found {
+        println!("skipped: {test}: {why}");
+    }
+    found.is_some()
+}
+
+/// Share of a trial's time above which, if others took it, none of it is a known answer any more.
+const TOO_MUCH: f64 = 0.05;
 /// How it tells that an agent had no CPU when a trial began.
 const LATE_START: &str = "the start barrier had passed";
 

@@ -6,7 +6,10 @@
 
 use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict};
 
-use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score, subject, value};
+use super::{
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score, standing_queue, subject,
+    value,
+};
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
 
@@ -14,15 +17,6 @@ use crate::{JobStudy, PointStudy};
 const LOSSLESS: f64 = 1e-4;
 /// Share of its least by which a round trip may be longer where no queue stands.
 const NO_QUEUE: f64 = 0.25;
-/// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their acknowledgements wait for the second.
-const A_BURST: f64 = 4.0 * 1448.0;
-
-/// Share of its least by which the round trip is longer; none where that is no more than bursts on their way.
-fn queue(goodput: f64, rtt: f64, least: f64) -> f64 {
-    let standing = (rtt - least) * goodput / BITS_PER_BYTE;
-    if standing < A_BURST { 0.0 } else { rtt / least - 1.0 }
-}
-
 /// How goodput relates to what window or pacing let through, headers and sampling allowed for.
 const FOLLOWS: std::ops::RangeInclusive<f64> = 0.8..=1.15;
 /// Room below which a ceiling, not the window, may be the limit.
@@ -55,7 +49,7 @@ impl Rule for CongestionControl {
             .filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
         let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min")?);
-        if read("retransmit_ratio")? >= LOSSLESS || queue(goodput, rtt, least) > NO_QUEUE {
+        if read("retransmit_ratio")? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE {
             return None;
         }
         let window = read("congestion_window").map(|bytes| bytes * BITS_PER_BYTE / rtt);
@@ -88,11 +82,11 @@ impl Rule for CongestionControl {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let read = |metric| value(job, metric, direction);
-            let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min")?);
+            let (goodput, rtt) = (read("goodput")?, read("rtt")?);
             let window = read("congestion_window").map(|bytes| bytes * BITS_PER_BYTE / rtt);
             let follows = |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
             let followed = follows(read("pacing_rate")).into_iter().chain(follows(window)).reduce(f64::max)?;
-            let queue = score::below(queue(goodput, rtt, least), NO_QUEUE);
+            let queue = score::below(standing_queue(job, direction)?, NO_QUEUE);
             let path = if only_the_path(job, direction) && room(job, direction) > ROOM { 1.0 } else { 0.0 };
             Some(score::all([followed, queue, path, score::below(read("retransmit_ratio")?, LOSSLESS)]))
         })

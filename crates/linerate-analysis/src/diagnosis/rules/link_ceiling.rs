@@ -1,16 +1,47 @@
 //! The path's own ceiling is reached (methodology 5.3, D1). L4 goodput against the lowest hard bound.
 //!
-//! Evidence: at least [`REACHED`] of the ceiling. What it does not see: which of two equal ceilings holds, and whether the
-//! declared rate is the true one. A bus is told apart by its name, one flow on a group of links by itself.
+//! Evidence: at least [`REACHED`] of the ceiling. Where others took CPU from the trial the ends could not keep the link full, however full it
+//! would be: there what they took counts as reached too, from [`LEAST`] of the ceiling on, if nothing but the path held the sender back and
+//! a queue stood all the same. What it does not see: which of two equal ceilings holds, whether the declared rate is the true one, and
+//! at which hop the queue stands. A bus is told apart by its name, one flow on a group of links by itself.
 
-use linerate_model::{Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{Rule, at_ceiling, flows, is_bus, members, n_flows, score, smaller_segments, subject};
-use crate::PointStudy;
+use super::{
+    Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, smaller_segments, standing_queue, subject,
+};
 use crate::diagnosis::experiment::Experiment;
+use crate::{JobStudy, PointStudy};
 
 /// Share of the lowest bound from which it counts as reached.
 const REACHED: f64 = 0.95;
+/// Share of it that takes to be reached whatever others took: below, more than their share is missing.
+const LEAST: f64 = 0.85;
+/// Share of its least by which a round trip is longer where a queue stands: a buffer delay of 100 % (methodology 5.3, D17).
+const STANDS: f64 = 1.0;
+
+/// The flow that fills its link, what shows that, and the link.
+fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, &str)> {
+    let is_link = |name: &str| !is_bus(name);
+    if let Some((job, direction, evidence, ceiling)) = at_ceiling(point, REACHED, is_link) {
+        return Some((job, direction, vec![evidence], ceiling));
+    }
+    let taken = point.taken()?;
+    let (job, direction, evidence, ceiling) = at_ceiling(point, (REACHED - taken).max(LEAST), is_link)?;
+    let queue = standing_queue(job, direction).filter(|queue| *queue > STANDS && only_the_path(job, direction))?;
+    let missing = Evidence {
+        observed: format!(
+            "others took {:.1} % of the time from the load, and what is missing is no more",
+            taken * 100.0
+        ),
+        source: "steal of the CPU that lost most, or the wait for a CPU of the worker that waited most".into(),
+    };
+    let stands = Evidence {
+        observed: format!("a queue stood all the same: the round trip was {:.1} times its least", 1.0 + queue),
+        source: "TCP_INFO of the sender: tcpi_rtt over tcpi_min_rtt".into(),
+    };
+    Some((job, direction, vec![evidence, missing, stands], ceiling))
+}
 
 /// Fires where goodput reaches the lowest bound known.
 #[derive(Debug)]
@@ -22,7 +53,7 @@ impl Rule for LinkCeiling {
     }
 
     fn summary(&self) -> &'static str {
-        "goodput is at least 95 % of the lowest ceiling known on its path, which is a link"
+        "goodput is at least 95 % of the lowest ceiling known on its path, which is a link; what others took of the CPUs counts where a queue stands"
     }
 
     fn number(&self) -> u8 {
@@ -30,13 +61,12 @@ impl Rule for LinkCeiling {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, |name| !is_bus(name))?;
+        let (job, direction, evidence, ceiling) = full(point)?;
         if members(job, direction).is_some() && n_flows(job) < 2.0 {
             return None;
         }
         let claim = format!("{ceiling} is full");
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
         Some(
             finding.advise(
                 "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 of the change",
@@ -51,14 +81,14 @@ impl Rule for LinkCeiling {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let full = at_ceiling(point, REACHED, |name| !is_bus(name));
-        full.and_then(|(job, ..)| smaller_segments(job)).into_iter().collect()
+        full(point).and_then(|(job, ..)| smaller_segments(job)).into_iter().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TrialStudy;
     use crate::diagnosis::rules::cases::point;
 
     #[test]
@@ -66,5 +96,31 @@ mod tests {
         let finding = LinkCeiling.judge(&point(&[("goodput", 0.97e9)])).expect("97 % of the ceiling");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert_eq!(LinkCeiling.judge(&point(&[("goodput", 0.90e9)])), None);
+    }
+
+    /// 91 % of the ceiling, with a round trip of `rtt` seconds and what others took of each of two trials.
+    fn disturbed(goodput: f64, rtt: f64, rwnd_limited: f64, taken: [f64; 2]) -> PointStudy {
+        let figures = [
+            ("goodput", goodput),
+            ("rtt", rtt),
+            ("rtt_min", 0.0021),
+            ("sender_busy", 0.99),
+            ("rwnd_limited", rwnd_limited),
+            ("sndbuf_limited", 0.0),
+        ];
+        let trials = taken.map(|taken| TrialStudy { taken: Some(taken), ..TrialStudy::default() });
+        PointStudy { trials: trials.to_vec(), ..point(&figures) }
+    }
+
+    #[test]
+    fn what_others_took_counts_where_a_queue_stands() {
+        let finding = LinkCeiling.judge(&disturbed(0.91e9, 0.0109, 0.0, [0.03, 0.07])).expect("5 % were taken");
+        assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 3));
+        assert!(finding.evidence[1].observed.starts_with("others took 5.0 %"), "{:?}", finding.evidence);
+        let silent = |goodput, rtt, waited, taken| LinkCeiling.judge(&disturbed(goodput, rtt, waited, taken)).is_none();
+        assert!(silent(0.91e9, 0.0109, 0.0, [0.0, 0.03]), "more is missing than was taken");
+        assert!(silent(0.84e9, 0.0109, 0.0, [0.5, 0.5]), "far from full, whatever was taken");
+        assert!(silent(0.91e9, 0.0030, 0.0, [0.05, 0.05]), "no queue stands");
+        assert!(silent(0.91e9, 0.0109, 0.5, [0.05, 0.05]), "the receive window held the sender back");
     }
 }

@@ -263,6 +263,18 @@ fn members(job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     Some((available, value(job, "links_used", direction)?))
 }
 
+/// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their acknowledgements wait for the second.
+const A_BURST: f64 = 4.0 * 1448.0;
+
+/// Share of its least by which the round trip of a flow is longer; nothing where that is no more than bursts on their way.
+fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
+    const BITS_PER_BYTE: f64 = 8.0;
+    let read = |metric| value(job, metric, direction);
+    let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min").filter(|least| *least > 0.0)?);
+    let standing = (rtt - least) * goodput / BITS_PER_BYTE;
+    Some(if standing < A_BURST { 0.0 } else { rtt / least - 1.0 })
+}
+
 /// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);

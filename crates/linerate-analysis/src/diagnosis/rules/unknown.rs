@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{RULES, Rule, UNKNOWN, flows, may_be_judged, subject, value};
+use super::{RULES, Rule, UNKNOWN, flows, may_be_judged, standing_queue, subject, value};
 use crate::{JobStudy, PointStudy};
 
 /// Metrics whose values are told where they explained nothing, with their unit's factor and symbol.
@@ -135,7 +135,7 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
     }
     let finding = Finding::new(UNKNOWN, Verdict::Inconclusive, &subject(point, job, direction), CLAIM, evidence);
     let nearest = NEAREST.iter().filter_map(|(metric, threshold, experiment)| {
-        let seen = if *metric == STANDING_QUEUE { queue(job, direction) } else { read(metric) }?;
+        let seen = if *metric == STANDING_QUEUE { standing_queue(job, direction) } else { read(metric) }?;
         Some((seen / threshold, *metric, *experiment))
     });
     let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, ..)| *share > WORTH_A_TRY);
@@ -150,12 +150,6 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
                  not)"
             .to_owned(),
     })
-}
-
-/// By how much the round trip exceeds its least, as a share of that.
-fn queue(job: &JobStudy, direction: Direction) -> Option<f64> {
-    let least = value(job, "rtt_min", direction).filter(|least| *least > 0.0)?;
-    Some(value(job, "rtt", direction)? / least - 1.0)
 }
 
 fn meaning(metric: &str) -> &'static str {

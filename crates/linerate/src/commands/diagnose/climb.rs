@@ -7,7 +7,7 @@ use linerate_analysis::{PointStudy, Study};
 use linerate_model::{ARM_AXIS, Finding, Verdict};
 
 use super::plans::{self, Beside, Load};
-use crate::commands::stage::{Ended, Stages};
+use crate::commands::stage::{Ended, Stages, disturbed};
 use crate::exit::{Exit, Failure};
 
 /// Changes that lift a limit, or part of it, one after the other: no more are made.
@@ -25,6 +25,8 @@ pub(super) struct Rung {
     pub(super) findings: Vec<Finding>,
     /// What lifted it, and goodput then.
     pub(super) lifted: Option<(String, f64)>,
+    /// What disturbed the runs that this is said of.
+    pub(super) notes: Vec<String>,
 }
 
 impl Rung {
@@ -43,7 +45,8 @@ struct Next {
 
 /// Looks for the limits of `load`, from the one that shows on: for as many different ones as `limits` says.
 pub(super) fn climb(stages: &Stages<'_>, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
-    let (campaign, study) = stages.observe("baseline", load.baseline())?;
+    let mut notes = Vec::new();
+    let (campaign, study) = stages.look("baseline", load.baseline(), &mut notes)?;
     let why =
         campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
     let mut point = study.points.into_iter().next().ok_or_else(|| {
@@ -52,7 +55,7 @@ pub(super) fn climb(stages: &Stages<'_>, mut load: Load, limits: usize) -> Resul
     })?;
     let mut rungs = Vec::new();
     for number in 1..=MOST_RUNGS {
-        let (mut rung, next) = test(stages, number, &load, &point)?;
+        let (mut rung, next) = test(stages, number, &load, &point, std::mem::take(&mut notes))?;
         let Some(next) = next else {
             rungs.push(rung);
             break;
@@ -75,8 +78,14 @@ fn different(rungs: &[Rung]) -> usize {
     names.len()
 }
 
-/// Puts to the test what may limit `point`, the leading hypothesis first, until one is proven.
-fn test(stages: &Stages<'_>, number: usize, load: &Load, point: &PointStudy) -> Result<(Rung, Option<Next>), Ended> {
+/// Puts to the test what may limit `point`, the leading hypothesis first, until one is proven. What disturbed its runs is added to `notes`.
+fn test(
+    stages: &Stages<'_>,
+    number: usize,
+    load: &Load,
+    point: &PointStudy,
+    mut notes: Vec<String>,
+) -> Result<(Rung, Option<Next>), Ended> {
     let mut findings = Vec::new();
     let mut next = None;
     let mut n_tested = 0;
@@ -87,7 +96,8 @@ fn test(stages: &Stages<'_>, number: usize, load: &Load, point: &PointStudy) -> 
             continue;
         }
         n_tested += 1;
-        let (outcome, reached) = put_to_test(stages, number, (load, point), (rule, suspicion), experiments)?;
+        let (outcome, reached) =
+            put_to_test(stages, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
         let proven = outcome.verdict == Verdict::Proven;
         findings.push(outcome);
         if proven {
@@ -100,7 +110,7 @@ fn test(stages: &Stages<'_>, number: usize, load: &Load, point: &PointStudy) -> 
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         findings.insert(0, unknown(point));
     }
-    Ok((Rung { goodput: goodput(point), scores: scores(point), findings, lifted: None }, next))
+    Ok((Rung { goodput: goodput(point), scores: scores(point), findings, lifted: None, notes }, next))
 }
 
 /// The pairs that a rule asks for: their outcome, and where the change leads if it lifts the limit. Single runs come first: they choose among
@@ -111,11 +121,12 @@ fn put_to_test(
     (load, point): (&Load, &PointStudy),
     (rule, suspicion): (&dyn Rule, Finding),
     experiments: Vec<Experiment>,
+    notes: &mut Vec<String>,
 ) -> Result<(Finding, Option<Next>), Ended> {
     let stage = format!("limit-{number}-{}", rule.name());
     let mut tested = Vec::new();
     for (at, experiment) in experiments.into_iter().enumerate() {
-        match scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment)? {
+        match scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
             Scouted::Hopeless(after) => {
                 return Ok((set_aside(suspicion, &experiment, goodput(point), &after), None));
             }
@@ -132,6 +143,7 @@ fn put_to_test(
         }
         Err(ended) => return Err(ended),
     };
+    notes.extend(disturbed(&stage, &study));
     let at = study.findings.iter().position(|finding| finding.rule == rule.name());
     let outcome = at.map(|at| study.findings.swap_remove(at)).ok_or_else(|| {
         Failure::new(Exit::Invalid, format!("diagnose: the pairs of {stage} gave no outcome: see their report"))
@@ -163,6 +175,7 @@ fn scout(
     stage: &str,
     (load, load_point): (&Load, &PointStudy),
     experiment: &Experiment,
+    notes: &mut Vec<String>,
 ) -> Result<Scouted, Ended> {
     let before = goodput(load_point);
     let first = experiment.candidates.first().cloned().unwrap_or_default();
@@ -170,7 +183,7 @@ fn scout(
     if !experiment.settings.is_empty() {
         return Ok(Scouted::Chosen(first));
     }
-    let (_, study) = stages.observe(stage, load.scouts(stage, &experiment.candidates, Beside::Nothing))?;
+    let (_, study) = stages.look(stage, load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
     let at = |study: &Study, sweep: &str| study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput);
     let goes_on = |study: &Study, sweep: &str| {
         let point = study.points.iter().find(|point| point.sweep == sweep);
@@ -188,7 +201,8 @@ fn scout(
         return Ok(Scouted::Chosen(change));
     }
     let again = format!("{stage}-again");
-    let (_, study) = stages.observe(&again, load.scouts(&again, std::slice::from_ref(&change), Beside::Base))?;
+    let text = load.scouts(&again, std::slice::from_ref(&change), Beside::Base);
+    let (_, study) = stages.look(&again, text, notes)?;
     let (base, once_more) = (at(&study, plans::BASE), at(&study, &plans::scout(0)));
     let survived = survived && goes_on(&study, &plans::scout(0));
     if base > 0.0 && (survived || experiment.is_hopeless(&[seen / before, once_more / base])) {

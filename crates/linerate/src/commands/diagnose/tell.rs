@@ -53,6 +53,7 @@ pub(super) fn ladder(rungs: &[Rung], args: &DiagnoseArgs, global: Global) {
             println!(" {}: {} [{}]", word(found.verdict), found.claim, found.rule);
             told(found);
         }
+        rung.notes.iter().for_each(|note| println!("   note: {note}"));
         if let Some((name, after)) = &rung.lifted {
             println!("   lifted by {name}: goodput {}", rate(*after));
         }
@@ -104,6 +105,7 @@ fn rung(rung: &Rung) -> Value {
         "scores": by_rule(&rung.scores),
         "findings": rung.findings.iter().map(finding).collect::<Vec<_>>(),
         "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, "goodput": after })),
+        "notes": rung.notes,
     })
 }
 
