@@ -9,14 +9,12 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ground::{Loop, run, service, sum};
+use ground::{INTERVAL, Loop, run, service, sum};
 use linerate_disk::Disks;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos};
 use serde_json::json;
 
-/// As long as the interval of `ground`.
-const INTERVAL: Nanos = Nanos::from_millis(50);
 const STALL: Duration = Duration::from_millis(1_200);
 /// What of it a load must notice at the least: freezing itself takes a while.
 const NOTICED: Nanos = Nanos::from_millis(1_000);
@@ -50,7 +48,8 @@ fn quietly(command: &str, arguments: &[&std::ffi::OsStr]) -> bool {
 impl Filesystem {
     /// `None`, said aloud, where that cannot be.
     fn new(test: &str) -> Option<Self> {
-        let disk = Loop::new(test, 64 << 20)?;
+        // Holes, but for what is written: scratch files leave 2 GiB of every filesystem free.
+        let disk = Loop::new(test, 4 << 30)?;
         let folder = tempfile::tempdir().expect("a folder");
         let mount = folder.path().to_owned();
         let made = quietly("mkfs.ext4", &["-q".as_ref(), disk.device.as_os_str()])
@@ -123,8 +122,10 @@ fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
         let stalls = |least: Nanos| report.intervals.iter().filter(|one| one.end.since(one.start) >= least).count();
         let idle = report.intervals.iter().filter(|one| one.counters[Counter::Writes] == 0).count() as u64;
         if engine == "pread" {
-            // The worker's own thread is held up: its interval is as long as the call.
-            assert_eq!(stalls(NOTICED), 1, "{engine}");
+            // The worker's own thread is held up: the interval that the call fell into is as long as the call.
+            let longest = report.intervals.iter().map(|one| one.end.since(one.start)).max().expect("some");
+            let call = service(&report).max().flatten().expect("nothing was lost");
+            assert!(longest.0 as f64 >= 0.99 * call as f64, "{engine}: {longest:?} around a call of {call} ns");
         } else {
             assert_eq!(stalls(NOTICED), 0, "{engine} waits in pieces");
             assert!(idle * INTERVAL.0 >= NOTICED.0 / 2, "{engine}: {idle} intervals without a write");

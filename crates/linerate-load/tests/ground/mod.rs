@@ -13,6 +13,8 @@ use linerate_sys::clock;
 use serde_json::{Value, json};
 
 pub const MEMORY: &str = "/dev/shm";
+/// How long an interval of every run is.
+pub const INTERVAL: Nanos = Nanos::from_millis(50);
 
 fn endpoint() -> Endpoint {
     Endpoint { name: "a".into(), host: "a".into(), address: None, device: None, cpus: vec![], pin: false, ncsi: None }
@@ -40,8 +42,17 @@ pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, Lo
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(5);
     let load_until = start + Nanos::from_millis(millis);
     let drain_until = load_until + Nanos::from_secs(5);
-    let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: Nanos::from_millis(50) };
-    Ok(Engine::start(workers, timeline, &[], 5).join())
+    let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: INTERVAL };
+    let mut engine = Engine::start(workers, timeline, &[], 5);
+    // Collected as an agent does: an engine keeps the intervals of a second at most.
+    let mut intervals = Vec::new();
+    while !engine.finished() {
+        intervals.extend(engine.intervals());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut report = engine.join();
+    intervals.append(&mut report.intervals);
+    Ok(EngineReport { intervals, ..report })
 }
 
 /// `params` on a scratch file in memory.
