@@ -147,11 +147,16 @@ fn queue(one: &Seen<'_>) -> Vec<Reading> {
     };
     let seconds = one.span.seconds();
     let bits = of("bytes").map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
-    let drops = of("drops").map(|drops| Reading::new("dropped", drops, Unit::Count, None));
+    let drops = of("drops").map(dropped);
     let waiting = samples
         .mean_of(one.span, "qdisc", "backlog", |instance| instance.split_whitespace().next() == Some(device))
         .map(|bytes| Reading::new("waiting", bytes, Unit::Byte, None));
     [bits, waiting, drops].into_iter().flatten().collect()
+}
+
+/// Packets dropped: a whole number, where the span ends between two samples too.
+fn dropped(packets: f64) -> Reading {
+    Reading::new("dropped", packets.round(), Unit::Count, None)
 }
 
 fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
@@ -166,9 +171,9 @@ fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
     let bits = bits.map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
     let packets = of(&format!("{way}_packets"));
     let packets = packets.map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
-    let dropped = lost.iter().map(|name| of(name)).sum::<Option<f64>>();
-    let dropped = dropped.map(|rate| Reading::new("dropped", rate * one.span.seconds(), Unit::Count, None));
-    [bits, packets, dropped].into_iter().flatten().collect()
+    let lost = lost.iter().map(|name| of(name)).sum::<Option<f64>>();
+    let lost = lost.map(|rate| dropped(rate * one.span.seconds()));
+    [bits, packets, lost].into_iter().flatten().collect()
 }
 
 /// Busy share and bytes of a disk of `host` during a trial: reads, writes or both.
