@@ -94,7 +94,7 @@ fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
 fn a_search_goes_on_from_its_record() {
     let (whole, _) = conducted(campaign(vec![planned(0)]));
     let mut again = campaign(vec![planned(0)]);
-    again.searched = whole.trials[..2].to_vec();
+    again.recorded = whole.trials[..2].to_vec();
     again.done = [TrialId(0), whole.trials[1].spec.id].into();
     let (rest, events) = conducted(again);
     let started: Vec<TrialId> = events

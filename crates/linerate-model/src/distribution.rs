@@ -86,7 +86,9 @@ impl Distribution {
         (!self.is_empty()).then(|| self.rank(self.count()))
     }
 
-    fn rank(&self, rank: u64) -> Option<u64> {
+    /// The value of a rank from 1; `None` is infinite: it falls among the lost.
+    #[must_use]
+    pub fn rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         self.buckets.iter().find_map(|&(value, count)| {
             seen += count;

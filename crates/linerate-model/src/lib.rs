@@ -50,7 +50,7 @@ pub use tcp::TcpState;
 pub use testbed::{Endpoint, HostAddress, Testbed};
 pub use trial::{
     Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId, TrialOutcome, TrialSpec,
-    Warmup,
+    Until, Warmup,
 };
 pub use units::{BitRate, Bytes, Nanos, PacketRate, QuantityError, Ratio};
 pub use validity::Validity;

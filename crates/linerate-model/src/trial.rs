@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Arm, Endpoint, Nanos, Params, Searched};
+use crate::{Arm, Endpoint, Nanos, Params, Ratio, Searched};
 
 /// A trial's number within its campaign, in the order of the plan's expansion (not the order run).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -129,6 +129,32 @@ pub struct JobSpec {
     pub background: Option<Background>,
 }
 
+/// How long a point is repeated: until the interval of its figures is narrow enough, at looks fixed beforehand (methodology 6.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Until {
+    /// Half width of the interval, part of the figure, that is narrow enough.
+    pub within: Ratio,
+    /// The metric that must be known as well; `None`: the first rate of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// After how many repeats the interval is looked at; the last is the most.
+    pub looks: Vec<u32>,
+}
+
+impl Until {
+    /// Repeats before the first look.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.looks.first().copied().unwrap_or(1)
+    }
+
+    /// The most repeats.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.looks.last().copied().unwrap_or(1)
+    }
+}
+
 /// One measurement to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialSpec {
@@ -149,6 +175,9 @@ pub struct TrialSpec {
     /// Set if it is one of a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<Arm>,
+    /// Set if its point is repeated until its figures are known well enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Box<Until>>,
     /// Set for a trial of a search, and for a search of which no trial has been chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Box<Searched>>,

@@ -497,6 +497,7 @@ mod tests {
                 values: Vec::new(),
                 ceiling: None,
                 share: None,
+                mean: None,
                 settled: None,
             };
             let jobs = vec![JobStudy { metrics: vec![metric], ..JobStudy::default() }];

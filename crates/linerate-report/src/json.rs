@@ -68,6 +68,9 @@ fn point(point: &PointStudy) -> Value {
         "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),
         "observed": point.observed,
     });
+    if let Some(looks) = &point.looks {
+        told["looks"] = json!(looks);
+    }
     if let Some(bursts) = &point.bursts {
         told["bursts"] = json!(bursts);
     }
@@ -97,6 +100,7 @@ fn job(job: &JobStudy) -> Value {
         "params": job.params,
         "metrics": metrics(&job.metrics),
         "obtained": job.obtained,
+        "percentiles": job.percentiles,
         "distributions": {
             "response": distribution(&job.response),
             "service": distribution(&job.service),
@@ -138,6 +142,7 @@ fn metric(study: &MetricStudy) -> Value {
         "values": study.values.iter().map(|value| finite(*value)).collect::<Vec<_>>(),
         "ceiling": study.ceiling,
         "share": finite(study.share),
+        "mean": study.mean,
         "settled": study.settled,
     })
 }

@@ -13,6 +13,7 @@ mod effects;
 pub mod grid;
 mod json;
 mod links;
+mod looks;
 pub mod number;
 mod render;
 pub mod sections;

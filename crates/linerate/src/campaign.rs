@@ -11,8 +11,8 @@ use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, KeyStore,
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostAddress, Incident, IncidentKind, Nanos, Recorder, RecorderError, TrialId,
-    TrialRecord, TrialSpec,
+    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Nanos, Recorder, RecorderError,
+    TrialId, TrialRecord, TrialSpec,
 };
 use linerate_store::{Ledger, Which};
 use sha2::{Digest, Sha256};
@@ -57,8 +57,11 @@ pub(crate) fn conduct(
     let existed = request.ledger.exists();
     let mut ledger = Ledger::open_or_create(request.ledger)?;
     let fresh = CampaignHeader { observed: observers.ports(), ..header(request) };
-    let (header, done, searched) =
-        if request.resume { earlier(&ledger, &fresh, &trials)? } else { (fresh, HashSet::new(), Vec::new()) };
+    let Earlier { header, done, recorded, hosts } = if request.resume {
+        earlier(&ledger, &fresh, &trials)?
+    } else {
+        Earlier { header: fresh, done: HashSet::new(), recorded: Vec::new(), hosts: Vec::new() }
+    };
     let id = header.id.clone();
     let keys = keys_for(&request.ground.testbed.hosts)?;
     let tuning_keys = keys_for(&request.ground.testbed.hosts)?;
@@ -73,7 +76,8 @@ pub(crate) fn conduct(
         testbed: request.ground.testbed.clone(),
         trials,
         done,
-        searched,
+        recorded,
+        recorded_hosts: hosts,
         order: request.plan.order,
         keys,
         agent: Agent::new(AgentOptions {
@@ -216,20 +220,31 @@ fn header(request: &Request<'_>) -> CampaignHeader {
     }
 }
 
-/// A campaign to go on with: its header, its complete trials, and what is recorded of its searches.
-type Earlier = (CampaignHeader, HashSet<TrialId>, Vec<TrialRecord>);
+/// A campaign to go on with.
+struct Earlier {
+    header: CampaignHeader,
+    /// Its complete trials.
+    done: HashSet<TrialId>,
+    /// What is recorded of its searches, and of points that are looked at.
+    recorded: Vec<TrialRecord>,
+    hosts: Vec<HostRecord>,
+}
 
 /// The newest campaign of `ledger` with the same plan and lab, and which of its trials are complete.
 fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier, Failure> {
+    // Trials of searches are as many as were chosen, and so are those after the first look.
+    let is_planned = |trial: &TrialSpec| {
+        trial.search.is_none() && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
+    };
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
         let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
-        // Trials of searches are as many as were chosen.
-        let planned = campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).count();
-        if same && planned == trials.iter().filter(|trial| trial.search.is_none()).count() {
+        let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();
+        if same && planned == trials.iter().filter(|trial| is_planned(trial)).count() {
             let done = ledger.completed_trials(&summary.id)?;
-            let searched = campaign.trials.into_iter().filter(|trial| trial.spec.search.is_some()).collect();
-            return Ok((campaign.header, done, searched));
+            let is_judged = |trial: &TrialRecord| trial.spec.search.is_some() || trial.spec.until.is_some();
+            let recorded = campaign.trials.into_iter().filter(is_judged).collect();
+            return Ok(Earlier { header: campaign.header, done, recorded, hosts: campaign.hosts });
         }
     }
     let message = format!(

@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use linerate_analysis::SearchTrial;
 use linerate_analysis::search::Bounds;
+use linerate_analysis::{Look, SearchTrial};
 use linerate_control::Progress;
-use linerate_model::{TrialOutcome, TrialSpec, Validity};
+use linerate_model::{TrialOutcome, TrialSpec, Until, Validity};
 
 use crate::cli::Global;
 
@@ -66,6 +66,7 @@ impl Display {
                     );
                 }
             }
+            Progress::Looked { trial, look, until, more } => self.say(&looked(trial, look, until, *more)),
             Progress::Searched { trial, result, found } => self.say(&learnt(trial, result, found)),
             Progress::Incident { incident, .. } => {
                 let at = if incident.host.is_empty() { String::new() } else { format!("{}: ", incident.host) };
@@ -91,6 +92,18 @@ impl Drop for Display {
             bar.finish_and_clear();
         }
     }
+}
+
+/// What was seen of the point of `trial`, in one line.
+fn looked(trial: &TrialSpec, look: &Look, until: &Until, more: usize) -> String {
+    let percent = |share: f64| format!("±{:.1} %", share * 100.0);
+    let seen = look.half_width.map_or_else(|| "no interval".to_owned(), percent);
+    let then = match more {
+        0 if look.is_enough => "that is enough".to_owned(),
+        0 => "that is the most: what is left is noise".to_owned(),
+        more => format!("{more} more runs"),
+    };
+    format!("{}: {seen} of {} after {} runs: {then}", coordinate(trial), percent(until.within.0), look.runs)
 }
 
 /// What a search learnt from `trial`, in one line.

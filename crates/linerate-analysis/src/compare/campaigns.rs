@@ -4,6 +4,8 @@
 //! are set against runs, and whatever else changed between the two campaigns is in the difference: only a campaign that repeats
 //! the first one later (`again`) tells how much that is. Without it the noise floor is what any two runs of one campaign differ by.
 //!
+//! Searches are matched likewise, and what they found is compared (`searches`).
+//!
 //! Many figures are compared at once. What is claimed of one must hold among all of its [`Family`] (Holm, methodology 6.6). A campaign with
 //! many points and few repeats can hardly tell a single cell; so figures are also compared over all points at once, one value
 //! a repeat: the geometric mean over the points (methodology 6.8).
@@ -14,6 +16,7 @@ use linerate_model::{Campaign, Direction, Nanos, Point, TrialId, Validity, metri
 use serde::{Deserialize, Serialize};
 
 use super::environment::{Cause, environment};
+use super::searches;
 use super::{Better, Change, Margin, Scale, effect_beyond, effect_of_runs};
 use crate::statistics::quantile;
 use crate::study::{Compared, JobStudy, MetricStudy, PointStudy, Study, adjust};
@@ -33,6 +36,9 @@ const HEADLINES: [&str; 10] = [
     "response_time_p50",
     "response_time_p99",
 ];
+
+/// So begin the names of rates that searches found.
+const OF_SEARCH: &str = "rate_of_";
 
 /// One campaign of a comparison, judged.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +61,7 @@ pub enum Family {
 
 impl Family {
     fn of(metric: &str) -> Self {
-        if HEADLINES.contains(&metric) { Self::Headline } else { Self::Other }
+        if HEADLINES.contains(&metric) || metric.starts_with(OF_SEARCH) { Self::Headline } else { Self::Other }
     }
 }
 
@@ -70,7 +76,7 @@ pub struct Campaigns {
     pub margin: f64,
     /// Figures over all points both have, in the order of [`linerate_model::METRICS`].
     pub overall: Vec<Overall>,
-    /// Points both have, in the order of the second campaign.
+    /// Points both have, in the order of the second campaign, and after them searches both have.
     pub points: Vec<PointChange>,
     /// What only one of them has.
     pub unmatched: Vec<Unmatched>,
@@ -143,6 +149,7 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
         .collect();
     let paired = !matched.is_empty() && matched.iter().all(|point| in_turn(before, after, point));
     let mut points: Vec<PointChange> = matched.iter().map(|point| point_change(point, paired, margin)).collect();
+    points.extend(searches::searches(before.study, after.study, again.map(|side| side.study), margin));
     let mut overall = overall(&matched, paired, margin);
     among_many(points.iter_mut().flat_map(|point| &mut point.figures));
     among_many(overall.iter_mut().map(|overall| &mut overall.figure));
@@ -273,7 +280,7 @@ fn compared(shape: &MetricStudy, values: Values<'_>, paired: bool, margin: f64) 
 }
 
 /// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference. `None` if no campaign has two.
-fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
+pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
     let apart = |values: &[Option<f64>]| {
         let values: Vec<f64> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
         let pairs = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
@@ -361,14 +368,18 @@ fn unmatched(before: &Study, after: &Study) -> Vec<Unmatched> {
         let alone = study.points.iter().filter(|point| same(other, point).is_none());
         let told =
             |point: &PointStudy| Unmatched { side, sweep: point.sweep.clone(), parameters: point.parameters.clone() };
-        alone.map(told).collect::<Vec<_>>()
+        alone.map(told).chain(searches::unmatched(side, study, other)).collect::<Vec<_>>()
     };
     [only(0, before, after), only(1, after, before)].concat()
 }
 
 fn standing(study: &Study) -> Standing {
-    let trials = || study.points.iter().flat_map(|point| &point.trials);
-    let having = |validity| trials().filter(|trial| trial.validity == validity).count();
+    let of_points = || study.points.iter().flat_map(|point| &point.trials).map(|trial| trial.validity);
+    let of_searches = || {
+        study.searches.iter().flat_map(|search| &search.runs).flat_map(|run| &run.trials).map(|trial| trial.validity)
+    };
+    let trials = || of_points().chain(of_searches());
+    let having = |validity| trials().filter(|one| *one == validity).count();
     Standing { trials: trials().count(), valid: having(Validity::Valid), suspect: having(Validity::Suspect) }
 }
 
@@ -426,6 +437,7 @@ mod tests {
                 values: (0..6).map(|_| value()).collect(),
                 ceiling: None,
                 share: None,
+                mean: None,
                 settled: None,
             }
         };

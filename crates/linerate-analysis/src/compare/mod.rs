@@ -4,6 +4,7 @@
 mod campaigns;
 mod effect;
 mod environment;
+mod searches;
 
 pub use campaigns::{Campaigns, Family, Overall, PointChange, Side, Standing, Unmatched, campaigns};
 pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, effect_of_runs, prove};

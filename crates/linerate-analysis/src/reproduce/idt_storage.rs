@@ -365,6 +365,7 @@ mod tests {
             values: values.iter().copied().map(Some).collect(),
             ceiling: None,
             share: None,
+            mean: None,
             settled: None,
         }
     }

@@ -35,7 +35,12 @@ pub(crate) fn noise(n: usize, follows: f64, seed: u64) -> Vec<f64> {
 }
 
 mod agreement {
-    use super::super::{bootstrap_mean, interval_ranks, mser, mser5, paired_shift, spearman, trend, unpaired_shift};
+    use linerate_model::Distribution;
+
+    use super::super::{
+        bootstrap_mean, hierarchical_mean, interval_ranks, mser, mser5, paired_shift, percentile, percentile_ranks,
+        spearman, trend, unpaired_shift,
+    };
     use super::{Value, cases, numbers};
 
     fn near(found: f64, expected: &Value, within: f64, what: &str) {
@@ -66,6 +71,55 @@ mod agreement {
             near(found.value, &case["mean"], 1e-9, name(&case));
             near(found.low, &case["ends"][0], (ends[1] - ends[0]) / 20.0, name(&case));
             near(found.high, &case["ends"][1], (ends[1] - ends[0]) / 20.0, name(&case));
+        }
+    }
+
+    /// Resample by resample in numpy, moving blocks inside runs drawn.
+    #[test]
+    fn hierarchical_bootstrap_intervals_are_those_of_numpy() {
+        for case in cases(include_str!("../../fixtures/oracles/hierarchical-means.json")) {
+            let runs: Vec<Vec<f64>> = case["runs"].as_array().expect("runs").iter().map(numbers).collect();
+            let found = hierarchical_mean(&runs, 42).expect("enough runs");
+            let ends = numbers(&case["ends"]);
+            near(found.value, &case["mean"], 1e-9, name(&case));
+            near(found.low, &case["ends"][0], (ends[1] - ends[0]) / 20.0, name(&case));
+            near(found.high, &case["ends"][1], (ends[1] - ends[0]) / 20.0, name(&case));
+        }
+    }
+
+    #[test]
+    fn ranks_of_the_intervals_of_percentiles_are_those_of_scipys_binomial_distribution() {
+        for case in cases(include_str!("../../fixtures/oracles/percentile-ranks.json")) {
+            let n = case["n"].as_u64().expect("a number");
+            let found = percentile_ranks(n, case["quantile"].as_f64().expect("a share"));
+            let expected = case["ranks"].as_array().map(|ranks| (ranks[0].as_u64(), ranks[1].as_u64()));
+            assert_eq!(found.map(|(low, high)| (Some(low), Some(high))), expected, "{}", name(&case));
+        }
+    }
+
+    /// Ends are times that occurred: in the tail neighbours lie a tenth of the interval apart.
+    #[test]
+    fn intervals_of_percentiles_over_runs_are_those_of_numpy() {
+        for case in cases(include_str!("../../fixtures/oracles/percentiles-over-runs.json")) {
+            let run = |values: &Value| {
+                let mut times: Vec<u64> = numbers(values).into_iter().map(|value| value as u64).collect();
+                times.sort_unstable();
+                Distribution {
+                    buckets: times.chunk_by(u64::eq).map(|same| (same[0], same.len() as u64)).collect(),
+                    lost: 0,
+                }
+            };
+            let runs: Vec<Distribution> = case["runs"].as_array().expect("runs").iter().map(run).collect();
+            let all: Vec<&Distribution> = runs.iter().collect();
+            for expected in case["percentiles"].as_array().expect("percentiles") {
+                let quantile = expected["quantile"].as_f64().expect("a share");
+                let found = percentile(&all, quantile, 42).expect("operations");
+                let ends = numbers(&expected["ends"]);
+                let ns = |time: Option<u64>| time.expect("nothing was lost") as f64;
+                near(ns(found.value_ns), &expected["value"], 0.0, name(&case));
+                near(ns(found.low_ns), &expected["ends"][0], (ends[1] - ends[0]) / 10.0, name(&case));
+                near(ns(found.high_ns), &expected["ends"][1], (ends[1] - ends[0]) / 10.0, name(&case));
+            }
         }
     }
 

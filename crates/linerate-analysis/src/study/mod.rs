@@ -18,6 +18,7 @@ mod grid;
 mod headline;
 mod host;
 mod judge;
+mod looks;
 mod loss;
 mod members;
 mod mixes;
@@ -25,6 +26,7 @@ mod observed;
 mod obtained;
 mod pacing;
 mod pairs;
+mod percentiles;
 mod point;
 mod recovered;
 mod samples;
@@ -50,6 +52,7 @@ use serde::{Deserialize, Serialize};
 pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
+pub use looks::{Look, LookedAt, Looks, LooksEnded, look, looked_at};
 pub use loss::LossStudy;
 pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
 pub use observed::{Agreement, PortStudy};
@@ -57,10 +60,11 @@ pub(crate) use pairs::adjust;
 pub use pairs::{Compared, Comparison};
 pub use searched::{SearchTrial, searched};
 pub use searched_latency::{LatencyAtLoad, SearchLatency};
+pub(crate) use searched_pairs::{lower_bounds, search_step, unit_of_load};
 pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
 pub use settling::{RateLevel, Settled, TrialSettling};
 
-use crate::statistics::{mean, median};
+use crate::statistics::{MeanInterval, Percentile, mean, median};
 
 /// Everything concluded from one campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,6 +106,9 @@ pub struct PointStudy {
     pub why: Vec<String>,
     /// Its trials.
     pub trials: Vec<TrialStudy>,
+    /// If it was repeated until its figures are known well enough: what each look saw, and why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looks: Option<Looks>,
     /// What independent observers counted, per port and direction, beside what the load amounts to there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<PortStudy>,
@@ -129,6 +136,10 @@ pub struct JobStudy {
     pub response: Distribution,
     /// Service-time distribution.
     pub service: Distribution,
+    /// Percentiles of those that follow, with their intervals, by name (`response`, `service`, `reads`, `writes`, `gap`); one with too few
+    /// operations is absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub percentiles: BTreeMap<String, Vec<Percentile>>,
     /// Service times of reads of disks and files.
     #[serde(default)]
     pub reads: Distribution,
@@ -158,6 +169,9 @@ pub struct MetricStudy {
     /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable), or if most of them
     /// never settled (see `settled`).
     pub estimate: Option<Estimate>,
+    /// The second line: of a rate the mean over the runs that carry figures, resampled run by run and block by block inside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<MeanInterval>,
     /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no figure.
     pub values: Vec<Option<f64>>,
     /// The lowest ceiling on it, if there is one: index into [`PointStudy::ceilings`].

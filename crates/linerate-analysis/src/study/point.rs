@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, Direction, Estimate, TrialRecord, Validity};
+use linerate_model::{Campaign, Direction, Estimate, TrialRecord, Until, Validity};
 
 use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, metric_at};
@@ -22,9 +22,10 @@ use super::traffic::{self, Distributions, Job};
 use super::transfers;
 use super::warmup;
 use super::{
-    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, members, observed, series,
+    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
+    percentiles, series,
 };
-use crate::statistics::{drifts, estimate};
+use crate::statistics::{drifts, estimate, estimate_at};
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
 const MOST_LEFT_OUT: f64 = 0.2;
@@ -55,7 +56,7 @@ const ADDITIVE: [&str; 19] = [
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";
 /// Name of the job that adds up all measured ones.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 
 /// A trial on its way to a study.
 struct Judged<'a> {
@@ -76,6 +77,9 @@ struct Judged<'a> {
     /// How the rates went, per job of the plan, and of all measured jobs together, where there are several.
     classes: Vec<Classes>,
     all_classes: Classes,
+    /// The same rates interval by interval.
+    readings: Vec<Rates>,
+    all_readings: Rates,
 }
 
 /// The study of the point that `trials` repeat.
@@ -96,7 +100,7 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         jobs.push(all_study(&judged, &bounds));
     }
     let standing = standing(&judged, &jobs);
-    PointStudy {
+    let mut study = PointStudy {
         sweep: spec.sweep.clone(),
         parameters: spec.point.clone(),
         jobs,
@@ -106,7 +110,10 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         trials: judged.iter().map(trial_study).collect(),
         observed: observed_by(&judged),
         bursts: bursts::study(carrying(&judged).map(|one| one.jobs.as_slice())),
-    }
+        looks: None,
+    };
+    study.looks = looks::looks(&study, trials);
+    study
 }
 
 /// Those that carry figures.
@@ -185,8 +192,22 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     for doubt in settling::doubts(if several(&jobs) { &all_classes } else { classes.first().unwrap_or(&all_classes) }) {
         standing.lower(Validity::Suspect, doubt);
     }
-    let figures = judged_figures;
-    Judged { trial, jobs, measured, standing, taken, figures, all, losses, observed, classes, all_classes }
+    let (readings, all_readings) = readings(trial, &jobs, measured, &standing);
+    Judged {
+        trial,
+        jobs,
+        measured,
+        standing,
+        taken,
+        figures: judged_figures,
+        all,
+        losses,
+        observed,
+        classes,
+        all_classes,
+        readings,
+        all_readings,
+    }
 }
 
 /// How the rates of each job went, and of all measured ones together.
@@ -206,6 +227,18 @@ fn classes(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Sta
         each.push(readings.classes(rates));
     }
     (each, readings.classes(all))
+}
+
+/// The rates of each job, and of all measured ones together, interval by interval; none where there are too few.
+fn readings(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Standing) -> (Vec<Rates>, Rates) {
+    let single = Readings::single(measured, trial.spec.phases.interval).filter(|_| standing.carries_figures());
+    let of = |job: &Job<'_>| {
+        single.filter(|_| job.spec.background.is_none()).map(|single| single.of(job)).unwrap_or_default()
+    };
+    let each: Vec<Rates> = jobs.iter().map(of).collect();
+    let mut all = Rates::default();
+    each.iter().for_each(|rates| all.add(rates));
+    (each.into_iter().map(Rates::with_sum).collect(), all.with_sum())
 }
 
 /// The ledger of a datagram job, per direction, losses located.
@@ -285,9 +318,8 @@ fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
 
 fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy {
     let spec = &judged[0].trial.spec.jobs[number];
-    let figures: Vec<Option<&Figures>> =
-        judged.iter().map(|one| one.standing.carries_figures().then(|| &one.figures[number])).collect();
-    let distributions = merged(judged, |job_number| job_number == number);
+    let each = distributions_of(judged, |job_number| job_number == number);
+    let distributions = merged(&each);
     let mut loss: Vec<LossStudy> = Vec::new();
     for ledger in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.losses[number]) {
         match loss.iter_mut().find(|known| known.direction == ledger.direction) {
@@ -305,7 +337,13 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         to: spec.to.name.clone(),
         background: spec.background.is_some(),
         params: spec.params.clone(),
-        metrics: metrics(&figures, &classes_of(judged, |one| &one.classes[number]), bounds, Scope::Job(number)),
+        metrics: metrics(
+            judged,
+            |one| (&one.figures[number], &one.classes[number], &one.readings[number]),
+            bounds,
+            Scope::Job(number),
+        ),
+        percentiles: percentiles::percentiles(&each),
         response: distributions.response,
         service: distributions.service,
         reads: distributions.reads,
@@ -317,8 +355,6 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
 }
 
 fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
-    let figures: Vec<Option<&Figures>> =
-        judged.iter().map(|one| one.standing.carries_figures().then_some(&one.all)).collect();
     let measured: Vec<&linerate_model::JobSpec> =
         judged[0].trial.spec.jobs.iter().filter(|job| job.background.is_none()).collect();
     let names = |end: fn(&linerate_model::JobSpec) -> &str| {
@@ -327,12 +363,14 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         names.join(", ")
     };
     let is_measured = |number: usize| judged[0].trial.spec.jobs[number].background.is_none();
-    let distributions = merged(judged, is_measured);
+    let each = distributions_of(judged, is_measured);
+    let distributions = merged(&each);
     JobStudy {
         workload: ALL.to_owned(),
         from: names(|job| &job.from.name),
         to: names(|job| &job.to.name),
-        metrics: metrics(&figures, &classes_of(judged, |one| &one.all_classes), bounds, Scope::All),
+        metrics: metrics(judged, |one| (&one.all, &one.all_classes, &one.all_readings), bounds, Scope::All),
+        percentiles: percentiles::percentiles(&each),
         response: distributions.response,
         service: distributions.service,
         reads: distributions.reads,
@@ -342,35 +380,42 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
     }
 }
 
-/// Distributions of the jobs `wanted` picks by number, all trials that carry figures merged.
-fn merged(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Distributions {
+/// Distributions of the jobs `wanted` picks by number, of each trial that carries figures.
+fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Vec<Distributions> {
+    let of = |one: &Judged<'_>| {
+        let mut sum = Distributions::default();
+        let picked = one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number));
+        picked.for_each(|(_, job)| sum.merge(&job.distributions(one.measured)));
+        sum
+    };
+    carrying(judged).map(of).collect()
+}
+
+/// All trials merged.
+fn merged(each: &[Distributions]) -> Distributions {
     let mut merged = Distributions::default();
-    for one in judged.iter().filter(|one| one.standing.carries_figures()) {
-        for (_, job) in one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number)) {
-            merged.merge(&job.distributions(one.measured));
-        }
-    }
+    each.iter().for_each(|one| merged.merge(one));
     merged
 }
 
-/// How the rates went in the trials that carry figures.
-fn classes_of<'a>(judged: &'a [Judged<'_>], of: impl Fn(&'a Judged<'_>) -> &'a Classes) -> Vec<Option<&'a Classes>> {
-    judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect()
-}
-
-fn metrics(
-    figures: &[Option<&Figures>],
-    classes: &[Option<&Classes>],
+/// The metrics of what `of` picks of each trial: its figures, and how its rates went, as classes and interval by interval.
+fn metrics<'a>(
+    judged: &'a [Judged<'_>],
+    of: impl Fn(&'a Judged<'_>) -> (&'a Figures, &'a Classes, &'a Rates),
     bounds: &[Bound],
     scope: Scope,
 ) -> Vec<MetricStudy> {
+    let picked: Vec<_> = judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect();
+    let figures: Vec<Option<&Figures>> = picked.iter().map(|one| one.map(|(figures, ..)| figures)).collect();
+    let classes: Vec<Option<&Classes>> = picked.iter().map(|one| one.map(|(_, classes, _)| classes)).collect();
+    let readings: Vec<&Rates> = picked.iter().flatten().map(|(.., rates)| *rates).collect();
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
     let study = |key: (usize, Direction)| {
         let metric = metric_at(key.0);
         let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
-        let settled = settling::settled(classes, metric.name, key.1);
-        let estimate = estimate(&known).map(|estimate| doubted(estimate, metric.name, figures));
+        let settled = settling::settled(&classes, metric.name, key.1);
+        let estimate = estimated(judged, &known).map(|estimate| doubted(estimate, metric.name, &figures));
         // What never settles has no single number.
         let estimate = estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
         let ceiling = bounds.iter().position(|bound| {
@@ -386,6 +431,7 @@ fn metrics(
             layer: metric.layer,
             direction: key.1,
             share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
+            mean: estimate.and_then(|_| percentiles::mean_of(&readings, metric.name, key.1)),
             estimate,
             values,
             ceiling,
@@ -393,6 +439,13 @@ fn metrics(
         }
     };
     keys.into_iter().map(study).collect()
+}
+
+/// The median of `known` over the runs `judged`, with an interval that holds however often it was looked at.
+fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
+    let until = judged.first().and_then(|one| one.trial.spec.until.as_deref());
+    let looked = |until: &Until| estimate_at(known, &until.looks, looks::number(until, judged.len()));
+    until.map_or_else(|| estimate(known), looked)
 }
 
 /// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both sides.

@@ -51,9 +51,9 @@ fn figures(arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Vec<Compared> {
 
 fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compared> {
     let found: Vec<(String, Vec<Option<f64>>)> =
-        arms.into_iter().flatten().map(|(search, arm)| (arm.name.clone(), lower(search, goal))).collect();
+        arms.into_iter().flatten().map(|(search, arm)| (arm.name.clone(), lower_bounds(search, goal))).collect();
     let [Some((base, base_arm)), _, _] = arms else { return None };
-    let step = arms.into_iter().flatten().filter_map(|(search, _)| step(search, goal)).fold(0.0, f64::max);
+    let step = arms.into_iter().flatten().filter_map(|(search, _)| search_step(search, goal)).fold(0.0, f64::max);
     let margin = Margin { relative: base_arm.margin.0, step };
     let metric = format!("rate_of_{goal}");
     let against = |other: usize| {
@@ -66,14 +66,10 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
         Some(placebo) => effect.above_noise(placebo),
         None => effect,
     };
-    let unit = match base.search.unit {
-        LoadUnit::Bits => Unit::BitPerSecond,
-        LoadUnit::Frames => Unit::PacketPerSecond,
-    };
     Some(Compared {
         job: 0,
         metric,
-        unit,
+        unit: unit_of_load(base.search.unit),
         layer: None,
         direction: Direction::Tx,
         effect,
@@ -85,7 +81,7 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
 }
 
 /// The lower bound of `goal` in each repeat of `search`.
-fn lower(search: &SearchStudy, goal: &str) -> Vec<Option<f64>> {
+pub(crate) fn lower_bounds(search: &SearchStudy, goal: &str) -> Vec<Option<f64>> {
     let n_repeats = search.runs.iter().map(|run| run.repeat + 1).max().unwrap_or(0);
     let of_repeat = |repeat: u32| {
         let run = search.runs.iter().find(|run| run.repeat == repeat)?;
@@ -95,9 +91,17 @@ fn lower(search: &SearchStudy, goal: &str) -> Vec<Option<f64>> {
 }
 
 /// How far the bounds of `goal` are apart, in the unit of the load: the median over the runs.
-fn step(search: &SearchStudy, goal: &str) -> Option<f64> {
+pub(crate) fn search_step(search: &SearchStudy, goal: &str) -> Option<f64> {
     let apart = |found: &Found| Some(found.strict.upper? - found.strict.lower?);
     median(&search.runs.iter().filter_map(|run| apart(named(&run.found, goal)?)).collect::<Vec<f64>>())
+}
+
+/// The unit of a rate that is a load.
+pub(crate) fn unit_of_load(unit: LoadUnit) -> Unit {
+    match unit {
+        LoadUnit::Bits => Unit::BitPerSecond,
+        LoadUnit::Frames => Unit::PacketPerSecond,
+    }
 }
 
 fn named<'a>(found: &'a [Found], goal: &str) -> Option<&'a Found> {

@@ -19,6 +19,8 @@ use crate::statistics::{Class, settling};
 
 /// Intervals from which a trial is asked.
 const ENOUGH: u64 = 50;
+/// Intervals from which those inside a trial are resampled: blocks of three fit in thrice.
+const ENOUGH_TO_RESAMPLE: u64 = 10;
 /// Intervals averaged into a reading, at least.
 const BATCH: u64 = 5;
 /// Readings of a trial, at most: looking for change points takes their square.
@@ -81,11 +83,20 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short.
+    /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short to ask how it went.
     pub(super) fn over(span: Span, interval: Nanos) -> Option<Self> {
+        Self::of_batches(span, interval, ENOUGH, BATCH)
+    }
+
+    /// Single intervals, as far as there are not too many, to be resampled; `None` if there are too few for blocks of them.
+    pub(super) fn single(span: Span, interval: Nanos) -> Option<Self> {
+        Self::of_batches(span, interval, ENOUGH_TO_RESAMPLE, 1)
+    }
+
+    fn of_batches(span: Span, interval: Nanos, enough: u64, batch: u64) -> Option<Self> {
         let length = span.to.since(span.from).0;
-        let n_intervals = length.checked_div(interval.0).filter(|n| *n >= ENOUGH)?;
-        let batch = BATCH.max(n_intervals.div_ceil(MOST_READINGS));
+        let n_intervals = length.checked_div(interval.0).filter(|n| *n >= enough)?;
+        let batch = batch.max(n_intervals.div_ceil(MOST_READINGS));
         let width = batch * interval.0;
         Some(Self { span, width, n: usize::try_from(length / width).expect("readings are limited in number") })
     }
@@ -120,14 +131,10 @@ impl Readings {
     }
 
     /// How `rates` went; both directions together too, where there are both.
-    pub(super) fn classes(self, mut rates: Rates) -> Classes {
-        let way = |direction| rates.0.get(&(GOODPUT, direction));
-        if let (Some(tx), Some(rx)) = (way(Direction::Tx), way(Direction::Rx)) {
-            let both = tx.iter().zip(rx).map(|(tx, rx)| tx + rx).collect();
-            rates.0.insert((GOODPUT, Direction::Sum), both);
-        }
+    pub(super) fn classes(self, rates: Rates) -> Classes {
         // What did not happen neither settles nor does not.
-        let happened = rates.0.into_iter().filter(|(_, readings)| readings.iter().any(|reading| *reading > 0.0));
+        let happened =
+            rates.with_sum().0.into_iter().filter(|(_, readings)| readings.iter().any(|reading| *reading > 0.0));
         happened.filter_map(|(key, readings)| Some((key, self.class(&readings)?))).collect()
     }
 
@@ -141,6 +148,22 @@ impl Readings {
 }
 
 impl Rates {
+    /// Both directions together too, where there are both.
+    pub(super) fn with_sum(mut self) -> Self {
+        let way = |direction| self.0.get(&(GOODPUT, direction));
+        if let (Some(tx), Some(rx)) = (way(Direction::Tx), way(Direction::Rx)) {
+            let both = tx.iter().zip(rx).map(|(tx, rx)| tx + rx).collect();
+            self.0.insert((GOODPUT, Direction::Sum), both);
+        }
+        self
+    }
+
+    /// The readings of `metric` in `direction`.
+    pub(super) fn of(&self, metric: &str, direction: Direction) -> Option<&[f64]> {
+        let mut found = self.0.iter().filter(|((name, way), _)| *name == metric && *way == direction);
+        found.next().map(|(_, readings)| readings.as_slice())
+    }
+
     /// Adds `more`, reading by reading.
     pub(super) fn add(&mut self, more: &Self) {
         for (key, readings) in &more.0 {

@@ -42,6 +42,7 @@ pub(crate) fn trial(number: u32, jobs: Vec<JobSpec>) -> TrialRecord {
         },
         jobs,
         arm: None,
+        until: None,
         search: None,
     });
     trial.started = Some(Nanos::from_secs(u64::from(number) * 10));

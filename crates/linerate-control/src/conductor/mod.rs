@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use linerate_analysis::SearchTrial;
 use linerate_analysis::search::Bounds;
+use linerate_analysis::{Look, SearchTrial};
 use linerate_model::plan::Order;
 use linerate_model::{
-    CampaignHeader, Incident, Interval, Nanos, Recorder, Side, Testbed, TrialId, TrialOutcome, TrialRecord, TrialSpec,
+    CampaignHeader, HostRecord, Incident, Interval, Nanos, Recorder, Side, Testbed, TrialId, TrialOutcome, TrialRecord,
+    TrialSpec, Until,
 };
 
 use crate::search::Ended;
@@ -65,8 +66,10 @@ pub struct CampaignRun {
     pub trials: Vec<TrialSpec>,
     /// Trials completed by an earlier execution: not run again.
     pub done: HashSet<TrialId>,
-    /// What an earlier execution recorded of the trials that searches chose, in the order of their numbers.
-    pub searched: Vec<TrialRecord>,
+    /// What an earlier execution recorded of the trials that searches and looks choose, in the order of their numbers.
+    pub recorded: Vec<TrialRecord>,
+    /// The hosts it recorded.
+    pub recorded_hosts: Vec<HostRecord>,
     /// In which order searches take turns.
     pub order: Order,
     /// Our keys; without them only this host is reached.
@@ -132,6 +135,17 @@ pub enum Progress<'a> {
         result: &'a SearchTrial,
         /// What is known now, by goal.
         found: &'a [(String, Bounds)],
+    },
+    /// A point that is repeated until its figures are known well enough was looked at.
+    Looked {
+        /// Its latest run.
+        trial: &'a TrialSpec,
+        /// What was seen.
+        look: &'a Look,
+        /// What is asked for.
+        until: &'a Until,
+        /// How many more runs follow before the next look; none: it is not repeated any more.
+        more: usize,
     },
     /// A search has ended.
     SearchEnded {

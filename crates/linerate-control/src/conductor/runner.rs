@@ -54,7 +54,8 @@ pub(super) fn run(
     recorder: &mut dyn Recorder,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunSummary, ControlError> {
-    let CampaignRun { header, testbed, trials, done, searched, order, keys, agent, stop, options } = campaign;
+    let CampaignRun { header, testbed, trials, done, recorded, recorded_hosts, order, keys, agent, stop, options } =
+        campaign;
     let hosts: Vec<String> = testbed.hosts.iter().map(|(name, _)| name.clone()).collect();
     let reach = Arc::new(Reach {
         addresses: testbed.hosts,
@@ -66,7 +67,8 @@ pub(super) fn run(
     });
     let mut conductor = Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?
         .with_clock(linerate_sys::clock::identity_text());
-    conductor.continue_searches(order, searched);
+    conductor.continue_looks(&recorded, recorded_hosts);
+    conductor.continue_searches(order, recorded);
     let (tell, told) = channel();
     let mut runner = Runner {
         reach,
@@ -238,6 +240,12 @@ impl Runner<'_> {
                     trial: &conductor.trials()[trial],
                     result: &result,
                     found: &found,
+                }),
+                Output::Looked { trial, look, until, more } => (self.progress)(Progress::Looked {
+                    trial: &conductor.trials()[trial],
+                    look: &look,
+                    until: &until,
+                    more,
                 }),
                 Output::SearchEnded { search, why } => {
                     (self.progress)(Progress::SearchEnded { search: &conductor.trials()[search], why });

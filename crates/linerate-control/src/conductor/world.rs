@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
 use linerate_model::{
-    Background, CampaignHeader, Endpoint, Event, IncidentKind, Interval, JobSpec, Nanos, Params, Phases, Point,
-    RecorderError, Side, TestbedKind, TrialId, TrialOutcome, TrialSpec, Warmup,
+    Background, CampaignHeader, Counter, Endpoint, Event, IncidentKind, Interval, JobSpec, Nanos, Params, Phases,
+    Point, Ratio, RecorderError, Side, TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -74,6 +74,12 @@ struct World {
     /// When this trial has ended, host a is suspended for two seconds: its monotonic clock stands still.
     sleeps_after: Option<TrialId>,
     result: Option<Result<RunSummary, ControlError>>,
+    /// Bytes that arrive in each trial, by its number; nothing where it is empty.
+    payload: Vec<u64>,
+    /// Looks taken: runs, half width, and how many more are to follow.
+    looks: Vec<(u32, Option<f64>, usize)>,
+    /// What an earlier execution recorded.
+    recorded: Vec<TrialRecord>,
 }
 
 fn phases() -> Phases {
@@ -108,6 +114,7 @@ fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
         phases: phases(),
         jobs: vec![job],
         arm: None,
+        until: None,
         search: None,
     }
 }
@@ -152,6 +159,9 @@ impl World {
             room: usize::MAX,
             sleeps_after: None,
             result: None,
+            payload: Vec::new(),
+            looks: Vec::new(),
+            recorded: Vec::new(),
         }
     }
 
@@ -176,6 +186,7 @@ impl World {
         let options = RunOptions::default();
         let mut conductor =
             Conductor::new(header(), &hosts, trials, done, options, Box::new(|| [7; 16])).expect("hosts are known");
+        conductor.continue_looks(&self.recorded, Vec::new());
         let outputs = conductor.begin(self.at());
         self.carry_out(outputs);
         while self.result.is_none() && self.now < until {
@@ -287,8 +298,8 @@ impl World {
         let Some(prepare) = self.agents[host].prepared.clone() else { return };
         let wait = Nanos(clock_ns.checked_sub(self.clock(host)).expect("the barrier lies ahead"));
         for job in &prepare.jobs {
-            let intervals = vec![Interval { end: Nanos::from_millis(500), ..Interval::default() }];
             let (job, side) = (job.job, job.side);
+            let intervals = self.intervals(trial, side, prepare.phases);
             self.say(host, wait + Nanos::from_secs(1), Message::Intervals { trial, job, side, intervals });
             // A job nobody gave it: a lie, to be dropped.
             self.say(host, wait, Message::Intervals { trial, job: 9, side, intervals: Vec::new() });
@@ -300,6 +311,16 @@ impl World {
         // Host a starts 30 us late.
         let started_ns = vec![clock_ns + if host == 0 { 30_000 } else { 0 }];
         self.say(host, end, Message::Done { trial, started_ns, failed: None });
+    }
+
+    fn intervals(&self, trial: TrialId, side: Side, phases: Phases) -> Vec<Interval> {
+        let mut interval = Interval { end: Nanos::from_millis(500), ..Interval::default() };
+        if let Some(payload) = self.payload.get(trial.0 as usize) {
+            interval.end = phases.loaded();
+            let counter = if side == Side::Active { Counter::PayloadSent } else { Counter::PayloadReceived };
+            interval.counters[counter] = *payload;
+        }
+        vec![interval]
     }
 
     fn carry_out(&mut self, outputs: Vec<Output>) {
@@ -325,6 +346,7 @@ impl World {
                     self.events.push(event);
                 }
                 Output::Finish(result) => self.result = Some(*result),
+                Output::Looked { look, more, .. } => self.looks.push((look.runs, look.half_width, more)),
                 Output::Flush | Output::Trial { .. } | Output::Searched { .. } | Output::SearchEnded { .. } => {}
             }
         }

@@ -58,6 +58,7 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
         phases,
         jobs,
         arm: None,
+        until: None,
         search: None,
     }
 }
@@ -72,7 +73,8 @@ pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
         },
         trials,
         done: HashSet::new(),
-        searched: Vec::new(),
+        recorded: Vec::new(),
+        recorded_hosts: Vec::new(),
         order: linerate_model::plan::Order::Interleaved,
         keys: None,
         agent: Agent::new(AgentOptions::default()),

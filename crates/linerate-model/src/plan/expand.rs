@@ -99,6 +99,7 @@ impl Measured<'_> {
                 },
                 jobs: jobs.clone(),
                 arm: arm.clone(),
+                until: sweep.repeats_until(plan).map(Box::new),
                 search: None,
             }
         };

@@ -8,6 +8,7 @@ mod expand;
 mod fields;
 mod parse;
 mod random;
+mod repeats;
 mod search;
 mod set;
 mod together;
@@ -26,7 +27,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
+use crate::{Background, Nanos, Params, Problem, Until, Warmup, nearest};
 
 /// A plan as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Plan {
     pub name: String,
     /// Runs per point: the run is the unit of replication (methodology 6.1).
     pub repeats: u32,
+    /// Until when points are repeated instead; `repeats` is then the most.
+    pub until: Option<Until>,
     /// Order of the trials.
     pub order: Order,
     /// Seed of everything random.

@@ -12,7 +12,7 @@ use super::axis::axes;
 use super::fields::{Fields, wrong_type, wrong_value};
 use super::search::search;
 use super::value::json;
-use super::{JobPlan, Order, Plan, Sweep, compare, together};
+use super::{JobPlan, Order, Plan, Sweep, compare, repeats, together};
 use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
 
 /// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
@@ -83,6 +83,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     let mut plan = Plan {
         name: String::new(),
         repeats: DEFAULT_REPEATS,
+        until: None,
         order: Order::Interleaved,
         seed: DEFAULT_SEED,
         sweeps: Vec::new(),
@@ -108,6 +109,9 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
         n_trials = n_trials.saturating_add(points.saturating_mul(runs));
         plan.sweeps.push(sweep);
     }
+    let campaign =
+        fields.get("campaign").and_then(|value| Fields::of(value, "`campaign`", CAMPAIGN_KEYS, &mut Vec::new()));
+    problems.extend(campaign.and_then(|campaign| repeats::unused(&plan, &campaign)));
     if n_trials > MAX_TRIALS {
         let message = format!("the plan expands to {n_trials} trials");
         problems.push(Problem::new(Some(whole), message).expected(format!("at most {MAX_TRIALS}")));
@@ -118,8 +122,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
 fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut Vec<Problem>) {
     let Some(fields) = Fields::of(value, "`campaign`", CAMPAIGN_KEYS, problems) else { return };
     plan.name = fields.name("name", "a name for the campaign", problems).unwrap_or_default().to_owned();
-    let repeats = fields.count("repeats", 1..=1000, u64::from(DEFAULT_REPEATS), problems);
-    plan.repeats = u32::try_from(repeats).unwrap_or(DEFAULT_REPEATS);
+    (plan.repeats, plan.until) = repeats::read(&fields, problems);
     plan.seed = fields.count("seed", 0..=u64::MAX, DEFAULT_SEED, problems);
     const ORDERS: [&str; 2] = ["interleaved", "sequential"];
     let expected = "\"interleaved\" or \"sequential\"";

@@ -77,6 +77,10 @@ impl Section for Answer {
         if !reasons.is_empty() {
             blocks.push(Block::List(reasons));
         }
+        let looked = crate::looks::told(subject);
+        if !looked.is_empty() {
+            blocks.push(Block::List(looked));
+        }
         blocks.extend(scopes::tables(subject).into_iter().map(Block::Table));
         blocks
     }

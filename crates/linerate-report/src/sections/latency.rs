@@ -8,11 +8,11 @@ mod bursts;
 mod one_way;
 
 use linerate_analysis::PointStudy;
-use linerate_analysis::statistics::{Corrected, filled_in};
-use linerate_model::{Campaign, Direction, Distribution, Layer, Unit, Validity};
+use linerate_analysis::statistics::{Basis, Corrected, Percentile, filled_in};
+use linerate_model::{Campaign, Direction, Distribution, Estimate, Layer, Unit, Validity};
 
 use super::{Section, Subject};
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table};
 use crate::grid::{Grid, headline};
 use crate::number::Scale;
 
@@ -97,6 +97,46 @@ fn cell(percentile: Option<Option<u64>>) -> Cell {
     }
 }
 
+/// The percentiles of [`distribution`], with intervals.
+fn percentiles_of(point: &PointStudy) -> &[Percentile] {
+    let Some(job) = headline(point) else { return &[] };
+    let name = if job.response.is_empty() { "service" } else { "response" };
+    job.percentiles.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// One of them, or why there is none. An end that is infinite is told in words: a number would be made up.
+fn with_interval(found: &[Percentile], quantile: f64) -> Cell {
+    let Some(of) = found.iter().find(|of| of.quantile == quantile) else { return Cell::Missing("too few".into()) };
+    match (of.value_ns, of.low_ns, of.high_ns) {
+        (Some(value), Some(low), Some(high)) => Cell::Estimate(Estimate {
+            value: seconds(value),
+            low: Some(seconds(low)),
+            high: Some(seconds(high)),
+            confidence: Some(0.95),
+            n: of.runs,
+        }),
+        (Some(value), ..) => Cell::Number(seconds(value)),
+        (None, ..) => Cell::Missing("∞ (lost)".into()),
+    }
+}
+
+/// What the intervals of `points` are from.
+fn basis(points: &[Timed<'_>]) -> &'static str {
+    let mut all = points.iter().flat_map(|(_, point)| percentiles_of(point)).map(|of| of.basis);
+    let Some(first) = all.next() else { return "" };
+    match (first, all.all(|basis| basis == first)) {
+        (Basis::Runs, true) => " Intervals at 95 % by resampling whole runs.",
+        (Basis::Operations, true) => {
+            " Intervals at 95 % by the ranks of operations, as if they did not depend on each other: with fewer than six runs, what \
+             differs between runs is not in them."
+        }
+        (_, false) => {
+            " Intervals at 95 %, from six runs on by resampling whole runs; below that by the ranks of operations, and what differs \
+             between runs is not in them."
+        }
+    }
+}
+
 /// One unit for all: that of the smallest median.
 fn scale(points: &[Timed<'_>]) -> Scale {
     let medians = points.iter().filter_map(|(_, point)| distribution(point)?.percentile(0.5).flatten().map(seconds));
@@ -114,7 +154,8 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
     columns.push(Column::number("operations", Scale::COUNT));
     columns.push(Column::number("lost", Scale::COUNT));
     let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
-    columns.extend(TABLE.iter().map(|(_, head)| time(head)));
+    let ranged = |head: &str| Column { kind: ColumnKind::Estimate, ..time(head) };
+    columns.extend(TABLE.iter().map(|(_, head)| ranged(head)));
     columns.push(time("max"));
     let mut table = Table::new(id, format!("Response time{of}"), columns);
     for (own, point) in points {
@@ -122,15 +163,16 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         let mut cells = grid.map_or_else(|| vec![Cell::Text(own.full_place_of(point))], |grid| grid.axis_cells(point));
         cells.push(Cell::Number(times.count() as f64));
         cells.push(Cell::Number(times.lost as f64));
-        cells.extend(TABLE.iter().map(|(quantile, _)| cell(times.percentile(*quantile))));
+        cells.extend(TABLE.iter().map(|(quantile, _)| with_interval(percentiles_of(point), *quantile)));
         cells.push(cell(times.max()));
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.note = Some(
+    table.note = Some(format!(
         "All valid trials of a point merged. From the intended start of a request to the end of its response, of a frame from its scheduled \
-         departure to its receipt; what was lost is infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too few)."
-            .into(),
-    );
+         departure to its receipt; what was lost is infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too \
+         few).{}",
+        basis(points)
+    ));
     table
 }
 

@@ -63,6 +63,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
         },
         jobs: vec![job; n_jobs],
         arm: None,
+        until: None,
         search: None,
     }
 }

@@ -37,6 +37,16 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
                 let rounds = sweep.repeats(plan.repeats);
                 println!("{}: every job alone and all together x {rounds} rounds", sweep.name);
             }
+            None if let Some(until) = sweep.repeats_until(&plan) => println!(
+                "{}: {} points, each repeated until {} is known to ±{:.1} %: {} to {} runs, looked at after {}",
+                sweep.name,
+                own.len(),
+                until.of.as_deref().unwrap_or("its rate"),
+                until.within.0 * 100.0,
+                until.first(),
+                until.most(),
+                until.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+            ),
             None => println!("{}: {} points x {} repeats", sweep.name, own.len(), sweep.repeats(plan.repeats)),
             Some(compare) => {
                 let [a, b] = &compare.arms;
@@ -52,7 +62,8 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     for line in left_out(&plan, &ground.testbed) {
         println!("left out: {line}");
     }
-    println!("{} trials, about {}", trials.len(), crate::progress::span(total.as_secs_f64()));
+    let most = if plan.until.is_some() { "at most " } else { "" };
+    println!("{most}{} trials, {most}about {}", trials.len(), crate::progress::span(total.as_secs_f64()));
     Ok(Exit::Done)
 }
 

@@ -279,12 +279,19 @@ fn result(campaign: &Campaign, study: &Study) {
                 let share =
                     metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
                 let value = show::quantity(name, estimate.value, metric.unit);
-                println!("{name}{layer} {}: {value}{}{share}", metric.direction, spread(study, name, metric.direction));
+                let interval = show::interval_of_percentile(job, metric);
+                let spread = spread(study, name, metric.direction);
+                println!("{name}{layer} {}: {value}{interval}{spread}{share}", metric.direction);
             }
         }
     }
     let header = &campaign.header;
     println!("n = 1 run; the spread is of its intervals, no confidence interval (run a plan with repeats for one)");
+    if point.jobs.iter().any(|job| !job.percentiles.is_empty()) {
+        println!(
+            "[low, high] of a percentile: 95 % by the ranks of its operations, as if they did not depend on each other"
+        );
+    }
     if header.emulated() {
         println!("emulated path");
     }

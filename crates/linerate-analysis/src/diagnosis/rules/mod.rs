@@ -348,6 +348,7 @@ pub(super) mod cases {
                 values: vec![Some(*value)],
                 ceiling: is_goodput.then_some(0),
                 share: is_goodput.then_some(*value / 1e9),
+                mean: None,
                 settled: None,
             }
         });

@@ -532,6 +532,7 @@ mod tests {
                 values: vec![Some(7.0)],
                 ceiling: None,
                 share: None,
+                mean: None,
                 settled: None,
             }
         };

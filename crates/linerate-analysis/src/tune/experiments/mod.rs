@@ -121,6 +121,7 @@ pub(super) mod cases {
             values: vec![Some(value)],
             ceiling: None,
             share,
+            mean: None,
             settled: None,
         };
         let mut metrics: Vec<MetricStudy> = figures.iter().map(|(name, value)| metric(name, *value, None)).collect();

@@ -63,6 +63,7 @@ mod tests {
             phases,
             jobs: vec![job("a", "b")],
             arm: None,
+            until: None,
             search: None,
         };
         let capacities = [

@@ -6,22 +6,24 @@
 
 mod clocks;
 mod legs;
+mod looks;
 mod search;
 mod trial;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use linerate_analysis::SearchTrial;
 use linerate_analysis::search::Bounds;
+use linerate_analysis::{Look, SearchTrial};
 use linerate_model::plan::Order;
 use linerate_model::{
     CampaignHeader, ClockExchange, Event, Incident, IncidentKind, JobSpec, Nanos, RecorderError, Side, ToldClock,
-    TrialId, TrialOutcome, TrialSpec,
+    TrialId, TrialOutcome, TrialSpec, Until,
 };
 use serde_json::Value;
 
 use self::clocks::identity_in;
+use self::looks::Looking;
 use self::search::Searching;
 use super::host::{Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
@@ -78,6 +80,8 @@ pub(crate) enum Output {
     Trial { trial: usize, outcome: Option<TrialOutcome>, number: usize, of: usize, eta: Nanos },
     /// A search has learnt from a trial.
     Searched { trial: usize, result: Box<SearchTrial>, found: Vec<(String, Bounds)> },
+    /// A point was looked at after the run of this trial; so many more runs of it were chosen.
+    Looked { trial: usize, look: Look, until: Until, more: usize },
     /// A search has ended.
     SearchEnded { search: usize, why: Ended },
     /// It is over.
@@ -147,6 +151,8 @@ pub(crate) struct Conductor {
     pending: VecDeque<usize>,
     /// Searches, by the place of their plan in `trials`.
     searches: BTreeMap<usize, Searching>,
+    /// Points that are repeated until their figures are known well enough.
+    looking: Looking,
     order: Order,
     n_trials: usize,
     hosts: Vec<Host>,
@@ -195,7 +201,11 @@ impl Conductor {
         };
         let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
         let searches = search::planned(&trials);
-        let left = |trial: &usize| searches.contains_key(trial) || !done.contains(&trials[*trial].id);
+        let looking = Looking::planned(&trials);
+        let later = looking.not_chosen();
+        let left = |trial: &usize| {
+            searches.contains_key(trial) || !later.contains(trial) && !done.contains(&trials[*trial].id)
+        };
         let pending: VecDeque<usize> = (0..trials.len()).filter(left).collect();
         Ok(Self {
             header,
@@ -204,6 +214,7 @@ impl Conductor {
             job_hosts,
             pending,
             searches,
+            looking,
             order: Order::Interleaved,
             hosts: hosts.iter().map(|name| Host::new(name)).collect(),
             options,
@@ -265,7 +276,10 @@ impl Conductor {
                 self.stop(now);
             }
             Input::ClockStepped(by) => self.clock_stepped(by),
-            Input::Added(events) => events.iter().for_each(|event| self.watch_search(event)),
+            Input::Added(events) => events.iter().for_each(|event| {
+                self.watch_search(event);
+                self.watch_looks(event);
+            }),
             Input::Tick => {}
         }
         self.watch(now);
@@ -294,6 +308,7 @@ impl Conductor {
 
     fn record(&mut self, event: Event) {
         self.watch_search(&event);
+        self.watch_looks(&event);
         self.outputs.push(Output::Record(event));
     }
 

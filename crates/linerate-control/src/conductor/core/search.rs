@@ -18,7 +18,7 @@ use crate::search::{Ended, Expected, Outcome, Searcher, expected};
 
 /// What a trial takes besides its load, drain and rest: agents prepare, connect and wait for the barrier. Seen: 0.4 to 0.6 s.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
-/// The least pause after a trial of a search: what is recorded of it besides comes in.
+/// The least pause after a trial of a search, or of a point that is looked at: what is recorded of it besides comes in.
 const LEAST_REST: Nanos = Nanos::from_millis(1);
 /// How long a burst is drained at least (RFC 9004 5.4: two seconds more than the buffer holds).
 const BURST_DRAIN: Nanos = Nanos::from_secs(2);
@@ -226,7 +226,8 @@ impl Conductor {
     /// The pause after `trial`.
     pub(super) fn rest_after(&self, trial: usize) -> Nanos {
         let spec = &self.trials[trial];
-        if spec.search.is_some() { spec.phases.rest.max(LEAST_REST) } else { spec.phases.rest }
+        let is_judged = spec.search.is_some() || spec.until.is_some();
+        if is_judged { spec.phases.rest.max(LEAST_REST) } else { spec.phases.rest }
     }
 
     /// What of `trial` is left to do: of a search, as much as it is expected to take beyond what it has taken.

@@ -54,7 +54,9 @@ impl Conductor {
                 })));
             }
         }
-        let trials = self.trials.iter().enumerate().filter(|(place, _)| !self.searches.contains_key(place));
+        let later = self.looking.not_chosen();
+        let is_planned = |place: &usize| !self.searches.contains_key(place) && !later.contains(place);
+        let trials = self.trials.iter().enumerate().filter(|(place, _)| is_planned(place));
         let trials = trials.map(|(_, trial)| trial.clone()).collect();
         self.record(Event::Planned { trials });
         self.outputs.push(Output::Flush);
@@ -64,6 +66,7 @@ impl Conductor {
 
     /// Begins the next trial whose hosts have not all been given up; waits if one of them is away.
     pub(super) fn next_trial(&mut self, now: Now) -> bool {
+        self.take_look();
         let possible =
             |&&trial: &&usize| self.hosts_of(trial).iter().all(|&host| self.hosts[host].presence != Presence::Gone);
         let Some(&trial) = self.pending.iter().find(possible) else { return self.finish(now) };

@@ -266,3 +266,92 @@ proptest! {
         }
     }
 }
+
+/// Runs of two points in turn, looked at after 6, 8 and 10; the list has all that may be.
+fn looked_at() -> Vec<TrialSpec> {
+    let until = Until { within: Ratio(0.02), of: None, looks: vec![6, 8, 10] };
+    let run = |number: u32| {
+        let mut trial = trial(number, "a", "b");
+        (trial.sweep, trial.repeat) = (format!("point {}", number % 2), number / 2);
+        trial.until = Some(Box::new(until.clone()));
+        trial
+    };
+    (0..20).map(run).collect()
+}
+
+/// The first point hardly varies, the second by a tenth.
+fn payload() -> Vec<u64> {
+    (0..20_u32)
+        .map(
+            |number| {
+                if number % 2 == 0 {
+                    1_000_000 + u64::from(number)
+                } else {
+                    1_000_000 + 10_000 * u64::from(number % 11)
+                }
+            },
+        )
+        .collect()
+}
+
+#[test]
+fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_goes_on_to_the_most() {
+    let mut world = World::new();
+    world.payload = payload();
+    world.run(looked_at(), &HashSet::new(), NEVER);
+    let planned = world.events.iter().find_map(|event| match event {
+        Event::Planned { trials } => Some(trials.len()),
+        _ => None,
+    });
+    let chosen: Vec<u32> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::TrialChosen { trial } => Some(trial.id.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((planned, chosen), (Some(12), vec![13, 15, 17, 19]), "only the noisy point goes on");
+    let told: Vec<(u32, bool, usize)> =
+        world.looks.iter().map(|(runs, width, more)| (*runs, width.expect("an interval") <= 0.02, *more)).collect();
+    assert_eq!(told, [(6, true, 0), (6, false, 2), (8, false, 2), (10, false, 0)]);
+    assert_eq!((world.summary().completed, world.summary().remaining), (16, 0));
+}
+
+#[test]
+fn what_was_killed_between_looks_goes_on_as_it_would_have() {
+    let mut whole = World::new();
+    whole.payload = payload();
+    whole.run(looked_at(), &HashSet::new(), NEVER);
+    let ran = |world: &World| world.outcomes().into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    let mut first = World::new();
+    first.payload = payload();
+    // Fourteen of sixteen trials, of about nine seconds.
+    first.run(looked_at(), &HashSet::new(), Nanos::from_secs(100 + 14 * 9));
+    let mut killed = linerate_model::Campaign::new(header());
+    first.events.iter().for_each(|event| killed.apply(event));
+    let done: HashSet<TrialId> =
+        first.outcomes().into_iter().filter(|(_, outcome)| *outcome == Completed).map(|(id, _)| TrialId(id)).collect();
+    assert!(done.len() > 12 && done.len() < 16, "killed between looks: {}", done.len());
+    let mut again = World::new();
+    (again.payload, again.recorded) = (payload(), killed.trials);
+    again.run(looked_at(), &done, NEVER);
+    let both: Vec<u32> = done.iter().map(|id| id.0).chain(ran(&again)).collect();
+    let sorted = |mut ids: Vec<u32>| {
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(sorted(both), sorted(ran(&whole)));
+    assert_eq!(
+        again.looks,
+        whole.looks[whole.looks.len() - again.looks.len()..],
+        "looks taken before are not taken again"
+    );
+}
+
+#[test]
+fn runs_without_a_figure_narrow_nothing() {
+    let mut world = World::new();
+    world.run(looked_at().into_iter().filter(|trial| trial.sweep == "point 0").collect(), &HashSet::new(), NEVER);
+    assert_eq!(world.looks, [(6, None, 2), (8, None, 2), (10, None, 0)]);
+}

@@ -289,10 +289,10 @@ fn tell(study: &Study, repeats: u32) {
     };
     let rows: Vec<Vec<String>> = study.points.iter().map(row).collect();
     if !columns.is_empty() {
-        println!(
-            "{}",
-            show::table(&format!("n = {repeats} a point; medians; times from start to completion"), &head, &rows)
-        );
+        let of = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };
+        let caption =
+            format!("n = {repeats} a point; medians; times from start to completion; [interval] of a percentile {of}");
+        println!("{}", show::table(&caption, &head, &rows));
     }
     for name in ["engine", "engine_why", "cache", "contents", "conditioning", "steady_state", "device"] {
         said(study, name).iter().for_each(|told| println!("{}: {told}", name.replace('_', " ")));
@@ -341,7 +341,8 @@ fn job(point: &PointStudy) -> Option<&JobStudy> {
 
 fn value(job: &JobStudy, metric: &str, direction: Direction) -> Option<String> {
     let found = job.metrics.iter().find(|one| one.name == metric && one.direction == direction)?;
-    Some(show::quantity(metric, found.estimate?.value, found.unit))
+    let interval = show::interval_of_percentile(job, found);
+    Some(show::quantity(metric, found.estimate?.value, found.unit) + &interval)
 }
 
 fn plain(value: &serde_json::Value) -> String {

@@ -1,0 +1,190 @@
+//! What the searches of one campaign found against those of another.
+//!
+//! Searches are matched by sweep and coordinate, their goals by what they ask. What is compared is the lower bound of each run. The distance of
+//! the bounds is the resolution of a search: a difference below it is none, however few runs there are (methodology 6.9, S5.5). A bound that
+//! the tester set, and not the device, is no figure.
+
+use linerate_model::{Direction, Validity};
+
+use super::campaigns::{PointChange, Unmatched, floor};
+use super::{Better, Change, Effect, Margin, effect_of_runs};
+use crate::study::{Compared, GoalStudy, SearchStudy, Study, lower_bounds, search_step, unit_of_load};
+
+/// Every search that both campaigns have, goal by goal.
+pub(super) fn searches(before: &Study, after: &Study, again: Option<&Study>, margin: f64) -> Vec<PointChange> {
+    let change = |is: &SearchStudy| {
+        let was = same(before, is)?;
+        let again = again.and_then(|study| same(study, is));
+        let figures: Vec<Compared> = is
+            .goals
+            .iter()
+            .filter_map(|goal| compared(&goal.goal.name, [Some(was), Some(is), again], margin))
+            .collect();
+        Some(PointChange {
+            sweep: is.sweep.clone(),
+            parameters: is.parameters.clone(),
+            jobs: vec![format!("search by {} {} to {}", is.workload, is.from, is.to)],
+            figures,
+            validity: [was, is].map(validity),
+        })
+    };
+    after.searches.iter().filter_map(change).collect()
+}
+
+/// Searches that only one campaign has, or that ask something else.
+pub(super) fn unmatched(side: usize, study: &Study, other: &Study) -> Vec<Unmatched> {
+    let alone = study.searches.iter().filter(|search| same(other, search).is_none());
+    alone.map(|one| Unmatched { side, sweep: one.sweep.clone(), parameters: one.parameters.clone() }).collect()
+}
+
+/// The search of `study` that asks what `search` does.
+fn same<'a>(study: &'a Study, search: &SearchStudy) -> Option<&'a SearchStudy> {
+    let asks = |one: &GoalStudy| {
+        let goal = &one.goal;
+        (goal.name.clone(), goal.loss_ratio, goal.exceed_ratio, goal.final_trial, goal.duration_sum)
+    };
+    let alike = |other: &&SearchStudy| {
+        (&other.sweep, &other.parameters, &other.workload) == (&search.sweep, &search.parameters, &search.workload)
+            && (&other.search.parameter, other.search.unit) == (&search.search.parameter, search.search.unit)
+            && other.goals.iter().map(asks).eq(search.goals.iter().map(asks))
+    };
+    study.searches.iter().find(alike)
+}
+
+fn validity(search: &SearchStudy) -> Validity {
+    let is_regular = search.runs.iter().all(|run| run.found.iter().all(|found| found.regular));
+    if is_regular { Validity::Valid } else { Validity::Suspect }
+}
+
+/// One goal before, after and again.
+fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Option<Compared> {
+    let bounds = searches.map(|search| search.map(|search| lower_bounds(search, goal)));
+    let step = searches.into_iter().flatten().filter_map(|search| search_step(search, goal)).fold(0.0, f64::max);
+    let [Some(was), Some(is), again] = &bounds else { return None };
+    let metric = format!("rate_of_{goal}");
+    let margin = Margin { relative: margin, step };
+    let effect = effect_of_runs(&metric, was, is, Better::More, margin)?;
+    let placebo = again.as_ref().and_then(|again| effect_of_runs(&metric, was, again, Better::More, margin));
+    let effect = match (&placebo, floor(effect.scale, [was, is])) {
+        (Some(placebo), _) => effect.above_noise(placebo),
+        (None, Some(floor)) => effect.above_floor(floor),
+        (None, None) => effect,
+    };
+    Some(Compared {
+        job: 0,
+        unit: unit_of_load(searches[1]?.search.unit),
+        layer: None,
+        direction: Direction::Tx,
+        effect: within_a_step(effect, step),
+        placebo,
+        p_adjusted: None,
+        pairs: was.len().min(is.len()),
+        found: Vec::new(),
+        metric,
+    })
+}
+
+/// Where there are too few runs for an interval: no two of them that differ by more than a step do not differ.
+fn within_a_step(effect: Effect, step: f64) -> Effect {
+    let resolution = match effect.scale {
+        super::Scale::Ratio => 1.0 + step / effect.before.min(effect.after),
+        super::Scale::Difference => step,
+    };
+    let is_none = effect.interval.is_none() && effect.widest <= resolution;
+    if is_none { Effect { change: Change::None, needed: None, ..effect } } else { effect }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Goal, LoadUnit, Method, Nanos, Search};
+
+    use super::*;
+    use crate::search::Bounds;
+    use crate::study::{Found, SearchRun};
+
+    fn goal() -> Goal {
+        Goal {
+            name: "NDR".into(),
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            width: 0.01,
+            initial_trial: Nanos::from_secs(1),
+            final_trial: Nanos::from_secs(1),
+            duration_sum: Nanos::from_secs(1),
+        }
+    }
+
+    /// Searches that found these bounds, each up to the next step of 1 000 frames a second.
+    fn study(lower: &[f64], asked: Goal) -> Study {
+        let search = Search {
+            parameter: "rate".into(),
+            unit: LoadUnit::Frames,
+            min: 1.0,
+            max: 1e6,
+            max_source: "the plan".into(),
+            method: Method::Halving { goal: asked.clone(), repeats: 0 },
+            warmup: Nanos(0),
+            self_test: Nanos(0),
+            wire: None,
+            max_trials: 300,
+            max_duration: Nanos::from_secs(3_600),
+        };
+        let run = |(repeat, lower): (u32, &f64)| {
+            let bounds = Bounds { lower: Some(*lower), upper: Some(lower + 1_000.0), ..Bounds::default() };
+            let found = Found { goal: "NDR".into(), strict: bounds, untainted: bounds, regular: true, at_least: false };
+            SearchRun {
+                repeat,
+                tester: None,
+                max: 1e6,
+                tester_limited: None,
+                found: vec![found],
+                bursts: None,
+                latencies: Vec::new(),
+                trials: Vec::new(),
+            }
+        };
+        let goals = vec![GoalStudy {
+            goal: asked,
+            n_regular: lower.len(),
+            lower: None,
+            upper: None,
+            conditional_throughput: None,
+            range: None,
+        }];
+        let found = SearchStudy {
+            sweep: "zero loss".into(),
+            parameters: linerate_model::Point::new(),
+            workload: "frames".into(),
+            from: "a".into(),
+            to: "b".into(),
+            search,
+            goals,
+            runs: (0..).zip(lower).map(run).collect(),
+        };
+        Study { searches: vec![found], ..Study::default() }
+    }
+
+    fn change(before: &[f64], after: &[f64]) -> Change {
+        let changes = searches(&study(before, goal()), &study(after, goal()), None, 0.001);
+        changes[0].figures[0].effect.change
+    }
+
+    /// One search each: within a step there is no difference, beyond it one cannot tell.
+    #[test]
+    fn a_difference_below_the_step_is_none() {
+        assert_eq!(change(&[50_000.0], &[50_900.0]), Change::None);
+        assert_eq!(change(&[50_000.0], &[52_000.0]), Change::Unclear);
+        let (before, after) =
+            ([50_000.0, 50_100.0, 49_900.0, 50_000.0, 50_200.0], [50_800.0, 50_900.0, 50_700.0, 50_800.0, 50_600.0]);
+        assert_eq!(change(&before, &after), Change::None, "it is beyond the margin and the noise, and below the step");
+        assert_eq!(change(&before, &before.map(|bound| bound * 0.9)), Change::Worse);
+    }
+
+    #[test]
+    fn searches_that_ask_something_else_are_not_compared() {
+        let (before, after) = (study(&[5e4], goal()), study(&[5e4], Goal { loss_ratio: 0.005, ..goal() }));
+        assert_eq!(searches(&before, &after, None, 0.02), []);
+        assert_eq!((unmatched(0, &before, &after).len(), unmatched(1, &after, &before).len()), (1, 1));
+        assert_eq!(unmatched(0, &before, &before), []);
+    }
+}

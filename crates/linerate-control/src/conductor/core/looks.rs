@@ -1,0 +1,166 @@
+//! Points that are repeated until their figures are known well enough: after every look that does not find them so, more of their runs
+//! are chosen.
+//!
+//! Their runs up to the most stand in the list of trials, with seeds and places of their own; those after the first look are planned only
+//! once a look asks for them, and take their turn where they stand in the list. What a run came to is judged from what is recorded of it,
+//! so that a campaign that is resumed decides as this one would have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_analysis::{Look, LookedAt, look, looked_at};
+use linerate_model::{Campaign, Event, HostRecord, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until};
+
+use super::{Conductor, Output};
+
+/// A point and its runs.
+#[derive(Debug)]
+struct Repeating {
+    until: Until,
+    /// Its runs, first to last possible, by their place among the trials.
+    places: Vec<usize>,
+    /// Looks taken.
+    n_looks: usize,
+    /// Runs planned or chosen so far: those up to the next look.
+    n_chosen: usize,
+    /// Runs that came to an end, and their figures.
+    ended: BTreeMap<usize, LookedAt>,
+}
+
+/// The points of a campaign that are looked at.
+#[derive(Debug, Default)]
+pub(super) struct Looking {
+    points: Vec<Repeating>,
+    /// Hosts, as they were recorded: what a run is judged by.
+    hosts: Vec<HostRecord>,
+    /// What is recorded of the run under way or just ended, and its place.
+    under_way: Option<(usize, Box<Campaign>)>,
+}
+
+impl Looking {
+    /// The points among `trials` that are repeated until something is known.
+    pub(super) fn planned(trials: &[TrialSpec]) -> Self {
+        let mut points: BTreeMap<(&str, String), Repeating> = BTreeMap::new();
+        for (place, trial) in trials.iter().enumerate() {
+            let Some(until) = trial.until.as_deref() else { continue };
+            let coordinate = serde_json::to_string(&trial.point).unwrap_or_default();
+            let new = || Repeating {
+                until: until.clone(),
+                places: Vec::new(),
+                n_looks: 0,
+                n_chosen: until.first() as usize,
+                ended: BTreeMap::new(),
+            };
+            points.entry((&trial.sweep, coordinate)).or_insert_with(new).places.push(place);
+        }
+        let mut points: Vec<Repeating> = points.into_values().collect();
+        points.iter_mut().for_each(|point| point.places.sort_by_key(|&place| trials[place].repeat));
+        Self { points, ..Self::default() }
+    }
+
+    /// Runs that no look has asked for yet.
+    pub(super) fn not_chosen(&self) -> BTreeSet<usize> {
+        self.points.iter().flat_map(|point| point.places.iter().skip(point.n_chosen).copied()).collect()
+    }
+
+    fn point_of(&mut self, place: usize) -> Option<&mut Repeating> {
+        self.points.iter_mut().find(|point| point.places.contains(&place))
+    }
+}
+
+impl Repeating {
+    /// The look that is due, all runs before it having ended; it is taken, and the runs it asks for are chosen.
+    fn take_look(&mut self) -> Option<(Look, Vec<usize>)> {
+        let due = *self.until.looks.get(self.n_looks)? as usize;
+        let before: Vec<LookedAt> =
+            self.places.iter().take(due).map(|place| self.ended.get(place).cloned()).collect::<Option<_>>()?;
+        let seen = look(&self.until, self.n_looks, &before);
+        self.n_looks += 1;
+        let next = if seen.is_enough { None } else { self.until.looks.get(self.n_looks) };
+        let upto = next.map_or(due, |next| *next as usize).min(self.places.len());
+        let chosen = self.places[due.min(upto)..upto].to_vec();
+        self.n_chosen = upto;
+        Some((seen, chosen))
+    }
+}
+
+impl Conductor {
+    /// Tells the points that are looked at what an earlier execution recorded of their runs.
+    pub(crate) fn continue_looks(&mut self, recorded: &[TrialRecord], hosts: Vec<HostRecord>) {
+        let mut earlier = Campaign::new(self.header.clone());
+        earlier.hosts = hosts;
+        for trial in recorded.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed)) {
+            let Some(place) = self.trials.iter().position(|spec| *spec == trial.spec) else { continue };
+            let figures = looked_at(&earlier, trial);
+            if let Some(point) = self.looking.point_of(place) {
+                point.ended.insert(place, figures);
+            }
+        }
+        for number in 0..self.looking.points.len() {
+            while let Some((_, chosen)) = self.looking.points[number].take_look() {
+                let ended = &self.looking.points[number].ended;
+                let left: Vec<usize> = chosen.into_iter().filter(|place| !ended.contains_key(place)).collect();
+                self.take_turn(&left);
+            }
+        }
+    }
+
+    /// Puts runs where they stand among those left to do.
+    fn take_turn(&mut self, chosen: &[usize]) {
+        for &place in chosen {
+            let turn = self.pending.iter().position(|&other| other > place).unwrap_or(self.pending.len());
+            self.pending.insert(turn, place);
+        }
+        self.n_trials += chosen.len();
+    }
+
+    /// Keeps what is recorded of a run that is looked at.
+    pub(super) fn watch_looks(&mut self, event: &Event) {
+        if self.looking.points.is_empty() {
+            return;
+        }
+        if let Event::HostJoined(host) = event {
+            self.looking.hosts.retain(|known| known.host != host.host);
+            self.looking.hosts.push((**host).clone());
+        }
+        if let Event::TrialStarted { trial, .. } = event
+            && let Some(place) = self.place_of(*trial)
+        {
+            let mut campaign = Campaign::new(self.header.clone());
+            campaign.hosts.clone_from(&self.looking.hosts);
+            campaign.apply(&Event::TrialChosen { trial: Box::new(self.trials[place].clone()) });
+            self.looking.under_way = Some((place, Box::new(campaign)));
+        }
+        // Events of other trials find nothing to be added to.
+        if let Some((_, campaign)) = &mut self.looking.under_way
+            && !matches!(
+                event,
+                Event::CampaignStarted(_) | Event::Planned { .. } | Event::TrialChosen { .. } | Event::HostJoined(_)
+            )
+        {
+            campaign.apply(event);
+        }
+    }
+
+    fn place_of(&self, trial: TrialId) -> Option<usize> {
+        self.trials.iter().position(|spec| spec.id == trial && spec.until.is_some())
+    }
+
+    /// Takes in what the run just ended came to, and looks at its point if it is time to.
+    pub(super) fn take_look(&mut self) {
+        let ended = |(_, campaign): &mut (usize, Box<Campaign>)| {
+            campaign.trials[0].outcome.is_some_and(|outcome| outcome != TrialOutcome::Interrupted)
+        };
+        let Some((place, campaign)) = self.looking.under_way.take_if(ended) else { return };
+        let figures = looked_at(&campaign, &campaign.trials[0]);
+        let Some(point) = self.looking.point_of(place) else { return };
+        point.ended.insert(place, figures);
+        let until = point.until.clone();
+        let Some((seen, chosen)) = point.take_look() else { return };
+        for &place in &chosen {
+            let spec = Box::new(self.trials[place].clone());
+            self.outputs.push(Output::Record(Event::TrialChosen { trial: spec }));
+        }
+        self.take_turn(&chosen);
+        self.outputs.push(Output::Looked { trial: place, look: seen, until, more: chosen.len() });
+    }
+}
