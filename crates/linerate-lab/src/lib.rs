@@ -22,11 +22,13 @@ mod pass_through;
 mod quota;
 mod reap;
 mod stalls;
+mod tool;
 
-pub use build::{Lab, LabError};
+pub use build::Lab;
 pub use description::{
     Bus, BusEdge, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, Hash,
     HostSettings, Link, Node, NodeKind, Port, Stall,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};
 pub use reap::{abandoned, is_device, reap};
+pub use tool::LabError;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_model::Ratio;
 
-use crate::build::LabError;
+use crate::tool::LabError;
 
 /// The period over which the share is counted: short enough that a second holds many, long against a scheduler's tick.
 const PERIOD_US: f64 = 20_000.0;

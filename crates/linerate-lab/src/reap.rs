@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::build::{LabError, run};
 use crate::layout::DEVICE;
 use crate::quota;
+use crate::tool::{LabError, run};
 
 /// Namespaces that linerate made and whose process no longer runs.
 ///

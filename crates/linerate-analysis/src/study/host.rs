@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::{Counter, Direction, Endpoint, SeriesSpec, TrialRecord};
 
 use super::figures::Figures;
-use super::samples::{Hosts, NANOS, Samples};
+use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
 use super::span::{Span, counted};
 use super::traffic::Job;
 
@@ -28,8 +28,6 @@ use super::traffic::Job;
 const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
-/// The loopback interface: nothing on it is a frame.
-pub(super) const LOOPBACK: &str = "lo";
 /// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).
 const TICK: f64 = 1e7;
 /// Bits in a byte.

@@ -14,6 +14,8 @@ use super::span::Span;
 const LEAST_COVERED: f64 = 0.5;
 /// Nanoseconds in a second.
 pub(super) const NANOS: f64 = 1e9;
+/// The loopback interface: nothing on it is a frame.
+pub(super) const LOOPBACK: &str = "lo";
 
 /// The readings of one host in one trial.
 pub(super) struct Samples<'a>(Vec<&'a SampleBlock>);
@@ -67,7 +69,7 @@ impl<'a> Samples<'a> {
     /// How many devices sampler `interface` reads besides the loopback.
     pub(super) fn n_devices(&self) -> usize {
         let series = self.0.iter().flat_map(|block| &block.series);
-        let devices = series.filter(|s| s.sampler == "interface" && s.instance != super::host::LOOPBACK);
+        let devices = series.filter(|s| s.sampler == "interface" && s.instance != LOOPBACK);
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
     }
 

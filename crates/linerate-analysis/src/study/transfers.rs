@@ -125,7 +125,7 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
     }
     let interfaces = |names: [&str; 2]| {
         samples.rate(span, |series| {
-            let is_real = series.sampler == "interface" && series.instance != super::host::LOOPBACK;
+            let is_real = series.sampler == "interface" && series.instance != super::samples::LOOPBACK;
             is_real && names.contains(&series.name.as_str())
         })
     };

@@ -8,7 +8,7 @@ use linerate_model::{Counter, Direction, Endpoint, JobRecord, Layer, SeriesSpec,
 use serde_json::Value;
 
 use super::super::connections::Connections;
-use super::super::host::LOOPBACK;
+use super::super::samples::LOOPBACK;
 use super::super::samples::{Hosts, NANOS, Samples};
 use super::super::span::counted;
 use super::super::transfers::mode;
