@@ -25,6 +25,7 @@
 //! delay = "4 ms"           # each way; absent: none
 //! drop_one_in = 100        # of the UDP datagrams of one length, each way; absent: none is dropped
 //! duplicate_one_in = 1000  # likewise, of those not dropped
+//! queues = 2               # receive and transmit queues of its interfaces; absent: one of each
 //!
 //! [[element]]              # a device under test between two ports, of known capacity; each way the same
 //! name = "dut"
@@ -163,6 +164,8 @@ pub struct Link {
     /// shaping needs. Default: on for links with neither rate, delay nor faults, off
     /// for the others; a link with delay or faults cannot have them on.
     pub offloads: Option<bool>,
+    /// Receive and transmit queues of each of its interfaces.
+    pub queues: NonZeroU32,
 }
 
 impl Link {
@@ -231,6 +234,8 @@ pub(crate) const ETHERNET_HEADER: Bytes = Bytes(14);
 const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
 /// Links of one port channel: as many as IEEE 802.1AX groups commonly have at most.
 const MOST_LINKS: u32 = 64;
+/// Queues of one interface: more than CPUs are of no use.
+const MOST_QUEUES: u32 = 1024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -288,6 +293,7 @@ struct LinkText {
     duplicate_one_in: Option<NonZeroU32>,
     mtu: Option<Bytes>,
     offloads: Option<bool>,
+    queues: Option<NonZeroU32>,
 }
 
 #[derive(Deserialize)]
@@ -400,7 +406,15 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
         faults: Faults { drop_one_in: text.drop_one_in, duplicate_one_in: text.duplicate_one_in, ..Faults::default() },
         mtu: text.mtu.unwrap_or(ETHERNET_MTU),
         offloads: text.offloads,
+        queues: text.queues.unwrap_or(NonZeroU32::MIN),
     };
+    if link.queues.get() > 1 && link.is_handled() {
+        problems.push(Problem::new(Some(span.clone()), "a link with delay or faults has one queue"));
+    }
+    if link.queues.get() > MOST_QUEUES {
+        let problem = Problem::new(Some(span.clone()), format!("{} queues", link.queues));
+        problems.push(problem.expected(format!("{MOST_QUEUES} at most")));
+    }
     if link.is_handled() && link.offloads == Some(true) {
         let problem = Problem::new(Some(span), "a link with delay or faults carries real frames");
         problems.push(problem.expected("no `offloads = true`"));

@@ -234,14 +234,18 @@ impl<'a> Planner<'a> {
     }
 
     /// A veth pair between two nodes; returns the two interface names.
-    fn veth(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes) -> [String; 2] {
+    fn veth(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes, queues: u32) -> [String; 2] {
         let devices = [0, 1].map(|end| {
             let peer = &self.namespaces[nodes[1 - end]].node;
             format!("{peer}{number}")
         });
         let [a, b] =
             [0, 1].map(|end| format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0));
-        self.links.push(format!("link add {a} type veth peer {b}"));
+        let each = match queues {
+            0 | 1 => String::new(),
+            n => format!(" numtxqueues {n} numrxqueues {n}"),
+        };
+        self.links.push(format!("link add {a}{each} type veth peer {b}{each}"));
         for end in [0, 1] {
             self.namespaces[nodes[end]].ip.push(format!("link set {} up", devices[end]));
         }
@@ -283,7 +287,7 @@ impl<'a> Planner<'a> {
             let devices = if link.is_handled() {
                 self.handled(nodes, number, link.mtu, DeviceKind::Element(Box::new(Element::of_link(link))))
             } else {
-                self.veth(nodes, number, link.mtu)
+                self.veth(nodes, number, link.mtu, link.queues.get())
             };
             self.plug([&link.ends[0], &link.ends[1]], &devices, offloads(link));
             if let Some(shaper) = Shaper::of(link) {
@@ -366,7 +370,7 @@ impl<'a> Planner<'a> {
         for (index, bus) in self.description.buses.iter().enumerate() {
             let number = self.description.links.len() + index;
             let nodes = [self.node(&bus.between[0]), self.node(&bus.between[1])];
-            let devices = self.veth(nodes, number, bus.mtu);
+            let devices = self.veth(nodes, number, bus.mtu, 1);
             let segment = self.n_segments;
             self.n_segments += 1;
             for end in [0, 1] {
@@ -424,6 +428,15 @@ mod tests {
         let [out, back] = &layout.capacities[..] else { panic!("one capacity each way") };
         assert_eq!((out.rate, &out.pairs[..]), (BitRate(100e6), &[("a".to_owned(), "b".to_owned())][..]));
         assert_eq!(&back.pairs[..], &[("b".to_owned(), "a".to_owned())][..]);
+    }
+
+    #[test]
+    fn a_link_has_as_many_queues_as_are_asked_for() {
+        let layout = lay(&format!("{HEAD}[[link]]\nends=['a','b']\nqueues=2\n"));
+        let each = |name: &str, host: &str| format!("name {name} netns lr-t-{host} mtu 1500");
+        let queues = "numtxqueues 2 numrxqueues 2";
+        let whole = format!("link add {} {queues} type veth peer {} {queues}", each("b0", "a"), each("a0", "b"));
+        assert_eq!(layout.links, [whole]);
     }
 
     #[test]

@@ -126,6 +126,11 @@ pub trait Worker: Send {
         Times::ALL
     }
 
+    /// Whether its thread is to run before those of other programs, as far as the kernel lets it.
+    fn runs_first(&self) -> bool {
+        false
+    }
+
     /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start it
     /// puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten milliseconds, or the next operation's
     /// time, or the end of the interval), even if the peer is silent. It never allocates, logs or panics.

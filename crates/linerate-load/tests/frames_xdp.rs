@@ -8,6 +8,7 @@ mod veth;
 use linerate_load::engine::EngineReport;
 use linerate_load::{LoadError, Worker};
 use linerate_model::{Counter, LossLedger};
+use linerate_sys::xdp::{Copying, Options, XdpSocket};
 use serde_json::{Value, json};
 use shared::{PATIENCE, flows_sum, run, sum};
 use veth::Pair;
@@ -34,6 +35,11 @@ fn open(pair: &Pair, table: &Value) -> Ends {
         });
         [active, accepting.join().expect("no panic")]
     })
+}
+
+/// Why the ends that refuse do.
+fn refusals(pair: &Pair, table: &Value) -> Vec<String> {
+    open(pair, table).into_iter().filter_map(Result::err).map(|error| error.to_string()).collect()
 }
 
 fn mode<'a>(report: &'a EngineReport, half: &str) -> &'a str {
@@ -91,6 +97,11 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
         ),
         (json!({ "mode": "xdp_generic", "rate": "4 kpps", "direction": "both" }), "AF_XDP", "generic"),
         (json!({ "mode": "live" }), "live: made by the kernel", "native"),
+        (
+            json!({ "mode": "live", "rate": "40 kpps", "streams": 2, "ports": "random", "frame_size": "imix" }),
+            "live",
+            "native",
+        ),
         (json!({ "mode": "live", "rate": "40 kpps", "streams": 5, "frame_size": "imix" }), "live", "native"),
         (
             json!({ "mode": "live", "rate": "10 kpps", "direction": "both", "header": "tcp", "frame_size": "80 B" }),
@@ -110,12 +121,46 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
 #[test]
 fn every_queue_is_read() {
     let Some(pair) = pair(2, 1500) else { return };
-    // As many workers as queues send; one reads both queues.
+    // One worker reads both queues.
     for direction in ["tx", "both"] {
         let table = json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "direction": direction });
         let [_, passive] = accounted(&pair, &table);
         assert!(mode(&passive, "receive").contains("2 queue(s)"), "{}", mode(&passive, "receive"));
     }
+}
+
+/// As veth has it, what leaves by a queue comes in at the peer's of that number: each worker reads its own flows. Sent by live frames, the
+/// CPU that sends says which queue a frame comes in at, so that a worker meets the flows of the others.
+#[test]
+fn workers_share_the_queues_and_account_every_frame_wherever_it_came_in() {
+    let Some(pair) = pair(2, 1500) else { return };
+    for table in [
+        json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2 }),
+        json!({ "mode": "xdp", "streams": 2, "workers": 2, "direction": "rx" }),
+        json!({ "mode": "xdp_generic", "rate": "8 kpps", "streams": 3, "workers": 2, "direction": "both" }),
+        json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2, "ports": "random" }),
+        json!({ "mode": "live", "rate": "20 kpps", "streams": 4, "workers": 2 }),
+    ] {
+        let [active, passive] = accounted(&pair, &table);
+        let receiver = if table["direction"] == "rx" { &active } else { &passive };
+        assert!(mode(receiver, "receive").contains("1 queue(s) a worker"), "{table}: {}", mode(receiver, "receive"));
+        let workers: Vec<u32> = receiver.flows.iter().map(|flow| flow.worker).collect();
+        assert!(workers.contains(&0) && workers.contains(&1), "{workers:?}");
+    }
+}
+
+#[test]
+fn a_queue_in_use_and_workers_without_a_queue_are_refused_before_any_frame() {
+    let Some(pair) = pair(2, 1500) else { return };
+    let said = |table: &Value| refusals(&pair, table);
+    let three = said(&json!({ "mode": "xdp", "streams": 3, "workers": 3 }));
+    assert!(three.iter().any(|said| said.contains("each needs a queue of its own, and it has 2")), "{three:?}");
+    let options = Options { queue: 1, copying: Copying::Copy, frame_bytes: 1514, n_transmit: 0, n_receive: 64 };
+    let taken = pair.at(1, || XdpSocket::open("lr0", options)).expect("queue 1 is free");
+    let busy = said(&json!({ "mode": "xdp", "streams": 2, "workers": 2 }));
+    assert!(busy.iter().any(|said| said.contains("queue 1 of lr0") && said.contains("ss --xdp")), "{busy:?}");
+    drop(taken);
+    accounted(&pair, &json!({ "mode": "xdp", "rate": "4 kpps", "streams": 2, "workers": 2 }));
 }
 
 /// Has the sending end's interface shaped.
@@ -148,14 +193,8 @@ fn a_shaper_at_the_interface_is_not_passed_by_unasked() {
 #[test]
 fn what_cannot_be_had_is_said_before_any_frame() {
     let Some(pair) = pair(1, 1500) else { return };
-    for (table, words) in [
-        (json!({ "mode": "xdp_zero_copy" }), "cannot do without copying"),
-        (json!({ "mode": "live", "ports": "random" }), "take mode `xdp` or `packet`"),
-    ] {
-        let said: Vec<String> =
-            open(&pair, &table).into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
-        assert!(said.iter().any(|said| said.contains(words)), "{table}: {said:?}");
-    }
+    let said = refusals(&pair, &json!({ "mode": "xdp_zero_copy" }));
+    assert!(said.iter().any(|said| said.contains("cannot do without copying")), "{said:?}");
 }
 
 #[test]

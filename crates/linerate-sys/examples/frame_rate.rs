@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_sys::live::{LiveFrames, Row, Shape};
 use linerate_sys::xdp::{Copying, Filter, Match, Options, Placement, XdpSocket};
 
-const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48 };
+const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 /// Where the mark is, and what.
 const MARK_AT: usize = 42;
 const MARK: [u8; 4] = *b"lrfr";

@@ -110,6 +110,15 @@ pub fn pin(cpu: usize) -> Result<(), SysError> {
     sched_setaffinity(None, &set).map_err(|cause| SysError::new("pin this thread to", object(), cause))
 }
 
+/// Has the calling thread run before every thread of the ordinary classes (`SCHED_FIFO`, the lowest of its priorities: sched(7)), at once
+/// when it wakes. The kernel leaves the others a twentieth of each CPU, however long it runs (`sched_rt_runtime_us`, or fair servers).
+///
+/// # Errors
+/// If the kernel refuses (needs `CAP_SYS_NICE`).
+pub fn run_first() -> Result<(), SysError> {
+    raw::set_first_in_first_out(1).map_err(|cause| SysError::new("give a real-time priority to", "this thread", cause))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +140,26 @@ mod tests {
             let error = pin(cpu).expect_err("no machine has this cpu");
             assert!(error.to_string().contains(&format!("cpu {cpu}")), "{error}");
         }
+    }
+
+    /// `rt_priority` and `policy` of `/proc/PID/stat` (proc(5)), fields 40 and 41.
+    #[test]
+    fn a_thread_that_runs_first_has_a_real_time_priority_or_is_told_why_not() {
+        std::thread::spawn(|| {
+            let asked = run_first();
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("there is a /proc");
+            let (_, fields) = stat.rsplit_once(") ").expect("the name stands in parentheses");
+            let found: Vec<&str> = fields.split(' ').skip(37).take(2).collect();
+            match asked {
+                Ok(()) => assert_eq!(found, ["1", "1"]),
+                Err(error) => {
+                    assert_eq!(found, ["0", "0"]);
+                    assert!(error.to_string().contains("real-time priority"), "{error}");
+                }
+            }
+        })
+        .join()
+        .expect("the thread that asks");
     }
 
     fn spin(ns: u64) {

@@ -10,7 +10,7 @@ use linerate_sys::xdp::{Copying, Filter, Match, Options, XdpSocket};
 use shared::{DEVICE, Pair};
 
 /// Ethernet, IPv4, UDP; then six bytes that stay and the stamp.
-const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48 };
+const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 const FORTY_BITS: u64 = (1 << 40) - 1;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -122,6 +122,43 @@ fn frames_arrive_in_order_whole_and_with_right_checksums() {
         let counts = live.counts().expect("the kernel tells");
         assert_eq!((counts.made, counts.sent, counts.dropped, live.next(0)), (3_000, 3_000, 0, 3_000));
     }
+}
+
+#[test]
+fn random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same_seed() {
+    const N: u32 = 4_000;
+    const SPREAD: Shape = Shape { random_ports_at: Some(34), ..SHAPE };
+    let Some(pair) = Pair::new(1, 1500) else { return };
+    let (mut socket, _filter) = receiver(&pair);
+    let mut row = row(0, 0, 60);
+    row.frame[34..38].fill(0);
+    row.sum = covered(&row.frame);
+    let mut drawn = |seed: u64| -> Vec<[u16; 2]> {
+        let rows = [row.clone()];
+        let mut live = pair.at(0, || LiveFrames::open(DEVICE, &rows, SPREAD, 64).expect("the peer has a program"));
+        live.seed(seed);
+        assert_eq!(live.send(N).expect("root"), N);
+        let got = receive(&mut socket, N as usize);
+        assert_eq!(got.len(), N as usize, "{:?}, {:?}", live.counts(), socket.statistics());
+        assert!(got.iter().all(|frame| folded(covered(frame)) == 0xffff), "every checksum is right");
+        got.iter().map(|frame| [34, 36].map(|at| u16::from_be_bytes([frame[at], frame[at + 1]]))).collect()
+    };
+    let ports = drawn(7);
+    for side in [0, 1] {
+        let mut sixteenths = [0_u32; 16];
+        for pair in &ports {
+            assert!(pair[side] >= 1024, "{pair:?}");
+            sixteenths[usize::from(pair[side] - 1024) / 4032] += 1;
+        }
+        // 250 are expected in each; the deviation is 15.
+        assert!(sixteenths.iter().all(|n| (175..325).contains(n)), "{sixteenths:?}");
+    }
+    let mut distinct = ports.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert!(distinct.len() > N as usize - 10, "{} pairs of ports", distinct.len());
+    assert_eq!(drawn(7), ports);
+    assert_ne!(drawn(8), ports);
 }
 
 #[test]

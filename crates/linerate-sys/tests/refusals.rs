@@ -22,7 +22,7 @@ fn says<T: std::fmt::Debug>(result: Result<T, SysError>, words: &[&str]) {
 
 fn one_row() -> ([live::Row; 1], live::Shape) {
     let row = live::Row { frame: frame(60, 0x88b5, 0), sum: 0, flow: 0 };
-    ([row], live::Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48 })
+    ([row], live::Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None })
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! IDT 89PES24T6G2 PCI Express switch report, the Ethernet half: items S5.1 to S5.5 and S5.8, shapes V5.1, V5.5, V5.7.
 //!
 //! Two campaigns are judged: `throughput` (the highest rate without loss, both ways, through an OS bridge, with and without one more
-//! hop) and `latency` (idle, loaded, and of bursts). The emulated host forwards 9150 frames a second each way and no more than
-//! 100 Mbit/s. What is not reproduced: the storage half (S5.6, S5.7, S5.9, S5.10), which says so; and bursts come from one port,
+//! hop) and `latency` (idle, loaded, and of bursts). The emulated host forwards 2290 frames a second each way and no more than
+//! 25 Mbit/s. What is not reproduced: the storage half (S5.6, S5.7, S5.9, S5.10), which says so; and bursts come from one port,
 //! not synchronised over several.
 
 use linerate_model::{Bytes, Distribution};
@@ -13,11 +13,11 @@ use crate::limits::pcie::{Link, LinkLayerPackets};
 use crate::{PointStudy, Study};
 
 /// What the emulated host forwards each way, frames per second, and bit/s on the wire.
-const FORWARDED: f64 = 9150.0;
-const PORT: f64 = 100e6;
+const FORWARDED: f64 = 2290.0;
+const PORT: f64 = 25e6;
 /// Frames that wait at the emulated host before any is lost, and the length of a trial, s: of a rate above what it forwards, so many
 /// frames more pass in a trial.
-const BUFFERED: f64 = 384.0;
+const BUFFERED: f64 = 96.0;
 const TRIAL: f64 = 1.0;
 /// The paper's efficiencies (figures 3 and 4), per cent, of payloads in bytes: 20 bytes of framing, and 4 more of link layer.
 const EFFICIENCIES: [(u64, f64, f64); 7] = [
@@ -362,15 +362,15 @@ mod tests {
 
     #[test]
     fn a_host_of_constant_packet_rate_is_told_from_one_that_slows_with_size() {
-        let constant = [64, 512, 1024].map(|frame| found(Path::Without, frame, 9100.0, 9200.0));
+        let constant = [64, 512, 1024].map(|frame| found(Path::Without, frame, 2280.0, 2300.0));
         assert_eq!(holds(&packet_bound(&constant)), [Some(true), Some(true)]);
-        let slowing = [(64, 9100.0), (512, 8500.0), (1024, 7500.0)]
+        let slowing = [(64, 2280.0), (512, 2130.0), (1024, 1880.0)]
             .map(|(frame, rate)| found(Path::Without, frame, rate, rate * 1.01));
         assert_eq!(holds(&packet_bound(&slowing)), [Some(false), Some(false)]);
-        // At 1518 B the line carries 8127, and the buffer 384 more in a trial of a second.
-        let line_bound = found(Path::With, 1518, 8480.0, 8560.0);
+        // At 1518 B the line carries 2032, and the buffer 96 more in a trial of a second.
+        let line_bound = found(Path::With, 1518, 2120.0, 2140.0);
         assert_eq!(holds(&packet_bound(&[line_bound])), [None, Some(true)]);
-        assert_eq!(holds(&packet_bound(&[found(Path::With, 1518, 9000.0, 9100.0)])), [None, Some(false)]);
+        assert_eq!(holds(&packet_bound(&[found(Path::With, 1518, 2250.0, 2275.0)])), [None, Some(false)]);
         assert_eq!(holds(&packet_bound(&[])), [None, None]);
     }
 

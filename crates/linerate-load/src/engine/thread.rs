@@ -18,6 +18,8 @@ const PATIENCE: Nanos = Nanos::from_millis(10);
 /// The mode under which a flow says where its worker ran, and what it says of one that was not pinned.
 const WORKER_CPU: &str = "worker_cpu";
 const ANY_CPU: &str = "any CPU";
+/// Behind it, of one that ran before the threads of other programs.
+const RUNS_FIRST: &str = ", before other programs (SCHED_FIFO)";
 /// Spun before the barrier instead of slept: a sleeping thread wakes up to a hundred microseconds late.
 const BARRIER_SPIN: Nanos = Nanos(100_000);
 /// How often a thread that waits for the barrier looks whether it should stop.
@@ -73,6 +75,15 @@ impl Task {
                 format!("worker {} runs unpinned: {error} (is it inside this process's cpuset?)", self.number);
             ending.incidents.push(incident(IncidentKind::NotGranted, message));
         }
+        let mut runs_first = worker.runs_first();
+        if let Some(Err(error)) = runs_first.then(cpu::run_first) {
+            runs_first = false;
+            let message = format!(
+                "worker {} runs like any other thread: {error} (run as root, or `setcap cap_sys_nice+ep` the program)",
+                self.number
+            );
+            ending.incidents.push(incident(IncidentKind::NotGranted, message));
+        }
         cutter.prepare();
         let mut tally = Tally::new(worker.times());
         let mut run = Run {
@@ -98,7 +109,10 @@ impl Task {
                 });
                 match flows {
                     Ok(mut flows) => {
-                        let place = cpu.map_or_else(|| ANY_CPU.to_owned(), |cpu| format!("CPU {cpu}"));
+                        let mut place = cpu.map_or_else(|| ANY_CPU.to_owned(), |cpu| format!("CPU {cpu}"));
+                        if runs_first {
+                            place += RUNS_FIRST;
+                        }
                         flows.iter_mut().for_each(|flow| drop(flow.modes.insert(WORKER_CPU.to_owned(), place.clone())));
                         let start = self.timeline.start;
                         flows.iter_mut().for_each(|flow| flow.last_gap = flow.last_gap.map(|gap| gap.since(start)));

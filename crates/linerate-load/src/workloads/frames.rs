@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::arrivals::Arrivals;
 use super::pairing::{self, Shape, Waiting as Unpaired};
 use super::parameters::{DIRECTION, Parameters, Typed, documented, wrong};
-use super::placement::{Placement, WAIT};
+use super::placement::{Placement, WAIT, Waiting};
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Setup, Worker};
@@ -40,6 +40,7 @@ mod ledger;
 mod live;
 mod numbering;
 mod packet;
+mod queues;
 mod sizes;
 mod start;
 mod udp;
@@ -167,6 +168,7 @@ pub(super) struct FramesParams {
     batch: u32,
     receive: Keep,
     awake: bool,
+    realtime: bool,
     snapshot: u32,
     allow_outside_lab: bool,
     #[serde(flatten)]
@@ -196,6 +198,7 @@ impl Default for FramesParams {
             batch: 64,
             receive: Keep::Headers,
             awake: false,
+            realtime: false,
             snapshot: 0,
             allow_outside_lab: false,
             arrivals: Arrivals::default(),
@@ -306,6 +309,12 @@ const OWN: &[ParamDoc] = &[
         meaning: "keep the CPUs of both hosts from deep sleep, so that seldom frames are not slower because a CPU has to wake; told as not possible where the kernel does not govern idle states, as on most virtual machines",
     },
     ParamDoc {
+        name: "realtime",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "run workers before the threads of other programs (SCHED_FIFO), so that a busy machine does not make frames late; needs CAP_SYS_NICE; above some 9,000 calls a second, and without a rate, a sender takes its CPU nearly whole",
+    },
+    ParamDoc {
         name: "snapshot",
         takes: Takes::Count { least: 0, most: MOST_KEPT },
         default: "0",
@@ -348,6 +357,12 @@ impl Parameters for FramesParams {
         self.arrivals.check()?;
         if self.burst > 1 && (!self.arrivals.is_open() || self.arrivals.poisson) {
             return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
+        }
+        if self.realtime && self.placement.wait == Waiting::Spin {
+            return Err(wrong(
+                "realtime",
+                "a worker that never sleeps would leave its CPU to nobody: take `wait = \"block\"`",
+            ));
         }
         if self.outer_vlan.is_some() && self.vlan.is_none() {
             return Err(wrong("outer_vlan", "an outer tag needs an inner one: set vlan as well"));
@@ -539,6 +554,7 @@ mod tests {
     fn parameters_that_do_not_go_together_are_refused() {
         for (table, key) in [
             (json!({ "source_port": 65_535, "streams": 2 }), "source_port"),
+            (json!({ "realtime": true, "wait": "spin" }), "realtime"),
             (json!({ "ports": "random", "destination_port": 9 }), "ports"),
             (json!({ "source_ports": "9", "streams": 2, "destination_port": 7 }), "source_ports"),
             (json!({ "source_ports": "9,8", "streams": 2 }), "source_ports"),

@@ -105,6 +105,12 @@ impl Template {
         &self.bytes
     }
 
+    /// Where the two ports begin.
+    #[must_use]
+    pub fn ports_at(&self) -> usize {
+        self.transport_at
+    }
+
     /// Where the signature begins.
     #[must_use]
     pub fn signature_at(&self) -> usize {

@@ -1,4 +1,4 @@
-//! `getrusage` of the calling thread.
+//! `getrusage` and `sched_setscheduler` of the calling thread.
 
 use super::ThreadUsage;
 
@@ -16,6 +16,15 @@ pub(super) fn thread_usage() -> ThreadUsage {
         system_ns: nanos(usage.ru_stime),
         voluntary_switches: usage.ru_nvcsw as u64,
         involuntary_switches: usage.ru_nivcsw as u64,
+    }
+}
+
+pub(super) fn set_first_in_first_out(priority: i32) -> std::io::Result<()> {
+    let param = libc::sched_param { sched_priority: priority };
+    // SAFETY: `param` is a live `sched_param`, which the kernel copies; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 

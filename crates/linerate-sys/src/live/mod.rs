@@ -126,6 +126,11 @@ impl LiveFrames {
         }
     }
 
+    /// What random ports are drawn from: the same seed gives the same ports in the same order.
+    pub fn seed(&mut self, seed: u64) {
+        self.state.set(template::CHANCE_WORD, seed);
+    }
+
     /// From now on the next frame is scheduled for `start_ns` on the monotonic clock, each after it `gap_ns` later: that is what
     /// they carry, whenever they are made. Without a schedule they carry the time at which they, or one of the seven before them, were made.
     pub fn schedule(&mut self, start_ns: u64, gap_ns: u64) {

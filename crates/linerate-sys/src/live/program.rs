@@ -2,8 +2,8 @@
 
 use super::departures;
 use super::template::{
-    CLOCK_WORD, FIRST_FLOW_WORD, GAP_WORD, Layout, MADE_WORD, ROW_BYTES, ROW_FLOW, ROW_HEADER, ROW_SUM, SCHEDULED_WORD,
-    TURN_WORD, WORD,
+    CHANCE_WORD, CLOCK_WORD, FIRST_FLOW_WORD, GAP_WORD, Layout, MADE_WORD, ROW_BYTES, ROW_FLOW, ROW_HEADER, ROW_SUM,
+    SCHEDULED_WORD, TURN_WORD, WORD,
 };
 use crate::ebpf::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Width};
@@ -31,6 +31,9 @@ pub(super) fn code(layout: &Layout, state: &SharedWords, devices: &Map, counters
     find_frame(&mut assembler, layout, fail);
     copy_header(&mut assembler, layout.shape.header_bytes);
     stamp(&mut assembler, layout, state, fail);
+    if let Some(at) = layout.shape.random_ports_at {
+        draw_ports(&mut assembler, state, at as i16);
+    }
     complete_checksum(&mut assembler, layout.shape.checksum_at as i16);
     departures::expect_one(&mut assembler, counters, fail);
     assembler
@@ -206,6 +209,33 @@ fn shorten_lateness(assembler: &mut Assembler) {
         .set(R4, Operand::Number(LATENESS_MOST))
         .place(fits)
         .compute(Operation::Add, R5, Operand::Of(R4));
+}
+
+/// Writes a source and a destination port from 1024 to 65535 (RFC 4814 clause 4.3), each from the upper half of a congruential generator of 64
+/// bits, and adds them to the sum in R8.
+fn draw_ports(assembler: &mut Assembler, state: &SharedWords, ports_at: i16) {
+    /// Knuth's MMIX generator.
+    const FACTOR: u64 = 6_364_136_223_846_793_005;
+    const INCREMENT: u64 = 1_442_695_040_888_963_407;
+    const FIRST: i32 = 1024;
+    const N_PORTS: i32 = 65_536 - FIRST;
+    assembler.set_map_value(R2, state.map(), 0).load(Width::Bits64, R1, R2, at(CHANCE_WORD));
+    for port_at in [ports_at, ports_at + 2] {
+        assembler
+            .set_number(R3, FACTOR)
+            .compute(Operation::Multiply, R1, Operand::Of(R3))
+            .set_number(R3, INCREMENT)
+            .compute(Operation::Add, R1, Operand::Of(R3))
+            .set(R4, Operand::Of(R1))
+            .compute(Operation::ShiftRight, R4, Operand::Number(32))
+            .compute(Operation::Multiply, R4, Operand::Number(N_PORTS))
+            .compute(Operation::ShiftRight, R4, Operand::Number(32))
+            .compute(Operation::Add, R4, Operand::Number(FIRST))
+            .to_big_endian(Width::Bits16, R4)
+            .store(Width::Bits16, R7, port_at, R4)
+            .compute(Operation::Add, R8, Operand::Of(R4));
+    }
+    assembler.store(Width::Bits64, R2, at(CHANCE_WORD), R1);
 }
 
 /// Folds R8 to 16 bits and writes its complement.

@@ -1,6 +1,6 @@
 //! What live frames are made from, and how it lies in the words that the program and this process share. Pure.
 //!
-//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between two, the clock; then each flow's next
+//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between two, the clock, chance; then each flow's next
 //! number; then the rows. A row: its flow, the sum for its checksum, its length, then its header in whole words.
 
 /// One kind of frame. Rows take turns.
@@ -26,6 +26,8 @@ pub struct Shape {
     /// Twelve bytes, big-endian: low 40 bits of the number within the flow, low 40 bits of the scheduled departure (ns, monotonic
     /// clock), and how much later it was made (12 bits shifted left by 4 bits' worth).
     pub stamp_at: usize,
+    /// Both ports, if each frame is to have random ones; zero in the rows' frames and sums then.
+    pub random_ports_at: Option<usize>,
 }
 
 pub(super) const MADE_WORD: usize = 0;
@@ -34,7 +36,9 @@ pub(super) const SCHEDULED_WORD: usize = 2;
 pub(super) const GAP_WORD: usize = 3;
 /// When the clock was read last; 0 to have it read for the next frame.
 pub(super) const CLOCK_WORD: usize = 4;
-pub(super) const FIRST_FLOW_WORD: usize = 5;
+/// What the next random ports are drawn from.
+pub(super) const CHANCE_WORD: usize = 5;
+pub(super) const FIRST_FLOW_WORD: usize = 6;
 /// Words of a row.
 pub(super) const ROW_FLOW: usize = 0;
 pub(super) const ROW_SUM: usize = 1;
@@ -42,6 +46,8 @@ pub(super) const ROW_BYTES: usize = 2;
 pub(super) const ROW_HEADER: usize = 3;
 pub(super) const WORD: usize = 8;
 pub(super) const STAMP_BYTES: usize = 12;
+/// Source and destination port.
+const PORTS_BYTES: usize = 4;
 /// A header the program writes in one go: what Ethernet, VLAN, IPv6, UDP or TCP and a payload header need, twice.
 const MOST_HEADER_BYTES: usize = 256;
 /// A few megabytes of rows.
@@ -72,7 +78,9 @@ impl Layout {
         if header > MOST_HEADER_BYTES || !header.is_multiple_of(2) {
             return Err(format!("a header of {header} B: an even number up to {MOST_HEADER_BYTES} is meant"));
         }
-        for (what, at, bytes) in [("checksum", shape.checksum_at, 2), ("stamp", shape.stamp_at, STAMP_BYTES)] {
+        let ports = shape.random_ports_at.map(|at| ("pair of ports", at, PORTS_BYTES));
+        let fixed = [("checksum", shape.checksum_at, 2), ("stamp", shape.stamp_at, STAMP_BYTES)];
+        for (what, at, bytes) in fixed.into_iter().chain(ports) {
             if !at.is_multiple_of(2) || at + bytes > header {
                 return Err(format!("a {what} at {at} does not lie within the header, at an even offset"));
             }
@@ -150,7 +158,7 @@ fn folded(sum: u32) -> u16 {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48 };
+    const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 
     fn row(bytes: usize) -> Row {
         Row { frame: (0..bytes).map(|byte| byte as u8).collect(), sum: 0x0002_1232, flow: 0 }
@@ -160,14 +168,14 @@ mod tests {
     fn rows_lie_one_behind_the_other() {
         let rows = [row(60), Row { flow: 1, ..row(100) }];
         let layout = Layout::new(&rows, SHAPE).expect("sound");
-        assert_eq!((layout.n_words(), layout.flow_word(1), layout.one_length), (5 + 2 + 2 * 11, 6, false));
+        assert_eq!((layout.n_words(), layout.flow_word(1), layout.one_length), (6 + 2 + 2 * 11, 7, false));
         let words = std::cell::RefCell::new(vec![0; layout.n_words()]);
         layout.write(&rows, |word, value| words.borrow_mut()[word] = value);
         let words = words.into_inner();
-        assert_eq!((words[18 + ROW_FLOW], words[18 + ROW_BYTES]), (1, 100));
-        assert_eq!(words[18 + ROW_HEADER].to_ne_bytes(), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(words[18 + ROW_HEADER + 7].to_ne_bytes(), [56, 57, 58, 59, 0, 0, 0, 0]);
-        assert_eq!((words[18 + ROW_SUM] as u16).to_ne_bytes(), [0x12, 0x34]);
+        assert_eq!((words[19 + ROW_FLOW], words[19 + ROW_BYTES]), (1, 100));
+        assert_eq!(words[19 + ROW_HEADER].to_ne_bytes(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(words[19 + ROW_HEADER + 7].to_ne_bytes(), [56, 57, 58, 59, 0, 0, 0, 0]);
+        assert_eq!((words[19 + ROW_SUM] as u16).to_ne_bytes(), [0x12, 0x34]);
         assert_eq!(layout.pattern(&rows).len(), 100);
     }
 
@@ -180,6 +188,7 @@ mod tests {
         assert!(wrong(&[row(60)], Shape { header_bytes: 61, ..SHAPE }).contains("61 B"));
         assert!(wrong(&[row(60)], Shape { stamp_at: 50, ..SHAPE }).contains("stamp at 50"));
         assert!(wrong(&[row(60)], Shape { checksum_at: 41, ..SHAPE }).contains("checksum at 41"));
+        assert!(wrong(&[row(60)], Shape { random_ports_at: Some(58), ..SHAPE }).contains("ports at 58"));
         assert!(wrong(&[Row { flow: 1, ..row(60) }], SHAPE).contains("flow 1"));
         let other = Row { frame: vec![0; 100], ..row(100) };
         assert!(wrong(&[row(80), other], SHAPE).contains("differ"));

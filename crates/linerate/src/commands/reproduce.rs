@@ -127,7 +127,7 @@ static IDT: Recipe = Recipe {
             plan: "idt-mixed",
             lab: "idt-mixed",
             // Six pairs are the fewest with an interval.
-            quick: &["axis.job.0.params.read=[\"50 %\"]"],
+            quick: &["duration=\"500 ms\"", "axis.job.0.params.read=[\"50 %\"]"],
         },
         Step {
             name: "sizes",
@@ -139,7 +139,7 @@ static IDT: Recipe = Recipe {
             name: "shared-edge",
             plan: "shared-edge",
             lab: "shared-edge",
-            quick: &["shared edge.axis.job.0.params.direction=[\"rx\"]"],
+            quick: &["duration=\"500 ms\"", "shared edge.axis.job.0.params.direction=[\"rx\"]"],
         },
     ],
     judge: |studies| match studies {

@@ -9,12 +9,14 @@
 
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use linerate_model::{Counters, Nanos};
 use linerate_packet::frame::{FrameView, Headers, Signature, Template, TemplateError};
 
 use super::interface::Interface;
 use super::ledger::Ledger;
+use super::queues::{Board, Queues};
 use super::sizes::Sizes;
 use super::{FramesParams, Mode};
 use crate::Tally;
@@ -42,6 +44,8 @@ pub(super) struct Opening<'a> {
     pub(super) n_workers: u32,
     /// Seed of what is random at this worker.
     pub(super) seed: u64,
+    /// What the workers of this end have in common that read queues of their own.
+    pub(super) queues: &'a Queues,
 }
 
 /// One flow, as frames of this end bear it.
@@ -124,6 +128,11 @@ pub(super) trait Receive: Send {
 
     /// What becomes readable when something has come.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Where workers tell each other of frames that came in at another one's queue; `None`: each gets its own.
+    fn board(&self) -> Option<Arc<Board>> {
+        None
+    }
 
     /// Drops since the last call that no received frame has told, by the kernel's counters.
     fn drops(&mut self) -> u64;

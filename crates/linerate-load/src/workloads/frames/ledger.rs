@@ -14,8 +14,8 @@ pub(super) struct Ledger {
     flows: Vec<Received>,
     inward: u32,
     outward: u32,
-    /// Flow numbers of this worker leave the remainder `worker` when divided by `n_workers`.
-    worker: u32,
+    /// Flow numbers of this worker leave this remainder when divided by `n_workers`; `None`: flows of all workers are accounted.
+    worker: Option<u32>,
     n_workers: u32,
     clocks: Clocks,
     /// Where they are asked for: most runs have none, and a frame of theirs is not to be divided by.
@@ -125,7 +125,20 @@ impl Ledger {
     /// A ledger of `n_flows` flows, those whose number leaves `worker` when divided by `n_workers`.
     pub(super) fn new(n_flows: usize, tags: Tags, worker: u32, n_workers: u32, clocks: Clocks) -> Self {
         let flows = (0..n_flows).map(|_| Received::default()).collect();
-        Self { flows, inward: tags.inward, outward: tags.outward, worker, n_workers, clocks, bursts: None }
+        Self {
+            flows,
+            inward: tags.inward,
+            outward: tags.outward,
+            worker: Some(worker),
+            n_workers,
+            clocks,
+            bursts: None,
+        }
+    }
+
+    /// A ledger of all `n_flows` flows of a job, which are dealt to `n_workers`.
+    pub(super) fn of_all(n_flows: usize, tags: Tags, n_workers: u32, clocks: Clocks) -> Self {
+        Self { worker: None, ..Self::new(n_flows, tags, 0, n_workers, clocks) }
     }
 
     /// The same that keeps the slowest frame of each of the first `n` bursts of `frames` frames.
@@ -153,9 +166,9 @@ impl Ledger {
             return tally.add(if ours { Counter::Reflected } else { Counter::Foreign }, 1);
         }
         let number = u32::from(signature.flow);
-        let own = number % self.n_workers == self.worker;
-        let n_flows = self.flows.len() as u64;
-        let Some(flow) = self.flows.get_mut((number / self.n_workers) as usize).filter(|_| own) else {
+        let (own, n_flows) = (self.is_own(number), self.n_flows_beside(number));
+        let idx = self.idx(number);
+        let Some(flow) = self.flows.get_mut(idx).filter(|_| own) else {
             return tally.add(Counter::Foreign, 1);
         };
         let expected = flow.sequence.next();
@@ -195,7 +208,28 @@ impl Ledger {
 
     /// The flow with this number in the job.
     pub(super) fn flow(&self, number: u32) -> Option<&Received> {
-        self.flows.get((number / self.n_workers) as usize)
+        self.flows.get(self.idx(number))
+    }
+
+    #[inline]
+    fn is_own(&self, number: u32) -> bool {
+        self.worker.is_none_or(|worker| number % self.n_workers == worker)
+    }
+
+    #[inline]
+    fn idx(&self, number: u32) -> usize {
+        let idx = if self.worker.is_some() { number / self.n_workers } else { number };
+        idx as usize
+    }
+
+    /// How many flows the worker that sends flow `number` takes turns with.
+    #[inline]
+    fn n_flows_beside(&self, number: u32) -> u64 {
+        let n_flows = self.flows.len() as u64;
+        match self.worker {
+            Some(_) => n_flows,
+            None => (n_flows - u64::from(number % self.n_workers).min(n_flows)).div_ceil(self.n_workers.into()),
+        }
     }
 }
 

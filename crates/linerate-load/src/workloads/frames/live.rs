@@ -8,11 +8,11 @@
 //! however it is paced: the lateness that each frame carries says so.
 
 use linerate_model::{Counter, Counters};
-use linerate_packet::frame::{FCS_BYTES, SIGNATURE_BYTES, Template};
+use linerate_packet::frame::{FCS_BYTES, Headers, Ports, SIGNATURE_BYTES, Template};
 use linerate_sys::live::{Counts, LiveFrames, MOST_BATCH, Row, Shape};
 
 use super::PortChoice;
-use super::backend::{Opening, Order, Transmit};
+use super::backend::{FlowPlan, Opening, Order, Transmit};
 use super::numbering::Numbering;
 use super::start::unfit;
 use crate::LoadError;
@@ -36,12 +36,11 @@ pub(super) struct LiveTransmit {
 impl LiveTransmit {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let params = opening.params;
-        if params.ports == PortChoice::Random {
-            return Err(LoadError::Unsupported {
-                what: "mode `live` with random ports".into(),
-                why: "the kernel writes each flow's own ports: take mode `xdp` or `packet`".into(),
-            });
-        }
+        let random = params.ports == PortChoice::Random;
+        // Drawn ports are added to the checksum, so that none may be in it.
+        let without_ports: Vec<FlowPlan> =
+            if random { opening.flows.iter().map(portless).collect() } else { Vec::new() };
+        let opening = &Opening { flows: if random { &without_ports } else { opening.flows }, ..*opening };
         let templates = opening.templates().map_err(unfit)?;
         let first = templates.first().expect("a worker has a flow, and a flow a size");
         let (checksum_at, _) = first.checksum_base();
@@ -49,11 +48,13 @@ impl LiveTransmit {
             header_bytes: first.signature_at() + SIGNATURE_BYTES,
             checksum_at,
             stamp_at: first.signature_at() + STAMP_AT,
+            random_ports_at: random.then(|| first.ports_at()),
         };
         let overhead = (first.signature_at() + FCS_BYTES) as u64;
         let batch = params.batch.min(MOST_BATCH);
         let n_flows = opening.flows.len();
-        let live = LiveFrames::open(&opening.interface.name, &rows(opening, &templates), shape, batch)?;
+        let mut live = LiveFrames::open(&opening.interface.name, &rows(opening, &templates), shape, batch)?;
+        live.seed(opening.seed);
         let numbering = Numbering::new(n_flows, opening.sizes().clone());
         Ok(Self { live, n_flows, numbering, overhead, batch, counts: Counts::default() })
     }
@@ -68,6 +69,11 @@ impl LiveTransmit {
     fn payload(&self) -> u64 {
         (0..self.n_flows).map(|flow_idx| self.sent(flow_idx).1).sum()
     }
+}
+
+fn portless(flow: &FlowPlan) -> FlowPlan {
+    let headers = Headers { ports: Ports { source: 0, destination: 0 }, ..flow.headers.clone() };
+    FlowPlan { headers, ..flow.clone() }
 }
 
 /// One round in which each flow sends each size of the genome, in the order of [`Numbering`].

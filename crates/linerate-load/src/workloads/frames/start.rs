@@ -15,6 +15,7 @@ use super::backend::{Both, FlowPlan, Halves, Opening, Receive};
 use super::card::{self, Card};
 use super::interface::Interface;
 use super::ledger::{Clocks, Ledger, Tags};
+use super::queues::Queues;
 use super::worker::{FramesWorker, Parts};
 use super::{Flowing, FramesParams, Mode, choice, udp};
 use crate::workloads::companion::Companion;
@@ -129,6 +130,8 @@ fn open(
         .into_iter()
         .map(|share| Share::of(share, params, interface, other.mac, trial.secret))
         .collect::<Result<_, _>>()?;
+    let n_flows = params.placement.streams();
+    let queues = Queues::new(n_workers, n_flows);
     let any = Opening {
         params,
         interface,
@@ -140,6 +143,7 @@ fn open(
         worker: 0,
         n_workers,
         seed: trial.seed,
+        queues: &queues,
     };
     let seed = |worker: u32| trial.seed.wrapping_add(u64::from(worker));
     for (worker, share) in (0_u32..).zip(&mut shares) {
@@ -162,8 +166,11 @@ fn open(
         let clocks = clocks(&own, &other, trial.peer_clock);
         let parts = Parts {
             number: worker,
-            ledger: Ledger::new(share.plans.len(), tags, worker, n_workers, clocks)
-                .keeping(if receives { params.snapshot as usize } else { 0 }, params.burst),
+            ledger: match halves.receive().and_then(Receive::board) {
+                Some(_) => Ledger::of_all(n_flows as usize, tags, n_workers, clocks),
+                None => Ledger::new(share.plans.len(), tags, worker, n_workers, clocks),
+            }
+            .keeping(if receives { params.snapshot as usize } else { 0 }, params.burst),
             flows: share.ends,
             sockets: share.sockets,
             halves,

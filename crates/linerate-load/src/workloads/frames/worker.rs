@@ -11,7 +11,8 @@ use linerate_sys::readiness::{Interest, Readiness};
 
 use super::FramesParams;
 use super::backend::{Halves, Order};
-use super::ledger::{Clocks, Ledger};
+use super::ledger::{Clocks, Ledger, Received};
+use super::queues::{Board, ByOthers};
 use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
@@ -59,8 +60,13 @@ pub(super) struct FramesWorker {
     /// Drops at this receiver, and when they are asked for next.
     drops: u64,
     ask_at: Nanos,
+    /// Where workers tell each other of frames that came in at another one's queue, if they may.
+    board: Option<Arc<Board>>,
+    /// Whether it was said there that this one's own flows are complete.
+    is_complete: bool,
     /// Keeps the CPUs awake as long as there is a worker.
     awake: Option<Arc<Awake>>,
+    realtime: bool,
 }
 
 impl FramesWorker {
@@ -85,7 +91,10 @@ impl FramesWorker {
             n_workers: params.placement.workers(),
             drops: 0,
             ask_at: Nanos(0),
+            board: parts.halves.receive().and_then(super::backend::Receive::board),
+            is_complete: false,
             awake: params.awake.then(Awake::keep),
+            realtime: params.realtime,
             parts,
         })
     }
@@ -129,6 +138,7 @@ impl FramesWorker {
             let drops = receive.drops();
             self.drops += drops;
             tally.add(Counter::SocketDrops, drops);
+            self.tell_others();
         }
         moved
     }
@@ -149,13 +159,31 @@ impl FramesWorker {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    fn tell_others(&self) {
+        if let Some(board) = &self.board {
+            board.tell(self.parts.number, &self.parts.ledger);
+        }
+    }
+
+    /// What other workers' queues had of a flow.
+    fn by_others(&self, number: u32) -> ByOthers {
+        self.board.as_ref().map_or_else(ByOthers::default, |board| board.by_others(number))
+    }
+
+    fn has_ended(&mut self) -> bool {
         let receives = self.parts.halves.receive().is_some();
         let known = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
-            let received = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::known);
+            let received = self.parts.ledger.flow(*number).map_or(0, Received::known) + self.by_others(*number).known();
             self.peer_sent[idx].is_some_and(|sent| received >= sent)
         };
-        let received_all = !receives || self.parts.flows.iter().enumerate().all(known);
+        let mut received_all = !receives || self.parts.flows.iter().enumerate().all(known);
+        if let Some(board) = &self.board {
+            if received_all && !std::mem::replace(&mut self.is_complete, true) {
+                board.complete();
+            }
+            // Until then this one's queues may still hold frames of others' flows.
+            received_all = board.all_complete();
+        }
         let forsaken = self.parts.companion.is_gone() && (!receives || self.peer_sent.iter().any(Option::is_none));
         (self.stopped && received_all) || forsaken
     }
@@ -163,7 +191,8 @@ impl FramesWorker {
     /// How many of each flow's last numbers did not come, as far as its sender told.
     fn missing(&self) -> Vec<u64> {
         let of = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
-            let next = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::next_sequence);
+            let next = self.parts.ledger.flow(*number).map_or(0, Received::next_sequence);
+            let next = next.max(self.by_others(*number).next_sequence);
             self.peer_sent[idx].map_or(0, |sent| sent.saturating_sub(next))
         };
         self.parts.flows.iter().enumerate().map(of).collect()
@@ -197,6 +226,10 @@ impl Worker for FramesWorker {
             variation: received,
             ..Times::NONE
         }
+    }
+
+    fn runs_first(&self) -> bool {
+        self.realtime
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
@@ -240,13 +273,18 @@ impl Worker for FramesWorker {
     fn finish(&mut self) -> Vec<FlowReport> {
         self.stop_sending();
         let modes = self.modes();
+        self.tell_others();
         let missing = self.missing();
         let more = self.parts.halves.receive_mut().map_or(0, |receive| receive.last_drops(&missing));
         let mut drops = self.drops + more;
         let mut reports = Vec::new();
         for (idx, (number, [local, remote])) in self.parts.flows.iter().enumerate() {
-            let mut counters = self.parts.ledger.flow(*number).map(|flow| flow.counters).unwrap_or_default();
-            let mut next_sequence = self.parts.ledger.flow(*number).map_or(0, super::ledger::Received::next_sequence);
+            let (own, others) = (self.parts.ledger.flow(*number), self.by_others(*number));
+            let mut counters = own.map(|flow| flow.counters).unwrap_or_default();
+            counters.add(&others.counters);
+            let mut next_sequence = own.map_or(0, Received::next_sequence).max(others.next_sequence);
+            // The gaps of a flow that came in at several queues are only those of one.
+            let last_gap = own.and_then(|flow| flow.last_gap).filter(|_| others.next_sequence == 0);
             if let Some(transmit) = self.parts.halves.transmit() {
                 let (frames, payload) = transmit.sent(idx);
                 counters[Counter::DatagramsSent] = frames;
@@ -266,7 +304,7 @@ impl Worker for FramesWorker {
                 next_sequence,
                 socket: BTreeMap::new(),
                 modes: modes.clone(),
-                last_gap: self.parts.ledger.flow(*number).and_then(|flow| flow.last_gap),
+                last_gap,
                 bursts: if idx == 0 { self.parts.ledger.bursts().to_vec() } else { Vec::new() },
                 tcp: None,
             });

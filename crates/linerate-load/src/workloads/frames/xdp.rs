@@ -1,5 +1,6 @@
 //! The modes `xdp`, `xdp_copy`, `xdp_generic` and `xdp_zero_copy`: AF_XDP sockets, one a transmit queue and worker, one a receive
-//! queue, and a program at the receiving interface that takes only this trial's frames.
+//! queue, and a program at the receiving interface that takes only this trial's frames. Workers share the receive queues out among
+//! them ([`super::queues`]).
 //!
 //! The queueing discipline is passed by on the way out, and with it any shaper; on the way in so are ingress disciplines. Frames
 //! that the device refused are known one by one, and are not among those sent though their numbers are used up. What this does not
@@ -9,6 +10,7 @@
 //! queue's work, too; having the receiver's core poll it (SO_PREFER_BUSY_POLL) was slower: 0.71 against 0.95.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use linerate_model::{Counter, Counters, Nanos};
 use linerate_packet::frame::{FCS_BYTES, VLAN_BYTES};
@@ -20,6 +22,7 @@ use super::Mode;
 use super::backend::{FILLING, Opening, Order, Receive, Transmit, locate};
 use super::filler::Filler;
 use super::ledger::Ledger;
+use super::queues::Board;
 use crate::{LoadError, Tally};
 
 /// Frames that may be under way to the device, beyond which more only cool the caches.
@@ -163,7 +166,11 @@ impl XdpTransmit {
     /// On the transmit queue with the worker's number.
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let options = options(opening, opening.worker, true, 0);
-        let mut socket = XdpSocket::open(&opening.interface.name, options)?;
+        let socket = XdpSocket::open(&opening.interface.name, options);
+        let mut socket = socket.map_err(|error| match error.errno() {
+            Some(NO_SUCH_QUEUE) if opening.worker > 0 => too_few_queues(opening),
+            _ => error.into(),
+        })?;
         let sending = Sending::new(opening, &mut socket)?;
         Ok(Self { socket, sending })
     }
@@ -188,7 +195,7 @@ impl Transmit for XdpTransmit {
     }
 }
 
-/// Sends and receives by the same sockets: a queue has but one. Frames leave by the first queue and come in by all.
+/// Sends and receives by the same sockets: a queue has but one. Frames leave by the worker's first queue and come in by all of its.
 #[derive(Debug)]
 pub(super) struct XdpBoth {
     receive: XdpReceive,
@@ -236,16 +243,21 @@ impl Receive for XdpBoth {
         self.receive.watched()
     }
 
+    fn board(&self) -> Option<Arc<Board>> {
+        self.receive.board()
+    }
+
     fn drops(&mut self) -> u64 {
         self.receive.drops()
     }
 }
 
-/// Receives from every queue of an interface.
+/// Receives from the queues of an interface: its worker's share of them.
 #[derive(Debug)]
 pub(super) struct XdpReceive {
     sockets: Vec<XdpSocket>,
-    filter: Filter,
+    filter: Arc<Filter>,
+    board: Option<Arc<Board>>,
     frames: u32,
     /// Where a signature is expected.
     expected_at: usize,
@@ -262,30 +274,28 @@ impl XdpReceive {
     /// The first queue's socket sends, too, if `first_sends`.
     fn open_to(opening: &Opening<'_>, first_sends: bool) -> Result<Self, LoadError> {
         let device = &opening.interface.name;
-        if opening.n_workers > 1 {
-            return Err(LoadError::Unsupported {
-                what: format!("mode `xdp` with {} workers at {device}", opening.n_workers),
-                why: "one worker reads every queue of the interface: say `workers = 1`, or take mode `packet`".into(),
-            });
-        }
         let placement = ways(opening.params.mode).1;
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
         let expected_at = headers.signature_at();
-        let filter = attach(opening, expected_at, headers.tags.len(), placement)?;
+        let filter = opening.queues.filter(|| attach(opening, expected_at, headers.tags.len(), placement))?;
         let n_queues = queues(device)?.max(1);
         let in_all = if opening.params.arrivals.is_open() { N_RECEIVE } else { N_RECEIVE_AT_FULL_SPEED };
         let frames = (in_all / n_queues.next_power_of_two()).max(LEAST_RECEIVE);
         let mut sockets = Vec::new();
-        for queue in 0..n_queues {
-            match XdpSocket::open(device, options(opening, queue, first_sends && queue == 0, frames)) {
+        for queue in (opening.worker..n_queues).step_by(opening.n_workers as usize) {
+            match XdpSocket::open(device, options(opening, queue, first_sends && queue == opening.worker, frames)) {
                 Ok(socket) => sockets.push(socket),
                 // A device may have been made with more queues than it uses.
                 Err(error) if queue > 0 && error.errno() == Some(NO_SUCH_QUEUE) => break,
                 Err(error) => return Err(error.into()),
             }
         }
+        if sockets.is_empty() {
+            return Err(too_few_queues(opening));
+        }
         sockets.iter().try_for_each(|socket| filter.direct(socket))?;
-        Ok(Self { sockets, filter, frames, expected_at, inward: opening.inward, told: 0 })
+        let board = (opening.n_workers > 1).then(|| opening.queues.board());
+        Ok(Self { sockets, filter, board, frames, expected_at, inward: opening.inward, told: 0 })
     }
 
     /// Whether the program runs in the driver.
@@ -296,6 +306,18 @@ impl XdpReceive {
 
 /// `EINVAL`.
 const NO_SUCH_QUEUE: i32 = 22;
+
+/// Some worker is left without a queue of its own.
+fn too_few_queues(opening: &Opening<'_>) -> LoadError {
+    let Opening { worker, n_workers, interface, .. } = opening;
+    LoadError::Unsupported {
+        what: format!("AF_XDP with {n_workers} workers at {}", interface.name),
+        why: format!(
+            "each needs a queue of its own, and it has {worker}: say `workers = {worker}`, or give it more queues (`ethtool -L {}`;              `queues` of a lab's link)",
+            interface.name
+        ),
+    }
+}
 
 /// The program that takes frames with this trial's tags, wherever tags of a VLAN were added or removed.
 fn attach(
@@ -330,13 +352,18 @@ fn queues(device: &str) -> Result<u32, SysError> {
 
 impl Receive for XdpReceive {
     fn mode(&self) -> String {
+        let whose = if self.board.is_some() { " a worker" } else { "" };
         format!(
-            "xdp: AF_XDP, {}, {}, {} queue(s) of {} frames, stamped when read",
+            "xdp: AF_XDP, {}, {}, {} queue(s){whose} of {} frames, stamped when read",
             self.filter.placement().name(),
             copies(&self.sockets[0]),
             self.sockets.len(),
             self.frames
         )
+    }
+
+    fn board(&self) -> Option<Arc<Board>> {
+        self.board.clone()
     }
 
     #[inline]

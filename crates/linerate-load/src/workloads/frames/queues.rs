@@ -1,0 +1,163 @@
+//! What workers that read different queues of one interface have in common: the program that tells their frames, and what each saw of
+//! the others' flows.
+//!
+//! Worker `w` of `n` reads the queues whose number leaves `w` when divided by `n`. Which queue a frame comes in at is the card's to say, so that a
+//! worker may meet frames of a flow that another one sends and reports. It counts them, and from time to time tells the totals; the
+//! flow's own worker adds them to its own. Copies of a frame have its headers and so come in at its queue, but frames with ports of their
+//! own (RFC 4814) spread a flow over queues: order within it is then told of each queue by itself.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use linerate_model::{Counter, Counters};
+use linerate_sys::SysError;
+use linerate_sys::xdp::Filter;
+
+use super::ledger::Ledger;
+
+/// What is told of a flow, beside the next number.
+const TOLD: [Counter; 5] =
+    [Counter::DatagramsReceived, Counter::PayloadReceived, Counter::Late, Counter::Duplicates, Counter::Reordered];
+
+/// The queues of an interface at one end of a job.
+#[derive(Debug)]
+pub(super) struct Queues {
+    filter: RefCell<Option<Arc<Filter>>>,
+    board: Arc<Board>,
+}
+
+impl Queues {
+    /// For `n_workers` workers of `n_flows` flows in all.
+    pub(super) fn new(n_workers: u32, n_flows: u32) -> Self {
+        let seen = || (0..n_flows).map(|_| Seen::default()).collect();
+        let board = Board { seen: (0..n_workers).map(|_| seen()).collect(), complete: AtomicU32::new(0) };
+        Self { filter: RefCell::default(), board: Arc::new(board) }
+    }
+
+    /// The program, attached by `attach` for the first worker that asks.
+    pub(super) fn filter(&self, attach: impl FnOnce() -> Result<Filter, SysError>) -> Result<Arc<Filter>, SysError> {
+        let mut filter = self.filter.borrow_mut();
+        if filter.is_none() {
+            *filter = Some(Arc::new(attach()?));
+        }
+        Ok(Arc::clone(filter.as_ref().expect("just attached")))
+    }
+
+    /// Where workers tell each other what they saw.
+    pub(super) fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
+    }
+}
+
+/// What each worker saw of each flow, told without waiting for anybody.
+#[derive(Debug)]
+pub(super) struct Board {
+    /// By worker and flow.
+    seen: Vec<Vec<Seen>>,
+    /// Workers all of whose own flows are complete.
+    complete: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    counts: [AtomicU64; TOLD.len()],
+    next_sequence: AtomicU64,
+}
+
+/// What other workers saw of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ByOthers {
+    pub(super) counters: Counters,
+    pub(super) next_sequence: u64,
+}
+
+impl ByOthers {
+    /// Distinct frames accounted, late ones included.
+    pub(super) fn known(&self) -> u64 {
+        self.counters[Counter::DatagramsReceived] + self.counters[Counter::Late]
+    }
+}
+
+impl Board {
+    /// Tells what `worker` saw so far of flows that are not its own.
+    pub(super) fn tell(&self, worker: u32, ledger: &Ledger) {
+        let n_workers = self.seen.len() as u32;
+        for (number, seen) in (0_u32..).zip(&self.seen[worker as usize]) {
+            let Some(flow) =
+                ledger.flow(number).filter(|flow| number % n_workers != worker && flow.next_sequence() > 0)
+            else {
+                continue;
+            };
+            for (counter, told) in TOLD.into_iter().zip(&seen.counts) {
+                told.store(flow.counters[counter], Ordering::Relaxed);
+            }
+            seen.next_sequence.store(flow.next_sequence(), Ordering::Relaxed);
+        }
+    }
+
+    /// What workers other than its own saw of flow `number`, as far as they told.
+    pub(super) fn by_others(&self, number: u32) -> ByOthers {
+        let mut sum = ByOthers::default();
+        let own = number % self.seen.len() as u32;
+        for (_, flows) in (0_u32..).zip(&self.seen).filter(|(worker, _)| *worker != own) {
+            let seen = &flows[number as usize];
+            for (counter, told) in TOLD.into_iter().zip(&seen.counts) {
+                sum.counters[counter] += told.load(Ordering::Relaxed);
+            }
+            sum.next_sequence = sum.next_sequence.max(seen.next_sequence.load(Ordering::Relaxed));
+        }
+        sum
+    }
+
+    /// One more worker's own flows are complete: to be said once by each.
+    pub(super) fn complete(&self) {
+        self.complete.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether all flows of the job are: until then a worker goes on reading its queues.
+    pub(super) fn all_complete(&self) -> bool {
+        self.complete.load(Ordering::Relaxed) as usize >= self.seen.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Nanos;
+    use linerate_packet::frame::{SIGNATURE_BYTES, Stamp, signature};
+
+    use super::super::ledger::{Clocks, Tags};
+    use super::*;
+    use crate::{Tally, Times};
+
+    #[test]
+    fn what_came_in_at_a_strange_queue_is_added_to_its_flow_by_its_own_worker() {
+        let board = Queues::new(2, 4).board();
+        let mut ledger = Ledger::of_all(4, Tags { outward: 1, inward: 2 }, 2, Clocks::Unknown);
+        let mut tally = Tally::new(Times::NONE);
+        for (flow, sequence) in [(1, 0), (1, 2), (1, 2), (2, 0), (3, 5)] {
+            let mut payload = [0; SIGNATURE_BYTES];
+            signature::write(&mut payload, 2, flow, &Stamp { sequence, scheduled_ns: 0, lateness_ns: 0 });
+            ledger.arrived(&payload, 50, Nanos(0), &mut tally);
+        }
+        // Worker 0 has flows 0 and 2: what it saw of 1 and 3 is worker 1's to report.
+        board.tell(0, &ledger);
+        let told = |number| {
+            let others = board.by_others(number);
+            (others.known(), others.counters[Counter::Duplicates], others.next_sequence)
+        };
+        assert_eq!([0, 1, 2, 3].map(told), [(0, 0, 0), (2, 1, 3), (0, 0, 0), (1, 0, 6)]);
+        board.tell(0, &ledger);
+        assert_eq!(told(1), (2, 1, 3), "totals are told, not changes");
+        assert_eq!((tally.counters[Counter::DatagramsReceived], tally.counters[Counter::Foreign]), (4, 0));
+    }
+
+    #[test]
+    fn nobody_stops_before_every_flow_is_complete() {
+        let board = Queues::new(2, 2).board();
+        board.complete();
+        assert!(!board.all_complete());
+        board.complete();
+        assert!(board.all_complete());
+    }
+}
