@@ -1,6 +1,6 @@
 //! The contract between the engine and a workload.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use linerate_disk::Disks;
@@ -62,6 +62,12 @@ pub trait Workload: Sync {
 
     /// Everything wrong with `params`.
     fn check(&self, params: &Params) -> Vec<ParamError>;
+
+    /// Everything wrong with `params`, which are right by themselves, for traffic to `address`.
+    fn check_to(&self, params: &Params, address: IpAddr) -> Vec<ParamError> {
+        let _ = (params, address);
+        Vec::new()
+    }
 
     /// The IP packet each of its datagrams or frames fills on a path of this MTU, so that a share of the path's ceiling is a rate;
     /// `None` where they differ, or it sends none.

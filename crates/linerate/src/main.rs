@@ -19,6 +19,7 @@ mod ledgers;
 mod observers;
 mod problems;
 mod progress;
+mod rates;
 mod reference;
 mod reports;
 mod sandbox;

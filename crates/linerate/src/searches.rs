@@ -1,10 +1,10 @@
 //! From a plan's searches to searches with loads: shares of a path's ceiling become rates, names of endpoints ends of a wire.
 
-use linerate_analysis::limits::ethernet;
 use linerate_load::workload;
 use linerate_model::plan::{LoadLimit, Plan, SearchPlan};
-use linerate_model::{Capacity, JobSpec, LoadUnit, Nanos, Problem, Search, Searched, Testbed, TrialSpec, nearest};
+use linerate_model::{JobSpec, LoadUnit, Nanos, Problem, Search, Searched, Testbed, TrialSpec, nearest};
 
+use crate::rates::ceiling;
 use crate::testbeds::Ground;
 
 /// Gives every trial of `trials` that stands for a search the search.
@@ -80,23 +80,6 @@ fn check_parameter(planned: &SearchPlan, job: &JobSpec) -> Result<(), Problem> {
     let near = nearest(&planned.parameter, parameters.iter().map(|parameter| parameter.name));
     let message = format!("`{}` has no parameter `{}` to be searched", job.workload, planned.parameter);
     Err(Problem::new(Some(planned.spans.0.clone()), message).expected("a rate of its open load").nearest(near))
-}
-
-/// The most frames a second that the lowest declared capacity on the way of any measured job carries, and its name.
-fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64, String)> {
-    let of = |job: &JobSpec| {
-        let crosses = |capacity: &&Capacity| {
-            let (from, to) = (&job.from.name, &job.to.name);
-            capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
-        };
-        let rates = capacities.iter().filter(crosses).filter_map(|capacity| {
-            let packet = workload(&job.workload)?.packet(&job.params, capacity.mtu)?;
-            let bits = ethernet::on_wire(packet, capacity.frame_overhead).bits();
-            Some((capacity.rate.0 / bits, capacity.name.clone()))
-        });
-        rates.min_by(|a, b| a.0.total_cmp(&b.0))
-    };
-    jobs.iter().filter_map(|job| of(job)).min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 fn wire(

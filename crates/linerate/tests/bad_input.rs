@@ -20,6 +20,57 @@ fn refused(text: &str, arguments: &[&str], code: i32, message: &str) {
     assert!(left.iter().all(|name| name == "plan.toml" || name == "keys"), "{left:?}");
 }
 
+/// Frames of 512 B at shares of what a link carries.
+fn shares(frame_size: &str) -> String {
+    format!(
+        "[campaign]\nname = \"shares\"\n[[sweep]]\nname = \"s\"\nduration = \"1 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"a\"\n\
+         to = \"b\"\nparams = {{ frame_size = \"{frame_size}\" }}\n[sweep.axis]\n\"params.rate\" = [\"50 %\", \"90 %\"]\n"
+    )
+}
+
+#[test]
+fn a_share_of_a_ceiling_is_a_rate_of_its_path_or_refused_where_that_is_not_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "plan.toml", &shares("512 B"));
+    let told = run(folder.path(), &["plan", "plan.toml", "--lab", "pair-100m", "--json"]).expect(0);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+    for trial in told["trials"].as_array().expect("trials") {
+        // 508 B without the check sequence cross the lab's shaper, which counts them so.
+        let full = 100e6 / (508.0 * 8.0);
+        let share = if trial["point"]["rate"] == "50 %" { 0.5 } else { 0.9 };
+        let rate = trial["jobs"][0]["params"]["rate"].as_str().and_then(|rate| rate.strip_suffix(" packet/s"));
+        let rate: f64 = rate.expect("frames a second").parse().expect("a number");
+        assert!((rate / (share * full) - 1.0).abs() < 1e-9, "{rate}");
+    }
+    let message = "error: `rate` of `frames` is a share of a ceiling that is not known
+  --> plan.toml:12:1
+   |
+12 | \"params.rate\" = [\"50 %\", \"90 %\"]
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   |
+   = help: expected a rate such as \"10 kpps\" or \"100 Mbit/s\"; or frames of one size, and a lab or testbed that says what its links carry
+plan.toml: 1 problem; nothing was run
+";
+    refused(&shares("512 B"), &["plan", "plan.toml", "--lab", "pair"], 2, message);
+    refused(&shares("imix"), &["run", "plan.toml", "--lab", "pair-100m"], 2, message);
+}
+
+#[test]
+fn frames_without_room_for_the_headers_of_their_addresses_are_refused_before_a_lab_is_built() {
+    let folder = tempfile::tempdir().expect("a folder");
+    file(
+        folder.path(),
+        "six.toml",
+        "[lab]\nname = \"six\"\nfamily = \"ipv6\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n",
+    );
+    file(folder.path(), "plan.toml", &shares("64 B").replace("[\"50 %\", \"90 %\"]", "[\"1 kpps\"]"));
+    let told = run(folder.path(), &["run", "plan.toml", "--lab", "six.toml"]).expect(2);
+    let message = "frame_size of `frames`: 64 B: a UDP header, 0 VLAN tags and the signature need 84 B over IPv6, and 64 B are too few";
+    assert!(told.stderr.starts_with(&format!("error: {message}\n  --> plan.toml:10:12\n")), "{}", told.stderr);
+    assert!(told.stderr.ends_with("plan.toml: 1 problem; nothing was run\n"), "{}", told.stderr);
+    run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0);
+}
+
 #[test]
 fn every_problem_of_a_plan_is_shown_at_once_where_it_stands() {
     let text = r#"[campaign]

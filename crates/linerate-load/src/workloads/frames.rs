@@ -14,13 +14,11 @@
 //! RFC 6815: such load belongs in laboratories. It is refused on any interface that is neither a lab's nor the loopback, unless
 //! `allow_outside_lab` says that whoever asks knows what it will meet.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 
 use linerate_model::{Arrival, Bytes, ParamError};
-use linerate_packet::frame::{
-    Addresses, Headers, LARGEST_FRAME, MacAddress, Ports, SMALLEST_FRAME, Transport, VlanTag,
-};
+use linerate_packet::frame::{LARGEST_FRAME, Ports, SMALLEST_FRAME, Transport, VlanTag};
 use serde::{Deserialize, Deserializer, de};
 
 use super::arrivals::Arrivals;
@@ -33,6 +31,7 @@ use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod backend;
 mod card;
+mod checks;
 mod choice;
 mod filler;
 mod interface;
@@ -239,7 +238,7 @@ const OWN: &[ParamDoc] = &[
         name: "rate",
         takes: Takes::Rate,
         default: "as fast as possible",
-        meaning: "offered load of each direction, all flows together: frames per second, or bits per second on the wire (L1: frame, preamble and gap of 20 B)",
+        meaning: "offered load of each direction, all flows together: frames per second, or bits per second on the wire (L1: frame, preamble and gap of 20 B); or a share of what the path is known to carry, such as \"90 %\"",
     },
     ParamDoc {
         name: "burst",
@@ -381,7 +380,7 @@ impl Parameters for FramesParams {
         if let Some(key) = self.beyond_sockets().filter(|_| self.mode == Mode::Udp) {
             return Err(wrong(key, "a UDP socket has its own ports and headers: use mode packet"));
         }
-        self.check_size()?;
+        self.check_size(Ipv4Addr::UNSPECIFIED.into())?;
         let own = self.source_port.is_some() || self.source_ports.is_some() || self.destination_port.is_some();
         if self.ports == PortChoice::Random && own {
             return Err(wrong("ports", "random ports and ports of one's own do not go together"));
@@ -400,6 +399,10 @@ impl Typed for Frames {
     const SUMMARY: &'static str = "Ethernet frames of one size or a mixture, at a rate or as fast as possible: frames delivered per second, every one accounted";
 
     const ON_LOOPBACK: bool = false;
+
+    fn fits(params: &FramesParams, address: IpAddr) -> Result<(), ParamError> {
+        params.check_size(address)
+    }
 
     fn packet_of(params: &FramesParams, _: Bytes) -> Option<Bytes> {
         /// Ethernet header and check sequence; tags count as the packet's.
@@ -435,50 +438,6 @@ impl FramesParams {
             Some(burst) if self.burst > 1 => Arrival::Burst(burst),
             _ => self.arrivals.arrival(),
         }
-    }
-
-    /// Ports planned for members need to be as many as flows, and a destination that they were planned for.
-    fn check_planned(&self) -> Result<(), ParamError> {
-        let Some(PortList(ports)) = &self.source_ports else { return Ok(()) };
-        let streams = self.placement.streams() as usize;
-        if ports.len() < streams {
-            let why = format!("{} ports for {streams} flows (`flows plan --each` lists more)", ports.len());
-            return Err(wrong("source_ports", why));
-        }
-        if self.source_port.is_some() {
-            return Err(wrong("source_ports", "does not go together with source_port, which counts up"));
-        }
-        if self.destination_port.is_none() {
-            return Err(wrong("source_ports", "ports are planned for one destination: say destination_port as well"));
-        }
-        Ok(())
-    }
-
-    /// Every frame needs room for its headers and signature. Which addresses it will bear is not known yet: IPv4's are the shorter ones.
-    fn check_size(&self) -> Result<(), ParamError> {
-        let nowhere = Addresses::V4 { source: Ipv4Addr::UNSPECIFIED, destination: Ipv4Addr::UNSPECIFIED };
-        let headers = Headers {
-            destination: MacAddress::default(),
-            source: MacAddress::default(),
-            tags: self.tags(),
-            addresses: nowhere,
-            transport: self.header.transport(),
-            ports: Ports { source: 0, destination: 0 },
-            dscp: 0,
-            hops: 0,
-        };
-        let (smallest, least) = (self.frame_size.sizes().smallest(), headers.least_frame_size());
-        if smallest >= least {
-            return Ok(());
-        }
-        let (n_tags, name) = (headers.tags.len(), self.frame_size.name());
-        let header = if self.header == Header::Tcp { "a TCP header" } else { "a UDP header" };
-        Err(wrong(
-            "frame_size",
-            format!(
-                "{name}: {header}, {n_tags} VLAN tags and the signature need {least} B over IPv4, and {smallest} B are too few"
-            ),
-        ))
     }
 
     /// Ports of flow `number`, whose sockets have `own`.

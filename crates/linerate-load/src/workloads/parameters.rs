@@ -4,6 +4,8 @@
 //! `socket_options`, `tcp_options`). serde cannot refuse unknown fields of a struct with flattened ones, so the documented
 //! names are the known ones: what is not documented cannot be set.
 
+use std::net::IpAddr;
+
 use linerate_model::{Bytes, ParamError, Params};
 use serde::de::DeserializeOwned;
 
@@ -33,6 +35,12 @@ pub(crate) trait Typed: Sync {
     const NAME: &'static str;
     /// One sentence: what it does and what its figures mean.
     const SUMMARY: &'static str;
+
+    /// See [`Workload::check_to`].
+    fn fits(params: &Self::Params, address: IpAddr) -> Result<(), ParamError> {
+        let _ = (params, address);
+        Ok(())
+    }
 
     /// See [`Workload::packet`].
     fn packet_of(params: &Self::Params, mtu: Bytes) -> Option<Bytes> {
@@ -65,6 +73,11 @@ impl<T: Typed> Workload for T {
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
         read::<T::Params>(params).err().unwrap_or_default()
+    }
+
+    fn check_to(&self, params: &Params, address: IpAddr) -> Vec<ParamError> {
+        let fits = |params: T::Params| T::fits(&params, address).err().into_iter().collect();
+        read::<T::Params>(params).map(fits).unwrap_or_default()
     }
 
     fn packet(&self, params: &Params, mtu: Bytes) -> Option<Bytes> {

@@ -163,7 +163,7 @@ const OWN: &[ParamDoc] = &[
         name: "rate",
         takes: Takes::Rate,
         default: "as fast as possible",
-        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second",
+        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second; or a share of what the path is known to carry, such as \"90 %\"",
     },
     ParamDoc {
         name: "wait",

@@ -13,7 +13,7 @@ use crate::catalog::{self, Found, PLANS, find};
 use crate::cli::PlanArgs;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::testbeds::Ground;
-use crate::{problems, searches, testbeds};
+use crate::{problems, rates, searches, testbeds};
 
 /// Prints the trials of a plan and how long they take.
 pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
@@ -94,6 +94,7 @@ pub(crate) fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<
     let wrong = |problems: &[Problem]| problems::failure(&found.origin, &found.text, problems);
     let mut trials = expand(plan, &ground.testbed)
         .map_err(|errors| wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()))?;
+    rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
     let problems = check_points(plan, &trials);
     if !problems.is_empty() {
         return Err(wrong(&problems));
@@ -193,13 +194,14 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
                 problems.push(problem.expected("one of `linerate list workloads`"));
                 continue;
             };
-            for error in workload.check(&job.params) {
+            for error in workload.check(&rates::stand_in(workload, &job.params)) {
                 let subject = format!("{} of `{}`", error.key, workload.name());
                 problems.push(unfit(job.span_of_param(&error.key), &subject, error));
             }
             for arm in sweep.compare.iter().flat_map(|compare| &compare.arms) {
                 let of_arm = |error: &ParamError| arm.params.0.contains_key(&error.key);
-                for error in workload.check(&arm.applied(job).params).into_iter().filter(of_arm) {
+                let applied = rates::stand_in(workload, &arm.applied(job).params);
+                for error in workload.check(&applied).into_iter().filter(of_arm) {
                     let subject = format!("{} of `{}`", error.key, workload.name());
                     problems.push(unfit(arm.span_of(&format!("params.{}", error.key)), &subject, error));
                 }
@@ -234,7 +236,7 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
     let refused = |value: &serde_json::Value| {
         let mut params = Params::default();
         params.set(key, value.clone());
-        workload.check(&params).into_iter().find(|error| error.expected.is_some())
+        workload.check(&rates::stand_in(workload, &params)).into_iter().find(|error| error.expected.is_some())
     };
     axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
 }
@@ -243,14 +245,12 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
 fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for trial in trials.iter().filter(|trial| trial.repeat == 0) {
-        let Some(sweep) = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep) else { continue };
         for spec in &trial.jobs {
-            let errors = workload(&spec.workload).map(|workload| workload.check(&spec.params)).unwrap_or_default();
-            for error in errors {
-                let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == spec.workload);
-                let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(error.key.as_str()));
-                let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
-                let place = axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(&error.key)));
+            let Some(workload) = workload(&spec.workload) else { continue };
+            let addresses = [&spec.from, &spec.to].map(|end| end.address).into_iter().flatten();
+            let there = addresses.flat_map(|address| workload.check_to(&spec.params, address));
+            for error in workload.check(&spec.params).into_iter().chain(there) {
+                let place = place(plan, &trial.sweep, &spec.workload, &error.key);
                 let subject = format!("{} of `{}`", error.key, spec.workload);
                 problems.push(unfit(place, &subject, error));
             }
@@ -259,13 +259,22 @@ fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     without_repetition(problems)
 }
 
+/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a job.
+pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Option<Range<usize>> {
+    let sweep = plan.sweeps.iter().find(|own| own.name == sweep)?;
+    let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
+    let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(key));
+    let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
+    axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(key)))
+}
+
 fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
     let problem = Problem::new(place, format!("{subject}: {}", error.cause)).nearest(error.nearest.as_deref());
     Problem { expected: error.expected, ..problem }
 }
 
 /// The same problem is met at every job and point that shares its cause: once is enough.
-fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
+pub(crate) fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut seen = HashSet::new();
     let first = |problem: &Problem| seen.insert((problem.span.clone(), problem.message.clone()));
     let mut once: Vec<Problem> = problems.into_iter().filter(first).collect();

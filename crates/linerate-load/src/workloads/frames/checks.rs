@@ -1,0 +1,58 @@
+//! Parameters that do not go together: ports planned for members, and frames without room for what they bear.
+
+use std::net::IpAddr;
+
+use linerate_model::ParamError;
+use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports};
+
+use super::{FramesParams, Header, PortList};
+use crate::workloads::parameters::wrong;
+
+impl FramesParams {
+    /// Ports planned for members need to be as many as flows, and a destination that they were planned for.
+    pub(super) fn check_planned(&self) -> Result<(), ParamError> {
+        let Some(PortList(ports)) = &self.source_ports else { return Ok(()) };
+        let streams = self.placement.streams() as usize;
+        if ports.len() < streams {
+            let why = format!("{} ports for {streams} flows (`flows plan --each` lists more)", ports.len());
+            return Err(wrong("source_ports", why));
+        }
+        if self.source_port.is_some() {
+            return Err(wrong("source_ports", "does not go together with source_port, which counts up"));
+        }
+        if self.destination_port.is_none() {
+            return Err(wrong("source_ports", "ports are planned for one destination: say destination_port as well"));
+        }
+        Ok(())
+    }
+
+    /// Every frame needs room for its headers and signature, between addresses of the family of `address`.
+    pub(super) fn check_size(&self, address: IpAddr) -> Result<(), ParamError> {
+        let (addresses, family) = match address.to_canonical() {
+            IpAddr::V4(any) => (Addresses::V4 { source: any, destination: any }, "IPv4"),
+            IpAddr::V6(any) => (Addresses::V6 { source: any, destination: any }, "IPv6"),
+        };
+        let headers = Headers {
+            destination: MacAddress::default(),
+            source: MacAddress::default(),
+            tags: self.tags(),
+            addresses,
+            transport: self.header.transport(),
+            ports: Ports { source: 0, destination: 0 },
+            dscp: 0,
+            hops: 0,
+        };
+        let (smallest, least) = (self.frame_size.sizes().smallest(), headers.least_frame_size());
+        if smallest >= least {
+            return Ok(());
+        }
+        let (n_tags, name) = (headers.tags.len(), self.frame_size.name());
+        let header = if self.header == Header::Tcp { "a TCP header" } else { "a UDP header" };
+        Err(wrong(
+            "frame_size",
+            format!(
+                "{name}: {header}, {n_tags} VLAN tags and the signature need {least} B over {family}, and {smallest} B are too few"
+            ),
+        ))
+    }
+}

@@ -1,0 +1,82 @@
+//! Rates that a plan gives as a share of the path's ceiling: `"90 %"` becomes frames a second, in every trial by its own frame size.
+//!
+//! A workload never sees a share: what a plan's text is checked with instead is any rate ([`stand_in`]), and what a trial is run with is
+//! the rate that its share comes to on its path ([`resolve`]).
+
+use linerate_analysis::limits::ethernet;
+use linerate_load::{Takes, Workload, workload};
+use linerate_model::plan::Plan;
+use linerate_model::{Capacity, JobSpec, Params, Problem, Ratio, TrialSpec};
+use serde_json::{Value, json};
+
+use crate::commands::plan;
+use crate::testbeds::Ground;
+
+/// Any rate at all.
+const SOME_RATE: &str = "1 packet/s";
+
+/// `params` with a rate for each share of one.
+pub(crate) fn stand_in(workload: &dyn Workload, params: &Params) -> Params {
+    let mut params = params.clone();
+    for (key, _) in shares(workload, &params) {
+        params.set(&key, json!(SOME_RATE));
+    }
+    params
+}
+
+/// Gives every job of `trials` the rates that its shares come to.
+pub(crate) fn resolve(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) -> Result<(), Vec<Problem>> {
+    let mut problems = Vec::new();
+    for trial in trials {
+        for job in &mut trial.jobs {
+            let Some(workload) = workload(&job.workload) else { continue };
+            for (key, share) in shares(workload, &job.params) {
+                match ceiling(&ground.capacities, &[job]) {
+                    Some((frames, _)) => job.params.set(&key, json!(format!("{} packet/s", share * frames))),
+                    None => {
+                        let place = plan::place(plan, &trial.sweep, &job.workload, &key);
+                        let message =
+                            format!("`{key}` of `{}` is a share of a ceiling that is not known", job.workload);
+                        problems.push(Problem::new(place, message).expected(
+                            "a rate such as \"10 kpps\" or \"100 Mbit/s\"; or frames of one size, and a lab or testbed that says what \
+                             its links carry",
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    let problems = plan::without_repetition(problems);
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// The rates among `params` that are given as shares.
+fn shares(workload: &dyn Workload, params: &Params) -> Vec<(String, f64)> {
+    let rates = workload.parameters().into_iter().filter(|parameter| matches!(parameter.takes, Takes::Rate));
+    let share = |key: &str| share(params.0.get(key)?);
+    rates.filter_map(|parameter| Some((parameter.name.to_owned(), share(parameter.name)?))).collect()
+}
+
+fn share(value: &Value) -> Option<f64> {
+    let text = value.as_str().filter(|text| text.trim().ends_with('%'))?;
+    text.parse().ok().map(|Ratio(share)| share).filter(|share| *share > 0.0)
+}
+
+/// The most frames a second that the lowest declared capacity on the way of any of `jobs` carries, and its name.
+pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64, String)> {
+    let of = |job: &JobSpec| {
+        let crosses = |capacity: &&Capacity| {
+            let (from, to) = (&job.from.name, &job.to.name);
+            capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
+        };
+        let workload = workload(&job.workload)?;
+        let params = stand_in(workload, &job.params);
+        let rates = capacities.iter().filter(crosses).filter_map(|capacity| {
+            let packet = workload.packet(&params, capacity.mtu)?;
+            let bits = ethernet::on_wire(packet, capacity.frame_overhead).bits();
+            Some((capacity.rate.0 / bits, capacity.name.clone()))
+        });
+        rates.min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    jobs.iter().filter_map(|job| of(job)).min_by(|a, b| a.0.total_cmp(&b.0))
+}
