@@ -24,6 +24,9 @@ const DRAWN: [&[&str]; 4] = [
     &["cpu_seconds_per_gigabyte", "cpu_ns_per_packet"],
 ];
 
+/// Pairs that are drawn: the figures of one stand in the table below.
+const FEWEST_DRAWN: usize = 2;
+
 /// See the file.
 pub(super) struct Comparisons;
 
@@ -229,6 +232,10 @@ fn chart(subject: &Subject<'_>, comparison: &Comparison, figure: &Compared, numb
     });
     let of_searches = figure.found.iter().map(|(name, values)| (name.clone(), values.as_slice()));
     let lines: Vec<(String, &[Option<f64>])> = of_searches.chain(of_points).collect();
+    let n_pairs = lines.iter().map(|(_, values)| values.len()).max()?;
+    if n_pairs < FEWEST_DRAWN {
+        return None;
+    }
     let values = || lines.iter().flat_map(|(_, values)| values.iter().flatten().copied());
     let scale = Scale::fit(&figure.metric, figure.unit, values());
     let mut columns = vec![Column::number("pair", Scale::COUNT)];
@@ -243,7 +250,7 @@ fn chart(subject: &Subject<'_>, comparison: &Comparison, figure: &Compared, numb
     }
     let title = format!("{} by pair: {}", name(figure), place(comparison));
     let mut table = Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title.clone(), columns);
-    for pair in 0..lines.iter().map(|(_, values)| values.len()).max()? {
+    for pair in 0..n_pairs {
         let mut cells = vec![Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }];
         cells.extend(lines.iter().map(|(_, values)| {
             values.get(pair).copied().flatten().map_or_else(|| Cell::Missing("no figure".into()), Cell::Number)

@@ -17,8 +17,7 @@ pub(super) fn stages(campaign: &Campaign, first: &Seen<'_>, point: Option<&Point
     let mut stages: Vec<Stage> =
         crossed.map(|capacity| Stage::new(End::Between, Place::Wire, "", &capacity.name)).collect();
     for device in devices(first) {
-        let known = |stage: &Stage| stage.name == device || stage.name.starts_with(&format!("{device}, "));
-        if !stages.iter().any(known) {
+        if !stages.iter().any(|stage| is_of(stage, device)) {
             stages.push(Stage::new(End::Between, Place::Wire, "", device));
         }
     }
@@ -34,6 +33,12 @@ pub(super) fn stages(campaign: &Campaign, first: &Seen<'_>, point: Option<&Point
         stages.push(Stage::new(End::Between, Place::Wire, "", UNKNOWN));
     }
     stages
+}
+
+/// Whether `stage` is the lab's device called `device`, by itself or as what its capacity is called: `device NAME, into ENDPOINT`.
+pub(super) fn is_of(stage: &Stage, device: &str) -> bool {
+    let name = stage.name.strip_prefix("device ").unwrap_or(&stage.name);
+    name == device || name.strip_prefix(device).is_some_and(|rest| rest.starts_with(", "))
 }
 
 /// Name and direction of each of a lab's devices on the way: `NAME FROM>TO`.
@@ -55,8 +60,9 @@ fn devices<'a>(first: &Seen<'a>) -> Vec<&'a str> {
 pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     let samples = Samples::of(one.trial, OF_DEVICES);
     let Some(span) = samples.extent() else { return Vec::new() };
-    let here = |name: &str| stage.name == name || stage.name.starts_with(&format!("{name}, "));
-    let Some((instance, _)) = on_the_way(one).into_iter().find(|(_, name)| here(name)) else { return Vec::new() };
+    let Some((instance, _)) = on_the_way(one).into_iter().find(|(_, name)| is_of(stage, name)) else {
+        return Vec::new();
+    };
     let of = |suffix: &str| samples.change(span, |s: &SeriesSpec| s.instance == instance && s.name.ends_with(suffix));
     // The devices are read before and after the whole trial, of which the load is a part.
     let loaded = one.trial.spec.phases.loaded().as_secs_f64();
@@ -66,4 +72,16 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
         ["_dropped_full", "_dropped_by_order", "_dropped_at_random"].into_iter().filter_map(of).collect();
     let dropped = (!dropped.is_empty()).then(|| Reading::new("dropped", dropped.iter().sum(), Unit::Count, None));
     forwarded.into_iter().chain(dropped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_one_stage_whatever_its_capacity_is_called() {
+        let is = |name: &str, device: &str| is_of(&Stage::new(End::Between, Place::Wire, "", name), device);
+        assert!(is("dut", "dut") && is("device dut, into b", "dut") && is("dut, out of a", "dut"));
+        assert!(!is("device dut2, into b", "dut") && !is("link a-b, into b", "dut"));
+    }
 }

@@ -4,6 +4,7 @@ use linerate_model::{Direction, Unit};
 
 use super::super::searched::SearchTrial;
 use super::super::{JobStudy, PointStudy};
+use super::between::is_of;
 use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety};
 
 /// What the name of a value that bounds nothing begins with.
@@ -108,7 +109,7 @@ fn is_at(stage: &Stage, place: &str) -> bool {
         "receiver backlog (softnet)" | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
         other => {
             let name = other.rsplit_once(" (").map_or(other, |(name, _)| name);
-            stage.end == End::Between && (stage.name == name || stage.name.starts_with(&format!("{name}, ")))
+            stage.end == End::Between && is_of(stage, name)
         }
     }
 }
