@@ -41,12 +41,14 @@ enum Kind {
         gap_ns: f64,
         issued: u64,
     },
-    /// `burst` operations at once, a `gap_ns` apart; handed out at most one burst at a time.
+    /// `burst` operations at once, a `gap_ns` apart; handed out at most one burst at a time. What was missed is caught up with burst by burst, half
+    /// a gap after the `last` one at the least: two without anything between them would be one of twice the size.
     Burst {
         start: Nanos,
         gap_ns: f64,
         burst: u64,
         issued: u64,
+        last: Option<Nanos>,
     },
     Poisson(Arrivals),
 }
@@ -96,7 +98,7 @@ impl Pacer {
                     Arrival::Constant => Kind::Constant { start, gap_ns, issued: 0 },
                     Arrival::Burst(burst) => {
                         let gap_ns = gap_ns * f64::from(burst.get());
-                        Kind::Burst { start, gap_ns, burst: burst.get().into(), issued: 0 }
+                        Kind::Burst { start, gap_ns, burst: burst.get().into(), issued: 0, last: None }
                     }
                 }
             }
@@ -130,12 +132,20 @@ impl Pacer {
                 let until = due_at(*start, *gap_ns, *issued).min(patience);
                 Due { operations, intended, gap: Nanos(*gap_ns as u64), until }
             }
-            Kind::Burst { start, gap_ns, burst, issued } => {
+            Kind::Burst { start, gap_ns, burst, issued, last } => {
                 let due = |issued: u64| due_at(*start, *gap_ns, issued / *burst);
+                let apart = |last: Option<Nanos>| last.map_or(Nanos(0), |last| due_at(last, *gap_ns / 2.0, 1));
+                let begun = *issued % *burst;
                 let intended = due(*issued);
-                let operations = if intended <= now { *burst - *issued % *burst } else { 0 };
+                let may_start = intended <= now && (begun > 0 || apart(*last) <= now);
+                let operations = if may_start { *burst - begun } else { 0 };
+                if operations > 0 && begun == 0 {
+                    *last = Some(now);
+                }
                 *issued += operations;
-                let until = due(*issued).min(patience);
+                // What is left of a burst that began follows at once.
+                let apart = if *issued % *burst == 0 { apart(*last) } else { Nanos(0) };
+                let until = due(*issued).max(apart).min(patience);
                 Due { operations: operations as u32, intended, gap: Nanos(0), until }
             }
             Kind::Poisson(arrivals) => {
@@ -155,7 +165,7 @@ impl Pacer {
         match &self.kind {
             Kind::Closed => None,
             Kind::Constant { start, gap_ns, issued } => Some((since(*start, *gap_ns).max(*issued), *issued)),
-            Kind::Burst { start, gap_ns, burst, issued } => {
+            Kind::Burst { start, gap_ns, burst, issued, .. } => {
                 Some(((since(*start, *gap_ns) * burst).max(*issued), *issued))
             }
             Kind::Poisson(arrivals) => {
@@ -170,7 +180,12 @@ impl Pacer {
     pub fn give_back(&mut self, n: u32) {
         match &mut self.kind {
             Kind::Closed => {}
-            Kind::Constant { issued, .. } | Kind::Burst { issued, .. } => *issued = issued.saturating_sub(u64::from(n)),
+            Kind::Constant { issued, .. } => *issued = issued.saturating_sub(u64::from(n)),
+            Kind::Burst { issued, burst, last, .. } => {
+                *issued = issued.saturating_sub(u64::from(n));
+                // Of a burst that did not begin nothing is to be kept away from.
+                *last = last.filter(|_| *issued % *burst > 0 || n == 0);
+            }
             Kind::Poisson(arrivals) => arrivals.held |= n > 0,
         }
     }
@@ -232,11 +247,17 @@ mod tests {
         assert_eq!(pacer.next(at(0), NEVER), Due { operations: 3, intended: START, gap: Nanos(0), until: at(1) });
         pacer.give_back(1);
         assert_eq!(pacer.next(at(0), NEVER), Due { operations: 1, intended: START, gap: Nanos(0), until: at(1) });
-        // Two bursts behind: one at a time, each with its own time.
+        // Two bursts behind: one at a time, each with its own time, and half a gap between them.
         assert_eq!(pacer.account(at(2)), Some((9, 3)));
-        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 3, intended: at(1), gap: Nanos(0), until: at(2) });
-        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) });
-        assert_eq!(pacer.account(at(2)), Some((9, 9)));
+        let apart = at(2) + Nanos(500);
+        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 3, intended: at(1), gap: Nanos(0), until: apart });
+        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 0, intended: at(2), gap: Nanos(0), until: apart });
+        assert_eq!(pacer.next(apart, NEVER), Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) });
+        assert_eq!(pacer.account(apart), Some((9, 9)));
+        // A burst that did not begin is due as if it had never been dealt out.
+        assert_eq!(pacer.next(at(3), NEVER).operations, 3);
+        pacer.give_back(3);
+        assert_eq!(pacer.next(at(3), NEVER), Due { operations: 3, intended: at(3), gap: Nanos(0), until: at(4) });
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
@@ -20,7 +21,9 @@ use super::own;
 use scenarios::{Place, SCENARIOS, Scenario};
 
 const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF A SCENARIO'S NAME] [--program LINERATE] \
-     [--keep FILE.json] [--out FILE.md]";
+     [--keep FILE.json] [--out FILE.md] [--jobs N]";
+/// The reference of all rules, made from their registry.
+const RULES: &str = "docs/reference/rules.md";
 /// What the diagonal should reach.
 const DIAGONAL: f64 = 0.9;
 
@@ -33,7 +36,16 @@ struct Options {
     /// Outcomes of earlier runs, of seeds from 1 on, are read from here, and kept there with the new ones.
     keep: Option<PathBuf>,
     out: Option<PathBuf>,
+    /// Scenarios at a time, but for those that want the CPUs for themselves.
+    jobs: u32,
 }
+
+/// How long each run is, and what of it does not count: a seed of all scenarios is to take five minutes.
+const SECONDS: &str = "0.35";
+const OMITTED: &str = "0.25";
+
+/// What is said where `diagnose` failed.
+const FAILED: &str = "failed";
 
 /// What one run said: rule and verdict of the leading finding of each limit, from the one that shows on.
 type Said = Vec<(String, String)>;
@@ -49,35 +61,79 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         Some(file) if file.exists() => read(file)?,
         _ => BTreeMap::new(),
     };
-    let wanted = |scenario: &&Scenario| options.only.as_deref().is_none_or(|only| scenario.name.contains(only));
     for seed in options.first..options.first + options.seeds {
-        for scenario in SCENARIOS.iter().filter(wanted) {
-            // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is not run again.
-            if options.keep.is_some() && outcomes.get(scenario.name).is_some_and(|kept| kept.len() >= seed as usize) {
-                continue;
-            }
-            let begun = Instant::now();
-            let (said, answer) =
-                one(&program, scenario, seed).with_context(|| format!("{}, seed {seed}", scenario.name))?;
-            let seconds = begun.elapsed().as_secs_f64();
-            eprintln!("seed {seed}, {}: {} ({seconds:.0} s)", scenario.name, told(&said));
-            if !limits(&said).iter().map(|(rule, _)| rule.as_str()).eq(scenario.expected.iter().copied()) {
-                eprintln!("{}", serde_json::to_string_pretty(&answer)?);
-            }
-            outcomes.entry(scenario.name.to_owned()).or_insert_with(Vec::new).push(said);
-            if let Some(file) = &options.keep {
-                std::fs::write(file, serde_json::to_string(&outcomes)?)
-                    .with_context(|| format!("write {}", file.display()))?;
-            }
+        // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is not run again.
+        let is_kept = |scenario: &Scenario| {
+            options.keep.is_some() && outcomes.get(scenario.name).is_some_and(|kept| kept.len() >= seed as usize)
+        };
+        let is_wanted = |scenario: &Scenario| options.only.as_deref().is_none_or(|only| scenario.name.contains(only));
+        let wanted = SCENARIOS.iter().filter(|scenario| is_wanted(scenario) && !is_kept(scenario));
+        let (alone, together): (Vec<&Scenario>, Vec<&Scenario>) = wanted.partition(|scenario| scenario.wants_cpus());
+        let known = Mutex::new(&mut outcomes);
+        for (scenarios, n_at_once) in [(alone, 1), (together, options.jobs)] {
+            side_by_side(&scenarios, n_at_once, &|scenario| {
+                let said = told_of(&program, scenario, seed);
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.entry(scenario.name.to_owned()).or_default().push(said);
+                options.keep.as_ref().map_or(Ok(()), |file| {
+                    let text = serde_json::to_string(&**known)?;
+                    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+                })
+            })?;
         }
     }
-    let text = document(&outcomes);
+    let rules = std::fs::read_to_string(root.join(RULES)).with_context(|| format!("read {RULES}"))?;
+    let text = format!("{}\n{}\n", document(&outcomes), without_scenario(&rules));
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
     }
     let judged = judge(&outcomes);
     Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL)
+}
+
+/// Does `run` with each of `scenarios`, `n_at_once` of them at a time: most of a scenario is waiting for its own low rate.
+fn side_by_side(
+    scenarios: &[&Scenario],
+    n_at_once: u32,
+    run: &(dyn Fn(&Scenario) -> anyhow::Result<()> + Sync),
+) -> anyhow::Result<()> {
+    let waiting = Mutex::new(scenarios.iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || std::iter::from_fn(next).try_for_each(|scenario| run(scenario));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..n_at_once).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })
+}
+
+/// What `diagnose` says of `scenario`, told as it comes, with the whole answer where it is not what was injected.
+fn told_of(program: &Path, scenario: &Scenario, seed: u32) -> Said {
+    let begun = Instant::now();
+    // What cannot be measured is a miss like any other: the matrix goes on.
+    let (said, answer) = one(program, scenario, seed).unwrap_or_else(|error| {
+        eprintln!("{}, seed {seed}: {error:#}", scenario.name);
+        (vec![(FAILED.to_owned(), "inconclusive".to_owned())], Value::Null)
+    });
+    eprintln!("seed {seed}, {}: {} ({:.0} s)", scenario.name, told(&said), begun.elapsed().as_secs_f64());
+    if !limits(&said).iter().map(|(rule, _)| rule.as_str()).eq(scenario.expected.iter().copied()) {
+        eprintln!("{answer:#}");
+    }
+    said
+}
+
+/// Which rules no scenario is for, by name. `rules` is their reference, a table with a rule a row.
+fn without_scenario(rules: &str) -> String {
+    let names = rules.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let injected = |name: &&str| SCENARIOS.iter().any(|scenario| scenario.expected.contains(name));
+    let missing: Vec<String> = names.filter(|name| !injected(name)).map(|name| format!("`{name}`")).collect();
+    if missing.is_empty() {
+        return "Every rule has a scenario.".to_owned();
+    }
+    format!(
+        "Rules that no scenario injects, so that nothing is known of them but their unit tests: {}.",
+        missing.join(", ")
+    )
 }
 
 fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
@@ -87,11 +143,22 @@ fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
 
 /// What `diagnose` says of `scenario`, and its whole answer.
 fn one(program: &Path, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, Value)> {
-    let folder = std::env::temp_dir().join(format!("linerate-diagnosis-{}", std::process::id()));
+    let name = format!("linerate-diagnosis-{}-{}", std::process::id(), scenario.name.replace(' ', "-"));
+    let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let file = folder.join("place.toml");
     let mut command = Command::new(program);
-    command.args(["--json", "--quiet", "diagnose", "--seconds", "0.4", "--omit", "0.3", "--seed", &seed.to_string()]);
+    command.args([
+        "--json",
+        "--quiet",
+        "diagnose",
+        "--seconds",
+        SECONDS,
+        "--omit",
+        OMITTED,
+        "--seed",
+        &seed.to_string(),
+    ]);
     // What lies behind the causes that were injected is nobody's question here.
     command.args(["--limits", &scenario.expected.len().to_string()]);
     command.arg("--out").arg(folder.join("ledgers"));
@@ -230,7 +297,7 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None };
+    let mut options = Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None, jobs: 2 };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
@@ -241,6 +308,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
             "--only" => options.only = Some(value.clone()),
             "--program" => options.program = Some(value.into()),
             "--keep" => options.keep = Some(value.into()),
+            "--jobs" => options.jobs = count()?.max(1),
             "--out" => options.out = Some(value.into()),
             _ => bail!("{argument}: unknown\n{USAGE}"),
         }
@@ -277,6 +345,13 @@ mod tests {
         let text = document(&outcomes);
         assert!(text.contains("3 of 5 runs found what was injected: 0.600"), "{text}");
         assert!(text.contains("1 of 2 |"), "{text}");
+    }
+
+    #[test]
+    fn rules_without_a_scenario_are_named() {
+        let rules = "| Name | What it is |\n|---|---|\n| `link_ceiling` | x |\n| `numa_placement` | y |\n";
+        let told = without_scenario(rules);
+        assert!(told.ends_with("unit tests: `numa_placement`."), "{told}");
     }
 
     #[test]

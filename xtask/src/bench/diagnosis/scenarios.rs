@@ -17,6 +17,16 @@ pub(super) struct Scenario {
     pub(super) params: &'static [&'static str],
 }
 
+impl Scenario {
+    /// Whether it would have another cause beside a second one: its links have no rate, or a high one, so that CPUs carry what they can.
+    pub(super) fn wants_cpus(&self) -> bool {
+        match &self.place {
+            Place::Lab(between, _) => *between == FAST || between.contains("[[controller]]"),
+            Place::Testbed(_) => true,
+        }
+    }
+}
+
 /// Where a scenario is.
 pub(super) enum Place {
     /// A lab: what lies between its hosts, and which endpoints are used.
