@@ -9,13 +9,14 @@ use super::{RULES, Rule, UNKNOWN, flows, may_be_judged, standing_queue, subject,
 use crate::{JobStudy, PointStudy};
 
 /// Metrics whose values are told where they explained nothing, with their unit's factor and symbol.
-const LOOKED_AT: [(&str, f64, &str); 12] = [
+const LOOKED_AT: [(&str, f64, &str); 13] = [
     ("idle_core", 100.0, "%"),
     ("receive_queue", 100.0, "%"),
     ("receiver_cpu", 100.0, "%"),
     ("receiver_throttled", 100.0, "%"),
     ("retransmit_ratio", 100.0, "%"),
     ("rtt", 1e6, "us"),
+    ("run_queue_wait", 100.0, "%"),
     ("rwnd_limited", 100.0, "%"),
     ("sender_busy", 100.0, "%"),
     ("sender_cpu", 100.0, "%"),
@@ -27,8 +28,10 @@ const LOOKED_AT: [(&str, f64, &str); 12] = [
 const CLAIM: &str = "what limits it is not known from what was recorded";
 /// Not a metric but a relation of two.
 const STANDING_QUEUE: &str = "the standing queue";
+/// What waits for a CPU makes a queue that is no hop's.
+const NO_CPU: &str = "run_queue_wait";
 /// What would speak for a rule, from where on, and the experiment that would tell.
-const NEAREST: [(&str, f64, &str); 7] = [
+const NEAREST: [(&str, f64, &str); 8] = [
     (
         "receiver_cpu",
         super::BUSY,
@@ -38,6 +41,12 @@ const NEAREST: [(&str, f64, &str); 7] = [
         "receiver_throttled",
         super::THROTTLED,
         "give the receiving host more CPU, then linerate diagnose --to HOST (goodput should rise as the quota does)",
+    ),
+    (
+        NO_CPU,
+        super::HELD_BACK,
+        "no CPU had time for all that ran: give the ends CPUs of their own (`cpus` and `pin` of a testbed's endpoints), or send one flow, \
+         linerate diagnose --to HOST --param streams=1 (the wait should end)",
     ),
     (
         "rwnd_limited",
@@ -134,7 +143,9 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
         evidence.push(Evidence { observed, source: "the study of the point".into() });
     }
     let finding = Finding::new(UNKNOWN, Verdict::Inconclusive, &subject(point, job, direction), CLAIM, evidence);
-    let nearest = NEAREST.iter().filter_map(|(metric, threshold, experiment)| {
+    let no_cpu = read(NO_CPU).is_some_and(|share| share > super::HELD_BACK);
+    let nearest = NEAREST.iter().filter(|(metric, ..)| !(no_cpu && *metric == STANDING_QUEUE));
+    let nearest = nearest.filter_map(|(metric, threshold, experiment)| {
         let seen = if *metric == STANDING_QUEUE { standing_queue(job, direction) } else { read(metric) }?;
         Some((seen / threshold, *metric, *experiment))
     });
@@ -167,5 +178,20 @@ mod tests {
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Inconclusive, 2));
         assert_eq!(Unknown.judge(&point(&[("goodput", 0.99e9)])), None);
         assert_eq!(Unknown.judge(&point(&[("goodput", 0.5e9), ("sndbuf_limited", 0.9)])), None);
+    }
+
+    #[test]
+    fn a_queue_of_what_waits_for_a_cpu_is_no_hops() {
+        let advice = |waited: f64| {
+            let figures = [("goodput", 0.9e9), ("rtt", 74e-6), ("rtt_min", 4e-6), ("run_queue_wait", waited)];
+            // The wait is of whole hosts.
+            let mut point = point(&figures);
+            let wait = point.jobs[0].metrics.iter_mut().find(|metric| metric.name == NO_CPU).expect("it is there");
+            wait.direction = Direction::Sum;
+            let told = Unknown.judge(&point).expect("nothing else speaks").advice;
+            told[0].clone()
+        };
+        assert!(advice(0.0).starts_with("ask where the queue stands"), "{}", advice(0.0));
+        assert!(advice(0.4).starts_with("no CPU had time"), "{}", advice(0.4));
     }
 }
