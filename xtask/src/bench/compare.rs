@@ -2,12 +2,13 @@
 //! campaigns whose difference is known.
 //!
 //! Each round runs short campaigns of one plan on a lab link of 100 Mbit/s, twice, and once at 95 Mbit/s. The first against the second is A/A:
-//! nothing changed, and no claim should be made of it, in at least 95 of 100. The first against the third is a real change of 5 %, and should be found. What this
+//! nothing changed, and no claim should be made of any figure of it, in at least 95 of 100. The first against the third is a real change of 5 %, and should be found. What this
 //! does not see: campaigns of many points, and changes of anything but the rate.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn round(&self, round: usize, outcomes: &mut Outcomes) -> anyhow::Result<()> {
+        let begun = Instant::now();
         // Whoever comes first in a round finds the machine otherwise than who comes last: they take turns.
         let mut order = [("one", RATE), ("again", RATE), ("slower", SLOWER)];
         order.rotate_left(round % 3);
@@ -111,8 +113,12 @@ impl Bench<'_> {
         let same = self.compare("one", "again")?;
         let slower = self.compare("one", "slower")?;
         eprintln!(
-            "round {round}: same {} ({:.4}), slower {} ({:.4})",
-            same.goodput, same.ratio, slower.goodput, slower.ratio
+            "round {round}: same {} ({:.4}), slower {} ({:.4}), {:.0} s",
+            same.goodput,
+            same.ratio,
+            slower.goodput,
+            slower.ratio,
+            begun.elapsed().as_secs_f64()
         );
         outcomes.same.push(same);
         outcomes.slower.push(slower);
@@ -182,7 +188,8 @@ fn document(outcomes: &Outcomes) -> String {
         "| link before and after | comparisons | goodput: worse | better | equivalent | unclear | goodput, ratio: smallest to largest | intervals that hold the truth | with any claim | figures compared |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for (said, after) in [(&outcomes.same, RATE), (&outcomes.slower, SLOWER)] {
+    let rows = [(&outcomes.same, RATE), (&outcomes.slower, SLOWER)];
+    for (said, after) in rows.into_iter().filter(|(said, _)| !said.is_empty()) {
         let n = said.len();
         let count = |word: &str| said.iter().filter(|one| one.goodput == word).count();
         let (least, most) =
@@ -196,12 +203,37 @@ fn document(outcomes: &Outcomes) -> String {
             "| {RATE} and {after} Mbit/s | {n} | {} | {} | {} | {} | {least:.4} to {most:.4} | {} | {claims} | {figures} |",
             count("worse"),
             count("better"),
-            count("equivalent"),
+            // What `linerate compare` calls no change beyond the margin.
+            count("none"),
             count("unclear"),
             said.iter().filter(holds).count()
         );
     }
+    text.push_str(&verdicts(outcomes));
     text
+}
+
+/// The table in words: what was asked, and what was claimed of nothing.
+fn verdicts(outcomes: &Outcomes) -> String {
+    let (same, slower) = (outcomes.same.len(), outcomes.slower.len());
+    let silent = outcomes.same.iter().filter(|one| one.claimed.is_empty()).count();
+    let found = outcomes.slower.iter().filter(|one| one.goodput == "worse").count();
+    let mut claimed: Vec<(&str, usize)> = Vec::new();
+    for figure in outcomes.same.iter().flat_map(|one| &one.claimed) {
+        match claimed.iter_mut().find(|(known, _)| known == figure) {
+            Some((_, times)) => *times += 1,
+            None => claimed.push((figure, 1)),
+        }
+    }
+    let told: Vec<String> = claimed.iter().map(|(figure, times)| format!("{figure} {times} times")).collect();
+    let told = if told.is_empty() { "nothing".to_owned() } else { told.join(", ") };
+    let asked = |share: f64, n: usize| (share * n as f64).ceil();
+    format!(
+        "\nNothing was changed: no claim of any figure in {silent} of {same} comparisons (at least {} asked for); claimed: {told}.\n\
+         The link was made 5 % slower: found in {found} of {slower} (at least {} asked for).\n",
+        asked(1.0 - MOST_CLAIMS, same),
+        asked(LEAST_FOUND, slower)
+    )
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
@@ -243,10 +275,15 @@ mod tests {
     fn a_claim_of_nothing_changed_and_a_change_not_found_are_told() {
         let of = |change: &str| said(&told(change)).expect("goodput");
         let outcomes = |same: &str, slower: &str| Outcomes { same: vec![of(same)], slower: vec![of(slower)] };
-        assert!(held(&outcomes("equivalent", "worse")));
+        assert!(held(&outcomes("none", "worse")));
         assert!(!held(&outcomes("worse", "worse")) && !held(&outcomes("unclear", "unclear")));
-        let text = document(&outcomes("equivalent", "worse"));
+        let text = document(&outcomes("none", "worse"));
+        assert!(text.contains("| 100 and 100 Mbit/s | 1 | 0 | 0 | 1 | 0 |"), "{text}");
         assert!(text.contains("| 100 and 95 Mbit/s | 1 | 1 | 0 | 0 | 0 | 0.9500 to 0.9500 | 1 | 1 | 2 |"), "{text}");
+        assert!(text.contains("in 1 of 1 comparisons (at least 1 asked for); claimed: nothing."), "{text}");
+        let text = document(&outcomes("worse", "unclear"));
+        assert!(text.contains("in 0 of 1 comparisons (at least 1 asked for); claimed: goodput tx 1 times."), "{text}");
+        assert!(text.contains("found in 0 of 1 (at least 1 asked for)"), "{text}");
     }
 
     #[test]

@@ -65,6 +65,12 @@ fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: Way) -> Option
     value(study, &format!("{console} {bmc} {mode} {}", way.word()), "goodput", way.direction())
 }
 
+/// How the goodput of one way of sweep `name` went, if that leaves it without a single number.
+fn unsettled(study: &Study, name: &str, way: Way) -> Option<String> {
+    let settled = whole(only(study, name)?)?.metric("goodput", way.direction())?.settled.as_ref()?;
+    (!settled.has_single_number).then(|| settled.word.clone())
+}
+
 /// Which way data goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {

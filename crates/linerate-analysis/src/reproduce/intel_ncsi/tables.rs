@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Way, cell, change, is_worse, only};
-use crate::reproduce::{Comparison, mbit};
+use super::{Way, cell, change, is_worse, only, unsettled};
+use crate::reproduce::{Comparison, mbit, whole};
 use crate::statistics::{half_up, mean_half_up};
 use crate::{PointStudy, Study};
 
@@ -48,12 +48,12 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
         ("11.2.2 modified WIN", tuned, "b", "tuned windows, console b"),
     ];
     let table = |(section, study, console, what): (&str, &Study, &str, &str)| {
-        let series: Vec<Vec<f64>> = columns()
-            .map(|(bmc, mode, way)| {
-                let name = format!("{console} {} {} {}", BMCS[bmc], MODES[mode], way.word());
-                only(study, &name).map(|point| seconds(point, way)).unwrap_or_default()
-            })
-            .collect();
+        let series = |(bmc, mode, way): (usize, usize, Way)| {
+            let name = format!("{console} {} {} {}", BMCS[bmc], MODES[mode], way.word());
+            let point = only(study, &name)?;
+            Some(Series { seconds: seconds(point, way), unsettled: unsettled_first(point, way) })
+        };
+        let series: Vec<Series> = columns().map(|column| series(column).unwrap_or_default()).collect();
         let papers = columns().map(|(bmc, mode, way)| &printed[&series_name(section, bmc, mode, way)]);
         let papers = papers.map(|series| format!("{:.2}", series.printed)).collect();
         one(format!("{section}: {what}, Mbit/s"), &series, papers)
@@ -61,19 +61,39 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
     sections.into_iter().map(table).collect()
 }
 
-fn one(title: String, series: &[Vec<f64>], papers: Vec<String>) -> Comparison {
+/// The seconds of a column.
+#[derive(Default)]
+struct Series {
+    /// Mbit/s.
+    seconds: Vec<f64>,
+    /// How they went, if that leaves them without a single number.
+    unsettled: Option<&'static str>,
+}
+
+/// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may not stand for it.
+fn unsettled_first(point: &PointStudy, way: Way) -> Option<&'static str> {
+    let first = whole(point)?.metric("goodput", way.direction())?.settled.as_ref()?.trials.first()?.as_ref()?;
+    (!first.class.has_single_number()).then(|| first.class.word())
+}
+
+fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
     let head = columns().map(|(bmc, mode, way)| {
         let way = if way == Way::ToBmc { "NET2BMC" } else { "BMC2NET" };
         format!("BMC-{} {} {way}", bmc + 1, MODES[mode])
     });
     let text = |value: f64| half_up(value, PLACES as usize);
-    let longest = series.iter().map(Vec::len).max().unwrap_or(0);
+    let longest = series.iter().map(|series| series.seconds.len()).max().unwrap_or(0);
     let row = |second: usize| {
-        let values = series.iter().map(|values| values.get(second).map_or("-".into(), |value| text(*value)));
+        let value = |series: &Series| series.seconds.get(second).map_or("-".into(), |value| text(*value));
+        let values = series.iter().map(value);
         std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
     };
-    let average = |values: &Vec<f64>| {
-        let as_printed: Vec<f64> = values.iter().filter_map(|value| text(*value).parse().ok()).collect();
+    // What never settles has no average: it would depend on when the run was stopped (methodology 6.3).
+    let average = |series: &Series| {
+        if let Some(word) = series.unsettled {
+            return format!("no single number: {word}");
+        }
+        let as_printed: Vec<f64> = series.seconds.iter().filter_map(|value| text(*value).parse().ok()).collect();
         mean_half_up(&as_printed, PLACES, PLACES).unwrap_or_else(|| "-".into())
     };
     let averages = std::iter::once("Average".to_owned()).chain(series.iter().map(average)).collect();
@@ -109,9 +129,18 @@ fn both(study: &Study, console: &str, mode: &str, way: Way) -> Option<[f64; 2]> 
     Some([cell(study, console, BMCS[0], mode, way)?, cell(study, console, BMCS[1], mode, way)?])
 }
 
+/// Both controllers' figures; what has none because it does not settle says so.
+fn pair(study: &Study, console: &str, mode: &str, way: Way) -> String {
+    let told = |bmc: &str| match cell(study, console, bmc, mode, way) {
+        Some(value) => mbit(value),
+        None => unsettled(study, &format!("{console} {bmc} {mode} {}", way.word()), way)
+            .map_or_else(|| "-".to_owned(), |word| format!("no single number: {word}")),
+    };
+    BMCS.map(told).join(" | ")
+}
+
 /// Figures 12 and 15: each console and mode, before and after.
 pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
-    let pair = |values: Option<[f64; 2]>| values.map_or("-".into(), |[a, b]| format!("{} | {}", mbit(a), mbit(b)));
     let rows = CONSOLES.into_iter().flat_map(|console| {
         MODES.into_iter().flat_map(move |mode| {
             Way::BOTH.map(|way| {
@@ -119,7 +148,8 @@ pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
                 let ratios = before.zip(after).map_or("-".into(), |(before, after)| {
                     format!("{:.2} | {:.2}", after[0] / before[0], after[1] / before[1])
                 });
-                vec![format!("console {console}, {mode}, {}", way.word()), pair(before), pair(after), ratios]
+                let pair = |study| pair(study, console, mode, way);
+                vec![format!("console {console}, {mode}, {}", way.word()), pair(default), pair(tuned), ratios]
             })
         })
     });
@@ -162,6 +192,17 @@ mod tests {
         let point = PointStudy { trials: vec![trial], ..PointStudy::default() };
         let seconds = seconds(&point, Way::ToBmc);
         assert_eq!(seconds.iter().map(|value| half_up(*value, 2)).collect::<Vec<_>>(), ["8.00", "4.00"]);
+    }
+
+    /// The paper prints 6.61 for a series that was 17.5 for twelve seconds and 3.9 after.
+    #[test]
+    fn a_series_that_does_not_settle_has_no_average() {
+        let values: Vec<f64> = (0..60).map(|second| if second < 12 { 17.5 } else { 3.9 }).collect();
+        let steady = Series { seconds: vec![4.0, 4.2], unsettled: None };
+        let slowing = Series { seconds: values, unsettled: Some("slows down") };
+        let table = one("t".into(), &[steady, slowing], vec!["1".into(), "6.61".into()]);
+        assert_eq!(table.rows[60], ["Average", "4.10", "no single number: slows down"]);
+        assert_eq!(table.rows[11][1..], ["-", "17.50"]);
     }
 
     #[test]
