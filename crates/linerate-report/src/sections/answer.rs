@@ -31,6 +31,8 @@ const TAIL: &str = "response_time_p99";
 const COST: &str = "cpu_seconds_per_gigabyte";
 /// Reasons against trials told here, at most.
 const REASONS: usize = 3;
+/// Comparisons that are told before the path's picture, at most: more would hide it.
+const MOST_LED: usize = 4;
 /// Suffix of a workload that streams: what stands before it is the protocol.
 const STREAM_SUFFIX: &str = "_stream";
 
@@ -57,14 +59,18 @@ impl Section for Answer {
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let headline = headline(subject.campaign, subject.study);
         let mut blocks: Vec<Block> = headline.iter().map(|headline| Block::Lead(verdict::lead(headline))).collect();
+        let mut compared = super::comparison::told(subject);
+        compared.extend(super::together::told(subject));
+        // Whoever set two arms against each other asked for that, and not for the better one's figure.
+        if (1..=MOST_LED).contains(&compared.len()) && super::comparison::is_asked_for(subject) {
+            blocks.push(Block::List(std::mem::take(&mut compared)));
+        }
         blocks.extend(headline.as_ref().and_then(verdict::picture));
         blocks.push(Block::Paragraph(opening(subject)));
         let best = key_figures(subject);
         if !best.is_empty() {
             blocks.push(Block::KeyFigures(best.iter().map(Best::key_figure).collect()));
         }
-        let mut compared = super::comparison::told(subject);
-        compared.extend(super::together::told(subject));
         if !compared.is_empty() {
             blocks.push(Block::List(compared));
         }

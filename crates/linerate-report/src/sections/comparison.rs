@@ -59,6 +59,12 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     comparisons.map(|comparison| format!("{}: {}", place(comparison), sentence(comparison))).collect()
 }
 
+/// Whether arms are compared for their own sake, and not to put a claim to the test.
+pub(super) fn is_asked_for(subject: &Subject<'_>) -> bool {
+    let mut comparisons = subject.study.comparisons.iter().filter(|comparison| !is_mix(comparison));
+    comparisons.any(|comparison| comparison.base.tests.is_none())
+}
+
 /// Jobs alone and together are told in a section of their own.
 fn is_mix(comparison: &Comparison) -> bool {
     comparison.base.role == ArmRole::Alone
