@@ -313,7 +313,7 @@ fn too_few_queues(opening: &Opening<'_>) -> LoadError {
     LoadError::Unsupported {
         what: format!("AF_XDP with {n_workers} workers at {}", interface.name),
         why: format!(
-            "each needs a queue of its own, and it has {worker}: say `workers = {worker}`, or give it more queues (`ethtool -L {}`;              `queues` of a lab's link)",
+            "each needs a queue of its own, and it has {worker}: say `workers = {worker}`, or give it more queues (`ethtool -L {}`; `queues` of a lab's link)",
             interface.name
         ),
     }
