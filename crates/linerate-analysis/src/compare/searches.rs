@@ -20,7 +20,8 @@ pub(super) fn searches(before: &Study, after: &Study, again: Option<&Study>, mar
             .iter()
             .filter_map(|goal| compared(&goal.goal.name, [Some(was), Some(is), again], margin))
             .collect();
-        Some(PointChange {
+        // Where one of them found no bound at all there is nothing to compare.
+        (!figures.is_empty()).then(|| PointChange {
             sweep: is.sweep.clone(),
             parameters: is.parameters.clone(),
             jobs: vec![format!("search by {} {} to {}", is.workload, is.from, is.to)],
@@ -178,6 +179,7 @@ mod tests {
             ([50_000.0, 50_100.0, 49_900.0, 50_000.0, 50_200.0], [50_800.0, 50_900.0, 50_700.0, 50_800.0, 50_600.0]);
         assert_eq!(change(&before, &after), Change::None, "it is beyond the margin and the noise, and below the step");
         assert_eq!(change(&before, &before.map(|bound| bound * 0.9)), Change::Worse);
+        assert_eq!(searches(&study(&[], goal()), &study(&[5e4], goal()), None, 0.02), [], "nothing was found before");
     }
 
     #[test]
