@@ -2,7 +2,8 @@
 //!
 //! Evidence: the sender's connection was idle, with nothing to send and nothing under way, for more than 30 % of the time, though the
 //! sender is not out of CPU. On a long path what was sent is still under way when more comes, and no connection idles: there it is that less
-//! than a segment waited to be sent, that neither window nor buffer held the sender back, and that it used less than half of a core. (The kernel's own
+//! than a message and a segment waited to be sent, less than half of the congestion window was under way, neither window nor buffer held the sender
+//! back, and it used less than half of a core. (The kernel's own
 //! mark, `tcpi_delivery_rate_app_limited`, stays off as long as a sample from before was faster.) What it does not see: why the application
 //! has nothing: a disk, a peer it waits for, or its own pace.
 
@@ -18,18 +19,43 @@ use crate::{JobStudy, PointStudy};
 /// A source that never runs dry, as plans write it.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 1000.0;
-/// A segment, which an application that fills its path leaves in the kernel's queue at the least.
+/// What may wait to be sent of a message that was just handed over: the end of one before it, and itself, up to a size that is none of a stream's.
 const A_SEGMENT: f64 = 1448.0;
+const A_MESSAGE: f64 = 16_384.0;
+/// Share of the congestion window that a sender with more to send has under way.
+const FILLED: f64 = 0.5;
+const BITS_PER_BYTE: f64 = 8.0;
 /// Cores below which a sender that had more to send would send it.
 const AT_REST: f64 = 0.5;
 
-/// Share of the time in which the connection idled, and what waited to be sent of each flow, bytes, where nothing else held the sender back.
-fn starved(job: &JobStudy, direction: Direction) -> Option<(f64, Option<f64>)> {
-    let read = |metric| value(job, metric, direction);
-    let idle = 1.0 - read("sender_busy")?;
-    let free = ["rwnd_limited", "sndbuf_limited"].iter().all(|held| read(held).is_some_and(|share| share < HELD_BACK));
-    let at_rest = read("sender_cpu").is_some_and(|cores| cores < AT_REST);
-    Some((idle, read("unsent").filter(|_| free && at_rest).map(|bytes| bytes / n_flows(job))))
+/// Share of the time in which a connection idled, and what it had to send.
+struct Starved {
+    idle: f64,
+    /// Bytes of a flow that waited to be sent, and the share of the congestion window under way; `None` where something else held it back.
+    waited: Option<(f64, f64)>,
+    /// How many bytes may wait where the source is slow.
+    message: f64,
+}
+
+impl Starved {
+    fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
+        let read = |metric| value(job, metric, direction);
+        let free =
+            ["rwnd_limited", "sndbuf_limited"].iter().all(|held| read(held).is_some_and(|held| held < HELD_BACK));
+        let at_rest = read("sender_cpu").is_some_and(|cores| cores < AT_REST);
+        let under_way = read("goodput").zip(read("rtt")).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
+        let filled = under_way.zip(read("congestion_window")).map(|(bytes, window)| bytes / window);
+        let unsent = read("unsent").map(|bytes| bytes / n_flows(job));
+        Some(Self {
+            idle: 1.0 - read("sender_busy")?,
+            waited: unsent.zip(filled).filter(|_| free && at_rest),
+            message: read("payload_per_send").unwrap_or_default().min(A_MESSAGE) + A_SEGMENT,
+        })
+    }
+
+    fn speaks(&self) -> bool {
+        self.idle > HELD_BACK || self.waited.is_some_and(|(unsent, filled)| unsent < self.message && filled < FILLED)
+    }
 }
 
 /// Fires where connections idle.
@@ -51,13 +77,13 @@ impl Rule for SlowSource {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let idles = |(job, direction): &(&JobStudy, Direction)| {
-            starved(job, *direction)
-                .is_some_and(|(idle, unsent)| idle > HELD_BACK || unsent.is_some_and(|bytes| bytes < A_SEGMENT))
+            Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
                 && out_of_cpu(job, End::Sending, *direction).is_none()
                 && value(job, "transaction_rate", Direction::Sum).is_none()
         };
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
-        let (idle, unsent) = starved(job, direction)?;
+        let Starved { idle, waited, .. } = Starved::of(job, direction)?;
+        let (unsent, filled) = waited.unwrap_or_default();
         let evidence = if idle > HELD_BACK {
             Evidence {
                 observed: format!(
@@ -69,10 +95,11 @@ impl Rule for SlowSource {
         } else {
             Evidence {
                 observed: format!(
-                    "{:.0} B of a flow waited to be sent, though neither window nor buffer was full",
-                    unsent.unwrap_or_default()
+                    "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion window was under way, though neither the peer's window \
+                     nor the buffer was full",
+                    filled * 100.0
                 ),
-                source: "TCP_INFO of the sender: tcpi_notsent_bytes, mean over readings".into(),
+                source: "TCP_INFO of the sender: tcpi_notsent_bytes, tcpi_snd_cwnd, tcpi_rtt".into(),
             }
         };
         let claim = "the sending application has nothing to send";
@@ -86,9 +113,11 @@ impl Rule for SlowSource {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let asked = value(job, "transaction_rate", Direction::Sum).is_some();
-            let (idle, unsent) = starved(job, direction)?;
-            let nothing = unsent.map_or(0.0, |bytes| score::below(bytes, A_SEGMENT));
-            let idle = score::reached(idle, HELD_BACK, 1.0).max(nothing);
+            let starved = Starved::of(job, direction)?;
+            let nothing = starved.waited.map_or(0.0, |(unsent, filled)| {
+                score::all([score::below(unsent, starved.message), score::below(filled, FILLED)])
+            });
+            let idle = score::reached(starved.idle, HELD_BACK, 1.0).max(nothing);
             let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
             (!asked).then(|| score::all([idle, cpu]))
         })
@@ -115,16 +144,28 @@ mod tests {
         assert!(finding.evidence[0].observed.ends_with("60 % of the time"), "{:?}", finding.evidence);
     }
 
-    /// On a long path: always something under way, and `unsent` bytes that wait.
+    /// On a long path, in messages of 8 KiB: always something under way, and `unsent` bytes that wait.
     fn long_path(unsent: f64, sndbuf_limited: f64, sender_cpu: f64) -> PointStudy {
-        let figures = [("rwnd_limited", 0.0), ("sndbuf_limited", sndbuf_limited), ("sender_cpu", sender_cpu)];
-        point(&[&[("goodput", 8e6), ("sender_busy", 0.96), ("unsent", unsent)][..], &figures].concat())
+        let seen = [
+            ("goodput", 8e6),
+            ("rtt", 0.034),
+            ("sender_busy", 0.96),
+            ("congestion_window", 133_216.0),
+            ("payload_per_send", 8192.0),
+            ("rwnd_limited", 0.0),
+        ];
+        point(
+            &[&seen[..], &[("unsent", unsent), ("sndbuf_limited", sndbuf_limited), ("sender_cpu", sender_cpu)]]
+                .concat(),
+        )
     }
 
     #[test]
-    fn on_a_long_path_nothing_waits_to_be_sent() {
-        let finding = SlowSource.judge(&long_path(120.0, 0.0, 0.01)).expect("less than a segment waits");
-        assert!(finding.evidence[0].observed.starts_with("120 B of a flow waited"), "{:?}", finding.evidence);
+    fn on_a_long_path_hardly_anything_waits_to_be_sent() {
+        let finding = SlowSource.judge(&long_path(416.0, 0.0, 0.01)).expect("nothing waits");
+        assert!(finding.evidence[0].observed.starts_with("416 B of a flow waited"), "{:?}", finding.evidence);
+        assert!(finding.evidence[0].observed.contains("26 % of the congestion window"), "{:?}", finding.evidence);
+        assert!(SlowSource.judge(&long_path(9586.0, 0.0, 0.01)).is_some(), "a message was just handed over");
         assert_eq!(SlowSource.judge(&long_path(60_000.0, 0.0, 0.01)), None, "the path does not take more");
         assert_eq!(SlowSource.judge(&long_path(120.0, 0.9, 0.01)), None, "it waits for its buffer");
         assert_eq!(SlowSource.judge(&long_path(120.0, 0.0, 0.7)), None, "it is busy making what it sends");
