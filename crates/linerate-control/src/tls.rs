@@ -10,13 +10,11 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use linerate_load::pinned::{self, PinnedKeys};
 use rustls::client::{ClientConfig, ClientConnection, Resumption};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ParsedCertificate, ServerConfig, ServerConnection};
-use rustls::{CertificateError, Connection, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::{ServerConfig, ServerConnection};
+use rustls::{Connection, Error};
+use rustls_pki_types::{CertificateDer, ServerName};
 
 use crate::keys::{Fingerprint, KeyStore};
 use crate::transport::{Deadline, Socket, Timed};
@@ -39,130 +37,30 @@ pub(crate) enum Trust {
     Anyone,
 }
 
-/// The provider, named explicitly: with two of them compiled in, rustls would not choose.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(aws_lc_rs::default_provider())
-}
-
 /// Bytes nobody can guess.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // The provider draws from the operating system's generator, which on Linux cannot fail once it is seeded.
-    aws_lc_rs::default_provider().secure_random.fill(&mut bytes).expect("the system's random generator is seeded");
+    pinned::provider().secure_random.fill(&mut bytes).expect("the system's random generator is seeded");
     bytes
 }
 
 /// The fingerprint of a certificate's public key.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Result<Fingerprint, Error> {
-    let parsed = ParsedCertificate::try_from(certificate)?;
-    Ok(Fingerprint::of(&parsed.subject_public_key_info()))
+    Ok(Fingerprint::of(&pinned::key_of(certificate)?))
 }
 
-/// Checks the key against [`Trust`] and the handshake's signature against the key.
-#[derive(Debug)]
-struct PinnedKeys {
-    trust: Trust,
-    provider: Arc<CryptoProvider>,
-}
-
-impl PinnedKeys {
-    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        let key = fingerprint(certificate)?;
-        match &self.trust {
-            Trust::Anyone => Ok(()),
-            Trust::Known(keys) if keys.contains(&key) => Ok(()),
-            Trust::Known(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+impl Trust {
+    /// Whether it holds for the end with this public key (SubjectPublicKeyInfo, DER).
+    fn holds_for(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Known(keys) => keys.contains(&Fingerprint::of(key)),
         }
     }
 
-    fn signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// TLS 1.2 is never negotiated; should it be, no signature of it holds.
-fn refuse_tls12() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls13RequiredForQuic))
-}
-
-impl ServerCertVerifier for PinnedKeys {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.check(end_entity).map(|()| ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        refuse_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
-}
-
-impl ClientCertVerifier for PinnedKeys {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.check(end_entity).map(|()| ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        refuse_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
+    fn verifier(self) -> Arc<PinnedKeys<impl Fn(&[u8]) -> bool + Send + Sync>> {
+        Arc::new(PinnedKeys::new(move |key: &[u8]| self.holds_for(key)))
     }
 }
 
@@ -178,13 +76,11 @@ pub(crate) struct Secured {
 
 /// Opens TLS as the end that connected, until `deadline`.
 pub(crate) fn connect(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline: Instant) -> io::Result<Secured> {
-    let provider = provider();
-    let verifier = PinnedKeys { trust, provider: Arc::clone(&provider) };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(pinned::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(trust.verifier())
         .with_client_auth_cert(vec![keys.certificate()], keys.private_key())
         .map_err(io::Error::other)?;
     config.resumption = Resumption::disabled();
@@ -195,12 +91,10 @@ pub(crate) fn connect(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline
 
 /// Opens TLS as the end that was connected to, until `deadline`.
 pub(crate) fn accept(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline: Instant) -> io::Result<Secured> {
-    let provider = provider();
-    let verifier = PinnedKeys { trust, provider: Arc::clone(&provider) };
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let mut config = ServerConfig::builder_with_provider(pinned::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
-        .with_client_cert_verifier(Arc::new(verifier))
+        .with_client_cert_verifier(trust.verifier())
         .with_single_cert(vec![keys.certificate()], keys.private_key())
         .map_err(io::Error::other)?;
     config.send_tls13_tickets = 0;

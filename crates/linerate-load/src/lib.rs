@@ -10,6 +10,7 @@ mod error;
 mod histogram;
 mod pacer;
 mod parameter;
+pub mod pinned;
 mod tally;
 mod workload;
 pub mod workloads;

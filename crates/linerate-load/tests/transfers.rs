@@ -118,6 +118,21 @@ fn every_byte_passes_tls_between_our_own_ends() {
         }
         assert_moved("http", &table, Some(ends));
     }
+    for (direction, sink, send, passive) in [
+        ("rx", "memory", "sendfile", "epsv"),
+        ("tx", "page_cache", "copy", "pasv"),
+        ("tx", "discard", "splice", "epsv"),
+    ] {
+        let table = json!({ "tls": true, "direction": direction, "sink": sink, "send": send, "passive": passive,
+            "source": "warm", "file_size": "1 MiB", "streams": 2 });
+        let Some(ends) = transfer("ftp", &table, LONGER) else { continue };
+        for modes in ends[0].flows.iter().map(|flow| &flow.modes) {
+            assert_eq!(modes["server_known_by"], "its key, which the run made", "{table}");
+            assert!(modes["tls"].starts_with("TLS 1.3, "), "{table}: {modes:?}");
+            assert!(modes["tls_data_connections"].starts_with("0 of "), "{table}: {modes:?}");
+        }
+        assert_moved("ftp", &table, Some(ends));
+    }
 }
 
 #[test]

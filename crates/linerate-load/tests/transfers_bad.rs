@@ -2,13 +2,16 @@
 
 mod shared;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_load::engine::EngineReport;
 use linerate_load::{Offer, workload};
 use linerate_model::{Counter, Nanos};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::PrivatePkcs8KeyDer;
 use serde_json::json;
 use shared::{V4, endpoint, join, params, setup, start, sum};
 
@@ -21,6 +24,86 @@ enum Vice {
     DropsTheControlConnection,
     IsNoFtpServer,
     RefusesTheFile,
+    /// Over TLS from here on.
+    HasNoTls,
+    HangsUpInTheHandshake,
+    SpeaksOnInTheClear,
+    RefusesToProtectFiles,
+    HangsUpInTheHandshakeOfTheFile,
+}
+
+impl Vice {
+    fn is_over_tls(self) -> bool {
+        use Vice::{
+            HangsUpInTheHandshake, HangsUpInTheHandshakeOfTheFile, HasNoTls, RefusesToProtectFiles, SpeaksOnInTheClear,
+        };
+        let secure = [
+            HasNoTls,
+            HangsUpInTheHandshake,
+            SpeaksOnInTheClear,
+            RefusesToProtectFiles,
+            HangsUpInTheHandshakeOfTheFile,
+        ];
+        secure.contains(&self)
+    }
+}
+
+/// TLS of a server whose certificate nobody vouches for.
+fn secured(control: TcpStream) -> Option<StreamOwned<ServerConnection, TcpStream>> {
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).ok()?;
+    let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(linerate_load::pinned::provider());
+    let config = config.with_safe_default_protocol_versions().ok()?.with_no_client_auth();
+    let config = config.with_single_cert(vec![own.cert.der().clone()], key.into()).ok()?;
+    Some(StreamOwned::new(ServerConnection::new(Arc::new(config)).ok()?, control))
+}
+
+/// The next line, read byte by byte: what follows it may be TLS.
+fn line(control: &mut impl Read) -> Option<String> {
+    let (mut text, mut byte) = (String::new(), [0]);
+    while !text.ends_with('\n') {
+        control.read_exact(&mut byte).ok()?;
+        text.push(byte[0].into());
+    }
+    Some(text.trim_end().to_owned())
+}
+
+/// Answers until AUTH TLS, and from there on over TLS, as a server with this vice does.
+fn serve_tls(mut control: TcpStream, vice: Vice) -> Option<()> {
+    control.write_all(b"220 Hello\r\n").ok()?;
+    assert_eq!(line(&mut control)?, "AUTH TLS", "nothing is said in the clear before");
+    match vice {
+        Vice::HasNoTls => return control.write_all(b"530 Please login with USER and PASS.\r\n").ok(),
+        Vice::SpeaksOnInTheClear => control.write_all(b"234 Go\r\n230 No need to log in\r\n").ok()?,
+        _ => control.write_all(b"234 Go\r\n").ok()?,
+    }
+    if vice == Vice::HangsUpInTheHandshake || vice == Vice::SpeaksOnInTheClear {
+        // The client's first words of TLS are taken before hanging up, so that it is no reset.
+        return control.read(&mut [0; 4096]).ok().map(drop);
+    }
+    let data = TcpListener::bind("127.0.0.1:0").ok()?;
+    let port = data.local_addr().ok()?.port();
+    let mut control = secured(control)?;
+    loop {
+        let asked = line(&mut control)?;
+        let mut say = |text: &str| control.write_all(text.as_bytes()).and_then(|()| control.flush()).ok();
+        match asked.split(' ').next()? {
+            "USER" => say("331 Password\r\n")?,
+            "PASS" => say("230 In\r\n")?,
+            "PROT" if vice == Vice::RefusesToProtectFiles => say("536 Not here\r\n")?,
+            "SIZE" => say(&format!("213 {FILE}\r\n"))?,
+            "EPSV" => say(&format!("229 There (|||{port}|)\r\n"))?,
+            "RETR" => {
+                let (mut file, _) = data.accept().ok()?;
+                say("150 Here\r\n")?;
+                // A word of TLS, whatever it is.
+                let _ = file.read(&mut [0; 4096]).ok()?;
+                drop(file);
+                say("522 You are not who you were\r\n")?;
+            }
+            _ => say("200 Well\r\n")?,
+        }
+    }
 }
 
 const FILE: usize = 1000;
@@ -38,6 +121,9 @@ fn bad_server(vice: Vice) -> String {
 }
 
 fn serve(mut control: TcpStream, vice: Vice) -> Option<()> {
+    if vice.is_over_tls() {
+        return serve_tls(control, vice);
+    }
     let mut lines = BufReader::new(control.try_clone().ok()?).lines();
     let mut say = |text: &str| control.write_all(text.as_bytes()).ok();
     if vice == Vice::IsNoFtpServer {
@@ -81,7 +167,10 @@ fn serve(mut control: TcpStream, vice: Vice) -> Option<()> {
 
 /// Fetches from a bad server for `milliseconds`.
 fn fetch(url: &str, milliseconds: u64) -> EngineReport {
-    let table = json!({ "server": url, "passive": "pasv", "timeout": "200 ms" });
+    fetch_with(json!({ "server": url, "passive": "pasv", "timeout": "200 ms" }), milliseconds)
+}
+
+fn fetch_with(table: serde_json::Value, milliseconds: u64) -> EngineReport {
     let (params, local) = (params(table), endpoint(V4));
     let workload = workload("ftp").expect("registered");
     let offer = Offer { addresses: Vec::new() };
@@ -114,6 +203,24 @@ fn each_vice_has_its_word() {
         assert!(told(&report).contains(word), "{word}: {}", told(&report));
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
         assert!(sum(&report, Counter::TransactionsLost) > 0, "{word}");
+    }
+}
+
+#[test]
+fn each_vice_of_a_server_over_tls_has_its_word() {
+    for (vice, word) in [
+        (Vice::HasNoTls, "the server answered 530 to AUTH TLS: it has no TLS there, or not for us"),
+        (Vice::HangsUpInTheHandshake, "the other end closed the connection in the middle of TLS"),
+        (Vice::SpeaksOnInTheClear, "more words in the clear after the server agreed to TLS"),
+        (Vice::RefusesToProtectFiles, "the server answered 536 to PROT P"),
+        (Vice::HangsUpInTheHandshakeOfTheFile, "the server answered 522 to TLS of the data connection"),
+    ] {
+        let began = Instant::now();
+        let url = bad_server(vice);
+        let report = fetch_with(json!({ "server": url, "tls": true, "verify": false, "timeout": "2 s" }), 1000);
+        assert!(began.elapsed() < Duration::from_secs(20), "it hung: {word}");
+        assert!(told(&report).contains(word), "{word}: {}", told(&report));
+        assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
     }
 }
 

@@ -286,6 +286,90 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
 }
 
 #[test]
+fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
+    let test = "our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how";
+    let Some(vsftpd) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
+    let [get, put] = ["file", "in/tls"].map(|path| format!("ftp://127.0.0.1:{}/{path}", vsftpd.port));
+    let roots = vsftpd.path("certificate").display().to_string();
+    let whole = format!("\", {FILE} bytes");
+    for (url, verify, known_by, direction, word) in [
+        (&get, true, "roots", "rx", "OK DOWNLOAD"),
+        (&get, false, "nothing: not verified", "rx", "OK DOWNLOAD"),
+        (&put, true, "roots", "tx", "OK UPLOAD"),
+    ] {
+        // One stream: vsftpd would have two write to one file.
+        let table = json!({ "tls": true, "roots": roots, "verify": verify, "direction": direction, "sink": "memory",
+            "streams": 1 });
+        let before = vsftpd.logged(0, |line| line.contains(word) && line.contains(&whole));
+        let report = drive("ftp", url, table);
+        let files = files(&report, direction);
+        let modes = &report.flows[0].modes;
+        assert!(modes["tls"].starts_with("TLS 1.") && modes["tls"].contains("in user space"), "{modes:?}");
+        assert_eq!(modes["server_known_by"], known_by);
+        // vsftpd serves no data connection that does not (require_ssl_reuse).
+        let told = &modes["tls_data_connections"];
+        let (resumed, all) = told.split_once(" of ").expect("so many of so many");
+        let all = all.split(' ').next().expect("a number").parse::<u64>().expect("a number");
+        assert!(resumed.parse() == Ok(all) && all >= files, "{files} files, {told}");
+        let logged = vsftpd.logged(before + files, |line| line.contains(word) && line.contains(&whole));
+        assert!(logged >= before + files, "{files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
+    }
+    let stored = std::fs::read(vsftpd.path("public/in/tls")).expect("it was sent");
+    assert!(contents(FILE).starts_with(&stored), "other bytes than those sent");
+}
+
+#[test]
+fn ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear() {
+    let test = "ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear";
+    let Some(plain) = Peer::vsftpd(test, FILE) else { return };
+    let Some(secure) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
+    let Some(unwilling) = Peer::vsftpd_over_tls(test, FILE, "allow_anon_ssl=NO\nforce_anon_logins_ssl=NO\n") else {
+        return;
+    };
+    let roots = |peer: &Peer| peer.path("certificate").display().to_string();
+    for (peer, roots, tls, word) in [
+        (&plain, roots(&plain), true, "to AUTH TLS: it has no TLS there"),
+        (&secure, roots(&plain), true, "the server's certificate is not accepted"),
+        (&secure, roots(&secure), false, "the server answered 530"),
+        (&unwilling, roots(&unwilling), true, "the server answered 530"),
+    ] {
+        let url = format!("ftp://127.0.0.1:{}/file", peer.port);
+        let report = drive("ftp", &url, json!({ "tls": tls, "roots": roots, "timeout": "2 s" }));
+        let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
+        assert!(told.iter().any(|told| told.contains(word)), "{word}: {told:?}");
+        assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
+    }
+}
+
+#[test]
+fn curl_speaks_tls_to_our_ftp_server() {
+    let test = "curl_speaks_tls_to_our_ftp_server";
+    if !is_there("curl", test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    for (version, name) in [(&["--tlsv1.3"][..], "TLS 1.3"), (&["--tls-max", "1.2"], "TLS 1.2")] {
+        let fixed = [&["-s", "-S", "-k", "--ssl-reqd"], version].concat();
+        let own = Own::start("ftp", json!({ "tls": true }));
+        let url = format!("ftp://anybody:anything@{}/file", own.address);
+        assert_fetched(&call("curl", &[&fixed[..], &[&url, &url]].concat()), &format!("{url} {name}"));
+        let clear = Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
+        assert!(!clear.status.success(), "a trial over TLS serves in the clear");
+        let report = own.stop();
+        assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
+        let modes = &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
+        assert!(modes["tls"].contains(name), "{modes:?}");
+        let own = Own::start("ftp", json!({ "tls": true, "direction": "tx" }));
+        let url = format!("ftp://anybody:anything@{}/file", own.address);
+        call("curl", &[&fixed[..], &["-T", &file.display().to_string(), &url]].concat());
+        let report = own.stop();
+        assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{:?}", report.flows);
+    }
+}
+
+#[test]
 fn curl_speaks_tls_to_our_server() {
     let test = "curl_speaks_tls_to_our_server";
     if !is_there("curl", test) {

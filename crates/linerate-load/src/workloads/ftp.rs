@@ -3,7 +3,8 @@
 //!
 //! Each stream logs in once and moves one file after the other, each over a data connection of its own that the client opens
 //! (passive mode). An address for data that is not the server's own is refused, and the server takes data from the address that
-//! logged in only: nobody is made to send to a third. What it does not see: TLS, active mode, folders and listings.
+//! logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and files are encrypted in user space,
+//! see `protection`. What it does not see: implicit TLS (`ftps://`), active mode, folders and listings.
 
 use linerate_model::ParamError;
 use serde::Deserialize;
@@ -12,12 +13,13 @@ use super::parameters::{Parameters, Typed, documented, wrong};
 use super::placement::Placement;
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
-use super::transfer::{self, Dial, Files, Protocol, Store, Url, spelled};
+use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod client;
 mod lines;
+mod protection;
 mod server;
 
 use client::FtpSession;
@@ -44,6 +46,8 @@ enum Passive {
 #[serde(default)]
 pub(super) struct FtpParams {
     passive: Passive,
+    #[serde(flatten)]
+    tls: TlsParams,
     #[serde(flatten)]
     files: Files,
     #[serde(flatten)]
@@ -72,17 +76,21 @@ const OWN: &[ParamDoc] = &[
 
 impl Parameters for FtpParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+        documented(OWN, &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         if let Some(server) = &self.files.server {
+            if server.starts_with("ftps:") {
+                return Err(wrong("server", "implicit TLS is not spoken: write ftp:// and set tls = true (RFC 4217)"));
+            }
             let url = Url::parse(server, "ftp", PORT).map_err(|cause| wrong("server", cause))?;
             if url.path.len() < 2 {
                 return Err(wrong("server", "it names no file"));
             }
             self.url = Some(url);
         }
+        self.tls.check(&self.files)?;
         self.files.check()?;
         self.placement.check(self.placement.streams())
     }
@@ -107,6 +115,10 @@ impl Protocol for FtpParams {
 
     fn url(&self) -> Option<Url> {
         self.url.clone()
+    }
+
+    fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>, LoadError> {
+        self.tls.security(self.url.as_ref(), side, secret)
     }
 
     fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpSession, LoadError> {
@@ -155,6 +167,9 @@ mod tests {
         assert_sound::<FtpParams>(&[
             ("server", json!("http://127.0.0.1/")),
             ("server", json!("ftp://127.0.0.1/")),
+            ("server", json!("ftps://127.0.0.1/file")),
+            ("tls", json!("yes")),
+            ("verify", json!(1)),
             ("sink", json!("throttled")),
             ("passive", json!("port")),
             ("file_size", json!("0 B")),

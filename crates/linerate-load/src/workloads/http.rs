@@ -6,9 +6,6 @@
 //! refused by name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user space (see
 //! `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use linerate_model::ParamError;
 use serde::Deserialize;
 
@@ -16,7 +13,7 @@ use super::parameters::{Parameters, Typed, documented, wrong};
 use super::placement::Placement;
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
-use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TakeBy, Url, spelled};
+use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
@@ -30,17 +27,14 @@ use server::HttpGuest;
 /// RFC 9110 clauses 4.2.1 and 4.2.2.
 const PORT: u16 = 80;
 const SECURE_PORT: u16 = 443;
-/// Where Debian and its kin keep the roots that browsers trust.
-const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Parameters of `http`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub(super) struct HttpParams {
     reuse: bool,
-    tls: bool,
-    verify: bool,
-    roots: String,
+    #[serde(flatten)]
+    tls: TlsParams,
     #[serde(flatten)]
     files: Files,
     #[serde(flatten)]
@@ -56,9 +50,7 @@ impl Default for HttpParams {
         Self {
             // As HTTP/1.1 does unless told otherwise.
             reuse: true,
-            tls: false,
-            verify: true,
-            roots: ROOTS.into(),
+            tls: TlsParams::default(),
             files: Files::default(),
             placement: Placement::default(),
             options: TcpOptions::default(),
@@ -75,35 +67,16 @@ const OWN: &[ParamDoc] = &[
         meaning: "one connection of a stream carries one file after the other",
     },
     ParamDoc {
-        name: "roots",
-        takes: Takes::Text { example: "/etc/ssl/certs/ca-certificates.crt" },
-        default: "\"/etc/ssl/certs/ca-certificates.crt\"",
-        meaning: "certificates (PEM) that vouch for a foreign server's",
-    },
-    ParamDoc {
         name: "server",
         takes: Takes::Text { example: "http://198.18.0.2:8080/file" },
         default: "the passive end",
         meaning: "a foreign server's file, to be fetched or written, by http or https; the passive end then does nothing",
     },
-    ParamDoc {
-        name: "tls",
-        takes: Takes::Flag,
-        default: "false",
-        meaning: "over TLS 1.3 or 1.2, encrypted in user space: bytes are read and written, however `send` would have it. Our own \
-                  server shows a certificate that the run made, and our client takes its key alone",
-    },
-    ParamDoc {
-        name: "verify",
-        takes: Takes::Flag,
-        default: "true",
-        meaning: "a foreign server's certificate must lead to one of `roots`; false: any will do, and the report says so",
-    },
 ];
 
 impl Parameters for HttpParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+        documented(OWN, &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
@@ -111,14 +84,12 @@ impl Parameters for HttpParams {
             let is_secure = server.starts_with("https:");
             let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
             self.url = Some(Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?);
-            if self.tls && !is_secure {
+            if self.tls.tls && !is_secure {
                 return Err(wrong("tls", "a server at http:// has none: write https://"));
             }
-            self.tls = is_secure;
+            self.tls.tls = is_secure;
         }
-        if self.tls && self.files.receive == TakeBy::Splice {
-            return Err(wrong("receive", "`splice` cannot pass TLS in user space"));
-        }
+        self.tls.check(&self.files)?;
         self.files.check()?;
         self.placement.check(self.placement.streams())
     }
@@ -146,13 +117,7 @@ impl Protocol for HttpParams {
     }
 
     fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>, LoadError> {
-        let roots = self.verify.then(|| Path::new(&self.roots));
-        Ok(match (&self.url, side) {
-            _ if !self.tls => None,
-            (Some(url), _) => Some(Security::foreign_client(&url.host, roots)?),
-            (None, Side::Active) => Some(Security::own_client(secret)?),
-            (None, Side::Passive) => Some(Security::own_server(secret)?),
-        })
+        self.tls.security(self.url.as_ref(), side, secret)
     }
 
     fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpSession, LoadError> {
@@ -165,14 +130,6 @@ impl Protocol for HttpParams {
 
     fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpGuest, LoadError> {
         HttpGuest::new(self, number, dial, store, secret)
-    }
-}
-
-/// What is said of TLS in reports.
-fn secured_modes(dial: &Dial, cipher: Option<&str>, modes: &mut BTreeMap<String, String>) {
-    if let (Some(security), Some(cipher)) = (&dial.security, cipher) {
-        modes.insert("tls".into(), cipher.to_owned());
-        modes.insert("server_known_by".into(), security.known_by().into());
     }
 }
 

@@ -93,20 +93,38 @@ impl Peer {
 
     /// vsftpd for anybody, with a file of so many bytes; `None`, said aloud, if it is missing. It needs root.
     pub fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
+        Self::vsftpd_with(test, bytes, "")
+    }
+
+    /// The same for those who speak TLS alone, strict in all it can be strict about; its certificate is in `certificate`. `more` lines
+    /// end its configuration, in which `{key}` stands for a file with certificate and key.
+    pub fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
+        let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
+                      force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nstrict_ssl_read_eof=YES\nstrict_ssl_write_shutdown=YES\n";
+        Self::vsftpd_with(test, bytes, &format!("{strict}{more}"))
+    }
+
+    fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
         if !is_root() {
             println!("skipped: {test}: vsftpd needs root");
             return None;
         }
         let (folder, port) = (ground(bytes), free_port());
         let (root, log) = (folder.path().join("public"), folder.path().join("log"));
+        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        let both = format!("{}{}", own.cert.pem(), own.signing_key.serialize_pem());
+        for (name, pem) in [("certificate", own.cert.pem()), ("key", both)] {
+            std::fs::write(folder.path().join(name), pem).expect("it is writable");
+        }
         // The sandbox knows the system calls of older C libraries only.
         let text = format!(
             "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nseccomp_sandbox=NO\n\
              anonymous_enable=YES\nno_anon_password=YES\nanon_root={root}\nsecure_chroot_dir={root}\n\
              write_enable=YES\nanon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
-             xferlog_enable=YES\nvsftpd_log_file={log}\n",
+             xferlog_enable=YES\nvsftpd_log_file={log}\n{more}",
             root = root.display(),
-            log = log.display()
+            log = log.display(),
+            more = more.replace("{key}", &folder.path().join("key").display().to_string())
         );
         let configuration = folder.path().join("vsftpd.conf");
         std::fs::write(&configuration, text).expect("it is writable");

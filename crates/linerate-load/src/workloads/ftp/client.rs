@@ -1,4 +1,5 @@
 //! A stream at the active end: log in once, then for each file a data connection, its bytes, and the server's word that all is well.
+//! With TLS its handshake on the data connection, which the server begins after its announcement, is part of the time to the first byte.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,11 +10,12 @@ use linerate_sys::readiness::Interest;
 use socket2::{SockAddr, Socket};
 
 use super::lines::{self, Lines, Reply, Words};
+use super::protection::Protection;
 use super::{FtpParams, Passive};
 use crate::LoadError;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Outgoing, Protocol, Sent, Session, Stage, Store, Turn, Watched,
-    connected,
+    Account, Bench, Course, Dial, Failure, Incoming, Outgoing, Protocol, Sent, Session, Shaken, Stage, Store, Turn,
+    Watched, connected,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
@@ -22,8 +24,13 @@ const STORE_REST: Nanos = Nanos(200_000);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     Greeting,
+    /// TLS, if the trial has it.
+    Security,
     User,
     Password,
+    /// Both of TLS: no buffer to be protected in pieces, and files protected as commands are.
+    BufferSize,
+    Protection,
     Binary,
     Size,
     Passive,
@@ -36,8 +43,14 @@ enum State {
     Calling,
     /// The reply to this is awaited.
     Asked(Ask),
+    /// TLS of the control connection is agreed upon.
+    Securing,
     /// The data connection is being opened.
     Connecting,
+    /// TLS of the data connection is agreed upon.
+    SecuringData {
+        announced: bool,
+    },
     /// Data flows; whether the server has announced it.
     Moving {
         announced: bool,
@@ -47,6 +60,8 @@ enum State {
     },
     /// The server's last word on the file is awaited.
     Confirming,
+    /// TLS of the data connection came to nothing for this reason; the server may know a better one.
+    Explaining(Failure),
 }
 
 /// One stream.
@@ -61,6 +76,7 @@ pub(crate) struct FtpSession {
     upload_bytes: u64,
     is_foreign: bool,
     control: Option<Watched>,
+    protection: Option<Protection>,
     is_logged_in: bool,
     lines: Lines,
     words: Words,
@@ -89,6 +105,7 @@ impl FtpSession {
         let files = params.files();
         Ok(Self {
             remote: dial.remote.into(),
+            protection: dial.security.as_ref().map(Protection::new),
             dial,
             user: user.clone(),
             path: path.to_owned(),
@@ -119,6 +136,9 @@ impl FtpSession {
         let path = &self.path;
         match ask {
             Ask::Greeting => self.words.clear(),
+            Ask::Security => self.words.set(format_args!("AUTH TLS\r\n")),
+            Ask::BufferSize => self.words.set(format_args!("PBSZ 0\r\n")),
+            Ask::Protection => self.words.set(format_args!("PROT P\r\n")),
             Ask::User => self.words.set(format_args!("USER {}\r\n", self.user.0)),
             Ask::Password => self.words.set(format_args!("PASS {}\r\n", self.user.1)),
             Ask::Binary => self.words.set(format_args!("TYPE I\r\n")),
@@ -134,7 +154,7 @@ impl FtpSession {
     /// Says what is to be said and reads a reply, if one is there.
     fn talk(&mut self, bench: &Bench<'_>, stage: Stage) -> Result<Option<Reply>, Failure> {
         let control = self.control.as_mut().expect("a session under way has one");
-        if !self.words.say(&control.socket)? {
+        if !self.words.say(control)? {
             control.wait(bench.readiness, self.token, Interest::ReadableOrWritable)?;
             return Ok(None);
         }
@@ -143,7 +163,7 @@ impl FtpSession {
                 self.replies += 1;
                 return Ok(Some(reply));
             }
-            if !self.lines.read(&control.socket, stage)? {
+            if !self.lines.read(control, stage)? {
                 control.wait(bench.readiness, self.token, Interest::Readable)?;
                 return Ok(None);
             }
@@ -155,9 +175,18 @@ impl FtpSession {
         let next = match (ask, reply.code) {
             // The server is not ready yet and will say so again.
             (Ask::Greeting, 120) => return Ok(Turn::Moved),
+            (Ask::Greeting, 220) if self.protection.is_some() => Ask::Security,
             (Ask::Greeting, 220) => Ask::User,
+            (Ask::Security, 234) => {
+                self.secure()?;
+                return Ok(Turn::Moved);
+            }
             (Ask::User, 331) => Ask::Password,
+            // RFC 2228 clause 5.3: 232 is 230 of one whom the security exchange has made known.
+            (Ask::User | Ask::Password, 230 | 202 | 232) if self.protection.is_some() => Ask::BufferSize,
             (Ask::User | Ask::Password, 230 | 202) => Ask::Binary,
+            (Ask::BufferSize, 200) => Ask::Protection,
+            (Ask::Protection, 200) => Ask::Binary,
             (Ask::Binary, 200) => {
                 self.is_logged_in = true;
                 // Logging in is not part of a file.
@@ -174,9 +203,33 @@ impl FtpSession {
                 self.open_data(reply)?;
                 return Ok(Turn::Moved);
             }
+            (Ask::Security, code) => return Err(Failure::Unprotected("AUTH TLS", code)),
+            (Ask::BufferSize, code) => return Err(Failure::Unprotected("PBSZ 0", code)),
+            (Ask::Protection, code) => return Err(Failure::Unprotected("PROT P", code)),
             (_, code) => return Err(Failure::Refused(code)),
         };
         self.ask(next);
+        Ok(Turn::Moved)
+    }
+
+    fn secure(&mut self) -> Result<(), Failure> {
+        if !self.lines.is_empty() {
+            return Err(Failure::Syntax("more words in the clear after the server agreed to TLS"));
+        }
+        let control = self.control.as_mut().expect("a session under way has one");
+        self.protection.as_mut().expect("it was asked for").control(control)?;
+        self.state = State::Securing;
+        Ok(())
+    }
+
+    fn shake(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        let control = self.control.as_mut().expect("a session under way has one");
+        if let Shaken::Waits(interest) = control.shake()? {
+            control.wait(bench.readiness, self.token, interest)?;
+            return Ok(Turn::Network);
+        }
+        self.protection.as_mut().expect("it was asked for").agreed(control);
+        self.ask(Ask::User);
         Ok(Turn::Moved)
     }
 
@@ -213,9 +266,49 @@ impl FtpSession {
             (None, Some(outgoing)) => outgoing.begin(data, self.upload_bytes)?,
             (None, None) => {}
         }
+        if let Some(protection) = &self.protection {
+            protection.data(data)?;
+        }
         self.ask(Ask::File);
-        self.state = State::Moving { announced: false };
+        self.state = match &self.protection {
+            Some(_) => State::SecuringData { announced: false },
+            None => State::Moving { announced: false },
+        };
         Ok(Turn::Moved)
+    }
+
+    fn shake_data(&mut self, announced: bool, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        let announced = announced || self.hear(bench)?;
+        self.state = State::SecuringData { announced };
+        let data = self.data.as_mut().expect("it is open");
+        match data.shake() {
+            Ok(Shaken::Waits(interest)) => {
+                data.wait(bench.readiness, self.token + 1, interest)?;
+                return Ok(Turn::Network);
+            }
+            Ok(Shaken::Done) => {}
+            Err(failure) => return Ok(self.explain(failure)),
+        }
+        self.protection.as_mut().expect("it was asked for").data_agreed(data);
+        self.state = State::Moving { announced };
+        Ok(Turn::Moved)
+    }
+
+    /// A data connection over TLS has failed: the server's next word is heard before that is told.
+    fn explain(&mut self, failure: Failure) -> Turn {
+        self.drop_data();
+        self.state = State::Explaining(failure);
+        Turn::Moved
+    }
+
+    fn explained(&mut self, failure: Failure, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        match self.talk(bench, Stage::Transfer) {
+            Ok(None) => Ok(Turn::Network),
+            Ok(Some(reply)) if reply.code < 200 => Ok(Turn::Moved),
+            // What went wrong is not that the file was refused.
+            Ok(Some(reply)) if reply.code >= 400 => Err(Failure::Unprotected("TLS of the data connection", reply.code)),
+            Ok(Some(_)) | Err(_) => Err(failure),
+        }
     }
 
     /// Whether the server has announced the file by now.
@@ -240,7 +333,10 @@ impl FtpSession {
         }
         let data = self.data.as_mut().expect("data flows over it");
         let incoming = self.incoming.as_mut().expect("a download has one");
-        let received = incoming.take(data, u64::MAX, &mut self.account, bench)?;
+        let received = match incoming.take(data, u64::MAX, &mut self.account, bench) {
+            Err(failure @ Failure::Tls(_)) => return Ok(self.explain(failure)),
+            received => received?,
+        };
         if self.came == 0 && received.bytes > 0 {
             self.course.first_byte = self.course.lap();
         }
@@ -307,6 +403,7 @@ impl FtpSession {
             None => Ok(Turn::Network),
             Some(200..300) => {
                 self.course.close = self.course.lap();
+                self.hear_out(bench);
                 self.drop_data();
                 if let Some(size) = self.size.filter(|size| self.incoming.is_some() && *size != self.came) {
                     return Err(Failure::Size(size, self.came));
@@ -320,8 +417,18 @@ impl FtpSession {
         }
     }
 
+    /// Takes what the server has said on a data connection that carried an upload: with TLS 1.3 the ticket by which the next one
+    /// resumes, as each serves once (RFC 8446 clause 4.6.1).
+    fn hear_out(&mut self, bench: &mut Bench<'_>) {
+        if let (Some(data), Some(_)) = (&mut self.data, &self.protection) {
+            // Nothing but tickets and the end is expected; what else may come is of no interest.
+            while data.receive(bench.buffer).is_ok_and(|n| n > 0) {}
+        }
+    }
+
     fn drop_data(&mut self) {
-        if let Some(data) = self.data.take() {
+        if let Some(mut data) = self.data.take() {
+            data.take_leave();
             self.account.keep(&data.socket);
         }
     }
@@ -357,7 +464,10 @@ impl Session for FtpSession {
                 Ok(Turn::Moved)
             }
             State::Asked(ask) => self.asked(ask, bench),
+            State::Securing => self.shake(bench),
             State::Connecting => self.connect(bench),
+            State::SecuringData { announced } => self.shake_data(announced, bench),
+            State::Explaining(failure) => self.explained(failure, bench),
             State::Moving { announced } => self.move_file(announced, bench),
             State::Storing { announced } => self.store(announced, bench),
             State::Confirming => self.confirm(bench),
@@ -370,8 +480,9 @@ impl Session for FtpSession {
 
     fn overdue(&self) -> Failure {
         Failure::TimedOut(match self.state {
-            State::Calling | State::Connecting => Stage::Connect,
-            State::Asked(_) => Stage::FirstByte,
+            State::Explaining(failure) => return failure,
+            State::Calling | State::Securing | State::Connecting => Stage::Connect,
+            State::Asked(_) | State::SecuringData { .. } => Stage::FirstByte,
             State::Moving { .. } if self.came == 0 => Stage::FirstByte,
             State::Moving { .. } => Stage::Transfer,
             State::Storing { .. } | State::Confirming => Stage::Close,
@@ -397,10 +508,11 @@ impl Session for FtpSession {
     }
 
     fn report(&mut self) -> FlowReport {
-        let modes = BTreeMap::from([(
+        let mut modes = BTreeMap::from([(
             "passive".to_owned(),
             if self.passive == Passive::Epsv { "epsv" } else { "pasv" }.to_owned(),
         )]);
+        self.protection.iter_mut().for_each(|protection| protection.modes(&mut modes));
         let local = self.control.as_ref().and_then(|control| control.socket.local_addr().ok()?.as_socket());
         FlowReport {
             local: local.map(|address| address.to_string()).unwrap_or_default(),

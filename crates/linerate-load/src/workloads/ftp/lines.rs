@@ -4,11 +4,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use linerate_sys::tcp;
-use socket2::Socket;
-
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::transfer::{Failure, Stage};
+use crate::workloads::transfer::{Failure, Stage, Watched};
 
 /// The longest line or reply understood.
 const LINE_BYTES: usize = 4096;
@@ -40,14 +37,19 @@ impl Lines {
         (self.filled, self.used) = (0, 0);
     }
 
+    /// Whether nothing has come that has not been handed out. What came in the clear must not be taken for what was said over TLS.
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == self.filled
+    }
+
     /// Reads what has come; whether anything has.
-    pub(super) fn read(&mut self, socket: &Socket, stage: Stage) -> Result<bool, Failure> {
+    pub(super) fn read(&mut self, control: &mut Watched, stage: Stage) -> Result<bool, Failure> {
         self.bytes.copy_within(self.used..self.filled, 0);
         self.filled -= std::mem::take(&mut self.used);
         if self.filled == self.bytes.len() {
             return Err(Failure::Syntax("a line of more than 4096 bytes"));
         }
-        match tcp::receive(socket, &mut self.bytes[self.filled..]) {
+        match control.receive(&mut self.bytes[self.filled..]) {
             Ok(0) => Err(Failure::Closed(stage)),
             Ok(n) => {
                 self.filled += n;
@@ -129,15 +131,15 @@ impl Words {
     }
 
     /// Writes what fits; whether all of it is said.
-    pub(super) fn say(&mut self, socket: &Socket) -> Result<bool, Failure> {
+    pub(super) fn say(&mut self, control: &mut Watched) -> Result<bool, Failure> {
         while !self.is_said() {
-            match tcp::send(socket, &self.text.as_bytes()[self.written..]) {
+            match control.send(&self.text.as_bytes()[self.written..]) {
                 Ok(n) => self.written += n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(Failure::io(&error)),
             }
         }
-        Ok(true)
+        control.flush().map_err(|error| Failure::io(&error))
     }
 }
 

@@ -9,10 +9,11 @@ use socket2::Socket;
 
 use super::FtpParams;
 use super::lines::{Lines, Words};
+use super::protection::Protection;
 use crate::workloads::rendezvous::{same_secret, would_wait};
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Dial, Failure, Guest, Incoming, Outgoing, Protocol, Sent, Stage, Store, Turn, Watched,
-    spelled,
+    Account, Bench, Clients, Dial, Failure, Guest, Incoming, Outgoing, Protocol, Sent, Shaken, Stage, Store, Turn,
+    Watched, spelled,
 };
 use crate::{LoadError, Secret};
 
@@ -24,8 +25,13 @@ const BACKLOG: i32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Command,
+    /// TLS of the control connection is to be agreed upon.
+    Unsecured,
+    Securing,
     /// A file was asked for: the data connection is waited for.
     Expecting,
+    /// TLS of the data connection is agreed upon.
+    SecuringData,
     Moving,
     Storing,
     Leaving,
@@ -40,6 +46,10 @@ pub(crate) struct FtpGuest {
     outgoing: Option<Outgoing>,
     dial: Dial,
     control: Option<Watched>,
+    /// TLS, if the trial has it, and whether the client has asked for it and for files over it.
+    protection: Option<Protection>,
+    is_secured: bool,
+    is_protected: bool,
     peer: Option<IpAddr>,
     lines: Lines,
     words: Words,
@@ -57,6 +67,14 @@ pub(crate) struct FtpGuest {
 /// A command as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
+    /// RFC 4217: TLS by its own name.
+    Security {
+        is_tls: bool,
+    },
+    BufferSize,
+    Protection {
+        is_private: bool,
+    },
     User,
     Password {
         is_right: bool,
@@ -89,6 +107,9 @@ impl FtpGuest {
             file_bytes: files.file_size.0,
             incoming: files.is_upload().then(|| Incoming::new(store, number)).transpose()?,
             outgoing: (!files.is_upload()).then(|| Outgoing::new(store, number)).transpose()?,
+            protection: dial.security.as_ref().map(Protection::new),
+            is_secured: false,
+            is_protected: false,
             dial,
             control: None,
             peer: None,
@@ -115,7 +136,7 @@ impl FtpGuest {
         let command = match self.lines.line() {
             Some(line) => parse(line, self.password.as_deref()),
             None => {
-                let control = &self.control.as_ref().expect("a guest has one").socket;
+                let control = self.control.as_mut().expect("a guest has one");
                 return match self.lines.read(control, Stage::Transfer) {
                     Ok(true) => Ok(Turn::Moved),
                     Ok(false) => self.wait(bench, Interest::Readable),
@@ -130,12 +151,42 @@ impl FtpGuest {
         Ok(Turn::Moved)
     }
 
+    /// Why `command` is not obeyed yet, if so.
+    fn objection(&self, command: Command) -> Option<&'static str> {
+        let needs_tls = self.protection.is_some();
+        match command {
+            Command::Quit => None,
+            Command::Security { .. } | Command::BufferSize | Command::Protection { .. } if !needs_tls => {
+                Some("502 This trial is in the clear")
+            }
+            Command::Security { is_tls: false } => Some("504 AUTH TLS is known, and nothing else"),
+            Command::Security { .. } if self.is_secured => Some("503 It is secured already"),
+            Command::Security { .. } => None,
+            _ if needs_tls && !self.is_secured => Some("530 AUTH TLS first"),
+            Command::User | Command::Password { .. } | Command::BufferSize => None,
+            Command::Protection { is_private: true } => None,
+            Command::Protection { .. } => Some("536 Files are as private as commands in this trial"),
+            _ if !self.is_trusted => Some("530 Log in first"),
+            Command::File { .. } if needs_tls && !self.is_protected => Some("521 PROT P first"),
+            _ => None,
+        }
+    }
+
     fn obey(&mut self, command: Command, bench: &mut Bench<'_>) -> Result<(), Failure> {
-        if !self.is_trusted && !matches!(command, Command::User | Command::Password { .. } | Command::Quit) {
-            self.words.set(format_args!("530 Log in first\r\n"));
+        if let Some(objection) = self.objection(command) {
+            self.words.set(format_args!("{objection}\r\n"));
             return Ok(());
         }
         match command {
+            Command::Security { .. } => {
+                self.words.set(format_args!("234 Go ahead\r\n"));
+                self.state = State::Unsecured;
+            }
+            Command::BufferSize => self.words.set(format_args!("200 PBSZ=0\r\n")),
+            Command::Protection { .. } => {
+                self.is_protected = true;
+                self.words.set(format_args!("200 Files are private\r\n"));
+            }
             Command::User => self.words.set(format_args!("331 Password\r\n")),
             Command::Password { is_right: true } => {
                 self.is_trusted = true;
@@ -168,6 +219,40 @@ impl FtpGuest {
             Command::Unknown => self.words.set(format_args!("502 Not known here\r\n")),
         }
         Ok(())
+    }
+
+    fn secure(&mut self) -> Result<Turn, Failure> {
+        if !self.lines.is_empty() {
+            return Err(Failure::Syntax("commands in the clear after AUTH TLS"));
+        }
+        let control = self.control.as_mut().expect("a guest has one");
+        self.protection.as_mut().expect("nobody else is told to go ahead").control(control)?;
+        self.state = State::Securing;
+        Ok(Turn::Moved)
+    }
+
+    fn shake(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        let control = self.control.as_mut().expect("a guest has one");
+        if let Shaken::Waits(interest) = control.shake()? {
+            return self.wait(bench, interest);
+        }
+        self.protection.as_mut().expect("nobody else is told to go ahead").agreed(control);
+        self.is_secured = true;
+        self.moved += 1;
+        self.state = State::Command;
+        Ok(Turn::Moved)
+    }
+
+    fn shake_data(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        let data = self.data.as_mut().expect("it has come");
+        if let Shaken::Waits(interest) = data.shake()? {
+            data.wait(bench.readiness, self.token + 1, interest)?;
+            return Ok(Turn::Network);
+        }
+        self.protection.as_mut().expect("files are private").data_agreed(data);
+        self.moved += 1;
+        self.state = State::Moving;
+        Ok(Turn::Moved)
     }
 
     fn open_listener(&mut self, command: Command, bench: &Bench<'_>) -> Result<(), Failure> {
@@ -207,15 +292,19 @@ impl FtpGuest {
             return Ok(Turn::Moved);
         }
         socket.set_nonblocking(true).map_err(|error| Failure::io(&error))?;
-        let data = Watched::new(socket);
+        let mut data = Watched::new(socket);
         match (&mut self.incoming, &mut self.outgoing) {
             (Some(incoming), _) => incoming.begin(None)?,
             (None, Some(outgoing)) => outgoing.begin(&data, self.file_bytes)?,
             (None, None) => {}
         }
         self.listener = None;
-        self.data = Some(data);
         self.state = State::Moving;
+        if let Some(protection) = &self.protection {
+            protection.data(&mut data)?;
+            self.state = State::SecuringData;
+        }
+        self.data = Some(data);
         Ok(Turn::Moved)
     }
 
@@ -273,7 +362,8 @@ impl FtpGuest {
     }
 
     fn end_data(&mut self) {
-        if let Some(data) = self.data.take() {
+        if let Some(mut data) = self.data.take() {
+            data.take_leave();
             self.account.keep(&data.socket);
         }
     }
@@ -285,7 +375,13 @@ fn parse(line: &[u8], password: Option<&str>) -> Command {
     let (verb, rest) = line.split_at(at);
     let rest = rest.trim_ascii();
     let is = |name: &str| verb.eq_ignore_ascii_case(name.as_bytes());
-    if is("USER") {
+    if is("AUTH") {
+        Command::Security { is_tls: rest.eq_ignore_ascii_case(b"TLS") || rest.eq_ignore_ascii_case(b"TLS-C") }
+    } else if is("PBSZ") {
+        Command::BufferSize
+    } else if is("PROT") {
+        Command::Protection { is_private: rest.eq_ignore_ascii_case(b"P") }
+    } else if is("USER") {
         Command::User
     } else if is("PASS") {
         Command::Password { is_right: password.is_none_or(|password| same_secret(rest, password.as_bytes())) }
@@ -318,22 +414,29 @@ impl Guest for FtpGuest {
         self.control = Some(Watched::new(socket));
         (self.token, self.state, self.peer) = (token, State::Command, Some(peer.ip()));
         self.is_trusted = self.password.is_none();
+        (self.is_secured, self.is_protected) = (false, false);
         self.lines.clear();
         self.words.set(format_args!("220 linerate\r\n"));
         Ok(())
     }
 
     fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        let control = &self.control.as_ref().expect("a guest has one").socket;
-        if !self.words.say(control)? {
+        let control = self.control.as_mut().expect("a guest has one");
+        if self.state != State::Securing && !self.words.say(control)? {
             return self.wait(bench, Interest::ReadableOrWritable);
         }
         match self.state {
             State::Command => self.listen(bench),
+            State::Unsecured => self.secure(),
+            State::Securing => self.shake(bench),
+            State::SecuringData => self.shake_data(bench),
             State::Expecting => self.expect(bench),
             State::Moving => self.move_file(bench),
             State::Storing => self.store(bench),
-            State::Leaving => Ok(Turn::Done),
+            State::Leaving => {
+                self.control.iter_mut().for_each(Watched::end_sending);
+                Ok(Turn::Done)
+            }
         }
     }
 
@@ -357,7 +460,9 @@ impl Guest for FtpGuest {
     }
 
     fn report(&mut self) -> FlowReport {
-        self.dial.report(BTreeMap::new(), self.incoming.as_ref(), self.outgoing.as_ref())
+        let mut modes = BTreeMap::new();
+        self.protection.iter_mut().for_each(|protection| protection.modes(&mut modes));
+        self.dial.report(modes, self.incoming.as_ref(), self.outgoing.as_ref())
     }
 }
 
@@ -371,6 +476,9 @@ mod tests {
         assert_eq!(parse(b"PASS abc", Some("abc")), Command::Password { is_right: true });
         assert_eq!(parse(b"PASS abcd", Some("abc")), Command::Password { is_right: false });
         assert_eq!(parse(b"PASS", None), Command::Password { is_right: true });
+        assert_eq!(parse(b"auth tls", None), Command::Security { is_tls: true });
+        assert_eq!(parse(b"AUTH SSL", None), Command::Security { is_tls: false });
+        assert_eq!(parse(b"PROT C", None), Command::Protection { is_private: false });
         assert_eq!(parse(b"PORT 1,2,3,4,5,6", None), Command::Unknown);
     }
 }

@@ -6,8 +6,8 @@ use linerate_model::{Counter, FlowReport, Nanos};
 use linerate_sys::readiness::Interest;
 use socket2::{SockAddr, Socket};
 
+use super::HttpParams;
 use super::head::{Answer, HeadBuffer, Looked};
-use super::{HttpParams, secured_modes};
 use crate::LoadError;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
@@ -361,7 +361,9 @@ impl Session for HttpSession {
 
     fn report(&mut self) -> FlowReport {
         let mut modes = BTreeMap::from([("reuse".to_owned(), self.reuse.to_string())]);
-        secured_modes(&self.dial, self.cipher.as_deref(), &mut modes);
+        if let (Some(security), Some(cipher)) = (&self.dial.security, self.cipher.take()) {
+            security.modes(cipher, &mut modes);
+        }
         let local = self.carrier().and_then(|socket| socket.local_addr().ok()?.as_socket());
         FlowReport {
             local: local.map(|address| address.to_string()).unwrap_or_default(),

@@ -7,8 +7,8 @@ use linerate_model::{Counter, FlowReport, Nanos};
 use linerate_sys::readiness::Interest;
 use socket2::Socket;
 
+use super::HttpParams;
 use super::head::{HeadBuffer, Looked, Method, Request};
-use super::{HttpParams, secured_modes};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
     Account, Bench, Dial, Failure, Guest, Incoming, Outgoing, Protocol, Sent, Shaken, Stage, Store, Turn, Watched,
@@ -309,7 +309,9 @@ impl Guest for HttpGuest {
 
     fn report(&mut self) -> FlowReport {
         let mut modes = BTreeMap::new();
-        secured_modes(&self.dial, self.cipher.as_deref(), &mut modes);
+        if let (Some(security), Some(cipher)) = (&self.dial.security, self.cipher.take()) {
+            security.modes(cipher, &mut modes);
+        }
         self.dial.report(modes, self.incoming.as_ref(), self.outgoing.as_ref())
     }
 }

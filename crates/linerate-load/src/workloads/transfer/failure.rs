@@ -34,6 +34,8 @@ pub(crate) enum Failure {
     Size(u64, u64),
     /// The server refused with this status.
     Refused(u16),
+    /// The server refused TLS where this asked for it, with this status.
+    Unprotected(&'static str, u16),
     /// The server names another host for data.
     Elsewhere(IpAddr),
     /// What the other end said is not understood.
@@ -90,6 +92,10 @@ impl fmt::Display for Failure {
             Self::Refused(status) => {
                 write!(f, "the server answered {status} (does the file exist, and may it be had?)")
             }
+            Self::Unprotected(what, status) => write!(
+                f,
+                "the server answered {status} to {what}: it has no TLS there, or not for us (is it switched on, and for this login?)"
+            ),
             Self::Elsewhere(address) => {
                 write!(f, "the server names another host for the data, {address}: refused (use passive = \"epsv\")")
             }

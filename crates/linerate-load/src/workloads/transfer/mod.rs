@@ -16,6 +16,7 @@ mod server;
 mod start;
 mod store;
 mod tls;
+mod tls_params;
 mod url;
 mod watched;
 
@@ -29,11 +30,12 @@ pub(crate) use course::{Account, Course};
 pub(crate) use failure::{Failure, Stage};
 pub(crate) use incoming::Incoming;
 pub(crate) use outgoing::{Outgoing, Sent};
-pub(crate) use params::{Clients, Files, TakeBy};
+pub(crate) use params::{Clients, Files};
 pub(crate) use server::Guest;
 pub(crate) use start::{Dial, Protocol, Side, active, passive};
 pub(crate) use store::Store;
 pub(crate) use tls::Security;
+pub(crate) use tls_params::TlsParams;
 pub(crate) use url::Url;
 pub(crate) use watched::{Shaken, Watched};
 

@@ -3,9 +3,10 @@
 //!
 //! Between our own ends both derive the server's key from the session's secret, and the client takes that key alone (a pinned key).
 //! A foreign server's certificate is verified against roots, or by no means, and the report says which. Every connection shakes hands
-//! anew: no session is resumed, so that connections cost the same. rustls allocates a record at a time: the one exception to the
-//! rule that a step allocates nothing.
+//! anew, so that connections cost the same, but for those that a protocol ties to another ([`Security::resuming`]). rustls
+//! allocates a record at a time: the one exception to the rule that a step allocates nothing.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +15,18 @@ use hmac::{Hmac, Mac};
 use linerate_sys::SysError;
 use linerate_sys::readiness::Interest;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, ServerConfig, ServerConnection};
-use rustls::{CertificateError, Connection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
+use rustls::{Connection, Error, HandshakeKind, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use sha2::Sha256;
 use socket2::Socket;
 
 use super::failure::Failure;
 use super::watched::Shaken;
+use crate::pinned::{PinnedKeys, provider};
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Secret};
 
@@ -100,7 +101,8 @@ impl Security {
 
     /// A client of our server of the session with this secret.
     pub(crate) fn own_client(secret: Secret) -> Result<Self, LoadError> {
-        let pinned = Pinned { key: Some(own_key(secret)?.subject_public_key_info()), provider: provider() };
+        let key = own_key(secret)?.subject_public_key_info();
+        let pinned = PinnedKeys::new(move |shown| shown == key.as_slice());
         let name = ServerName::try_from(OWN_NAME).expect("a name").to_owned();
         Self::client(Arc::new(pinned), name, "its key, which the run made")
     }
@@ -110,7 +112,7 @@ impl Security {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|error| refused("ask for the server's name", &error))?;
         let Some(path) = roots else {
-            return Self::client(Arc::new(Pinned { key: None, provider: provider() }), name, "nothing: not verified");
+            return Self::client(Arc::new(PinnedKeys::new(|_| true)), name, "nothing: not verified");
         };
         let unreadable = |cause: String| {
             LoadError::from(SysError::new(
@@ -144,9 +146,19 @@ impl Security {
         Ok(Self { side: Side::Client(Arc::new(config), name), known_by })
     }
 
-    /// How the server is known.
-    pub(crate) fn known_by(&self) -> &'static str {
-        self.known_by
+    /// The same for a client whose later connections resume the session of its first: a server may ask for it as the proof that
+    /// both are the same client's (RFC 4217 clause 10.2).
+    pub(crate) fn resuming(&self) -> Self {
+        let Side::Client(config, name) = &self.side else { return self.clone() };
+        let mut config = ClientConfig::clone(config);
+        config.resumption = Resumption::in_memory_sessions(1);
+        Self { side: Side::Client(Arc::new(config), name.clone()), known_by: self.known_by }
+    }
+
+    /// What is said in reports of connections with this version and cipher.
+    pub(crate) fn modes(&self, cipher: String, modes: &mut BTreeMap<String, String>) {
+        modes.insert("tls".into(), cipher);
+        modes.insert("server_known_by".into(), self.known_by.into());
     }
 
     /// TLS for one connection.
@@ -162,11 +174,6 @@ impl Security {
     }
 }
 
-/// The provider, named explicitly: with two of them compiled in, rustls would not choose.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(aws_lc_rs::default_provider())
-}
-
 fn refused(what: &str, why: &dyn std::fmt::Display) -> LoadError {
     LoadError::Unsupported { what: what.to_owned(), why: why.to_string() }
 }
@@ -177,55 +184,6 @@ fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
     mac.update(PURPOSE);
     let der: Vec<u8> = ED25519.into_iter().chain(mac.finalize().into_bytes()).collect();
     KeyPair::try_from(der).map_err(|error| refused("derive a key from the session's secret", &error))
-}
-
-/// Takes one key, or with none any; the handshake's signature must be that key's all the same.
-#[derive(Debug)]
-struct Pinned {
-    /// SubjectPublicKeyInfo, DER.
-    key: Option<Vec<u8>>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some(key) = &self.key else { return Ok(ServerCertVerified::assertion()) };
-        let shown = ParsedCertificate::try_from(end_entity)?.subject_public_key_info();
-        if shown.as_ref() == key.as_slice() {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// TLS of one connection.
@@ -268,6 +226,11 @@ impl Secured {
             format!(", {}", name.trim_start_matches("TLS13_").trim_start_matches("TLS_"))
         });
         format!("{}{cipher}, in user space (rustls)", version.replace("TLSv1_", "TLS 1."))
+    }
+
+    /// Whether the handshake, once it is done, resumed an earlier connection's session.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     pub(super) fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {

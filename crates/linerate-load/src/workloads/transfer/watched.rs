@@ -50,6 +50,11 @@ impl Watched {
         self.secured.as_ref().map(|secured| secured.cipher())
     }
 
+    /// Whether TLS has been agreed upon by resuming an earlier connection's session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.secured.as_ref().is_some_and(|secured| secured.is_resumed())
+    }
+
     /// Sends from `bytes`; returns how many were taken.
     ///
     /// # Errors
@@ -110,11 +115,17 @@ impl Watched {
         }
     }
 
-    /// Nothing more is sent; what comes can still be received.
-    pub(crate) fn end_sending(&mut self) {
+    /// Says that nothing more will be sent, where there are words for it: an end without them might be anybody's
+    /// (RFC 8446 clause 6.1).
+    pub(crate) fn take_leave(&mut self) {
         if let Some(secured) = &mut self.secured {
             secured.take_leave(&self.socket);
         }
+    }
+
+    /// Nothing more is sent; what comes can still be received.
+    pub(crate) fn end_sending(&mut self) {
+        self.take_leave();
         // If the connection is already gone, the other end knows.
         let _ = self.socket.shutdown(Shutdown::Write);
     }

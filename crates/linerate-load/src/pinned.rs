@@ -1,0 +1,143 @@
+//! TLS between ends that know each other's public keys, for whoever encrypts: of a certificate nothing is believed but its key. That
+//! the other end owns the private key is proved by the handshake's signature (RFC 8446 clause 4.4.3), which is verified as always.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+/// The provider, named explicitly: with two of them compiled in, rustls would not choose.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+/// The public key that `certificate` shows: SubjectPublicKeyInfo, DER.
+///
+/// # Errors
+/// If it is no certificate.
+pub fn key_of(certificate: &CertificateDer<'_>) -> Result<Vec<u8>, Error> {
+    Ok(ParsedCertificate::try_from(certificate)?.subject_public_key_info().to_vec())
+}
+
+/// Takes the other end, client or server, by its public key alone.
+pub struct PinnedKeys<F> {
+    is_known: F,
+    provider: Arc<CryptoProvider>,
+}
+
+impl<F: Fn(&[u8]) -> bool> PinnedKeys<F> {
+    /// Those whose key (SubjectPublicKeyInfo, DER) is known to `is_known`.
+    pub fn new(is_known: F) -> Self {
+        Self { is_known, provider: provider() }
+    }
+
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let known = (self.is_known)(&key_of(certificate)?);
+        if known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
+    }
+
+    fn tls12(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn tls13(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl<F> fmt::Debug for PinnedKeys<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PinnedKeys")
+    }
+}
+
+impl<F: Fn(&[u8]) -> bool + Send + Sync> ServerCertVerifier for PinnedKeys<F> {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.tls12(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.tls13(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl<F: Fn(&[u8]) -> bool + Send + Sync> ClientCertVerifier for PinnedKeys<F> {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.tls12(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.tls13(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
