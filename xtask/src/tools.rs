@@ -71,6 +71,7 @@ pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "iperf3", package: "iperf3", purpose: "a peer" },
     Tool { command: "nginx", package: "nginx-light", purpose: "a peer: serves files" },
     Tool { command: "nuttcp", package: "nuttcp", purpose: "a peer" },
+    Tool { command: "openssl", package: "openssl", purpose: "makes a certificate for foreign servers" },
     Tool { command: "sockperf", package: "sockperf", purpose: "a peer" },
     Tool { command: "taskset", package: "util-linux", purpose: "pins both ends to one core" },
     Tool { command: "trafgen", package: "netsniff-ng", purpose: "a peer" },

@@ -28,6 +28,7 @@ fn line(report: &EngineReport, seconds: f64) -> serde_json::Value {
     json!({
         "seconds": seconds,
         "bytes_received": sum(Counter::PayloadReceived),
+        "bytes_sent": sum(Counter::PayloadSent),
         "datagrams_received": sum(Counter::DatagramsReceived),
         "datagrams_received_in_all": whole(Counter::DatagramsReceived),
         "datagrams_sent_in_all": whole(Counter::DatagramsSent),

@@ -9,6 +9,8 @@ use anyhow::Context;
 /// USER_HZ of Linux on every architecture this runs on: the unit of times in proc(5).
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Fields of /proc/PID/stat after the command's name (which may contain anything): state is the first.
+const USER: usize = 11;
+const SYSTEM: usize = 12;
 const CHILDREN_USER: usize = 13;
 const CHILDREN_SYSTEM: usize = 14;
 /// Fields of the first line of /proc/stat after its label.
@@ -41,10 +43,29 @@ impl Usage {
     }
 }
 
+/// User and system time of process `id`, of its children that it has waited for, and of those that live, s.
+pub(super) fn of_tree(id: u32) -> anyhow::Result<f64> {
+    let file = format!("/proc/{id}/stat");
+    let stat = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
+    let own = own(&stat).zip(children(&stat)).with_context(|| format!("parse {file}"))?;
+    let living = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    // One that ends in between is counted at its parent the next time.
+    let living = living.split_whitespace().filter_map(|child| of_tree(child.parse().ok()?).ok());
+    Ok(own.0 + own.1 + living.sum::<f64>())
+}
+
+fn own(stat: &str) -> Option<f64> {
+    seconds(stat, [USER, SYSTEM])
+}
+
 fn children(stat: &str) -> Option<f64> {
+    seconds(stat, [CHILDREN_USER, CHILDREN_SYSTEM])
+}
+
+fn seconds(stat: &str, [user, system]: [usize; 2]) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
-    Some((ticks(CHILDREN_USER)? + ticks(CHILDREN_SYSTEM)?) / TICKS_PER_SECOND)
+    Some((ticks(user)? + ticks(system)?) / TICKS_PER_SECOND)
 }
 
 fn soft_interrupts(stat: &str) -> Option<f64> {
@@ -59,7 +80,8 @@ mod tests {
     #[test]
     fn times_are_read_where_proc_has_them() {
         let own = "1234 (a) b) R 1 1 1 0 -1 4194304 100 200 0 0 11 12 250 125 20 0 1 0 5 6 7 8";
-        assert_eq!(children(own), Some(3.75));
+        assert_eq!((super::own(own), children(own)), (Some(0.23), Some(3.75)));
+        assert!(of_tree(std::process::id()).is_ok_and(|seconds| seconds >= 0.0) && of_tree(u32::MAX).is_err());
         let machine = "cpu  508049 1189 74129 345219 3389 0 5680 16076 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(soft_interrupts(machine), Some(56.8));
         assert_eq!((children("1 (x"), soft_interrupts("intr 1")), (None, None));

@@ -1,79 +1,100 @@
 //! `cargo xtask bench transfers`: the `ftp` and `http` workloads against curl, vsftpd and nginx, over loopback.
 //!
-//! Every round runs every pair of server and client once, in an order that rotates; ratios are taken within a round. All fetch the
-//! same file of random bytes from memory (/dev/shm), the server pinned to one core and the client to another. curl fetches it
-//! several times over one connection and writes it to /dev/null; linerate copies it to memory as curl does (`memory`), or never copies
-//! it out (`discard`). CPU is user and system time of the client's process, set-up included. What this does not see: a NIC, uploads.
+//! Every round runs every pair of server and client once, in an order that rotates; ratios are taken within a round. All move the
+//! same file of random bytes in memory (/dev/shm), the server pinned to one core and the client to another. curl moves it several
+//! times over one connection and writes what it fetches to /dev/null; linerate copies it to memory as curl does (`memory`), or never
+//! copies it out (`discard`). Every server has served the file once before it is measured, and all senders have the
+//! host's congestion control: neither start-up nor that choice is a server's rate. CPU is user and system time of the processes.
+//! What this does not see: a NIC, many clients.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+mod ground;
+
+use ground::{FILE_BYTES, Ground, SERVER_CORE, Server, await_port};
+
 use super::own;
-use super::processor::Usage;
+use super::processor::{Usage, of_tree};
 use super::statistics::Median;
 use crate::tools;
 
-const USAGE: &str = "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--out FILE]";
-const FILE_BYTES: u64 = 256 << 20;
-/// Times that curl fetches it in a run of a second.
-const FETCHES: u32 = 6;
-const SERVER_CORE: &str = "0";
+const USAGE: &str =
+    "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--only PART OF A ROW'S NAME]... [--out FILE]";
+/// Times that curl moves it in a run of a second.
+const FILES: u32 = 6;
 const CLIENT_CORE: &str = "1";
 /// Rounds without `--rounds`: an interval of 95 % needs six.
 const ROUNDS: usize = 6;
-const FTP_PORT: u16 = 18_021;
-const NGINX_PORT: u16 = 18_080;
-const OWN_PORT: u16 = 18_081;
-const OWN_FTP_PORT: u16 = 18_022;
+/// What foreign servers send by.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// A server's session has ended, and its time is its parent's, this long after the client.
+const SETTLED: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Copy, PartialEq)]
-enum Server {
-    Vsftpd,
-    Nginx,
-    OwnFtp,
-    OwnHttp,
-}
-
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Client {
     Curl,
-    /// linerate with this sink.
+    /// linerate with this sink, or for uploads with this way to send.
     Linerate(&'static str),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Down,
+    Up,
+}
+
+type Row = (Server, Client, Way);
+
 /// Each group is compared with its first.
-const GROUPS: &[&[(Server, Client)]] = &[
+const GROUPS: &[&[Row]] = &[
     &[
-        (Server::Vsftpd, Client::Curl),
-        (Server::Vsftpd, Client::Linerate("memory")),
-        (Server::Vsftpd, Client::Linerate("discard")),
+        (Server::Vsftpd, Client::Curl, Way::Down),
+        (Server::Vsftpd, Client::Linerate("memory"), Way::Down),
+        (Server::Vsftpd, Client::Linerate("discard"), Way::Down),
     ],
     &[
-        (Server::Nginx, Client::Curl),
-        (Server::Nginx, Client::Linerate("memory")),
-        (Server::Nginx, Client::Linerate("discard")),
+        (Server::Nginx, Client::Curl, Way::Down),
+        (Server::Nginx, Client::Linerate("memory"), Way::Down),
+        (Server::Nginx, Client::Linerate("discard"), Way::Down),
     ],
-    &[(Server::Vsftpd, Client::Curl), (Server::OwnFtp, Client::Curl)],
-    &[(Server::Nginx, Client::Curl), (Server::OwnHttp, Client::Curl)],
+    &[(Server::Vsftpd, Client::Curl, Way::Down), (Server::OwnFtp, Client::Curl, Way::Down)],
+    &[(Server::Nginx, Client::Curl, Way::Down), (Server::OwnHttp, Client::Curl, Way::Down)],
+    &[
+        (Server::Vsftpd, Client::Curl, Way::Up),
+        (Server::Vsftpd, Client::Linerate("copy"), Way::Up),
+        (Server::Vsftpd, Client::Linerate("sendfile"), Way::Up),
+    ],
+    &[
+        (Server::Nginx, Client::Curl, Way::Up),
+        (Server::Nginx, Client::Linerate("copy"), Way::Up),
+        (Server::Nginx, Client::Linerate("sendfile"), Way::Up),
+    ],
+    &[(Server::VsftpdTls, Client::Curl, Way::Down), (Server::VsftpdTls, Client::Linerate("memory"), Way::Down)],
+    &[(Server::NginxTls, Client::Curl, Way::Down), (Server::NginxTls, Client::Linerate("memory"), Way::Down)],
+    &[(Server::NginxTls, Client::Curl, Way::Down), (Server::OwnHttpTls, Client::Curl, Way::Down)],
 ];
 
 /// What one run came to.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     gigabits: f64,
-    cpu_per_gigabyte: f64,
+    client_per_gigabyte: f64,
+    server_per_gigabyte: f64,
 }
+
+/// By group, row and round.
+type Readings = Vec<Vec<Vec<Option<Reading>>>>;
 
 struct Options {
     rounds: usize,
     seconds: u32,
+    only: Vec<String>,
     out: Option<PathBuf>,
 }
 
@@ -83,34 +104,35 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let missing = tools::provide(tools::FOR_BENCH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let end = own::build(root, "linerate-load", &["--example", "end"])?;
-    let ground = Ground::make()?;
-    let mut readings: Vec<Vec<Vec<Option<Reading>>>> =
-        GROUPS.iter().map(|group| vec![Vec::new(); group.len()]).collect();
+    let congestion = std::fs::read_to_string(CONGESTION).with_context(|| format!("read {CONGESTION}"))?;
+    let bench = Bench { end, ground: Ground::make()?, congestion: congestion.trim().into(), seconds: options.seconds };
+    let groups = chosen(&options.only)?;
+    let mut readings: Readings = groups.iter().map(|group| vec![Vec::new(); group.len()]).collect();
     let mut notes = Vec::new();
     for round in 0..options.rounds {
-        for (group, readings) in GROUPS.iter().zip(&mut readings) {
+        for (group, readings) in groups.iter().zip(&mut readings) {
             let n = group.len();
             for index in (0..n).map(|k| (k + round) % n) {
-                let (server, client) = group[index];
-                eprintln!("round {} of {}: {}", round + 1, options.rounds, name(server, client));
-                let reading = measure(&end, &ground, server, client, options.seconds);
+                let row = group[index];
+                eprintln!("round {} of {}: {}", round + 1, options.rounds, name(row));
+                let reading = bench.measure(row);
                 if let Err(error) = &reading {
-                    notes.push(format!("{}: {error:#}", name(server, client)));
+                    notes.push(format!("{}: {error:#}", name(row)));
                 }
                 readings[index].push(reading.ok());
             }
         }
         if let Some(file) = &options.out {
-            let text = document(&readings, &options, &notes);
+            let text = document(&groups, &readings, &options, &notes);
             std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
         }
     }
-    println!("{}", document(&readings, &options, &notes));
+    println!("{}", document(&groups, &readings, &options, &notes));
     Ok(())
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { rounds: ROUNDS, seconds: 1, out: None };
+    let mut options = Options { rounds: ROUNDS, seconds: 1, only: Vec::new(), out: None };
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
@@ -121,6 +143,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         match argument {
             "--rounds" => options.rounds = count()? as usize,
             "--seconds" => options.seconds = count()?,
+            "--only" => options.only.push(value.to_owned()),
             "--out" => options.out = Some(value.into()),
             _ => bail!("{argument} {value}: unknown\n{USAGE}"),
         }
@@ -128,177 +151,151 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// The file, the servers' configurations, and the servers that are not ours; all gone when dropped.
-struct Ground {
-    folder: PathBuf,
-    servers: Vec<Child>,
+/// The groups of which a row but the first, which others have too, has one of `parts` in its name; all without any.
+fn chosen(parts: &[String]) -> anyhow::Result<Vec<&'static [Row]>> {
+    let has = |row: &Row| parts.is_empty() || parts.iter().any(|part| name(*row).contains(part.as_str()));
+    let groups: Vec<_> = GROUPS.iter().copied().filter(|group| group[1..].iter().any(has)).collect();
+    let all = || GROUPS.iter().flat_map(|group| &group[1..]).map(|row| name(*row)).collect::<Vec<_>>().join("\n  ");
+    ensure!(!groups.is_empty(), "--only {}: no row has that in its name:\n  {}", parts.join(" --only "), all());
+    Ok(groups)
 }
 
-impl Ground {
-    fn make() -> anyhow::Result<Self> {
-        let folder = Path::new("/dev/shm").join(format!("linerate-bench-transfers-{}", std::process::id()));
-        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let mut ground = Self { folder, servers: Vec::new() };
-        let public = ground.folder.join("public");
-        std::fs::create_dir(&public).context("make the servers' folder")?;
-        let mut file = std::fs::File::create_new(public.join("file")).context("make the file")?;
-        let (mut chunk, mut state) = (vec![0_u8; 1 << 20], 0x9E37_79B9_7F4A_7C15_u64);
-        for _ in 0..FILE_BYTES >> 20 {
-            for word in chunk.chunks_exact_mut(8) {
-                // Any bytes will do (xorshift64).
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                word.copy_from_slice(&state.to_le_bytes());
-            }
-            file.write_all(&chunk).context("fill the file")?;
-        }
-        let vsftpd = ground.folder.join("vsftpd.conf");
-        std::fs::write(&vsftpd, vsftpd_conf(&public)).context("write vsftpd.conf")?;
-        let nginx = ground.folder.join("nginx.conf");
-        std::fs::write(&nginx, nginx_conf(&ground.folder)).context("write nginx.conf")?;
-        let nginx = ["nginx", "-c", &nginx.display().to_string(), "-p", &ground.folder.display().to_string()]
-            .map(str::to_owned);
-        let vsftpd = ["vsftpd".to_owned(), vsftpd.display().to_string()];
-        for (command, port) in [(&vsftpd[..], FTP_PORT), (&nginx[..], NGINX_PORT)] {
-            let mut pinned = Command::new("taskset");
-            pinned.args(["-c", SERVER_CORE]).args(command).stdout(Stdio::null()).stderr(Stdio::null());
-            ground.servers.push(pinned.spawn().with_context(|| format!("start {}", command[0]))?);
-            await_port(port).with_context(|| format!("wait for {}", command[0]))?;
-        }
-        Ok(ground)
-    }
-}
-
-fn vsftpd_conf(public: &Path) -> String {
-    format!(
-        "listen=YES\nlisten_address=127.0.0.1\nlisten_port={FTP_PORT}\nanonymous_enable=YES\nanon_root={}\nbackground=NO\n\
-         seccomp_sandbox=NO\nsecure_chroot_dir={}\nno_anon_password=YES\n",
-        public.display(),
-        public.display()
-    )
-}
-
-fn nginx_conf(folder: &Path) -> String {
-    format!(
-        "daemon off;\nworker_processes 1;\npid {0}/nginx.pid;\nerror_log /dev/null;\nuser root;\nevents {{}}\nhttp {{ access_log off; \
-         sendfile on; tcp_nopush on; keepalive_requests 100000; server {{ listen 127.0.0.1:{NGINX_PORT}; root {0}/public; }} }}\n",
-        folder.display()
-    )
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        for server in &mut self.servers {
-            // SIGTERM, so that a master takes its workers with it.
-            let _ = Command::new("kill").arg(server.id().to_string()).status();
-            let _ = server.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn await_port(port: u16) -> anyhow::Result<()> {
-    let began = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(began.elapsed() < Duration::from_secs(10), "nobody listens at port {port}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
-}
-
-fn name(server: Server, client: Client) -> String {
-    let server = match server {
-        Server::Vsftpd => "vsftpd",
-        Server::Nginx => "nginx",
-        Server::OwnFtp => "linerate (ftp, sendfile)",
-        Server::OwnHttp => "linerate (http, sendfile)",
+fn name((server, client, way): Row) -> String {
+    let client = match client {
+        Client::Curl => "curl".to_owned(),
+        Client::Linerate(how) => format!("linerate ({how})"),
     };
-    match client {
-        Client::Curl => format!("{server} to curl"),
-        Client::Linerate(sink) => format!("{server} to linerate ({sink})"),
+    match way {
+        Way::Down => format!("{} to {client}", server.name()),
+        Way::Up => format!("{client} to {}", server.name()),
     }
 }
 
-fn measure(end: &Path, ground: &Ground, server: Server, client: Client, seconds: u32) -> anyhow::Result<Reading> {
-    let (scheme, port) = match server {
-        Server::Vsftpd => ("ftp", FTP_PORT),
-        Server::Nginx => ("http", NGINX_PORT),
-        Server::OwnFtp => ("ftp", OWN_FTP_PORT),
-        Server::OwnHttp => ("http", OWN_PORT),
-    };
-    let url = format!("{scheme}://127.0.0.1:{port}/file");
-    let mut own = matches!(server, Server::OwnFtp | Server::OwnHttp)
-        .then(|| serve(end, ground, scheme, port, seconds))
-        .transpose()?;
-    let before = Usage::now()?;
-    let reading = match client {
-        Client::Curl => {
-            let mut command = Command::new("taskset");
-            command.args(["-c", CLIENT_CORE, "curl", "-s", "-w", "%{size_download} %{time_total}\n"]);
-            for _ in 0..FETCHES * seconds {
-                command.args(["-o", "/dev/null", &url]);
-            }
-            let output = command.output().context("start curl")?;
-            ensure!(output.status.success(), "curl: {}", output.status);
-            curls(&String::from_utf8_lossy(&output.stdout))?
+/// What all runs have in common.
+struct Bench {
+    end: PathBuf,
+    ground: Ground,
+    congestion: String,
+    seconds: u32,
+}
+
+impl Bench {
+    fn measure(&self, row: Row) -> anyhow::Result<Reading> {
+        let (server, client, way) = row;
+        let mut own = server.is_own().then(|| self.serve(server)).transpose()?;
+        let process = own.as_ref().map(Child::id).or_else(|| self.ground.process(server));
+        let process = process.with_context(|| format!("{}: not started", server.name()))?;
+        let (before, server_before) = (Usage::now()?, of_tree(process)?);
+        let moved = match client {
+            Client::Curl => self.curl(server, way),
+            Client::Linerate(how) => self.linerate(server, how, way),
+        };
+        let cpu = Usage::now()?.since(before).children;
+        std::thread::sleep(SETTLED);
+        let server_cpu = of_tree(process)? - server_before;
+        if let Some(own) = &mut own {
+            let _ = own.kill();
+            let _ = own.wait();
         }
-        Client::Linerate(sink) => {
-            let mut command = Command::new(end);
-            command.args([scheme, &format!("server={url}"), &format!("sink={sink}"), &format!("seconds={seconds}")]);
-            command.arg(format!("cpus={CLIENT_CORE},{CLIENT_CORE}"));
-            let output = command.output().context("start the example")?;
-            ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-            ours(&String::from_utf8_lossy(&output.stdout))?
-        }
-    };
-    let cpu = Usage::now()?.since(before).children;
-    if let Some(own) = &mut own {
-        let _ = own.kill();
-        let _ = own.wait();
+        let (bytes, lasted) = moved?;
+        let gigabytes = bytes / 1e9;
+        Ok(Reading {
+            gigabits: gigabytes * 8.0 / lasted,
+            client_per_gigabyte: cpu / gigabytes,
+            server_per_gigabyte: server_cpu / gigabytes,
+        })
     }
-    let (bytes, lasted) = reading;
-    Ok(Reading { gigabits: bytes * 8.0 / lasted / 1e9, cpu_per_gigabyte: cpu / (bytes / 1e9) })
+
+    fn curl(&self, server: Server, way: Way) -> anyhow::Result<(f64, f64)> {
+        let file = self.ground.folder.join("public/file").display().to_string();
+        let mut command = Command::new("taskset");
+        command.args(["-c", CLIENT_CORE, "curl", "-s", "-S", "-f", "-k"]);
+        command.args(["-w", "%{size_download} %{size_upload} %{time_total}\n"]);
+        if server == Server::VsftpdTls {
+            command.arg("--ssl-reqd");
+        }
+        for _ in 0..FILES * self.seconds {
+            match way {
+                Way::Down => command.args(["-o", "/dev/null", &server.url("file")]),
+                Way::Up => command.args(["-T", &file, &server.url("in/curl")]),
+            };
+        }
+        let output = command.output().context("start curl")?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "curl: {} {}", output.status, told.trim());
+        curls(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    fn linerate(&self, server: Server, how: &str, way: Way) -> anyhow::Result<(f64, f64)> {
+        let mut command = Command::new(&self.end);
+        command.args([server.workload(), &format!("seconds={}", self.seconds), "verify=false"]);
+        command.args([format!("tls={}", server.is_secure()), format!("congestion={}", self.congestion)]);
+        command.arg(format!("cpus={CLIENT_CORE},{CLIENT_CORE}"));
+        match way {
+            Way::Down => command.args([format!("server={}", server.url("file")), format!("sink={how}")]),
+            Way::Up => command.args([
+                format!("server={}", server.url("in/linerate")),
+                format!("send={how}"),
+                "direction=tx".to_owned(),
+                file_size(),
+            ]),
+        };
+        let output = command.output().context("start the example")?;
+        ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ours(&String::from_utf8_lossy(&output.stdout), way)
+    }
+
+    /// Our server for foreign clients, from the file's like in memory.
+    fn serve(&self, server: Server) -> anyhow::Result<Child> {
+        let folder = &self.ground.folder;
+        let mut command = Command::new(&self.end);
+        command.args([server.workload(), "clients=foreign", "send=sendfile", "source=warm", &file_size()]);
+        command.args([format!("port={}", server.port()), format!("tls={}", server.is_secure())]);
+        command.args([format!("folder={}", folder.display()), format!("congestion={}", self.congestion)]);
+        command.args([format!("seconds={}", 30 * self.seconds), format!("cpus={SERVER_CORE},{SERVER_CORE}")]);
+        command.arg(format!("serve={}", folder.join("offer").display()));
+        let own = command.stdout(Stdio::null()).spawn().context("start the example")?;
+        await_port(server.port())?;
+        self.ground.warm_up(&server.url("file"))?;
+        Ok(own)
+    }
 }
 
-/// Our server for foreign clients, from the file's like in memory.
-fn serve(end: &Path, ground: &Ground, scheme: &str, port: u16, seconds: u32) -> anyhow::Result<Child> {
-    let mut command = Command::new(end);
-    command.args([scheme, "clients=foreign", "send=sendfile", "source=warm", &format!("port={port}")]);
-    command.args([format!("file_size={} MiB", FILE_BYTES >> 20), format!("folder={}", ground.folder.display())]);
-    command.args([format!("seconds={}", 30 * seconds), format!("cpus={SERVER_CORE},{SERVER_CORE}")]);
-    command.arg(format!("serve={}", ground.folder.join("offer").display()));
-    let own = command.stdout(Stdio::null()).spawn().context("start the example")?;
-    await_port(port)?;
-    Ok(own)
+fn file_size() -> String {
+    format!("file_size={} MiB", FILE_BYTES >> 20)
 }
 
-/// Bytes and seconds of all of curl's fetches.
+/// Bytes and seconds of all of curl's files: what each line says was fetched and sent, and in what time.
 fn curls(text: &str) -> anyhow::Result<(f64, f64)> {
     let mut sum = (0.0, 0.0);
     for line in text.lines() {
-        let (bytes, seconds) = line.split_once(' ').with_context(|| format!("read curl's `{line}`"))?;
-        sum.0 += bytes.parse::<f64>().with_context(|| format!("read curl's `{line}`"))?;
-        sum.1 += seconds.parse::<f64>().with_context(|| format!("read curl's `{line}`"))?;
+        let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [down, up, seconds] = numbers[..] else { bail!("read curl's `{line}`") };
+        sum.0 += down + up;
+        sum.1 += seconds;
     }
-    ensure!(sum.0 > 0.0 && sum.1 > 0.0, "curl fetched nothing");
+    ensure!(sum.0 > 0.0 && sum.1 > 0.0, "curl moved nothing");
     Ok(sum)
 }
 
-fn ours(text: &str) -> anyhow::Result<(f64, f64)> {
+fn ours(text: &str, way: Way) -> anyhow::Result<(f64, f64)> {
     let line: Value =
         serde_json::from_str(text.lines().next().unwrap_or_default()).context("read the example's line")?;
     ensure!(line["incidents"].as_array().is_some_and(Vec::is_empty), "incidents: {}", line["incidents"]);
     let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
-    Ok((number("bytes_received")?, number("span_ns")? / 1e9))
+    let bytes = if way == Way::Down { "bytes_received" } else { "bytes_sent" };
+    Ok((number(bytes)?, number("span_ns")? / 1e9))
 }
 
-fn document(readings: &[Vec<Vec<Option<Reading>>>], options: &Options, notes: &[String]) -> String {
+fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[String]) -> String {
+    const MEASURES: [fn(&Reading) -> f64; 3] =
+        [|reading| reading.gigabits, |reading| reading.client_per_gigabyte, |reading| reading.server_per_gigabyte];
     let mut text = String::from(
-        "| from and to | Gbit/s | client CPU, s/GB | rate over the group's first | client CPU over the group's first |\n|---|---|---|---|---|\n",
+        "| from and to | Gbit/s | client CPU, s/GB | server CPU, s/GB | rate over the group's first | client CPU over it | server CPU over it |\n\
+         |---|---|---|---|---|---|---|\n",
     );
-    for (group, readings) in GROUPS.iter().zip(readings) {
-        for (index, ((server, client), own)) in group.iter().zip(readings).enumerate() {
+    for (group, readings) in groups.iter().zip(readings) {
+        for (index, (row, own)) in group.iter().zip(readings).enumerate() {
             let median = |of: fn(&Reading) -> f64| {
                 let values: Vec<f64> = own.iter().flatten().map(of).collect();
                 Median::of(&values).map_or("-".to_owned(), |median| format!("{:.3}", median.value))
@@ -310,16 +307,9 @@ fn document(readings: &[Vec<Vec<Option<Reading>>>], options: &Options, notes: &[
                     format!("{:.3} [{:.3}, {:.3}] ({})", ratio.value, ratio.low, ratio.high, ratio.n)
                 })
             };
+            let cells = MEASURES.map(median).into_iter().chain(MEASURES.map(ratio)).collect::<Vec<_>>().join(" | ");
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} |",
-                name(*server, *client),
-                median(|reading| reading.gigabits),
-                median(|reading| reading.cpu_per_gigabyte),
-                ratio(|reading| reading.gigabits),
-                ratio(|reading| reading.cpu_per_gigabyte)
-            );
+            let _ = writeln!(text, "| {} | {cells} |", name(*row));
         }
     }
     let _ = writeln!(
@@ -341,9 +331,21 @@ mod tests {
 
     #[test]
     fn both_clients_are_read() {
-        assert_eq!(curls("100 0.5\n300 1.5\n").expect("legal"), (400.0, 2.0));
-        assert!(curls("").is_err() && curls("0 0\n").is_err());
-        assert_eq!(ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": []}").expect("legal"), (10.0, 0.5));
-        assert!(ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}").is_err());
+        assert_eq!(curls("100 0 0.5\n0 300 1.5\n").expect("legal"), (400.0, 2.0));
+        assert!(curls("").is_err() && curls("0 0 0\n").is_err() && curls("1 2\n").is_err());
+        let line = "{\"bytes_received\": 10, \"bytes_sent\": 20, \"span_ns\": 5e8, \"incidents\": []}";
+        assert_eq!(ours(line, Way::Down).expect("legal"), (10.0, 0.5));
+        assert_eq!(ours(line, Way::Up).expect("legal"), (20.0, 0.5));
+        assert!(ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}", Way::Down).is_err());
+    }
+
+    #[test]
+    fn rows_are_chosen_by_name_and_keep_what_they_are_compared_with() {
+        let all = chosen(&[]).expect("all");
+        assert_eq!(all.len(), GROUPS.len());
+        let http = chosen(&["linerate (http, sendfile)".to_owned()]).expect("one");
+        assert_eq!(http.len(), 1);
+        assert_eq!(name(http[0][0]), "nginx to curl");
+        assert!(chosen(&["telnet".to_owned()]).is_err());
     }
 }
