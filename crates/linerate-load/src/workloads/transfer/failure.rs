@@ -89,6 +89,11 @@ impl fmt::Display for Failure {
             Self::Closed(stage) => write!(f, "the other end closed the connection {stage}"),
             Self::Short(promised, came) => write!(f, "{promised} bytes were promised and {came} came"),
             Self::Size(named, came) => write!(f, "the server says that the file has {named} bytes, and sent {came}"),
+            // FTP's word for both (RFC 959 clause 4.2.2, RFC 4217 clause 4).
+            Self::Refused(530) => f.write_str(
+                "the server answered 530: not logged in (are user and password before the host in `server` right, or does it want TLS: \
+                 tls = true?)",
+            ),
             Self::Refused(status) => {
                 write!(f, "the server answered {status} (does the file exist, and may it be had?)")
             }
