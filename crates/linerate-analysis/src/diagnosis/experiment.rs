@@ -15,8 +15,8 @@ pub type Change = Vec<(String, Value)>;
 pub struct Experiment {
     /// What is changed, as a person says it: the name of the arm.
     pub name: String,
-    /// What to change. Of several candidates the one that yields most in a single trial each is put to the test, with fresh
-    /// trials.
+    /// What to change. Of several candidates the one that yields most in a single trial each, of those that end what they should, is
+    /// put to the test, with fresh trials.
     pub candidates: Vec<Change>,
     /// What goodput is multiplied by if the claim holds: the least and the most.
     pub ratio: [f64; 2],

@@ -162,7 +162,7 @@ fn put_to_test(
 
 /// What single runs of candidates came to.
 enum Scouted {
-    /// The candidate that yields most: pairs of fresh runs judge it.
+    /// The candidate that yields most of those that end what they should: pairs of fresh runs judge it.
     Chosen(Change),
     /// None makes the difference that is predicted: goodput of the best, in both looks.
     Hopeless(Vec<f64>),
@@ -192,7 +192,12 @@ fn scout(
         before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
     };
     let yields = |number: usize| at(&study, &plans::scout(number));
-    let nearest = |&a: &usize, &b: &usize| experiment.rank(yields(a) / before, yields(b) / before);
+    // One that yields more and leaves what it was to end is no cure: it is not preferred to one that ends it and yields less.
+    let cures =
+        |number: usize| !goes_on(&study, &plans::scout(number)) && !experiment.is_hopeless(&[yields(number) / before]);
+    let nearest = |&a: &usize, &b: &usize| {
+        cures(a).cmp(&cures(b)).then_with(|| experiment.rank(yields(a) / before, yields(b) / before))
+    };
     let Some(best) = (0..experiment.candidates.len()).max_by(nearest) else { return Ok(Scouted::Chosen(first)) };
     let change = experiment.candidates.get(best).cloned().unwrap_or(first);
     let seen = yields(best);
