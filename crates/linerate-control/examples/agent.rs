@@ -9,7 +9,7 @@ fn main() {
     let mut options = AgentOptions::default();
     if let Some(journals) = arguments.next() {
         let consent = Consent { devices: arguments.collect(), journals: journals.into(), ..Consent::default() };
-        for restored in restore(&consent.journals).unwrap_or_default() {
+        for restored in restore(&consent.journals).expect("journals that are there can be read") {
             eprintln!("{restored:?}");
         }
         options.consent = consent;

@@ -156,18 +156,19 @@ fn provided() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What follows `argument`: one or more.
+fn count(argument: &str, text: &str, usage: &str) -> anyhow::Result<u32> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.with_context(|| format!("{argument} {text}: not a count\n{usage}"))
+}
+
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut arguments = arguments.iter().map(String::as_str);
     ensure!(arguments.next() == Some("peers"), USAGE);
     let (mut rounds, mut seconds, mut scope, mut only, mut out) = (None, 1, Scope::Full, None, None);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
-        let number = |text: &str| {
-            text.parse::<u32>()
-                .ok()
-                .filter(|n| *n > 0)
-                .with_context(|| format!("{argument} {text}: not a count\n{USAGE}"))
-        };
+        let number = |text: &str| count(argument, text, USAGE);
         match argument {
             "--rounds" => rounds = Some(number(value()?)? as usize),
             "--seconds" => seconds = number(value()?)?,

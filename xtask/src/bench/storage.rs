@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::own;
 use super::processor::Usage;
+use super::{count, own};
 use crate::tools;
 use document::document;
 use readings::{Log, Reading, Runs};
@@ -114,10 +114,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        let count = || {
-            let count = value.parse::<u32>().ok().filter(|count| *count > 0);
-            count.with_context(|| format!("{argument} {value}: not a count\n{USAGE}"))
-        };
+        let count = || count(argument, value, USAGE);
         match argument {
             "--rounds" => options.rounds = count()? as usize,
             "--seconds" => options.seconds = count()?,

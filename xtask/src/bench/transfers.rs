@@ -19,9 +19,9 @@ mod ground;
 
 use ground::{FILE_BYTES, Ground, SERVER_CORE, Server, await_port};
 
-use super::own;
 use super::processor::{Usage, of_tree};
 use super::statistics::Median;
+use super::{count, own};
 use crate::tools;
 
 const USAGE: &str =
@@ -136,10 +136,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        let count = || {
-            let count = value.parse::<u32>().ok().filter(|count| *count > 0);
-            count.with_context(|| format!("{argument} {value}: not a count\n{USAGE}"))
-        };
+        let count = || count(argument, value, USAGE);
         match argument {
             "--rounds" => options.rounds = count()? as usize,
             "--seconds" => options.seconds = count()?,

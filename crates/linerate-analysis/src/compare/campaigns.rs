@@ -393,30 +393,23 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{CampaignHeader, TestbedKind};
+    use linerate_model::TestbedKind;
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
+    use super::super::cases::header;
     use super::*;
     use crate::study::TrialStudy;
 
     /// A campaign without trials: its study is given beside it, and says nothing of when they ran.
     fn campaign() -> Campaign {
-        let header = CampaignHeader {
-            id: "20261121T000500Z-7f3a".into(),
-            name: "made".into(),
-            started: Nanos(0),
-            plan: String::new(),
-            plan_sha256: String::new(),
-            lab: None,
-            seed: 1,
-            testbed: TestbedKind::Lab,
-            capacities: Vec::new(),
-            observed: Vec::new(),
-            version: "0.1.0".into(),
-            argv: Vec::new(),
-        };
-        Campaign { header, hosts: Vec::new(), trials: Vec::new(), incidents: Vec::new(), ended: None }
+        Campaign {
+            header: header(TestbedKind::Lab),
+            hosts: Vec::new(),
+            trials: Vec::new(),
+            incidents: Vec::new(),
+            ended: None,
+        }
     }
 
     /// `n_points` points of six runs: a figure `factor` times 100, 1 % apart from run to run, and its cost.

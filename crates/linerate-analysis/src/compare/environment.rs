@@ -233,26 +233,14 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{CampaignHeader, Nanos, TestbedKind};
+    use linerate_model::{CampaignHeader, TestbedKind};
     use serde_json::json;
 
+    use super::super::cases::header;
     use super::*;
 
     fn campaign(facts: Value, version: &str) -> Campaign {
-        let header = CampaignHeader {
-            id: "20261121T000500Z-7f3a".into(),
-            name: "made".into(),
-            started: Nanos(0),
-            plan: String::new(),
-            plan_sha256: String::new(),
-            lab: None,
-            seed: 1,
-            testbed: TestbedKind::Hosts,
-            capacities: Vec::new(),
-            observed: Vec::new(),
-            version: version.into(),
-            argv: Vec::new(),
-        };
+        let header = CampaignHeader { version: version.into(), ..header(TestbedKind::Hosts) };
         let host = HostRecord { host: "a".into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 };
         Campaign { header, hosts: vec![host], trials: Vec::new(), incidents: Vec::new(), ended: None }
     }

@@ -2,6 +2,8 @@
 //! (`environment`).
 
 mod campaigns;
+#[cfg(test)]
+mod cases;
 mod effect;
 mod environment;
 mod searches;

@@ -111,22 +111,13 @@ impl Controller for BackToBack {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated::{Device, run_steps, search};
+    use super::super::simulated::{Device, goal, run_steps, search};
     use super::*;
     use linerate_analysis::search::back_to_back;
     use linerate_model::Method;
 
     fn method(longest_ms: u64) -> Method {
-        let goal = Goal {
-            name: "RFC 2544".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width: 0.001,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(10),
-            duration_sum: Nanos::from_secs(10),
-        };
-        Method::BackToBack { goal, repeats: 3, longest: Nanos::from_millis(longest_ms) }
+        Method::BackToBack { goal: goal(0.001, 10), repeats: 3, longest: Nanos::from_millis(longest_ms) }
     }
 
     /// Methodology 4.4: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s of 64 B frames.

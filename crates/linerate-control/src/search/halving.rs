@@ -160,22 +160,10 @@ impl Controller for Halving {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated::{Device, run, search};
+    use super::super::simulated::{Device, goal, run, search};
     use super::*;
     use linerate_analysis::search::{Requirement, bounds};
     use linerate_model::Method;
-
-    fn goal(width: f64, final_s: u64) -> Goal {
-        Goal {
-            name: "RFC 2544".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(final_s),
-            duration_sum: Nanos::from_secs(final_s),
-        }
-    }
 
     fn halving(repeats: u32, max: f64) -> Search {
         search(1_000.0, max, Method::Halving { goal: goal(0.005, 60), repeats })

@@ -52,24 +52,15 @@ impl Controller for Latency {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated::{Device, run_steps, search};
+    use super::super::simulated::{Device, goal, run_steps, search};
     use super::*;
     use linerate_model::Method;
 
     #[test]
     fn latency_is_measured_at_shares_of_the_throughput_found_all_of_them_before_any_again() {
-        let goal = Goal {
-            name: "RFC 2544".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width: 0.005,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(10),
-            duration_sum: Nanos::from_secs(10),
-        };
         let shares = vec![0.001, 0.1, 0.5, 0.9, 1.0];
         let trial = Nanos::from_secs(60);
-        let method = Method::Latency { goal, trial, shares: shares.clone(), repeats: 20 };
+        let method = Method::Latency { goal: goal(0.005, 10), trial, shares: shares.clone(), repeats: 20 };
         let steps = run_steps(&search(1_000.0, 1e7, method), &mut Device::of(1e6));
         let measured: Vec<Step> =
             steps.iter().map(|(step, _)| *step).filter(|step| step.purpose == Purpose::Latency).collect();
@@ -79,20 +70,8 @@ mod tests {
         for (step, share) in measured.iter().zip(shares.iter().cycle()) {
             assert!((step.load / throughput - share).abs() < 1e-12 && step.duration == trial, "{step:?}");
         }
-        let nothing = Method::Latency { goal: measured_goal(), trial, shares, repeats: 20 };
+        let nothing = Method::Latency { goal: goal(0.005, 10), trial, shares, repeats: 20 };
         let steps = run_steps(&search(1_000.0, 1e7, nothing), &mut Device::of(10.0));
         assert!(steps.iter().all(|(step, _)| step.purpose == Purpose::Load), "no load without loss, no latency");
-    }
-
-    fn measured_goal() -> Goal {
-        Goal {
-            name: "RFC 2544".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width: 0.005,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(10),
-            duration_sum: Nanos::from_secs(10),
-        }
     }
 }

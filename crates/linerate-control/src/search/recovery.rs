@@ -58,23 +58,14 @@ impl Controller for Recovery {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated::{Device, run_steps, search};
+    use super::super::simulated::{Device, goal, run_steps, search};
     use super::*;
     use linerate_model::Method;
 
     #[test]
     fn an_overload_of_a_tenth_is_followed_by_half_the_throughput() {
-        let goal = Goal {
-            name: "RFC 2544".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width: 0.005,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(10),
-            duration_sum: Nanos::from_secs(10),
-        };
         let (overload, after) = (Nanos::from_secs(60), Nanos::from_secs(20));
-        let method = Method::Recovery { goal, overload, after, repeats: 2 };
+        let method = Method::Recovery { goal: goal(0.005, 10), overload, after, repeats: 2 };
         let of = |capacity| run_steps(&search(1_000.0, 1e7, method.clone()), &mut Device::of(capacity));
         let steps = of(1e6);
         let overloads: Vec<Step> = steps.iter().map(|(s, _)| *s).filter(|s| s.purpose == Purpose::Overload).collect();

@@ -1,7 +1,7 @@
 //! A device with a known knee, in virtual time: what the controllers are tested on.
 
 use linerate_analysis::search::Observation;
-use linerate_model::{LoadUnit, Method, Nanos, Search, Step};
+use linerate_model::{Goal, LoadUnit, Method, Nanos, Search, Step};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -96,6 +96,19 @@ impl Device {
         self.now = self.now + step.duration;
         let loss_ratio = if offered > 0.0 { lost / offered } else { 0.0 };
         Observation { load: step.load, duration: step.duration, loss_ratio }
+    }
+}
+
+/// RFC 2544 throughput to `width`, shown by trials of `final_s` seconds.
+pub(super) fn goal(width: f64, final_s: u64) -> Goal {
+    Goal {
+        name: "RFC 2544".into(),
+        loss_ratio: 0.0,
+        exceed_ratio: 0.0,
+        width,
+        initial_trial: Nanos::from_secs(1),
+        final_trial: Nanos::from_secs(final_s),
+        duration_sum: Nanos::from_secs(final_s),
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::own;
+use super::{count, own};
 use scenarios::{Place, SCENARIOS, Scenario};
 
 const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF A SCENARIO'S NAME] [--program LINERATE] \
@@ -301,14 +301,14 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        let count = || value.parse::<u32>().ok().with_context(|| format!("{argument} {value}: not a count\n{USAGE}"));
+        let count = || count(argument, value, USAGE);
         match argument.as_str() {
             "--seeds" => options.seeds = count()?,
             "--first" => options.first = count()?,
             "--only" => options.only = Some(value.clone()),
             "--program" => options.program = Some(value.into()),
             "--keep" => options.keep = Some(value.into()),
-            "--jobs" => options.jobs = count()?.max(1),
+            "--jobs" => options.jobs = count()?,
             "--out" => options.out = Some(value.into()),
             _ => bail!("{argument}: unknown\n{USAGE}"),
         }
