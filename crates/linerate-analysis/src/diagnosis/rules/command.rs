@@ -10,7 +10,7 @@ use crate::{JobStudy, PointStudy};
 pub(super) fn advise_command(point: &PointStudy, job: &JobStudy, options: &str) -> String {
     let protocol = match job.workload.as_str() {
         TCP_STREAM => "",
-        "udp_stream" => " -u",
+        "udp_stream" => " udp",
         _ => return String::new(),
     };
     let alone = point.jobs.len() == 1;

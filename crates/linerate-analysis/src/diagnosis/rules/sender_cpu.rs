@@ -40,7 +40,9 @@ impl Rule for SenderCpu {
         let advice = "send without copying: CPU per byte should fall and goodput rise until another limit is met";
         let more = "spread the flows over two sending CPUs: goodput should rise by half or more";
         let [zerocopy, parallel] = ["-Z", "-P 2"].map(|options| advise_command(point, job, options));
-        Some(finding.advise(format!("{advice}{zerocopy}")).advise(format!("{more}{parallel}")))
+        // Datagrams are copied whatever is asked for: only TCP has a way to send without.
+        let finding = if job.workload == TCP_STREAM { finding.advise(format!("{advice}{zerocopy}")) } else { finding };
+        Some(finding.advise(format!("{more}{parallel}")))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -78,6 +80,14 @@ mod tests {
         let finding = SenderCpu.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         assert!(finding.advice[0].ends_with("linerate to HOST -Z"), "{:?}", finding.advice);
+    }
+
+    #[test]
+    fn of_datagrams_it_advises_only_what_the_command_takes() {
+        let mut full = point(&[("goodput", 5e8), ("payload_per_send", 65_536.0), ("sender_cpu", 0.97)]);
+        full.jobs[0].workload = "udp_stream".into();
+        let advice = SenderCpu.judge(&full).expect("a full core").advice;
+        assert!(advice.len() == 1 && advice[0].ends_with("linerate to HOST udp -P 2"), "{advice:?}");
     }
 
     #[test]
