@@ -171,8 +171,12 @@ fn fetch(url: &str, milliseconds: u64) -> EngineReport {
 }
 
 fn fetch_with(table: serde_json::Value, milliseconds: u64) -> EngineReport {
+    transfer("ftp", table, milliseconds)
+}
+
+fn transfer(name: &str, table: serde_json::Value, milliseconds: u64) -> EngineReport {
     let (params, local) = (params(table), endpoint(V4));
-    let workload = workload("ftp").expect("registered");
+    let workload = workload(name).expect("registered");
     let offer = Offer { addresses: Vec::new() };
     let workers = workload.connect(&setup(&params, &local), &offer).expect("nothing is opened yet");
     join(start(workers, Nanos::from_millis(milliseconds), Nanos::from_millis(200)))
@@ -222,6 +226,24 @@ fn each_vice_of_a_server_over_tls_has_its_word() {
         assert!(told(&report).contains(word), "{word}: {}", told(&report));
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
     }
+}
+
+#[test]
+fn an_http_server_that_refuses_a_file_before_it_has_come_is_heard() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let url = format!("http://{}/file", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let _ = connection.read(&mut [0; 64]);
+            // Closed with bytes unread, the kernel resets the connection behind these words.
+            let _ = connection.write_all(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n");
+        }
+    });
+    // More than the buffers of both ends take.
+    let table = json!({ "server": url, "direction": "tx", "file_size": "256 MiB", "send": "copy" });
+    let report = transfer("http", table, 10_000);
+    assert!(told(&report).contains("the server answered 413"), "{}", told(&report));
+    assert_eq!(sum(&report, Counter::Transactions), 0);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
     let test = "our_ftp_client_fetches_from_and_sends_to_vsftpd";
     let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
     for passive in ["epsv", "pasv"] {
-        let url = format!("ftp://127.0.0.1:{}/file", vsftpd.port);
+        let url = format!("ftp://{}/file", vsftpd.at);
         let report = drive("ftp", &url, json!({ "passive": passive, "sink": "memory" }));
         let files = files(&report, passive);
         let received = sum(&report, Counter::PayloadReceived);
@@ -107,7 +107,7 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
         assert!(logged >= files, "{files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
     }
     for send in ["copy", "sendfile", "splice", "zerocopy"] {
-        let url = format!("ftp://127.0.0.1:{}/in/{send}", vsftpd.port);
+        let url = format!("ftp://{}/in/{send}", vsftpd.at);
         let report = drive("ftp", &url, json!({ "direction": "tx", "send": send, "streams": 1 }));
         let files = files(&report, send);
         let whole = format!("/in/{send}\", {FILE} bytes");
@@ -125,7 +125,7 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
     let test = "our_http_client_fetches_from_and_sends_to_nginx";
     let Some(nginx) = Peer::nginx(test, FILE) else { return };
     for reuse in [true, false] {
-        let url = format!("http://127.0.0.1:{}/file", nginx.port);
+        let url = format!("http://{}/file", nginx.at);
         let before = nginx.text("log").lines().count();
         let report = drive("http", &url, json!({ "reuse": reuse, "sink": "memory" }));
         let files = files(&report, "GET");
@@ -138,7 +138,7 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
         assert_eq!(connections.len() as u64 <= STREAMS, reuse, "{} connections, {files} files", connections.len());
     }
     for send in ["copy", "sendfile", "splice", "zerocopy"] {
-        let url = format!("http://127.0.0.1:{}/in/{send}", nginx.port);
+        let url = format!("http://{}/in/{send}", nginx.at);
         let report = drive("http", &url, json!({ "direction": "tx", "send": send }));
         let files = files(&report, send);
         assert_eq!(sum(&report, Counter::PayloadAcknowledged), files * FILE as u64, "{send}");
@@ -153,16 +153,19 @@ fn what_foreign_servers_refuse_is_told() {
     let test = "what_foreign_servers_refuse_is_told";
     let Some(nginx) = Peer::nginx(test, FILE) else { return };
     let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
-    for (name, url, direction, word) in [
-        ("http", format!("http://127.0.0.1:{}/none", nginx.port), "rx", "the server answered 404"),
-        ("http", format!("http://127.0.0.1:{}/file", nginx.port), "tx", "the server answered 405"),
-        ("ftp", format!("ftp://127.0.0.1:{}/none", vsftpd.port), "rx", "the server answered 550"),
-        ("ftp", format!("ftp://127.0.0.1:{}/new", vsftpd.port), "tx", "the server answered 553"),
-        ("ftp", format!("ftp://nobody:wrong@127.0.0.1:{}/file", vsftpd.port), "rx", "the server answered 530"),
+    for (name, server, path, direction, word) in [
+        ("http", &nginx, "none", "rx", "the server answered 404"),
+        ("http", &nginx, "file", "tx", "the server answered 405"),
+        ("ftp", &vsftpd, "none", "rx", "the server answered 550"),
+        ("ftp", &vsftpd, "new", "tx", "the server answered 553"),
+        ("ftp", &vsftpd, "file", "rx", "the server answered 530"),
     ] {
+        let user = if word.ends_with("530") { "nobody:wrong@" } else { "" };
+        let url = format!("{name}://{user}{}/{path}", server.at);
         let report = drive(name, &url, json!({ "direction": direction }));
         let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
-        assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?}");
+        let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
+        assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?} {modes:?} {}", server.text("error"));
         assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
     }
 }
@@ -245,7 +248,7 @@ fn lftp_fetches_from_and_sends_to_our_servers() {
 fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
     let test = "our_client_and_nginx_speak_tls_and_the_row_says_how";
     let Some(nginx) = Peer::nginx(test, FILE) else { return };
-    let [get, put] = ["file", "in/tls"].map(|path| format!("https://127.0.0.1:{}/{path}", nginx.secure_port));
+    let [get, put] = ["file", "in/tls"].map(|path| format!("https://{}/{path}", nginx.secure()));
     let roots = nginx.path("certificate").display().to_string();
     for (verify, known_by) in [(true, "roots"), (false, "nothing: not verified")] {
         for reuse in [true, false] {
@@ -271,9 +274,9 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
     }
     // Roots that do not vouch for it, and a server that has no TLS.
     let stranger = tempfile::NamedTempFile::new().expect("a file");
-    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let own = rcgen::generate_simple_self_signed([nginx.at.ip().to_string()]).expect("a certificate");
     std::fs::write(stranger.path(), own.cert.pem()).expect("it is writable");
-    let plain = format!("https://127.0.0.1:{}/file", nginx.port);
+    let plain = format!("https://{}/file", nginx.at);
     for (url, roots, word) in [
         (&get, stranger.path().display().to_string(), "the server's certificate is not accepted"),
         (&plain, roots.clone(), "is no TLS"),
@@ -289,7 +292,7 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
 fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
     let test = "our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how";
     let Some(vsftpd) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
-    let [get, put] = ["file", "in/tls"].map(|path| format!("ftp://127.0.0.1:{}/{path}", vsftpd.port));
+    let [get, put] = ["file", "in/tls"].map(|path| format!("ftp://{}/{path}", vsftpd.at));
     let roots = vsftpd.path("certificate").display().to_string();
     let whole = format!("\", {FILE} bytes");
     for (url, verify, known_by, direction, word) in [
@@ -333,7 +336,7 @@ fn ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear() {
         (&secure, roots(&secure), false, "the server answered 530"),
         (&unwilling, roots(&unwilling), true, "the server answered 530"),
     ] {
-        let url = format!("ftp://127.0.0.1:{}/file", peer.port);
+        let url = format!("ftp://{}/file", peer.at);
         let report = drive("ftp", &url, json!({ "tls": tls, "roots": roots, "timeout": "2 s" }));
         let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
         assert!(told.iter().any(|told| told.contains(word)), "{word}: {told:?}");

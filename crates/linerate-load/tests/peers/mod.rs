@@ -1,11 +1,12 @@
-//! Other people's file servers, each started for one test on ports of its own, in a folder of its own, and ended with it.
+//! Other people's file servers, each started for one test at a loopback address of its own, in a folder of its own, and ended with it.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::fs::Permissions;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,14 +20,16 @@ const PERIOD: usize = 4 << 20;
 const SEED: u64 = 1;
 const EVERYBODY_WRITES: u32 = 0o777;
 const EVERYBODY_READS: u32 = 0o755;
+/// Ports at the address of a peer, which nobody else has: [`own_address`].
+const PORT: u16 = 2121;
+const SECURE_PORT: u16 = 2443;
 
 /// A file server under way: files to fetch are in `public`, what is sent to it in `public/in`.
 pub struct Peer {
     child: Child,
     folder: TempDir,
-    pub port: u16,
-    /// Where it serves TLS, if it does.
-    pub secure_port: u16,
+    /// Where it serves.
+    pub at: SocketAddrV4,
 }
 
 /// The first bytes of any file that a load sends.
@@ -47,9 +50,14 @@ pub fn is_there(command: &str, test: &str) -> bool {
     found
 }
 
-/// A port that is free now; nobody else here takes one in between.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+/// An address of the loopback network (RFC 1122 clause 3.2.1.3) that no other peer of this machine has while it runs: whatever port is
+/// taken there is taken by the peer itself.
+fn own_address() -> Ipv4Addr {
+    static PEERS: AtomicU32 = AtomicU32::new(0);
+    let peer = PEERS.fetch_add(1, Ordering::Relaxed) % (1 << 6);
+    // 127.64.0.0/10: sixteen bits of the process, six of the peer.
+    let process = std::process::id() % (1 << 16);
+    Ipv4Addr::from_bits(Ipv4Addr::new(127, 64, 0, 0).to_bits() | process << 6 | peer)
 }
 
 fn ground(bytes: usize) -> TempDir {
@@ -66,7 +74,7 @@ fn ground(bytes: usize) -> TempDir {
 }
 
 impl Peer {
-    fn start(command: &str, arguments: &[&str], folder: TempDir, port: u16, test: &str) -> Option<Self> {
+    fn start(command: &str, arguments: &[&str], folder: TempDir, at: SocketAddrV4, test: &str) -> Option<Self> {
         let error = std::fs::File::create(folder.path().join("error")).expect("it is writable");
         let child = Command::new(command)
             .args(arguments)
@@ -81,9 +89,9 @@ impl Peer {
                 return None;
             }
         };
-        let mut peer = Self { child, folder, port, secure_port: 0 };
+        let mut peer = Self { child, folder, at };
         let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while TcpStream::connect(at).is_err() {
             let ended = peer.child.try_wait().expect("it is ours");
             assert!(ended.is_none() && began.elapsed() < PATIENCE, "{command}: {ended:?} {}", peer.text("error"));
             std::thread::sleep(Duration::from_millis(20));
@@ -109,33 +117,34 @@ impl Peer {
             println!("skipped: {test}: vsftpd needs root");
             return None;
         }
-        let (folder, port) = (ground(bytes), free_port());
+        let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
         let (root, log) = (folder.path().join("public"), folder.path().join("log"));
-        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        let own = rcgen::generate_simple_self_signed([at.ip().to_string()]).expect("a certificate");
         let both = format!("{}{}", own.cert.pem(), own.signing_key.serialize_pem());
         for (name, pem) in [("certificate", own.cert.pem()), ("key", both)] {
             std::fs::write(folder.path().join(name), pem).expect("it is writable");
         }
         // The sandbox knows the system calls of older C libraries only.
         let text = format!(
-            "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nseccomp_sandbox=NO\n\
+            "listen=YES\nlisten_address={}\nlisten_port={PORT}\nbackground=NO\nseccomp_sandbox=NO\n\
              anonymous_enable=YES\nno_anon_password=YES\nanon_root={root}\nsecure_chroot_dir={root}\n\
              write_enable=YES\nanon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
              xferlog_enable=YES\nvsftpd_log_file={log}\n{more}",
+            at.ip(),
             root = root.display(),
             log = log.display(),
             more = more.replace("{key}", &folder.path().join("key").display().to_string())
         );
         let configuration = folder.path().join("vsftpd.conf");
         std::fs::write(&configuration, text).expect("it is writable");
-        Self::start("vsftpd", &[&configuration.display().to_string()], folder, port, test)
+        Self::start("vsftpd", &[&configuration.display().to_string()], folder, at, test)
     }
 
-    /// nginx with a file of so many bytes, which takes what is put into `in`, with and without TLS; its certificate, for 127.0.0.1, is in
-    /// `certificate`. `None`, said aloud, if it is missing.
+    /// nginx with a file of so many bytes, which takes what is put into `in`, with and without TLS; its certificate is in `certificate`.
+    /// `None`, said aloud, if it is missing.
     pub fn nginx(test: &str, bytes: usize) -> Option<Self> {
-        let (folder, port, secure_port) = (ground(bytes), free_port(), free_port());
-        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
+        let own = rcgen::generate_simple_self_signed([at.ip().to_string()]).expect("a certificate");
         for (name, pem) in [("certificate", own.cert.pem()), ("key", own.signing_key.serialize_pem())] {
             std::fs::write(folder.path().join(name), pem).expect("it is writable");
         }
@@ -144,18 +153,22 @@ impl Peer {
              log_format plain '$request_method $status $request_length $body_bytes_sent $connection $ssl_protocol.';\n\
              access_log {0}/log plain;\nclient_body_temp_path {0}/body;\nproxy_temp_path {0}/t1;\n\
              fastcgi_temp_path {0}/t2;\nuwsgi_temp_path {0}/t3;\nscgi_temp_path {0}/t4;\nsendfile on;\n\
-             client_max_body_size 0;\nkeepalive_requests 100000;\nserver {{ listen 127.0.0.1:{port}; \
-             listen 127.0.0.1:{secure_port} ssl; ssl_certificate {0}/certificate; ssl_certificate_key {0}/key; ssl_protocols TLSv1.2 TLSv1.3; \
+             client_max_body_size 0;\nkeepalive_requests 100000;\nserver {{ listen {at}; \
+             listen {2}:{SECURE_PORT} ssl; ssl_certificate {0}/certificate; ssl_certificate_key {0}/key; ssl_protocols TLSv1.2 TLSv1.3; \
              root {0}/public; location /in/ {{ dav_methods PUT; }} }}\n}}\n",
             folder.path().display(),
             if is_root() { "user root;\n" } else { "" },
+            at.ip(),
         );
         let configuration = folder.path().join("nginx.conf");
         std::fs::write(&configuration, text).expect("it is writable");
         let (configuration, prefix) = (configuration.display().to_string(), folder.path().display().to_string());
-        let mut peer = Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, port, test)?;
-        peer.secure_port = secure_port;
-        Some(peer)
+        Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, at, test)
+    }
+
+    /// Where nginx serves TLS.
+    pub fn secure(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(*self.at.ip(), SECURE_PORT)
     }
 
     /// What is in a file of its folder.

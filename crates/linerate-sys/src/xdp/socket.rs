@@ -129,7 +129,9 @@ impl XdpSocket {
             .map_err(|cause| SysError::new("open XDP socket (needs CAP_NET_RAW or root) on", device, cause))?;
         let n_pieces = (options.n_transmit * cut.chunks_per_slot).next_power_of_two();
         let n_completions = n_pieces.max(LEAST_RING);
-        let n_fill = options.n_receive.max(LEAST_RING);
+        // Twice the chunks there are: the kernel shows frames as received a moment before it shows their chunks as taken (`xsk_flush`),
+        // so that one comes back while its old slot still looks occupied.
+        let n_fill = (2 * options.n_receive).max(LEAST_RING);
         register(&fd, &umem, n_fill, n_completions).map_err(error)?;
         if options.n_transmit > 0 {
             sockopt::set_xdp_tx_ring_size(&fd, n_pieces).map_err(|e| error(e.into()))?;
@@ -289,7 +291,7 @@ impl XdpSocket {
         }
         if whole > 0 {
             ring.publish_drained(draining.advance(whole));
-            // The ring has as many slots as there are chunks to receive into, so those in our hands always fit.
+            // The ring has slots for all chunks and for as many that only seem to be there, so those in our hands always fit.
             let room = filling.room(returned, || fill.drained());
             debug_assert_eq!(room, returned);
             fill.publish_filled(filling.advance(returned));

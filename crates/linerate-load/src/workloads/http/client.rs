@@ -167,7 +167,11 @@ impl HttpSession {
     fn send(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
         let outgoing = self.outgoing.as_mut().expect("an upload has one");
-        match outgoing.send(connection, &mut self.account, bench.tally)? {
+        let sent = match outgoing.send(connection, &mut self.account, bench.tally) {
+            Err(failure @ Failure::Io(_)) => return Err(self.early_refusal().unwrap_or(failure)),
+            sent => sent?,
+        };
+        match sent {
             Sent::Bytes(n) => {
                 self.came += n;
                 Ok(Turn::Moved)
@@ -181,6 +185,15 @@ impl HttpSession {
                 self.state = State::Answer;
                 Ok(Turn::Moved)
             }
+        }
+    }
+
+    /// A server that does not want a file may say so and close before it has come (RFC 9112 clause 9.6): what it said is why nothing more
+    /// can be sent.
+    fn early_refusal(&mut self) -> Option<Failure> {
+        match self.head.answer(self.connection.as_mut()?) {
+            Ok(Looked::Head(Answer { status, .. })) if status >= WELL.end => Some(Failure::Refused(status)),
+            _ => None,
         }
     }
 
