@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_load::engine::{Engine, EngineReport, Timeline};
-use linerate_load::{Offer, Secret, Setup, Worker, workload};
+use linerate_load::{LoadError, Offer, Secret, Setup, Worker, workload};
 use linerate_model::{Endpoint, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
         (None, None) => {
             let (tell, told) = std::sync::mpsc::channel();
             std::thread::scope(|scope| {
-                let passive = scope.spawn(|| end.passive(|offer| tell.send(offer.clone()).expect("a listener")));
+                let passive = scope.spawn(|| end.passive(|offer| tell.send(offer.clone()).expect("the active end")));
                 let active = end.active(&told.recv().expect("an offer"));
                 (Some(active), Some(passive.join().expect("the passive end")))
             })
@@ -96,14 +96,14 @@ impl End {
 
     fn passive(&self, publish: impl FnOnce(&Offer)) -> EngineReport {
         let workload = workload(&self.workload).expect("a known workload");
-        let listener = workload.listen(&self.setup()).expect("listen");
+        let listener = had(workload.listen(&self.setup()));
         publish(&listener.offer());
-        self.load(listener.accept(PATIENCE).expect("accept"), self.cpus.get(1))
+        self.load(had(listener.accept(PATIENCE)), self.cpus.get(1))
     }
 
     fn active(&self, offer: &Offer) -> EngineReport {
         let workload = workload(&self.workload).expect("a known workload");
-        self.load(workload.connect(&self.setup(), offer).expect("connect"), self.cpus.first())
+        self.load(had(workload.connect(&self.setup(), offer)), self.cpus.first())
     }
 
     fn load(&self, workers: Vec<Box<dyn Worker>>, cpu: Option<&usize>) -> EngineReport {
@@ -122,6 +122,14 @@ impl End {
         report.intervals = intervals;
         report
     }
+}
+
+/// What an end asked for. If it is refused all ends here: the other end would wait for an offer or a connection that never comes.
+fn had<T>(asked: Result<T, LoadError>) -> T {
+    asked.unwrap_or_else(|refusal| {
+        eprintln!("{refusal}");
+        std::process::exit(1)
+    })
 }
 
 fn publish(file: &str, offer: &Offer) {

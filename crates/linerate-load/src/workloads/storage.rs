@@ -1,5 +1,5 @@
 //! `storage`: reads and writes of a disk or file by one end, no network. Units: transfers (IOPS) and bytes per second, and nanoseconds
-//! from just before a transfer is handed to the kernel to after its completion is reaped, a batch sharing each stamp.
+//! from just before a transfer is queued for the kernel to after its completion is reaped, a batch that is handed over at once sharing each stamp.
 //!
 //! One pinned thread with an engine of its own per worker (`linerate_sys::storage`). A closed load keeps `depth` transfers under way per
 //! worker; an open one starts them at intended times, and `response` counts from those. What may be written is decided by

@@ -127,6 +127,27 @@ impl Transfers {
         }
     }
 
+    /// Hands requests over as soon as `most` are queued, instead of all with the next [`Transfers::reap`]: a device that ends many at
+    /// once works on the first of the next while the others are still being made. Engines without a queue in the kernel begin each at once
+    /// anyhow.
+    pub fn hold_at_most(&mut self, most: u32) {
+        match &mut self.inner {
+            Inner::Ring(ring) => ring.most_held = most,
+            Inner::Aio(aio) => aio.most_held = most,
+            Inner::Threads(_) | Inner::Calls(_) => {}
+        }
+    }
+
+    /// Whether a request may begin before the next [`Transfers::reap`].
+    #[must_use]
+    pub fn hands_over_early(&self) -> bool {
+        match &self.inner {
+            Inner::Ring(ring) => ring.most_held < u32::MAX,
+            Inner::Aio(aio) => aio.most_held < u32::MAX,
+            Inner::Threads(_) | Inner::Calls(_) => false,
+        }
+    }
+
     /// The engine and what the kernel granted it.
     #[must_use]
     pub fn described(&self) -> String {

@@ -46,8 +46,10 @@ fn finish(transfers: &mut Transfers) -> Vec<Completion> {
 
 #[test]
 fn what_every_engine_writes_it_reads_back() {
-    for (engine, slots) in engines() {
+    let held = [u32::MAX, 3, 1];
+    for ((engine, slots), most) in engines().into_iter().flat_map(|engine| held.map(|most| (engine, most))) {
         let Some(mut transfers) = transfers(engine, scratch(64), slots) else { continue };
+        transfers.hold_at_most(most);
         for block in 0..64_u64 {
             let slot = (block % u64::from(slots)) as u32;
             if slot == 0 {
@@ -67,6 +69,27 @@ fn what_every_engine_writes_it_reads_back() {
         }
         println!("{}", transfers.described());
     }
+}
+
+#[test]
+fn what_is_not_held_begins_before_anything_is_reaped() {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let file = File::from(std::os::fd::OwnedFd::from(writer));
+    let Some(mut transfers) = transfers(Engine::IoUring, file, SLOTS) else { return };
+    assert!(!transfers.hands_over_early());
+    transfers.hold_at_most(1);
+    assert!(transfers.hands_over_early());
+    transfers.reap(Duration::ZERO, |_| {}).expect("the ring is ours from now on");
+    transfers.buffer(0)[..4].copy_from_slice(b"here");
+    transfers.queue(Request { slot: 0, operation: Operation::Write, offset: 0, bytes: 4 });
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut read = [0; 4];
+        let _ = tell.send(std::io::Read::read_exact(&mut reader, &mut read).map(|()| read));
+    });
+    let read = told.recv_timeout(PATIENCE).expect("written without being reaped").expect("whole");
+    assert_eq!(&read, b"here");
+    assert_eq!(finish(&mut transfers), [Completion { slot: 0, result: 4 }]);
 }
 
 #[test]

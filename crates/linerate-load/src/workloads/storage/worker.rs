@@ -176,10 +176,16 @@ impl StorageWorker {
 
     /// Starts as many as are due and there is room for; how many.
     #[inline]
-    fn start(&mut self, due: Due, now: Nanos) -> u32 {
+    fn start(&mut self, due: Due, mut now: Nanos, tally: &mut Tally) -> u32 {
         let wanted = due.operations.min(self.free.len() as u32);
+        let hands_over_early = self.transfers.hands_over_early();
         let mut started = 0;
         while started < wanted && now >= self.resume_at && self.fault.is_none() {
+            if hands_over_early && started > 0 {
+                // Those before are under way: a stamp for all would count their calls into this one's time.
+                now = Nanos(clock::monotonic());
+                self.account(now, self.transfers.in_flight(), tally);
+            }
             let intended = Nanos(due.intended.0 + u64::from(started) * due.gap.0);
             self.start_one(now, intended);
             started += 1;
@@ -320,7 +326,7 @@ impl StorageWorker {
         self.account(now, before, tally);
         let mut started = 0;
         if self.fault.is_none() && !self.is_stopping {
-            started = self.start(due, now);
+            started = self.start(due, now, tally);
         }
         if let Some(gap) = self.gap {
             tally.defer(due.operations - started);

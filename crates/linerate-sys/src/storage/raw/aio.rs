@@ -51,6 +51,8 @@ pub(in super::super) struct NativeAio {
     in_flight: u32,
     /// A wait ends when so many have ended.
     pub(in super::super) least: u32,
+    /// So many that are queued are handed over without waiting for more.
+    pub(in super::super) most_held: u32,
 }
 
 // SAFETY: the addresses in `queued` point into `blocks`, which this structure owns and never grows; nothing in it belongs to a thread.
@@ -74,6 +76,7 @@ impl NativeAio {
             events: vec![Event::default(); slots],
             in_flight: 0,
             least: 1,
+            most_held: u32::MAX,
         })
     }
 
@@ -92,10 +95,14 @@ impl NativeAio {
         };
         self.queued.push(block);
         self.in_flight += 1;
+        if self.queued.len() >= self.most_held as usize {
+            // What was not taken stays queued; `reap` hands it over, or says why it cannot.
+            let _ = self.hand_over();
+        }
     }
 
-    #[inline]
-    pub(in super::super) fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<()> {
+    /// Hands to the kernel what is queued, as far as it takes it.
+    fn hand_over(&mut self) -> io::Result<()> {
         let mut handed = 0;
         while handed < self.queued.len() {
             let rest = &mut self.queued[handed..];
@@ -106,13 +113,21 @@ impl NativeAio {
             };
             match taken {
                 1.. => handed += taken as usize,
-                _ => match io::Error::last_os_error() {
-                    error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => break,
-                    error => return Err(error),
-                },
+                _ => {
+                    let error = io::Error::last_os_error();
+                    self.queued.drain(..handed);
+                    let passes = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
+                    return if passes { Ok(()) } else { Err(error) };
+                }
             }
         }
-        self.queued.drain(..handed);
+        self.queued.clear();
+        Ok(())
+    }
+
+    #[inline]
+    pub(in super::super) fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<()> {
+        self.hand_over()?;
         let handed_over = self.in_flight - self.queued.len() as u32;
         let least = if patience.is_zero() { 0 } else { libc::c_long::from(self.least.min(handed_over)) };
         let mut timeout = libc::timespec {

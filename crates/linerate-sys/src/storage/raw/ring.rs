@@ -28,6 +28,8 @@ pub(in super::super) struct Ring {
     in_flight: u32,
     /// A wait ends when so many have ended.
     pub(in super::super) least: u32,
+    /// So many that are queued are handed over without waiting for more.
+    pub(in super::super) most_held: u32,
 }
 
 /// A way to set a ring up, and its name.
@@ -123,6 +125,7 @@ impl Ring {
             queued: 0,
             in_flight: 0,
             least: 1,
+            most_held: u32::MAX,
         })
     }
 
@@ -147,6 +150,11 @@ impl Ring {
         pushed.expect("there is an entry for every slot");
         self.queued += 1;
         self.in_flight += 1;
+        // The first call of `reap` enables the ring, in the thread that is its submitter from then on.
+        if self.queued >= self.most_held && self.is_enabled && self.ring.submit().is_ok() {
+            // What was not taken stays in the ring; `reap` hands it over, or says why it cannot.
+            self.queued = 0;
+        }
     }
 
     #[inline]
