@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use linerate_load::pinned;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,11 @@ impl Fingerprint {
     #[must_use]
     pub fn of(spki: &[u8]) -> Self {
         Self(Sha256::digest(spki).into())
+    }
+
+    /// That of a certificate's public key.
+    pub(crate) fn of_certificate(certificate: &CertificateDer<'_>) -> Result<Self, rustls::Error> {
+        Ok(Self::of(&pinned::key_of(certificate)?))
     }
 }
 
@@ -123,7 +129,7 @@ impl KeyStore {
             .map_err(|cause| keys("read certificate", &certificate, &cause))?;
         let private_key = PrivateKeyDer::from_pem_slice(&read("read private key", &key)?)
             .map_err(|cause| keys("read private key", &key, &cause))?;
-        let fingerprint = crate::tls::fingerprint(&certificate)
+        let fingerprint = Fingerprint::of_certificate(&certificate)
             .map_err(|cause| keys("read public key from certificate in", directory, &cause))?;
         Ok(Self { directory: directory.to_owned(), certificate, private_key, fingerprint })
     }

@@ -22,6 +22,7 @@ mod link;
 pub mod pairing;
 pub mod search;
 mod strangers;
+mod timed;
 mod tls;
 mod transport;
 pub mod wire;

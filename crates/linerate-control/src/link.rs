@@ -12,7 +12,7 @@ use linerate_model::Nanos;
 use crate::clock::{monotonic, stamp};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::keys::Fingerprint;
-use crate::transport::Deadline;
+use crate::timed::Deadline;
 use crate::wire::{Message, pieces};
 
 /// How long is waited for what.

@@ -30,8 +30,9 @@ use sha2::Sha256;
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Timeouts};
 use crate::strangers::{accept_all, wake};
+use crate::timed::Deadline;
 use crate::tls::{self, EXPORTER_BYTES, Secured, Trust};
-use crate::transport::{self, Deadline};
+use crate::transport;
 use crate::wire::{
     Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name, printable,
 };

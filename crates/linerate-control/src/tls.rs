@@ -13,11 +13,11 @@ use std::time::Instant;
 use linerate_load::pinned::{self, PinnedKeys};
 use rustls::client::{ClientConfig, ClientConnection, Resumption};
 use rustls::server::{ServerConfig, ServerConnection};
-use rustls::{Connection, Error};
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls::Connection;
+use rustls_pki_types::ServerName;
 
 use crate::keys::{Fingerprint, KeyStore};
-use crate::transport::{Deadline, Socket, Timed};
+use crate::timed::{Deadline, Socket, Timed};
 
 /// The name sent in the handshake; it means nothing, the key does.
 const SERVER_NAME: &str = "linerate";
@@ -43,11 +43,6 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     // The provider draws from the operating system's generator, which on Linux cannot fail once it is seeded.
     pinned::provider().secure_random.fill(&mut bytes).expect("the system's random generator is seeded");
     bytes
-}
-
-/// The fingerprint of a certificate's public key.
-pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Result<Fingerprint, Error> {
-    Ok(Fingerprint::of(&pinned::key_of(certificate)?))
 }
 
 impl Trust {
@@ -112,7 +107,7 @@ impl Secured {
             .peer_certificates()
             .and_then(|chain| chain.first())
             .ok_or_else(|| io::Error::other("the other end showed no certificate"))?;
-        let peer = fingerprint(certificate).map_err(io::Error::other)?;
+        let peer = Fingerprint::of_certificate(certificate).map_err(io::Error::other)?;
         let exporter = connection
             .export_keying_material([0; EXPORTER_BYTES], b"EXPORTER-linerate", None)
             .map_err(io::Error::other)?;

@@ -11,7 +11,7 @@
 //!
 //! Without paired keys nothing listens, and nothing is connected to, beyond loopback.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -24,72 +24,12 @@ use std::time::{Duration, Instant};
 use linerate_model::HostAddress;
 
 use crate::link::{Channel, Timeouts};
+use crate::timed::{Deadline, Socket, Timed};
 use crate::tls::{self, Secured, Trust};
 use crate::{Agent, ControlError, KeyStore};
 
 /// The control port unless another is named; not assigned by IANA as of 2026.
 pub const DEFAULT_PORT: u16 = 4777;
-
-/// Until when reads may take, shared by everyone who holds the stream; a peer that sends a byte a second gains nothing.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Deadline(Arc<Mutex<Option<Instant>>>);
-
-impl Deadline {
-    pub(crate) fn at(instant: Instant) -> Self {
-        Self(Arc::new(Mutex::new(Some(instant))))
-    }
-
-    /// Reads may take for ever from now on.
-    pub(crate) fn lift(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
-            Some(left) if left.is_zero() => Err(io::ErrorKind::TimedOut.into()),
-            left => Ok(left),
-        }
-    }
-}
-
-/// A stream socket of either family.
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-/// A socket that obeys a deadline.
-#[derive(Debug)]
-pub(crate) struct Timed {
-    pub(crate) socket: Socket,
-    pub(crate) deadline: Deadline,
-}
-
-impl Read for Timed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.deadline.left()?;
-        match &mut self.socket {
-            Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(buffer)),
-            Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(buffer)),
-        }
-    }
-}
-
-impl Write for Timed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let left = self.deadline.left()?;
-        match &mut self.socket {
-            Socket::Tcp(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
-            Socket::Unix(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A channel over a plain TCP connection.
 pub(crate) fn plain(socket: TcpStream, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {

@@ -72,7 +72,7 @@ use linerate_model::{BitRate, Bytes, Nanos, Problem, nearest};
 use serde::Deserialize;
 
 use controller::ControllerText;
-pub use controller::{Controller, ControllerFaults, Port};
+pub use controller::{Checksum, Controller, ControllerFaults, Port};
 use element::ElementText;
 pub use element::{Element, Faults, Forwarding, Stall};
 pub use host::HostSettings;

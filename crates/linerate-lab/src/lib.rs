@@ -26,7 +26,7 @@ mod tool;
 
 pub use build::Lab;
 pub use description::{
-    Bus, BusEdge, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, Hash,
+    Bus, BusEdge, Checksum, Controller, ControllerFaults, Description, Element, End, Family, Faults, Forwarding, Hash,
     HostSettings, Link, Node, NodeKind, Port, Stall,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};

@@ -2,10 +2,9 @@
 //! trials at one load. Seconds, from a frame's departure to its receipt, where both ends read one clock; frames that were lost are
 //! infinitely slow. What it does not see: latency between hosts, whose clocks differ.
 
-use linerate_model::{Distribution, Nanos, Purpose, Search, Variation};
+use linerate_model::{Distribution, Nanos, Variation};
 use serde::{Deserialize, Serialize};
 
-use super::searched::SearchTrial;
 use super::span::Span;
 use super::traffic::Job;
 use crate::statistics::{latency, median};
@@ -63,12 +62,9 @@ pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency>
     })
 }
 
-/// Medians over the trials of each load, the lowest load first.
-pub(super) fn at_loads(search: &Search, trials: &[SearchTrial]) -> Vec<LatencyAtLoad> {
-    let linerate_model::Method::Latency { .. } = search.method else { return Vec::new() };
-    let measured = trials.iter().filter(|trial| trial.purpose == Purpose::Latency && trial.observation().is_some());
-    let mut found: Vec<(f64, SearchLatency)> =
-        measured.filter_map(|trial| Some((trial.load, trial.latency?))).collect();
+/// Medians over trials, each with its load, for each load; the lowest first.
+pub(super) fn at_loads(measured: impl Iterator<Item = (f64, SearchLatency)>) -> Vec<LatencyAtLoad> {
+    let mut found: Vec<(f64, SearchLatency)> = measured.collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     let of_load = |own: &[(f64, SearchLatency)]| {
         let middle = |value: &dyn Fn(&SearchLatency) -> Option<f64>| {

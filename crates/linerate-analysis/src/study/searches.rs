@@ -6,7 +6,7 @@ use linerate_model::{Campaign, Goal, Method, Point, Purpose, Search, TrialRecord
 use serde::{Deserialize, Serialize};
 
 use super::searched::{SearchTrial, searched, settle};
-use super::searched_latency::{LatencyAtLoad, at_loads};
+use super::searched_latency::{LatencyAtLoad, SearchLatency, at_loads};
 use crate::search::{BackToBack, Bounds, Observation, Requirement, back_to_back, bounds};
 use crate::statistics::median;
 
@@ -153,10 +153,17 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>) -> SearchRun {
         max: strict.iter().map(|observation| observation.load).fold(0.0, f64::max),
         tester_limited: trials.last().filter(|trial| trial.validity > Validity::Suspect).map(|trial| trial.load),
         bursts: bursts(search, &trials, found.first()),
-        latencies: at_loads(search, &trials),
+        latencies: at_loads(latencies(search, &trials)),
         found,
         trials,
     }
+}
+
+/// Each load and its latency, of the trials of a search that were made for it.
+fn latencies(search: &Search, trials: &[SearchTrial]) -> impl Iterator<Item = (f64, SearchLatency)> {
+    let asked = matches!(search.method, Method::Latency { .. });
+    let measured = trials.iter().filter(move |trial| asked && trial.purpose == Purpose::Latency);
+    measured.filter(|trial| trial.observation().is_some()).filter_map(|trial| Some((trial.load, trial.latency?)))
 }
 
 /// Whether what stands above the lower bound is the tester: it carried no more than that by itself, or sent less than the upper bound

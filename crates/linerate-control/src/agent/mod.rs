@@ -24,8 +24,9 @@ use serde_json::Value;
 use crate::frames::write;
 use crate::link::{Channel, Closer, Timeouts};
 use crate::strangers::{accept_all, wake};
+use crate::timed::Deadline;
 use crate::tls::{self, Trust};
-use crate::transport::{self, Deadline};
+use crate::transport;
 use crate::wire::{Greeting, Message, PROTOCOL_VERSION, RELEASE};
 use crate::{ControlError, Fingerprint, KeyStore};
 

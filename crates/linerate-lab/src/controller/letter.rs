@@ -4,6 +4,8 @@
 //! purpose: a client that is tested against its own codec would only agree with itself. What it does not see: VLAN tags
 //! (control packets have none) and packets over MCTP.
 
+use crate::description::Checksum;
+
 /// EtherType of NC-SI control packets.
 const ETHERTYPE: [u8; 2] = [0x88, 0xf8];
 /// Control packets go from everybody to everybody.
@@ -43,19 +45,6 @@ pub(super) enum Unreadable {
     Malformed,
     /// Its checksum is there and wrong.
     Checksum,
-}
-
-/// What stands where the checksum belongs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Checksum {
-    /// The checksum.
-    #[default]
-    Right,
-    /// Something else.
-    Wrong,
-    /// Zero: it is not used.
-    None,
 }
 
 /// Whether `frame` is a control packet.

@@ -23,7 +23,6 @@ use linerate_model::Nanos;
 
 pub use crate::pass_through::PassThrough;
 pub use control::Event;
-pub use letter::Checksum;
 
 use crate::description::Controller;
 use crate::middle::{Departures, Passage};

@@ -7,7 +7,6 @@ use linerate_model::{BitRate, Bytes, Nanos, Problem};
 use serde::Deserialize;
 
 use super::{ETHERNET_HEADER, ETHERNET_MTU, End, Node, NodeKind, check_name, read_end};
-use crate::controller::Checksum;
 
 /// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a fast port, a slow
 /// sideband, and a small buffer between them.
@@ -75,6 +74,19 @@ pub struct ControllerFaults {
     pub truncate_reply_one_in: Option<NonZeroU32>,
     /// What stands for the checksum of answers.
     pub checksum: Checksum,
+}
+
+/// What stands where the checksum belongs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksum {
+    /// The checksum.
+    #[default]
+    Right,
+    /// Something else.
+    Wrong,
+    /// Zero: it is not used.
+    None,
 }
 
 /// Pass-through buffer of the controllers in the paper that made the case (Intel, NC-SI Overview and Performance, 2013).

@@ -24,6 +24,7 @@ use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Setup, Worker};
 
+mod flow;
 mod receiver;
 mod sender;
 mod worker;

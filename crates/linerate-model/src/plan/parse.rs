@@ -15,8 +15,6 @@ use super::value::json;
 use super::{JobPlan, Order, Plan, Sweep, compare, repeats, together};
 use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
 
-/// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
-pub const DEFAULT_REPEATS: u32 = 6;
 /// Seed where none is given: fixed, so that a plan means the same trials everywhere.
 pub const DEFAULT_SEED: u64 = 1;
 /// Length of the measure phase: fifty intervals, enough for MSER-5 to find the steady state.
@@ -82,7 +80,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     let fields = Fields::of_table(root.get_ref(), whole.clone(), "the plan", &["campaign", "sweep"], problems);
     let mut plan = Plan {
         name: String::new(),
-        repeats: DEFAULT_REPEATS,
+        repeats: repeats::DEFAULT_REPEATS,
         until: None,
         order: Order::Interleaved,
         seed: DEFAULT_SEED,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
-use super::tls::TlsFault;
+use rustls::Error;
 
 /// How far a transfer was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,33 @@ pub(crate) enum Failure {
     Budget,
     /// TLS came to nothing.
     Tls(TlsFault),
+}
+
+/// What went wrong with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsFault {
+    /// The server's certificate is not what was expected, or nobody vouches for it.
+    Certificate,
+    /// The other end refused, with this alert (RFC 8446 clause 6.2).
+    Alert(u8),
+    /// What came is no TLS, or of no version that we speak.
+    Protocol,
+    /// The connection ended without saying so.
+    Truncated,
+}
+
+impl TlsFault {
+    /// What `error` of a connection means, if it is about TLS.
+    fn of(error: &io::Error) -> Option<Self> {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Some(Self::Truncated);
+        }
+        Some(match error.get_ref()?.downcast_ref::<Error>()? {
+            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Self::Certificate,
+            Error::AlertReceived(alert) => Self::Alert((*alert).into()),
+            _ => Self::Protocol,
+        })
+    }
 }
 
 impl Failure {

@@ -34,10 +34,10 @@ pub(crate) use params::{Clients, Files};
 pub(crate) use server::Guest;
 pub(crate) use start::{Dial, Protocol, Side, active, passive};
 pub(crate) use store::Store;
-pub(crate) use tls::Security;
+pub(crate) use tls::{Security, Shaken};
 pub(crate) use tls_params::TlsParams;
 pub(crate) use url::Url;
-pub(crate) use watched::{Shaken, Watched};
+pub(crate) use watched::Watched;
 
 use crate::{Secret, Tally};
 

@@ -18,14 +18,13 @@ use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
-use rustls::{Connection, Error, HandshakeKind, RootCertStore};
+use rustls::{Connection, HandshakeKind, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use sha2::Sha256;
 use socket2::Socket;
 
-use super::failure::Failure;
-use super::watched::Shaken;
+use super::failure::{Failure, TlsFault};
 use crate::pinned::{PinnedKeys, provider};
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Secret};
@@ -40,33 +39,6 @@ const OWN_NAME: &str = "linerate";
 const PURPOSE: &[u8] = b"linerate: key of a file server over TLS";
 /// PKCS #8 of an Ed25519 key up to its 32 bytes (RFC 8410 clause 7).
 const ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
-
-/// What went wrong, as plain numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TlsFault {
-    /// The server's certificate is not what was expected, or nobody vouches for it.
-    Certificate,
-    /// The other end refused, with this alert (RFC 8446 clause 6.2).
-    Alert(u8),
-    /// What came is no TLS, or of no version that we speak.
-    Protocol,
-    /// The connection ended without saying so.
-    Truncated,
-}
-
-impl TlsFault {
-    /// What `error` of a connection means, if it is about TLS.
-    pub(super) fn of(error: &io::Error) -> Option<Self> {
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            return Some(Self::Truncated);
-        }
-        Some(match error.get_ref()?.downcast_ref::<Error>()? {
-            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Self::Certificate,
-            Error::AlertReceived(alert) => Self::Alert((*alert).into()),
-            _ => Self::Protocol,
-        })
-    }
-}
 
 /// What an end opens its connections with.
 #[derive(Clone, Debug)]
@@ -184,6 +156,15 @@ fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
     mac.update(PURPOSE);
     let der: Vec<u8> = ED25519.into_iter().chain(mac.finalize().into_bytes()).collect();
     KeyPair::try_from(der).map_err(|error| refused("derive a key from the session's secret", &error))
+}
+
+/// How far a handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shaken {
+    /// Both ends know each other.
+    Done,
+    /// It goes on when the socket is ready in this way.
+    Waits(Interest),
 }
 
 /// TLS of one connection.

@@ -8,7 +8,7 @@ use linerate_sys::tcp;
 use socket2::Socket;
 
 use super::failure::Failure;
-use super::tls::Secured;
+use super::tls::{Secured, Shaken};
 
 /// A socket and how it is waited for.
 #[derive(Debug)]
@@ -16,15 +16,6 @@ pub(crate) struct Watched {
     pub(crate) socket: Socket,
     secured: Option<Box<Secured>>,
     interest: Option<Interest>,
-}
-
-/// How far a handshake is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shaken {
-    /// Both ends know each other.
-    Done,
-    /// It goes on when the socket is ready in this way.
-    Waits(Interest),
 }
 
 impl Watched {

@@ -3,7 +3,7 @@
 use linerate_model::{Counter, Counters};
 use linerate_sys::udp::{self, ReceiveBatch, Received, Wait};
 
-use super::worker::Flow;
+use super::flow::Flow;
 use super::{Receive, UdpStreamParams};
 use crate::Tally;
 use crate::workloads::datagram::{HEADER_BYTES, Tag, number_of};

@@ -5,7 +5,7 @@ use std::io;
 use linerate_model::{Counter, Counters, Nanos};
 use linerate_sys::udp::{self, SendBatch, Wait};
 
-use super::worker::Flow;
+use super::flow::Flow;
 use super::{Segments, UdpStreamParams};
 use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::datagram::write_header;

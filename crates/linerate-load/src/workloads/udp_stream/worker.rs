@@ -1,14 +1,14 @@
 //! A worker: its flows, sent on in turn and received from as they have something, and the companion that tells the totals.
 
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
 
-use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, SocketValue};
+use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
 use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
 use linerate_sys::socket::{self, Buffer};
 use linerate_sys::udp::{self, Wait};
 
+use super::flow::Flow;
 use super::receiver::{Next, Receiver};
 use super::sender::Sender;
 use super::{Flowing, UdpStreamParams};
@@ -39,38 +39,6 @@ const GATHER: Nanos = Nanos(50_000);
 enum End {
     Active,
     Passive,
-}
-
-/// One flow, as one end sees it.
-#[derive(Debug)]
-pub(super) struct Flow {
-    number: u32,
-    pub(super) socket: UdpSocket,
-    pub(super) outward: Tag,
-    pub(super) inward: Tag,
-    pub(super) pairing: Tag,
-    pub(super) next_number: u64,
-    pub(super) sequence: Sequence,
-    pub(super) counters: Counters,
-    /// The socket's drop counter as last seen, and whether it has been asked for since the last message.
-    drops: u32,
-    pub(super) drops_known: bool,
-    /// What the other end says it sent.
-    peer_sent: Option<u64>,
-    options: BTreeMap<String, SocketValue>,
-}
-
-impl Flow {
-    /// Drops since the counter was last seen.
-    pub(super) fn note_drops(&mut self, drops: u32) -> u64 {
-        u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
-    }
-
-    /// Whether everything the other end sent is accounted for.
-    fn is_complete(&self) -> bool {
-        let known = self.counters[Counter::DatagramsReceived] + self.counters[Counter::Late];
-        self.peer_sent.is_some_and(|sent| known >= sent)
-    }
 }
 
 struct UdpStreamWorker {
