@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use linerate_load::pinned::{self, PinnedKeys};
+use rustls::Connection;
 use rustls::client::{ClientConfig, ClientConnection, Resumption};
 use rustls::server::{ServerConfig, ServerConnection};
-use rustls::Connection;
 use rustls_pki_types::ServerName;
 
 use crate::keys::{Fingerprint, KeyStore};

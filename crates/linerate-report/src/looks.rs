@@ -7,22 +7,21 @@ use linerate_analysis::{Looks, LooksEnded};
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::Grid;
 use crate::number::Scale;
-use crate::sections::Subject;
 
 /// Points told one by one in the answer; more are counted.
 const MOST_TOLD: usize = 4;
 
 type Looked<'a> = (&'a Grid<'a>, &'a linerate_analysis::PointStudy, &'a Looks);
 
-fn all<'a>(subject: &Subject<'a>) -> Vec<Looked<'a>> {
+fn all<'a>(grids: &'a [Grid<'a>]) -> Vec<Looked<'a>> {
     let of =
         |grid: &'a Grid<'a>| grid.points.iter().filter_map(move |point| Some((grid, *point, point.looks.as_ref()?)));
-    subject.grids.iter().flat_map(of).collect()
+    grids.iter().flat_map(of).collect()
 }
 
 /// What a reader of the answer must know: which points are as well known as asked, and which are not.
-pub(crate) fn told(subject: &Subject<'_>) -> Vec<String> {
-    let all = all(subject);
+pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
+    let all = all(grids);
     let (narrow, wide): (Vec<&Looked<'_>>, Vec<&Looked<'_>>) =
         all.iter().partition(|(_, _, looks)| looks.ended == LooksEnded::Narrow);
     let one = |(grid, point, looks): &&Looked<'_>| format!("{}: {}.", grid.full_place_of(point), looks.told());
@@ -40,8 +39,8 @@ pub(crate) fn told(subject: &Subject<'_>) -> Vec<String> {
 }
 
 /// Every point's looks.
-pub(crate) fn table(subject: &Subject<'_>) -> Option<Table> {
-    let all = all(subject);
+pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
+    let all = all(grids);
     let looks_planned = all.iter().map(|(_, _, looks)| looks.until.looks.len()).max()?;
     let runs_at = |look: usize| all.iter().find_map(|(_, _, looks)| looks.until.looks.get(look));
     let mut columns = vec![Column::text("point"), Column::text("figure"), Column::number("asked, ±", Scale::PERCENT)];

@@ -38,6 +38,31 @@ pub fn send(socket: &impl AsFd, file: &File, offset: u64, bytes: usize) -> io::R
     Ok(rustix::fs::sendfile(socket, file, Some(&mut at), bytes)?)
 }
 
+/// A file in memory, to send from.
+#[derive(Debug)]
+pub struct MemoryFile {
+    file: File,
+    bytes: usize,
+}
+
+impl MemoryFile {
+    /// A file with these contents.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    pub fn new(contents: &[u8]) -> Result<Self, SysError> {
+        Ok(Self { file: in_memory(contents)?, bytes: contents.len() })
+    }
+
+    /// Sends up to `bytes` from `offset` on, no further than the file's end; returns how many were taken.
+    ///
+    /// # Errors
+    /// As [`send`]; `WouldBlock` if a timeout has passed, too.
+    pub fn send(&self, socket: &impl AsFd, offset: usize, bytes: usize) -> io::Result<usize> {
+        send(socket, &self.file, offset as u64, bytes.min(self.bytes.saturating_sub(offset)))
+    }
+}
+
 /// Has the page cache forget `bytes` of `file` from `offset` on, as far as they are on the disk (`POSIX_FADV_DONTNEED`).
 ///
 /// # Errors
@@ -141,6 +166,17 @@ mod tests {
         let mut received = Vec::new();
         far.read_to_end(&mut received).expect("until the end");
         assert_eq!(received, [&pattern(10_000)[9_000..], &pattern(10_000)[4_000..4_500]].concat());
+    }
+
+    #[test]
+    fn a_memory_file_sends_its_contents_from_any_offset_to_its_end() {
+        let (near, mut far) = pair();
+        let file = MemoryFile::new(&pattern(10_000)).expect("memory");
+        assert_eq!(file.send(&near, 9_000, 5_000).expect("fits the buffer"), 1_000);
+        drop(near);
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).expect("until the end");
+        assert_eq!(received, &pattern(10_000)[9_000..]);
     }
 
     #[test]

@@ -1,40 +1,14 @@
 //! Pipes and splicing: payload that reaches a socket without passing through this process.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-use crate::{SysError, file};
+use crate::SysError;
 
 /// The pipe size asked for: the limit for unprivileged processes (`fs.pipe-max-size`) unless it was changed.
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
-
-/// A file in memory, to send from.
-#[derive(Debug)]
-pub struct MemoryFile {
-    file: File,
-    bytes: usize,
-}
-
-impl MemoryFile {
-    /// A file with these contents.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
-    pub fn new(contents: &[u8]) -> Result<Self, SysError> {
-        Ok(Self { file: file::in_memory(contents)?, bytes: contents.len() })
-    }
-
-    /// Sends up to `bytes` from `offset` on, no further than the file's end; returns how many were taken.
-    ///
-    /// # Errors
-    /// As [`file::send`]; `WouldBlock` if a timeout has passed, too.
-    pub fn send(&self, socket: &impl AsFd, offset: usize, bytes: usize) -> io::Result<usize> {
-        file::send(socket, &self.file, offset as u64, bytes.min(self.bytes.saturating_sub(offset)))
-    }
-}
 
 /// Payload kept in a pipe and sent again and again: `tee(2)` duplicates references to its pages into a second pipe,
 /// `splice(2)` moves them to the socket. Nothing is copied.
@@ -109,17 +83,6 @@ pub(crate) mod tests {
 
     pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
         (0..bytes).map(|idx| (idx % 251) as u8).collect()
-    }
-
-    #[test]
-    fn a_memory_file_sends_its_contents_from_any_offset_to_its_end() {
-        let (near, mut far) = pair();
-        let file = MemoryFile::new(&pattern(10_000)).expect("memory");
-        assert_eq!(file.send(&near, 9_000, 5_000).expect("fits the buffer"), 1_000);
-        drop(near);
-        let mut received = Vec::new();
-        far.read_to_end(&mut received).expect("until the end");
-        assert_eq!(received, &pattern(10_000)[9_000..]);
     }
 
     #[test]

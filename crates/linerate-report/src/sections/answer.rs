@@ -83,7 +83,7 @@ impl Section for Answer {
         if !reasons.is_empty() {
             blocks.push(Block::List(reasons));
         }
-        let looked = crate::looks::told(subject);
+        let looked = crate::looks::told(subject.grids);
         if !looked.is_empty() {
             blocks.push(Block::List(looked));
         }

@@ -64,7 +64,7 @@ impl Section for Points {
         let of = |family: &Family<'_>| {
             std::iter::once(table(family)).chain(means(family)).map(Block::Table).collect::<Vec<_>>()
         };
-        let looks = crate::looks::table(subject).map(Block::Table);
+        let looks = crate::looks::table(subject.grids).map(Block::Table);
         looks.into_iter().chain(families(subject.grids).iter().flat_map(of)).collect()
     }
 }

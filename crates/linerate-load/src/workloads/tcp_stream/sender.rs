@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_model::Counter;
+use linerate_sys::file::MemoryFile;
 use linerate_sys::memory::Region;
-use linerate_sys::pipe::{MemoryFile, Splicer};
+use linerate_sys::pipe::Splicer;
 use linerate_sys::tcp::{self, MessageBatch};
 use linerate_sys::{SysError, zerocopy};
 use socket2::Socket;
