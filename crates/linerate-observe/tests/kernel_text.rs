@@ -17,6 +17,8 @@ const PIECES: &[&str] = &[
     "cpu",
     "ctxt 18446744073709551616\n",
     "ctxt ",
+    "pswpin 18446744073709551616\n",
+    "pswpout ",
     "intr 12 0 0\n",
     "      CPU0 CPU1 CPU70000\n",
     "NET_RX: 1 4294967296\n",

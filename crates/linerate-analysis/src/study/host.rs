@@ -25,7 +25,7 @@ use super::span::{Span, counted};
 use super::traffic::Job;
 
 /// Series of sampler `cpu` in which a CPU works.
-const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
+pub(super) const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
 /// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).

@@ -2,7 +2,7 @@
 //!
 //! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
 //! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
-//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], drops at the per-CPU backlog, a clock incident, a disturbed environment,
+//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a host that swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock incident, a disturbed environment,
 //! a CPU not granted, no steady state, an open load of which more than [`MOST_UNPACED`] was not started, or whose
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
@@ -125,6 +125,9 @@ pub(super) fn measured(
     if let Some(steal) = super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL) {
         let (seen, most) = (steal * 100.0, MOST_STEAL * 100.0);
         standing.lower(Validity::Suspect, format!("the hypervisor took {seen:.1} % of the CPUs' time, above {most} %"));
+    }
+    for doubt in super::unrest::doubts(&trial.samples, span) {
+        standing.lower(Validity::Suspect, doubt);
     }
     let mut told: Vec<&str> = trial.samples.iter().map(|(host, _)| host.as_str()).collect();
     told.sort_unstable();

@@ -40,6 +40,7 @@ mod span;
 mod steady;
 mod traffic;
 mod transfers;
+mod unrest;
 mod warmup;
 
 use std::collections::BTreeMap;

@@ -26,6 +26,11 @@ impl<'a> Samples<'a> {
         Self(trial.samples.iter().filter(|(name, _)| name == host).map(|(_, block)| block).collect())
     }
 
+    /// Those of one block.
+    pub(super) fn of_one(block: &'a SampleBlock) -> Self {
+        Self(vec![block])
+    }
+
     /// Growth per second of the counters `wanted` picks, all added; `None` if none was read well enough.
     pub(super) fn rate(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         let mut sum = None;

@@ -4,7 +4,7 @@
 
 use linerate_model::{SeriesSpec, Unit};
 
-use crate::kernel_text::{KernelText, decimal, lines, words};
+use crate::kernel_text::{KernelText, labelled};
 use crate::sampler::gauge;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
@@ -51,13 +51,7 @@ impl Probe for Reader {
 }
 
 fn parse(text: &[u8], row: &mut [Option<f64>]) {
-    for line in lines(text) {
-        let mut words = words(line);
-        let label = words.next().unwrap_or_default();
-        if let Some(at) = LINES.iter().position(|(wanted, _)| *wanted == label) {
-            row[at] = words.next().and_then(decimal).map(|kib| kib as f64 * BYTES_PER_KIBIBYTE);
-        }
-    }
+    labelled(text, &LINES, BYTES_PER_KIBIBYTE, row);
 }
 
 /// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.

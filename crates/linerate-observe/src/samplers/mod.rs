@@ -17,6 +17,7 @@ mod perf_software;
 mod pressure;
 pub(crate) mod qdisc;
 mod softnet;
+mod swap;
 mod tcp_extension;
 mod udp;
 
@@ -37,6 +38,7 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &pressure::Pressure,
     &qdisc::QueueingDiscipline,
     &softnet::Softnet,
+    &swap::Swap,
     &tcp_extension::TcpExtension,
     &udp::Udp,
 ];
@@ -61,6 +63,7 @@ pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
         ("memory", memory::read_any(text)),
         ("pressure", pressure::read_any(text)),
         ("softnet", softnet::read_any(text)),
+        ("swap", swap::read_any(text)),
         ("udp", udp::read_any(text)),
     ]
 }

@@ -1,0 +1,157 @@
+//! What a host did beside the load that changes what it can do: swapping, and CPUs that went faster or slower (methodology 4.0).
+//!
+//! A CPU's frequency counts while the CPU works: an idle one goes where it likes. What this does not see: what lies between two readings,
+//! and hosts without cpufreq, as most virtual machines are; there the frequency is not known, and nothing is said of it.
+
+use linerate_model::{SampleBlock, SeriesSpec};
+
+use super::host::BUSY;
+use super::samples::Samples;
+use super::span::Span;
+
+/// Share of the time between two readings from which on a CPU is at work.
+const AT_WORK: f64 = 0.5;
+/// Share of its highest frequency by which a working CPU may become slower: what one CPU bounds becomes slower by as much.
+const MOST_CHANGED: f64 = 0.05;
+/// Hertz in a gigahertz.
+const GIGA: f64 = 1e9;
+
+/// Why a trial, measured during `span`, is suspect by what its hosts' samplers read.
+pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for (host, block) in samples {
+        let swapped = Samples::of_one(block).change(span, |series| series.sampler == "swap").map_or(0.0, f64::round);
+        if swapped > 0.0 {
+            doubts.push(format!(
+                "{swapped} pages of {host} went to swap or came from it during the measurement: free memory, or switch swap off (`swapoff -a`)"
+            ));
+        }
+        let changes = frequencies(block, span).into_iter().filter(|(_, range)| range.changed() > MOST_CHANGED);
+        if let Some((cpu, range)) = changes.max_by(|(_, a), (_, b)| a.changed().total_cmp(&b.changed())) {
+            doubts.push(format!(
+                "{cpu} of {host} worked at {:.2} to {:.2} GHz, {:.0} % apart and above {} %: give it a fixed frequency (`cpupower frequency-set -g performance`), or time to settle (`warmup`)",
+                range.low / GIGA,
+                range.high / GIGA,
+                range.changed() * 100.0,
+                MOST_CHANGED * 100.0
+            ));
+        }
+    }
+    doubts
+}
+
+/// The frequencies a CPU worked at, Hz.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    /// What of the highest frequency is missing at the lowest.
+    fn changed(self) -> f64 {
+        if self.high > 0.0 { 1.0 - self.low / self.high } else { 0.0 }
+    }
+}
+
+/// At which frequencies the CPUs of `block` worked during `span`, each that did for two readings at least.
+fn frequencies(block: &SampleBlock, span: Span) -> Vec<(&str, Range)> {
+    let is_frequency = |s: &SeriesSpec| s.sampler == "frequency" && s.name == "frequency";
+    let cpus = block.series.iter().zip(&block.columns).filter(|(series, _)| is_frequency(series));
+    let of = |(series, column): (&SeriesSpec, &Vec<Option<f64>>)| {
+        let busy: Vec<&Vec<Option<f64>>> = block
+            .series
+            .iter()
+            .zip(&block.columns)
+            .filter(|(s, _)| s.sampler == "cpu" && s.instance == series.instance && BUSY.contains(&s.name.as_str()))
+            .map(|(_, column)| column)
+            .collect();
+        let at_work = |k: usize| {
+            let worked: Option<f64> = busy.iter().map(|column| Some(column[k]? - column[k - 1]?)).sum();
+            worked.is_some_and(|ns| ns >= AT_WORK * block.times[k].since(block.times[k - 1]).0 as f64)
+        };
+        let within = (1..block.times.len()).filter(|k| span.from <= block.times[k - 1] && block.times[*k] <= span.to);
+        range(within.filter(|k| at_work(*k)).filter_map(|k| column[k]))
+    };
+    cpus.filter_map(|cpu| Some((cpu.0.instance.as_str(), of(cpu)?))).collect()
+}
+
+/// From the lowest to the highest of `readings`; `None` of fewer than two.
+fn range(readings: impl Iterator<Item = f64>) -> Option<Range> {
+    let (mut n, mut range) = (0, Range { low: f64::INFINITY, high: 0.0 });
+    for reading in readings {
+        n += 1;
+        range = Range { low: range.low.min(reading), high: range.high.max(reading) };
+    }
+    (n > 1).then_some(range)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Nanos, SeriesKind};
+
+    use super::super::samples::NANOS;
+    use super::*;
+
+    fn series(sampler: &str, name: &str, instance: &str, kind: SeriesKind) -> SeriesSpec {
+        SeriesSpec { sampler: sampler.into(), name: name.into(), instance: instance.into(), unit: String::new(), kind }
+    }
+
+    /// Host `a`, read once a second.
+    fn read(columns: Vec<(SeriesSpec, Vec<f64>)>) -> Vec<(String, SampleBlock)> {
+        let n = columns[0].1.len() as u64;
+        let block = SampleBlock {
+            series: columns.iter().map(|(series, _)| series.clone()).collect(),
+            times: (0..n).map(Nanos::from_secs).collect(),
+            columns: columns.into_iter().map(|(_, column)| column.into_iter().map(Some).collect()).collect(),
+            ..SampleBlock::default()
+        };
+        vec![("a".into(), block)]
+    }
+
+    fn seconds(from: u64, to: u64) -> Span {
+        Span { from: Nanos::from_secs(from), to: Nanos::from_secs(to) }
+    }
+
+    #[test]
+    fn pages_swapped_while_measured_are_told_and_others_are_not() {
+        let swapping =
+            |pages: [f64; 5]| read(vec![(series("swap", "pages_out", "", SeriesKind::Counter), pages.to_vec())]);
+        assert_eq!(doubts(&swapping([9.0; 5]), seconds(1, 3)), [""; 0]);
+        assert_eq!(doubts(&swapping([0.0, 9.0, 9.0, 9.0, 50.0]), seconds(1, 3)), [""; 0], "before and after");
+        let told = doubts(&swapping([0.0, 0.0, 6.0, 7.0, 7.0]), seconds(1, 3));
+        assert!(
+            told.len() == 1 && told[0].starts_with("7 pages of a went to swap") && told[0].contains("swapoff"),
+            "{told:?}"
+        );
+    }
+
+    /// A CPU at these frequencies, GHz, that worked for these shares of the seconds before each reading.
+    fn clocked(gigahertz: [f64; 5], busy: [f64; 5]) -> Vec<(String, SampleBlock)> {
+        let mut ns = 0.0;
+        let worked = busy.map(|share| {
+            ns += share * NANOS;
+            ns
+        });
+        read(vec![
+            (series("frequency", "frequency", "cpu1", SeriesKind::Gauge), gigahertz.map(|f| f * GIGA).to_vec()),
+            (series("cpu", "system", "cpu1", SeriesKind::Counter), worked.to_vec()),
+        ])
+    }
+
+    #[test]
+    fn a_cpu_that_slows_down_at_work_is_told_and_one_that_rests_is_not() {
+        let all = seconds(0, 4);
+        assert_eq!(doubts(&clocked([3.0, 3.0, 2.9, 3.0, 3.0], [1.0; 5]), all), [""; 0], "jitter");
+        assert_eq!(doubts(&clocked([3.0, 3.0, 1.2, 1.2, 3.0], [1.0, 1.0, 0.1, 0.2, 1.0]), all), [""; 0], "at rest");
+        let told = doubts(&clocked([1.2, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), all);
+        assert!(told.len() == 1 && told[0].starts_with("cpu1 of a worked at 2.40 to 3.00 GHz, 20 % apart"), "{told:?}");
+        assert_eq!(doubts(&clocked([3.0, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), seconds(0, 2)), [""; 0], "after it");
+    }
+
+    #[test]
+    fn without_readings_nothing_is_said() {
+        let only = read(vec![(series("frequency", "frequency", "cpu1", SeriesKind::Gauge), vec![3e9, 1e9, 3e9])]);
+        assert_eq!(doubts(&only, seconds(0, 2)), [""; 0], "whether it worked is not known");
+    }
+}
