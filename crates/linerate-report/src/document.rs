@@ -105,7 +105,8 @@ pub enum Block {
 /// What everything that follows amounts to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lead {
-    /// How sure it is what limits: `proven`, `suspected`, `inconclusive`, `located`, `not diagnosed`.
+    /// How sure it is what limits: `proven`, `suspected`, `inconclusive`, `located`, `not diagnosed`; of a comparison `changed`, `equivalent`
+    /// or `inconclusive`.
     pub surety: &'static str,
     /// The sentence.
     pub text: String,

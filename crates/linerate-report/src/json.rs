@@ -18,7 +18,7 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
     let header = &campaign.header;
     let facts: Map<String, Value> = campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
     let headline = headline(campaign, study);
-    let sentence = headline.as_ref().map(|headline| crate::sections::lead(headline).text);
+    let sentence = crate::sections::lead(study, headline.as_ref()).map(|lead| lead.text);
     json!({
         "linerate": header.version,
         "schema": SCHEMA,

@@ -34,7 +34,7 @@ use sections::{SECTIONS, Subject};
 /// The verdict on `campaign`, judged by `study`, in one sentence; `None` where nothing was measured.
 #[must_use]
 pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
-    linerate_analysis::headline(campaign, study).map(|headline| sections::lead(&headline))
+    sections::lead(study, linerate_analysis::headline(campaign, study).as_ref())
 }
 
 /// What is to be said about `campaign`, judged by `study`.

@@ -1,21 +1,22 @@
-//! The answer first: the verdict in one sentence and the path in one picture (see `verdict`); then what was measured on what, the best figures of each workload, and whether they may be believed.
+//! The answer first: the verdict in one sentence, of a comparison what it found (see `compared`), and the path in one picture (see `verdict`); then what was measured on what, the best figures of each workload, and whether they may be believed.
 //!
 //! Goodput and packet rate are told of streams only, by workload: what requests carry is incidental. Requests and
 //! connections are told by their rate and their latency. Maxima are told by scope as in the Sun paper's Table 2 (see
 //! `scopes`). Each figure has direction, layer, interval with its confidence, runs and its share of the lowest ceiling. Only
 //! valid and suspect points carry figures; it does not extrapolate between points.
 
+mod compared;
 mod scopes;
 pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy, headline};
+use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, headline};
 use linerate_model::{Direction, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
-use crate::document::{Block, KeyFigure};
+use crate::document::{Block, KeyFigure, Lead};
 use crate::grid::{Grid, ceiling, is_files, is_stream, told_jobs, workload};
 use crate::number::{Scale, round_half_up};
 use crate::words::{count, date, testbed_words};
@@ -58,11 +59,11 @@ impl Section for Answer {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let headline = headline(subject.campaign, subject.study);
-        let mut blocks: Vec<Block> = headline.iter().map(|headline| Block::Lead(verdict::lead(headline))).collect();
+        let mut blocks: Vec<Block> = lead(subject.study, headline.as_ref()).map(Block::Lead).into_iter().collect();
         let mut compared = super::comparison::told(subject);
         compared.extend(super::together::told(subject));
         // Whoever set two arms against each other asked for that, and not for the better one's figure.
-        if (1..=MOST_LED).contains(&compared.len()) && super::comparison::is_asked_for(subject) {
+        if (1..=MOST_LED).contains(&compared.len()) && !super::comparison::asked_for(subject.study).is_empty() {
             blocks.push(Block::List(std::mem::take(&mut compared)));
         }
         blocks.extend(headline.as_ref().and_then(verdict::picture));
@@ -90,6 +91,11 @@ impl Section for Answer {
         blocks.extend(scopes::tables(subject).into_iter().map(Block::Table));
         blocks
     }
+}
+
+/// The leading sentence: of the comparison that was asked for, else of what `headline` speaks of.
+pub(crate) fn lead(study: &Study, headline: Option<&Headline>) -> Option<Lead> {
+    compared::lead(study).or_else(|| headline.map(verdict::lead))
 }
 
 fn opening(subject: &Subject<'_>) -> String {

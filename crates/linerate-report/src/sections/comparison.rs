@@ -5,7 +5,7 @@
 //! The charts show the pairs themselves: what a typical ratio hides, a drift or two kinds of runs, is seen there.
 
 use linerate_analysis::compare::Change;
-use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy};
+use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
 use linerate_model::{ARM_AXIS, Arm, Role as ArmRole};
 
 use super::{Section, Subject};
@@ -59,10 +59,10 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     comparisons.map(|comparison| format!("{}: {}", place(comparison), sentence(comparison))).collect()
 }
 
-/// Whether arms are compared for their own sake, and not to put a claim to the test.
-pub(super) fn is_asked_for(subject: &Subject<'_>) -> bool {
-    let mut comparisons = subject.study.comparisons.iter().filter(|comparison| !is_mix(comparison));
-    comparisons.any(|comparison| comparison.base.tests.is_none())
+/// The comparisons of arms for their own sake, and not to put a claim to the test.
+pub(super) fn asked_for(study: &Study) -> Vec<&Comparison> {
+    let own_sake = |comparison: &&Comparison| !is_mix(comparison) && comparison.base.tests.is_none();
+    study.comparisons.iter().filter(own_sake).collect()
 }
 
 /// Jobs alone and together are told in a section of their own.
@@ -87,7 +87,7 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
 }
 
 /// Where it was measured: sweep and coordinate.
-fn place(comparison: &Comparison) -> String {
+pub(super) fn place(comparison: &Comparison) -> String {
     let coordinate: Vec<String> =
         comparison.parameters.iter().map(|(name, value)| format!("{name} {}", words(value))).collect();
     match coordinate.is_empty() {
@@ -117,7 +117,7 @@ fn sentence(comparison: &Comparison) -> String {
 }
 
 /// The figure one asks for first.
-fn main_figure(comparison: &Comparison) -> Option<&Compared> {
+pub(super) fn main_figure(comparison: &Comparison) -> Option<&Compared> {
     let named = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
     DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
 }

@@ -27,7 +27,8 @@ mod validity;
 use linerate_analysis::Study;
 use linerate_model::Campaign;
 
-pub(crate) use answer::verdict::{lead, word as place_word};
+pub(crate) use answer::lead;
+pub(crate) use answer::verdict::word as place_word;
 
 use crate::document::Block;
 use crate::grid::Grid;

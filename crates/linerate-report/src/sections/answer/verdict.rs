@@ -15,7 +15,7 @@ use super::workload_label;
 const UNOBSERVED: &str = "not observed";
 
 /// The sentence as a block.
-pub(crate) fn lead(headline: &Headline) -> Lead {
+pub(super) fn lead(headline: &Headline) -> Lead {
     Lead { surety: surety(headline.limit.surety), text: sentence(headline) }
 }
 
