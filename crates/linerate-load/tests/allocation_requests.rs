@@ -43,6 +43,7 @@ fn no_step_allocates() {
         ("frames", json!({ "mode": "udp", "direction": "both", "streams": 3 })),
         ("frames", json!({ "mode": "packet", "direction": "both", "streams": 3, "frame_size": "imix" })),
         ("frames", json!({ "mode": "packet_bypass", "rate": "10 kpps", "ports": "random" })),
+        ("frames", json!({ "mode": "packet_ring", "rate": "10 kpps", "ports": "random" })),
         ("tcp_rr", json!({ "depth": 4, "streams": 2 })),
         ("tcp_rr", json!({ "rate": "1 kpps", "depth": 2, "wait": "spin" })),
         ("udp_rr", json!({ "depth": 4, "streams": 2 })),

@@ -49,6 +49,11 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
             V4,
             json!({ "rate": "4 kpps", "mode": "packet_bypass", "direction": "rx", "poisson": true, "header": "tcp", "frame_size": "80 B" }),
         ),
+        (
+            V4,
+            json!({ "rate": "8 kpps", "mode": "packet_ring", "direction": "both", "streams": 3, "frame_size": "imix" }),
+        ),
+        (V6, json!({ "rate": "4 kpps", "mode": "packet_ring_bypass", "frame_size": "9018 B", "burst": 20 })),
         (V4, json!({ "rate": "8 kpps", "direction": "both", "streams": 5, "workers": 2, "frame_size": "imix" })),
         (V4, json!({ "rate": "4 kpps", "vlan": 7, "frame_size": "68 B", "receive": "copy", "wait": "spin" })),
         (V4, json!({ "rate": "4 kpps", "vlan": 7, "outer_vlan": 8, "frame_size": "9018 B" })),
@@ -157,7 +162,17 @@ fn as_nobody() {
     let [active, passive] = run(open("frames", V4, &json!({ "rate": "2 kpps" }), |offer| offer), 200);
     assert!(active.flows[0].modes["send"].starts_with("udp:"), "{:?}", active.flows[0].modes);
     assert!(ledgers(&active, &passive).iter().all(|ledger| ledger.unique > 0));
-    for mode in ["packet", "packet_bypass", "xdp", "xdp_copy", "xdp_generic", "xdp_zero_copy", "live"] {
+    for mode in [
+        "packet",
+        "packet_bypass",
+        "packet_ring",
+        "packet_ring_bypass",
+        "xdp",
+        "xdp_copy",
+        "xdp_generic",
+        "xdp_zero_copy",
+        "live",
+    ] {
         let (params, local) = (shared::params(json!({ "mode": mode })), shared::endpoint(V4));
         let workload = linerate_load::workload("frames").expect("registered");
         let said = workload.listen(&shared::setup(&params, &local)).err().expect("refused").to_string();

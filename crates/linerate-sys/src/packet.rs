@@ -1,5 +1,5 @@
 //! Packet sockets (`AF_PACKET`): whole Ethernet frames, in and out of one interface: one at a time ([`PacketSocket`]), many a
-//! call ([`FrameSender`]), and through a ring shared with the kernel ([`FrameRing`]).
+//! call ([`FrameSender`]), and through rings shared with the kernel ([`FrameRing`] to receive, [`SendRing`] to send).
 //!
 //! What they do not do: fill in checksums that the sender left to its device. Whoever forwards frames between virtual
 //! interfaces must switch transmit checksum offload off at the sending ends.
@@ -11,12 +11,16 @@ use crate::{SysError, clock};
 
 mod block;
 mod filter;
+#[cfg(test)]
+mod marked;
 mod ring;
+mod send_ring;
 mod sender;
 
 pub use block::RingFrame;
 pub use filter::{Accept, Filter, Share, deafen};
 pub use ring::{FrameRing, RingShape, RingStatistics};
+pub use send_ring::{RingSent, SendRing, Stopped};
 pub use sender::{FrameSender, QueueingDiscipline, SEND_PATIENCE};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

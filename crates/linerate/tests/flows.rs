@@ -1,4 +1,4 @@
-//! Ports planned for the members of a port channel, taken by the workload `frames` and seen on the members' own counters.
+//! Ports planned for the members of a port channel, taken by `frames`, `tcp_stream` and `udp_stream`, and seen on the members' own counters.
 
 mod common;
 
@@ -21,22 +21,27 @@ fn link_of_port(port: u16) -> u32 {
     link_of(address(FROM, port), address(TO, PORT), Hash::Ports, LINKS)
 }
 
-/// Runs six flows of frames with these source ports over the channel; how many links were used, and the mean over the largest.
-fn spread(ports: &[u16]) -> (f64, f64) {
+const FRAMES: &str = "mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", ";
+const DATAGRAMS: &str = "rate = \"6 kpps\", datagram_size = \"200 B\", ";
+
+/// Runs six flows of `workload` with these source ports over the channel, `repeats` times; how many links were used, and the mean over the
+/// largest.
+fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> (f64, f64) {
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let plan = format!(
-        "[campaign]\nname = \"ports\"\nrepeats = 1\n[[sweep]]\nname = \"ports\"\nduration = \"1 s\"\nwarmup = \"300 ms\"\n\
-         drain = \"200 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"a1\"\nto = \"b1\"\n\
-         params = {{ mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", streams = {FLOWS}, source_ports = \"{list}\", \
-         destination_port = {PORT} }}\n"
+        "[campaign]\nname = \"ports\"\nrepeats = {repeats}\n[[sweep]]\nname = \"ports\"\nduration = \"1 s\"\nwarmup = \"300 ms\"\n\
+         drain = \"200 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a1\"\nto = \"b1\"\n\
+         params = {{ {params}streams = {FLOWS}, source_ports = \"{list}\", destination_port = {PORT} }}\n"
     );
     let measured: Measured = measure(&plan, &["--lab", "cisco-vic"]);
     let figure = |name: &str| {
         let metric = measured.job().metric(name, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
-        metric.estimate.expect("one run").value
+        let estimate = metric.estimate.expect("at least one run");
+        assert_eq!(estimate.n, repeats, "every run found its ports");
+        estimate.value
     };
     let found = (figure("links_used"), figure("link_balance"));
-    println!("source ports {list}: {} links used, balance {:.3}", found.0, found.1);
+    println!("{workload}, source ports {list}: {} links used, balance {:.3}", found.0, found.1);
     found
 }
 
@@ -48,7 +53,7 @@ fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
     let _turn = alone();
     let each = (FLOWS / LINKS) as usize;
     let planned = planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));
-    let (used, balance) = spread(&planned);
+    let (used, balance) = spread("frames", FRAMES, 1, &planned);
     assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
 
     // Six in a row of which the hash puts four or five on one link.
@@ -58,11 +63,17 @@ fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
     };
     let first = USUAL_PORTS.into_iter().find(uneven).expect("hashes are uneven somewhere");
     let in_a_row: Vec<u16> = (first..first + 6).collect();
-    let (used, balance) = spread(&in_a_row);
+    let (used, balance) = spread("frames", FRAMES, 1, &in_a_row);
     assert!(used == 2.0 && (balance - 3.0 / 5.0).abs() < 0.02, "{used} {balance}");
 
     let all_on_one: Vec<u16> = USUAL_PORTS.filter(|port| link_of_port(*port) == 1).take(6).collect();
-    let (used, balance) = spread(&all_on_one);
+    let (used, balance) = spread("frames", FRAMES, 1, &all_on_one);
+    assert!(used == 1.0 && (balance - 0.5).abs() < 0.02, "{used} {balance}");
+
+    // Connections and datagrams go where frames do; the second run takes ports that the first one's connections may still hold.
+    let (used, balance) = spread("udp_stream", DATAGRAMS, 1, &planned);
+    assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
+    let (used, balance) = spread("tcp_stream", "", 2, &all_on_one);
     assert!(used == 1.0 && (balance - 0.5).abs() < 0.02, "{used} {balance}");
 }
 

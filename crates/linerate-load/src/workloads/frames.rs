@@ -19,12 +19,13 @@ use std::num::NonZeroU32;
 
 use linerate_model::{Arrival, Bytes, ParamError};
 use linerate_packet::frame::{LARGEST_FRAME, Ports, SMALLEST_FRAME, Transport, VlanTag};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 use super::arrivals::Arrivals;
 use super::pairing::{self, Shape, Waiting as Unpaired};
 use super::parameters::{DIRECTION, Parameters, Typed, documented, wrong};
 use super::placement::{Placement, WAIT, Waiting};
+use super::ports::{PORT, PORTS, PlannedPorts, PortList};
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Setup, Worker};
@@ -39,6 +40,7 @@ mod ledger;
 mod live;
 mod numbering;
 mod packet;
+mod packet_ring;
 mod queues;
 mod sizes;
 mod start;
@@ -80,6 +82,10 @@ enum Mode {
     Packet,
     /// Packet socket past the queueing discipline, receive ring.
     PacketBypass,
+    /// Send ring through the queueing discipline, receive ring.
+    PacketRing,
+    /// Send ring past the queueing discipline, receive ring.
+    PacketRingBypass,
     /// UDP sockets.
     Udp,
     /// AF_XDP, the best that driver and kernel have.
@@ -93,8 +99,19 @@ enum Mode {
 }
 
 /// As written in plans, in the order of their names.
-const MODES: &[&str] =
-    &["auto", "live", "packet", "packet_bypass", "udp", "xdp", "xdp_copy", "xdp_generic", "xdp_zero_copy"];
+const MODES: &[&str] = &[
+    "auto",
+    "live",
+    "packet",
+    "packet_bypass",
+    "packet_ring",
+    "packet_ring_bypass",
+    "udp",
+    "xdp",
+    "xdp_copy",
+    "xdp_generic",
+    "xdp_zero_copy",
+];
 
 /// Which ports a frame has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -105,20 +122,6 @@ enum PortChoice {
     Flow,
     /// Random ones, RFC 4814 clause 4.3.
     Random,
-}
-
-/// Ports as a plan lists them: `32768,32771`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct PortList(Vec<u16>);
-
-impl<'de> Deserialize<'de> for PortList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-        let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
-        let ports = words.map(|word| port(word).ok_or_else(|| de::Error::custom(format!("`{word}` is no port"))));
-        Ok(Self(ports.collect::<Result<_, _>>()?))
-    }
 }
 
 /// Which transport header a frame has.
@@ -209,14 +212,13 @@ impl Default for FramesParams {
 
 /// VLAN identifiers that a frame may bear: 0 means none and 4095 is reserved (IEEE 802.1Q table 9-2).
 const VLAN: Takes = Takes::Count { least: 1, most: 4094 };
-const PORT: Takes = Takes::Count { least: 1, most: u16::MAX as u64 };
 
 const OWN: &[ParamDoc] = &[
     ParamDoc {
         name: "mode",
         takes: Takes::Word(MODES),
         default: "\"auto\"",
-        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; udp: UDP sockets (GSO, GRO); xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic or zero-copy form; live: frames made by the kernel where the driver takes them, received by AF_XDP; auto: the fastest that works where no discipline stands in between and more is wanted than packet sockets surely send, else packet, or udp where an end may not open packet sockets",
+        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; packet_ring, packet_ring_bypass: the same sending from a ring shared with the kernel instead of copying each call; udp: UDP sockets (GSO, GRO); xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic or zero-copy form; live: frames made by the kernel where the driver takes them, received by AF_XDP; auto: the fastest that works where no discipline stands in between and more is wanted than packet sockets surely send, else packet, or udp where an end may not open packet sockets",
     },
     ParamDoc {
         name: "direction",
@@ -266,7 +268,7 @@ const OWN: &[ParamDoc] = &[
     },
     ParamDoc {
         name: "source_ports",
-        takes: Takes::Text { example: "32768,32771" },
+        takes: PORTS,
         default: "none",
         meaning: "source port of each flow in turn, one at least per flow, as `linerate flows plan` and `flows probe` print them: so flows land on chosen members or queues; every flow then has destination_port itself",
     },
@@ -415,7 +417,8 @@ impl Typed for Frames {
     fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let interface = Interface::find(&params, setup.local, None)?;
         start::check(&params, &interface)?;
-        let unpaired = Unpaired::listen(setup, None, params.shape(), |socket| params.options.set(socket))?;
+        let unpaired =
+            Unpaired::listen(setup, None, params.shape(), &PlannedPorts::NONE, |socket| params.options.set(socket))?;
         let Setup { secret, seed, peer_clock, .. } = *setup;
         Ok(Box::new(start::FramesListener { params, unpaired, interface, secret, seed, peer_clock }))
     }
@@ -423,7 +426,9 @@ impl Typed for Frames {
     fn start_active(params: FramesParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let interface = Interface::find(&params, setup.local, offer.addresses.first().copied())?;
         start::check(&params, &interface)?;
-        let paired = pairing::connect(setup, offer, None, params.shape(), |socket| params.options.set(socket))?;
+        let paired = pairing::connect(setup, offer, None, params.shape(), &PlannedPorts::NONE, |socket| {
+            params.options.set(socket)
+        })?;
         start::active(&params, setup, &interface, paired)
     }
 }

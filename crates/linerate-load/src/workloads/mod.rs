@@ -12,6 +12,7 @@ mod null;
 mod pairing;
 mod parameters;
 mod placement;
+mod ports;
 mod rendezvous;
 mod rest;
 mod sequence;

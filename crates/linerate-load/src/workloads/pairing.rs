@@ -5,13 +5,14 @@
 //! its sockets to the port seen, only if the datagram carries the flow's tag and comes from the proven address; until then
 //! it sends nothing at all. Strangers' datagrams are counted and dropped.
 
-use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use linerate_sys::SysError;
 use socket2::{Socket, Type};
 
 use super::datagram::{HEADER_BYTES, Purpose, Tag, number_of, write_header};
+use super::ports::PlannedPorts;
 use super::rendezvous::{self, Arrivals, Hello};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
@@ -51,6 +52,7 @@ pub(crate) struct Waiting {
     offer: Offer,
     secret: Secret,
     shape: Shape,
+    planned: PlannedPorts,
 }
 
 impl Waiting {
@@ -59,20 +61,28 @@ impl Waiting {
         setup: &Setup<'_>,
         device: Option<&str>,
         shape: Shape,
+        planned: &PlannedPorts,
         mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
     ) -> Result<Self, LoadError> {
         let ip = rendezvous::local_ip(setup.local);
-        let listener = rendezvous::listen(ip, device, |_| Ok(()))?;
+        let listener = rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))?;
         let address = listener.local_addr().map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
         let mut addresses = vec![address];
         let mut sockets = Vec::new();
         for _ in 0..shape.flows {
-            let socket = rendezvous::bound(Type::DGRAM, ip, device)?;
+            let socket = planned.receiving(ip, device)?;
             prepare(&socket)?;
             addresses.push(rendezvous::local_address(&socket)?);
             sockets.push(socket.into());
         }
-        Ok(Self { listener, sockets, offer: Offer { addresses }, secret: setup.secret, shape })
+        Ok(Self {
+            listener,
+            sockets,
+            offer: Offer { addresses },
+            secret: setup.secret,
+            shape,
+            planned: planned.clone(),
+        })
     }
 
     /// Where to connect to.
@@ -90,6 +100,11 @@ impl Waiting {
         for stream in &streams {
             let peer = stream.peer_addr().map_err(|cause| SysError::new("pair with", "a companion", cause))?;
             proven.push(peer.ip().to_canonical());
+        }
+        for (flow, socket) in (0..flows).zip(&self.sockets) {
+            if let Some(peer) = self.planned.expected(proven[(flow % workers) as usize], flow) {
+                hear_only(socket, peer)?;
+            }
         }
         let mut unpaired: Vec<u32> = (0..flows).collect();
         while !unpaired.is_empty() {
@@ -142,6 +157,16 @@ impl<P: Send> Listener for PairedListener<P> {
     }
 }
 
+/// Connects `socket`, which shares its port with other flows', to its own flow's `peer`. What came to it before may be another flow's: it is
+/// dropped, and is sent again.
+fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
+    let error = |cause| SysError::new("connect to", peer.to_string(), cause);
+    socket.connect(peer).map_err(error)?;
+    socket.set_nonblocking(true).map_err(error)?;
+    while socket.recv(&mut [0; HEADER_BYTES]).is_ok() {}
+    Ok(())
+}
+
 /// Reads what has come to `socket`; connects it to the sender of a pairing datagram from `proven`.
 fn pair(socket: &UdpSocket, tag: Tag, proven: IpAddr, foreign: &mut u64) -> Result<bool, LoadError> {
     let error = |cause| SysError::new("pair", rendezvous_name(socket), cause);
@@ -164,6 +189,7 @@ pub(crate) fn connect(
     offer: &Offer,
     device: Option<&str>,
     shape: Shape,
+    planned: &PlannedPorts,
     mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
 ) -> Result<Paired, LoadError> {
     let Shape { workload, workers, flows } = shape;
@@ -175,16 +201,17 @@ pub(crate) fn connect(
         });
     }
     let deadline = Instant::now() + setup.patience;
+    let own = SocketAddr::new(rendezvous::source_for(address, setup.local), 0);
     let mut companions = Vec::new();
     for index in 0..workers {
         let hello = Hello { secret: setup.secret, workload, index, count: workers };
-        companions.push(rendezvous::connect(address, setup.local, device, hello, setup.patience, |_| Ok(()))?);
+        companions.push(rendezvous::connect(address, own, device, hello, setup.patience, |_| Ok(()))?);
     }
     // The datagrams must come from the address the companions proved.
     let proven = companions[0].local_addr().map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
     let mut sockets: Vec<UdpSocket> = Vec::new();
-    for remote in &offer.addresses[1..] {
-        let socket = rendezvous::bound(Type::DGRAM, proven.ip(), device)?;
+    for (flow, remote) in (0..flows).zip(&offer.addresses[1..]) {
+        let socket = rendezvous::bound(Type::DGRAM, planned.source(proven.ip(), flow), device, |_| Ok(()))?;
         prepare(&socket)?;
         socket.connect(&(*remote).into()).map_err(|cause| SysError::new("connect to", remote.to_string(), cause))?;
         sockets.push(socket.into());

@@ -14,6 +14,7 @@ use linerate_model::Endpoint;
 use linerate_sys::{SysError, socket as options};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::ports::PlannedPorts;
 use crate::{LoadError, Offer, Secret, Setup};
 
 const HELLO_BYTES: usize = 28;
@@ -69,28 +70,56 @@ pub(crate) fn local_ip(local: &Endpoint) -> IpAddr {
     local.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-/// A socket bound to an ephemeral port of `ip`, on `device` if one is given.
-pub(crate) fn bound(kind: Type, ip: IpAddr, device: Option<&str>) -> Result<Socket, LoadError> {
-    let address = SocketAddr::new(ip, 0);
+/// A free port of the address this end binds to.
+pub(crate) fn any_port(local: &Endpoint) -> SocketAddr {
+    SocketAddr::new(local_ip(local), 0)
+}
+
+/// A socket bound to `address`, on `device` if one is given. `share` sets whom a port of one's own choice is shared with.
+pub(crate) fn bound(
+    kind: Type,
+    address: SocketAddr,
+    device: Option<&str>,
+    share: impl FnOnce(&Socket) -> io::Result<()>,
+) -> Result<Socket, LoadError> {
     let protocol = if kind == Type::DGRAM { Protocol::UDP } else { Protocol::TCP };
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))
         .map_err(|cause| SysError::new("open a socket for", address.to_string(), cause))?;
     if let Some(device) = device {
         options::bind_device(&socket, device)?;
     }
-    socket.bind(&address.into()).map_err(|cause| SysError::new("bind", address.to_string(), cause))?;
+    let error = |cause| SysError::new("bind", address.to_string(), cause);
+    share(&socket).map_err(error)?;
+    socket.bind(&address.into()).map_err(error).map_err(|error| held(address.port(), error))?;
     Ok(socket)
 }
 
-/// A TCP listener on an ephemeral port.
+/// `error` of a socket with a port of its own, and what to do about it if the port is held.
+fn held(port: u16, error: SysError) -> LoadError {
+    if port == 0 || !matches!(error.cause.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) {
+        return error.into();
+    }
+    LoadError::Unsupported {
+        what: error.to_string(),
+        why: "end what holds the port, or plan others (`linerate flows plan`)".into(),
+    }
+}
+
+/// A connection's port of before may linger (RFC 9293 clause 3.6.1): time stamps tell its segments from a new one's.
+fn after_another(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    if address.port() == 0 { Ok(()) } else { socket.set_reuse_address(true) }
+}
+
+/// A TCP listener.
 pub(crate) fn listen(
-    ip: IpAddr,
+    address: SocketAddr,
     device: Option<&str>,
     prepare: impl FnOnce(&Socket) -> Result<(), LoadError>,
 ) -> Result<TcpListener, LoadError> {
-    let socket = bound(Type::STREAM, ip, device)?;
+    let socket = bound(Type::STREAM, address, device, |socket| after_another(socket, address))?;
     prepare(&socket)?;
-    socket.listen(BACKLOG).map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
+    let listening = socket.listen(BACKLOG);
+    listening.map_err(|cause| held(address.port(), SysError::new("listen on", address.to_string(), cause)))?;
     Ok(socket.into())
 }
 
@@ -180,38 +209,47 @@ pub(crate) fn give_go_ahead<'a>(streams: impl IntoIterator<Item = &'a TcpStream>
     Ok(())
 }
 
-/// Opens one connection to `address` and says `hello`. `prepare` sets options before it is opened.
+/// Opens one connection from `source` to `address` and says `hello`. `prepare` sets options before it is opened.
 pub(crate) fn connect(
     address: SocketAddr,
-    local: &Endpoint,
+    source: SocketAddr,
     device: Option<&str>,
     hello: Hello,
     patience: Duration,
     prepare: impl FnOnce(&Socket) -> Result<(), LoadError>,
 ) -> Result<TcpStream, LoadError> {
-    let ip = source_for(address, local);
-    let socket = bound(Type::STREAM, ip, device)?;
+    let socket = bound(Type::STREAM, source, device, |socket| after_another(socket, source))?;
     prepare(&socket)?;
     let error = |cause| SysError::new("connect to", address.to_string(), cause);
-    socket.connect_timeout(&address.into(), patience).map_err(error)?;
+    let connected = socket.connect_timeout(&address.into(), patience).map_err(error);
+    connected.map_err(|error| held(source.port(), error))?;
     let mut stream: TcpStream = socket.into();
     stream.write_all(&hello.to_bytes()).map_err(error)?;
     Ok(stream)
 }
 
-/// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello, and waits until all of
-/// them are there. `prepare` sets options before each is opened.
+/// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello and from its own port of `planned`, and
+/// waits until all of them are there. `prepare` sets options before each is opened.
 pub(crate) fn connect_all(
     setup: &Setup<'_>,
     offer: &Offer,
     device: Option<&str>,
     hello: Hello,
+    planned: &PlannedPorts,
     prepare: impl Fn(&Socket) -> Result<(), LoadError>,
 ) -> Result<Vec<TcpStream>, LoadError> {
     let address = first_address(offer)?;
+    let ip = source_for(address, setup.local);
     let mut streams = Vec::with_capacity(hello.count as usize);
     for index in 0..hello.count {
-        streams.push(connect(address, setup.local, device, Hello { index, ..hello }, setup.patience, &prepare)?);
+        streams.push(connect(
+            address,
+            planned.source(ip, index),
+            device,
+            Hello { index, ..hello },
+            setup.patience,
+            &prepare,
+        )?);
     }
     take_every_go_ahead(&streams, setup.patience)?;
     Ok(streams)
@@ -306,7 +344,7 @@ mod tests {
 
     #[test]
     fn strangers_are_counted_and_the_session_still_comes_together() {
-        let listener = listen("::1".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let listener = listen("[::1]:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
         let accepting = std::thread::spawn(move || accept(&listener, hello(0), PATIENCE));
         let mut silent = TcpStream::connect(address).expect("loopback");
@@ -314,12 +352,14 @@ mod tests {
         rude.write_all(&[b'x'; 64]).expect("write");
         silent.write_all(b"0123").expect("write");
         let wrong = Hello { secret: Secret([1; 16]), ..hello(0) };
-        let _wrong = connect(address, &endpoint(), None, wrong, PATIENCE, |_| Ok(())).expect("loopback");
+        let _wrong = connect(address, any_port(&endpoint()), None, wrong, PATIENCE, |_| Ok(())).expect("loopback");
         // The rude and the wrong one must have been read before the session is complete.
         rude.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         assert!(matches!(rude.read(&mut [0]), Ok(0) | Err(_)));
         let two: Vec<_> = [1, 0]
-            .map(|index| connect(address, &endpoint(), None, hello(index), PATIENCE, |_| Ok(())).expect("loopback"))
+            .map(|index| {
+                connect(address, any_port(&endpoint()), None, hello(index), PATIENCE, |_| Ok(())).expect("loopback")
+            })
             .into();
         let arrivals = accepting.join().expect("no panic").expect("both came");
         assert_eq!(arrivals.streams.len(), 2);
@@ -331,7 +371,7 @@ mod tests {
 
     #[test]
     fn what_does_not_come_in_time_is_an_error_with_its_count() {
-        let listener = listen("127.0.0.1".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let error = accept(&listener, hello(0), Duration::from_millis(5)).expect_err("nobody came");
         assert!(error.to_string().contains("0 of 2 flows within 5 ms"), "{error}");
     }

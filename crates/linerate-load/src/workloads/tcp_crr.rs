@@ -25,6 +25,7 @@ use super::companion::Companion;
 use super::exchange::{Exchange, TIMEOUT};
 use super::parameters::{Parameters, Typed, documented};
 use super::placement::{Placement, STREAMS};
+use super::ports::PlannedPorts;
 use super::rendezvous::{self, Hello};
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
@@ -131,7 +132,7 @@ impl Typed for TcpCrr {
         let device = params.options.socket.device(setup.local)?;
         // Accepted connections inherit what the listener has.
         let prepare = |socket: &Socket| params.options.prepare(socket);
-        let listener = rendezvous::listen(rendezvous::local_ip(setup.local), device, prepare)?;
+        let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
         let address = rendezvous::local_address(&SockRef::from(&listener))?;
         Ok(Box::new(TcpCrrListener { params, listener, address, secret: setup.secret }))
     }
@@ -141,7 +142,7 @@ impl Typed for TcpCrr {
         let device = params.options.socket.device(setup.local)?;
         let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.placement.workers() };
         // Companions carry no load: none of the options concerns them.
-        let streams = rendezvous::connect_all(setup, offer, device, hello, |_| Ok(()))?;
+        let streams = rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();
         for (number, stream) in (0_u32..).zip(streams) {
             let companion = Companion::new(stream)?;

@@ -16,6 +16,7 @@ use super::arrivals::Arrivals;
 use super::exchange::Exchange;
 use super::parameters::{Parameters, Typed, documented};
 use super::placement::Placement;
+use super::ports::PlannedPorts;
 use super::rendezvous::{self, Hello};
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
@@ -88,7 +89,7 @@ impl Typed for TcpRr {
     fn start_passive(params: TcpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
         let prepare = |socket: &Socket| params.options.prepare(socket);
-        let listener = rendezvous::listen(rendezvous::local_ip(setup.local), device, prepare)?;
+        let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
         let address = rendezvous::local_address(&SockRef::from(&listener))?;
         let offer = Offer { addresses: vec![address] };
         Ok(Box::new(TcpRrListener { params, listener, offer, secret: setup.secret }))
@@ -97,7 +98,9 @@ impl Typed for TcpRr {
     fn start_active(params: TcpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.placement.streams() };
         let device = params.options.socket.device(setup.local)?;
-        let streams = rendezvous::connect_all(setup, offer, device, hello, |socket| params.options.prepare(socket))?;
+        let streams = rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |socket| {
+            params.options.prepare(socket)
+        })?;
         client::deal(&params, streams)
     }
 }

@@ -20,6 +20,7 @@ use super::exchange::{Exchange, TIMEOUT};
 use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
 use super::parameters::{Parameters, Typed, documented, wrong};
 use super::placement::Placement;
+use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Setup, Worker};
@@ -111,13 +112,16 @@ impl Typed for UdpRr {
 
     fn start_passive(params: UdpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let unpaired = Unpaired::listen(setup, device, params.shape(), |socket| params.prepare(socket))?;
+        let unpaired =
+            Unpaired::listen(setup, device, params.shape(), &PlannedPorts::NONE, |socket| params.prepare(socket))?;
         Ok(Box::new(PairedListener { params, unpaired, deal: server::deal }))
     }
 
     fn start_active(params: UdpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let paired = pairing::connect(setup, offer, device, params.shape(), |socket| params.prepare(socket))?;
+        let paired = pairing::connect(setup, offer, device, params.shape(), &PlannedPorts::NONE, |socket| {
+            params.prepare(socket)
+        })?;
         client::deal(&params, setup.secret, paired)
     }
 }

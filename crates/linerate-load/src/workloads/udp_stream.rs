@@ -20,6 +20,7 @@ use super::datagram::HEADER_BYTES;
 use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
 use super::parameters::{DIRECTION, Parameters, Typed, documented, wrong};
 use super::placement::{Placement, WAIT};
+use super::ports::PlannedPorts;
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Setup, Worker};
@@ -96,6 +97,8 @@ pub(super) struct UdpStreamParams {
     #[serde(flatten)]
     placement: Placement,
     #[serde(flatten)]
+    planned: PlannedPorts,
+    #[serde(flatten)]
     options: SocketOptions,
 }
 
@@ -112,6 +115,7 @@ impl Default for UdpStreamParams {
             receive: Receive::Copy,
             arrivals: Arrivals::default(),
             placement: Placement::default(),
+            planned: PlannedPorts::NONE,
             options: SocketOptions::default(),
         }
     }
@@ -182,12 +186,13 @@ const OWN: &[ParamDoc] = &[
 
 impl Parameters for UdpStreamParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[Arrivals::DOCS, Placement::DOCS, SocketOptions::DOCS])
+        documented(OWN, &[Arrivals::DOCS, Placement::DOCS, PlannedPorts::DOCS, SocketOptions::DOCS])
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         self.options.preset_receive_buffer(Some(RECEIVE_BUFFER));
         self.placement.check(self.placement.streams())?;
+        self.planned.check(self.placement.streams())?;
         self.arrivals.check()?;
         if self.burst > 1 && (!self.arrivals.is_open() || self.arrivals.poisson) {
             return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
@@ -213,7 +218,8 @@ impl Typed for UdpStream {
 
     fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let unpaired = Unpaired::listen(setup, device, params.shape(), |socket| params.prepare(socket))?;
+        let unpaired =
+            Unpaired::listen(setup, device, params.shape(), &params.planned, |socket| params.prepare(socket))?;
         Ok(Box::new(PairedListener { params, unpaired, deal: worker::deal_passive }))
     }
 
@@ -223,7 +229,8 @@ impl Typed for UdpStream {
         offer: &Offer,
     ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let paired = pairing::connect(setup, offer, device, params.shape(), |socket| params.prepare(socket))?;
+        let paired =
+            pairing::connect(setup, offer, device, params.shape(), &params.planned, |socket| params.prepare(socket))?;
         worker::deal_active(&params, setup.secret, paired)
     }
 }
@@ -272,6 +279,8 @@ mod tests {
             ("burst", json!(2)),
             ("rate", json!("0 pps")),
             ("workers", json!(2)),
+            ("source_ports", json!("80,eighty")),
+            ("destination_port", json!(9)),
         ]);
         let documented = UdpStreamParams::docs().into_iter().find(|parameter| parameter.name == "receive_buffer");
         let default = documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());

@@ -50,16 +50,7 @@ impl FrameSender {
         frame_bytes: usize,
         discipline: QueueingDiscipline,
     ) -> Result<Self, SysError> {
-        let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
-        let ifindex = index_of(device).map_err(failed)?;
-        let fd = raw::open_unbound().map_err(failed)?;
-        raw::bind(&fd, ifindex, 0).map_err(failed)?;
-        if discipline == QueueingDiscipline::Bypass {
-            option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)
-                .map_err(|cause| SysError::new("set PACKET_QDISC_BYPASS (Linux 3.14) on", device, cause))?;
-        }
-        // A smaller grant shows as calls that find no room.
-        let _granted = socket::set_buffer(&fd, Buffer::Send, SEND_BUFFER);
+        let fd = open_to_send(device, discipline)?;
         set_send_timeout(&fd, SEND_PATIENCE)?;
         let batch = SendBatch::new(n_frames, frame_bytes);
         Ok(Self { fd, device: device.to_owned(), batch })
@@ -101,6 +92,21 @@ impl FrameSender {
     pub fn device(&self) -> &str {
         &self.device
     }
+}
+
+/// A socket that sends on `device` and receives nothing, with room for many frames under way.
+pub(super) fn open_to_send(device: &str, discipline: QueueingDiscipline) -> Result<OwnedFd, SysError> {
+    let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
+    let ifindex = index_of(device).map_err(failed)?;
+    let fd = raw::open_unbound().map_err(failed)?;
+    raw::bind(&fd, ifindex, 0).map_err(failed)?;
+    if discipline == QueueingDiscipline::Bypass {
+        option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)
+            .map_err(|cause| SysError::new("set PACKET_QDISC_BYPASS (Linux 3.14) on", device, cause))?;
+    }
+    // A smaller grant shows as calls that find no room.
+    let _granted = socket::set_buffer(&fd, Buffer::Send, SEND_BUFFER);
+    Ok(fd)
 }
 
 impl AsFd for FrameSender {

@@ -256,7 +256,7 @@ fn print_spread(what: &str, spread: &Spread) {
     );
 }
 
-/// What the workload `frames` takes for as many flows as there are ports, dealt out in turn.
+/// What `frames`, `tcp_stream` and `udp_stream` take for as many flows as there are ports, dealt out in turn.
 fn params(plan: &Plan, to: SocketAddr) -> serde_json::Value {
     let ports = planner::in_turn(plan);
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
@@ -272,7 +272,7 @@ fn print_plan(plan: &Plan, to: SocketAddr, name: impl Fn(u32) -> String) {
     if params["streams"] != 0 {
         let [streams, ports, port] = ["streams", "source_ports", "destination_port"].map(|key| &params[key]);
         println!(
-            "in a plan, of workload `frames`: streams = {streams}, source_ports = {ports}, destination_port = {port}"
+            "in a plan, of workload `frames`, `tcp_stream` or `udp_stream`: streams = {streams}, source_ports = {ports}, destination_port = {port}"
         );
     }
 }

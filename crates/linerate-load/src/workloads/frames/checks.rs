@@ -5,23 +5,16 @@ use std::net::IpAddr;
 use linerate_model::ParamError;
 use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports};
 
-use super::{FramesParams, Header, PortList};
+use super::{FramesParams, Header};
 use crate::workloads::parameters::wrong;
 
 impl FramesParams {
     /// Ports planned for members need to be as many as flows, and a destination that they were planned for.
     pub(super) fn check_planned(&self) -> Result<(), ParamError> {
-        let Some(PortList(ports)) = &self.source_ports else { return Ok(()) };
-        let streams = self.placement.streams() as usize;
-        if ports.len() < streams {
-            let why = format!("{} ports for {streams} flows (`flows plan --each` lists more)", ports.len());
-            return Err(wrong("source_ports", why));
-        }
+        let Some(ports) = &self.source_ports else { return Ok(()) };
+        ports.check(self.placement.streams(), self.destination_port)?;
         if self.source_port.is_some() {
             return Err(wrong("source_ports", "does not go together with source_port, which counts up"));
-        }
-        if self.destination_port.is_none() {
-            return Err(wrong("source_ports", "ports are planned for one destination: say destination_port as well"));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::backend::{Both, Opening, Receive, Transmit};
 use super::interface::Interface;
 use super::live::LiveTransmit;
 use super::packet::{PacketReceive, PacketTransmit};
+use super::packet_ring::RingTransmit;
 use super::udp::{UdpReceive, UdpTransmit};
 use super::xdp::{XdpBoth, XdpReceive, XdpTransmit};
 use super::{Flowing, FramesParams, Mode};
@@ -33,6 +34,7 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
             }
         }
         Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(PacketTransmit::open(opening)?)),
+        Mode::PacketRing | Mode::PacketRingBypass => Ok(Box::new(RingTransmit::open(opening)?)),
         Mode::Udp => Ok(Box::new(UdpTransmit::open(opening)?)),
     }
 }
@@ -47,7 +49,9 @@ pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadErr
             Ok(xdp) if xdp.is_native() => Ok(Box::new(xdp)),
             _ => Ok(Box::new(PacketReceive::open(opening)?)),
         },
-        Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(PacketReceive::open(opening)?)),
+        Mode::Auto | Mode::Packet | Mode::PacketBypass | Mode::PacketRing | Mode::PacketRingBypass => {
+            Ok(Box::new(PacketReceive::open(opening)?))
+        }
         Mode::Udp => Ok(Box::new(UdpReceive::open(opening)?)),
     }
 }

@@ -1,6 +1,6 @@
 //! Making frames in place: which is next, its template, its stamp and ports.
 
-use linerate_model::Nanos;
+use linerate_model::{Counter, Counters, Nanos};
 use linerate_packet::frame::{FCS_BYTES, Ports, Stamp, Template};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -64,6 +64,21 @@ impl Filler {
             Some(random) => template.patch_with_ports(bytes, &stamp, random_ports(random.next_u64())),
         }
         template.bytes().len()
+    }
+
+    /// Counts that the next `n` frames were taken, each a message of its own.
+    #[inline]
+    pub(super) fn taken(&mut self, n: u64, change: &mut Counters) {
+        let bytes = self.numbering.advance(n);
+        change[Counter::MessagesSent] += n;
+        change[Counter::DatagramsSent] += n;
+        change[Counter::PayloadSent] += bytes - self.overhead * n;
+    }
+
+    /// Frames taken of the `flow_idx`-th flow, and their transport payload.
+    pub(super) fn sent(&self, flow_idx: usize) -> (u64, u64) {
+        let (frames, bytes) = self.numbering.sent(flow_idx);
+        (frames, bytes - self.overhead * frames)
     }
 }
 

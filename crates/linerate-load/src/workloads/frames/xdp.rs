@@ -95,11 +95,8 @@ impl Sending {
             handed += 1;
             bytes
         });
-        let bytes = filler.numbering.advance(handed);
         change[Counter::CallsSent] += 1;
-        change[Counter::DatagramsSent] += handed;
-        change[Counter::MessagesSent] += handed;
-        change[Counter::PayloadSent] += bytes - filler.overhead * handed;
+        filler.taken(handed, change);
         let before = change[Counter::SendDrops];
         self.count_refused(socket, change);
         // A frame counts as sent when the kernel has it; a driver without copying takes them by itself.
@@ -131,9 +128,9 @@ impl Sending {
     }
 
     fn sent(&self, flow_idx: usize) -> (u64, u64) {
-        let (frames, bytes) = self.filler.numbering.sent(flow_idx);
+        let (frames, bytes) = self.filler.sent(flow_idx);
         let (refused, payload) = self.refused[flow_idx];
-        (frames - refused, bytes - self.filler.overhead * frames - payload)
+        (frames - refused, bytes - payload)
     }
 }
 

@@ -44,8 +44,8 @@ impl Typed for TcpStream {
 
     fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
-        let ip = rendezvous::local_ip(setup.local);
-        let listener = rendezvous::listen(ip, device, |socket| options::prepare(socket, &params))?;
+        let address = params.planned.destination(rendezvous::local_ip(setup.local));
+        let listener = rendezvous::listen(address, device, |socket| options::prepare(socket, &params))?;
         Ok(Box::new(StreamListener {
             offer: Offer { addresses: listener.local_addr().into_iter().collect() },
             listener,
@@ -60,7 +60,7 @@ impl Typed for TcpStream {
         let device = params.options.socket.device(setup.local)?;
         let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.connections() };
         let prepare = |socket: &Socket| options::prepare(socket, &params);
-        let streams = rendezvous::connect_all(setup, offer, device, hello, prepare)?;
+        let streams = rendezvous::connect_all(setup, offer, device, hello, &params.planned, prepare)?;
         let sockets = streams.into_iter().map(Socket::from).collect();
         deal(sockets, true, &params, setup.local, setup.seed, 0)
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::parameters::{DIRECTION, Parameters, documented, wrong};
 use crate::workloads::placement::{Placement, WORKERS};
+use crate::workloads::ports::PlannedPorts;
 use crate::workloads::socket_options::{BUFFER, SocketOptions};
 use crate::workloads::tcp_options::TcpOptions;
 
@@ -38,6 +39,9 @@ pub(crate) struct StreamParams {
     /// but no more than there are CPUs.
     #[serde(flatten)]
     pub(super) placement: Placement,
+    /// One port per connection at the active end, one for all at the passive one.
+    #[serde(flatten)]
+    pub(super) planned: PlannedPorts,
     /// Options of each connection. Bulk transfer profits from Nagle's waiting: `no_delay` stays off.
     #[serde(flatten)]
     pub(super) options: TcpOptions,
@@ -57,6 +61,7 @@ impl Default for StreamParams {
             sink_rate: None,
             batch: None,
             placement: Placement::default(),
+            planned: PlannedPorts::NONE,
             options: TcpOptions::default(),
         }
     }
@@ -194,11 +199,12 @@ const BATCH: Takes = Takes::Count { least: 1, most: MessageBatch::most(LEAST_MES
 
 impl Parameters for StreamParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+        documented(OWN, &[Placement::DOCS, PlannedPorts::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         self.placement.check(self.connections())?;
+        self.planned.check(self.connections())?;
         // A receive buffer the kernel tunes takes the clamp with it; only one that was asked for stays as it is. The kernel
         // doubles it, and reckons with half of it for the window.
         self.options.socket.preset_receive_buffer(self.window_clamp);
@@ -296,6 +302,8 @@ mod tests {
             ("congestion", json!("")),
             ("receive_buffer", json!("4 GiB")),
             ("window_clamp", json!("4 GiB")),
+            ("source_ports", json!("80,eighty")),
+            ("destination_port", json!(9)),
         ]);
     }
 
@@ -309,6 +317,15 @@ mod tests {
         assert_eq!(passive, active);
         let one = read(json!({"direction": "both", "duplex": "one"})).expect("legal");
         assert_eq!((one.connections(), one.role(0, true)), (1, Role { sends: true, receives: true }));
+    }
+
+    #[test]
+    fn every_connection_needs_a_port_of_its_own() {
+        let planned = |ports: &str| {
+            read(json!({"direction": "both", "streams": 2, "source_ports": ports, "destination_port": 7}))
+        };
+        assert_eq!(planned("1,2,3").expect_err("four connections")[0].key, "source_ports");
+        assert!(planned("1,2,3,4").is_ok());
     }
 
     #[test]

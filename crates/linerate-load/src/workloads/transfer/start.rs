@@ -24,6 +24,7 @@ use super::url::Url;
 use crate::workloads::companion::Companion;
 use crate::workloads::null::NullListener;
 use crate::workloads::placement::{Placement, deal};
+use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Hello};
 use crate::workloads::tcp_options::TcpOptions;
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
@@ -144,7 +145,7 @@ pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box
     let device = protocol.options().socket.device(setup.local)?;
     let ip = rendezvous::local_ip(setup.local);
     let own = files.clients == Clients::Own;
-    let companions = own.then(|| rendezvous::listen(ip, device, |_| Ok(()))).transpose()?;
+    let companions = own.then(|| rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))).transpose()?;
     let listener = serve_at(&protocol, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
     let error = |cause| SysError::new("look at", "a listener", cause);
     let address = listener.local_addr().map_err(error)?;
@@ -237,7 +238,7 @@ pub(crate) fn active<P: Protocol>(
             let device = protocol.options().socket.device(setup.local)?;
             let count = placement.workers();
             let hello = Hello { secret: setup.secret, workload: P::WORKLOAD, index: 0, count };
-            let companions = rendezvous::connect_all(setup, offer, device, hello, |_| Ok(()))?;
+            let companions = rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
             let missing = || LoadError::Unsupported {
                 what: format!("an offer of {} addresses", offer.addresses.len()),
                 why: "the second is that of the file server (do both ends run the same version?)".into(),

@@ -1,0 +1,84 @@
+//! The modes `packet_ring` and `packet_ring_bypass`: frames made in a send ring that the kernel reads, one call a batch.
+//!
+//! Received as in [`super::packet`]. A frame is read where it was made until whoever got it frees it: a device that says it is done with a
+//! frame before it is (a tap, a delay of the host's own) would send later frames' bytes, which the receiver then counts as lost and
+//! doubled. `sendmmsg`, which copies, is therefore what `packet` and `auto` take.
+
+use linerate_model::{Counter, Counters};
+use linerate_packet::frame::FCS_BYTES;
+use linerate_sys::packet::{QueueingDiscipline, SendRing, Stopped};
+
+use super::backend::{FILLING, Opening, Order, Transmit};
+use super::filler::Filler;
+use super::packet::{PAST, THROUGH, discipline};
+use crate::LoadError;
+
+/// Frames that may be under way: what a receiver's CPU may fall behind by, and a queue of a thousand (`txqueuelen`).
+const SLOTS: usize = 2048;
+
+/// Sends from a ring.
+#[derive(Debug)]
+pub(super) struct RingTransmit {
+    ring: SendRing,
+    discipline: QueueingDiscipline,
+    batch: u32,
+    filler: Filler,
+}
+
+impl RingTransmit {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+        let params = opening.params;
+        let discipline = discipline(opening.mode);
+        // A burst leaves in one call.
+        let batch = params.batch.max(params.burst);
+        let frame_bytes = opening.sizes().largest() - FCS_BYTES;
+        let mut ring = SendRing::open(&opening.interface.name, SLOTS, frame_bytes, discipline)?;
+        ring.prepare(|_, frame| frame.fill(FILLING));
+        let filler = Filler::new(opening, ring.n_slots())?;
+        Ok(Self { ring, discipline, batch, filler })
+    }
+}
+
+impl Transmit for RingTransmit {
+    fn mode(&self) -> String {
+        let (mode, way) = match self.discipline {
+            QueueingDiscipline::Pass => ("packet_ring", THROUGH),
+            QueueingDiscipline::Bypass => ("packet_ring_bypass", PAST),
+        };
+        let (batch, slots) = (self.batch, self.ring.n_slots());
+        format!("{mode}: {way}, up to {batch} frames a call from a ring of {slots} (TPACKET_V2)")
+    }
+
+    fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    #[inline]
+    fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
+        let (filler, mut ahead) = (&mut self.filler, 0);
+        let sent = self.ring.send(order.n, |slot, frame| {
+            let length = filler.fill(slot, frame, ahead, order);
+            ahead += 1;
+            length
+        });
+        change[Counter::CallsSent] += 1;
+        if let Some(why) = sent.stopped {
+            change[counter(why)] += 1;
+        }
+        self.filler.taken(u64::from(sent.taken), change);
+        sent.taken
+    }
+
+    fn sent(&self, flow_idx: usize) -> (u64, u64) {
+        self.filler.sent(flow_idx)
+    }
+}
+
+/// What a call says that took fewer frames than were wanted. What it did not take is unsent, and is sent later under the same number.
+fn counter(why: Stopped) -> Counter {
+    match why {
+        Stopped::Refused => Counter::SendDrops,
+        Stopped::NoRoom => Counter::WouldBlock,
+        Stopped::WrongFormat | Stopped::Failed(_) => Counter::SendErrors,
+    }
+}
