@@ -57,6 +57,7 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
         let ended = match looks.ended {
             LooksEnded::Narrow => "narrow enough",
             LooksEnded::Most => "at the most: noise",
+            LooksEnded::Noisy => "noisy: runs scatter by more than 30 %",
             LooksEnded::Short => "cut short",
         };
         let head =

@@ -100,6 +100,10 @@ fn looked(trial: &TrialSpec, look: &Look, until: &Until, more: usize) -> String 
     let seen = look.half_width.map_or_else(|| "no interval".to_owned(), percent);
     let then = match more {
         0 if look.is_enough => "that is enough".to_owned(),
+        0 if look.is_unstable => {
+            let variation = look.variation.unwrap_or_default() * 100.0;
+            format!("they scatter by {variation:.0} %, more do not help: noisy")
+        }
         0 => "that is the most: what is left is noise".to_owned(),
         more => format!("{more} more runs"),
     };

@@ -9,7 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::samples::Hosts;
 use super::{JobStudy, MetricStudy, PointStudy, point};
-use crate::statistics::half_width_at;
+use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_of_error};
+
+/// Runs from which their spread is known well enough to give up on them (methodology 6.12).
+const ENOUGH_TO_GIVE_UP: usize = 10;
+/// Standard deviation over mean of runs above which more of them are no use: what disturbs them has to be found first (methodology 6.12).
+const UNSTABLE: f64 = 0.3;
 
 /// What has to be known where the plan names nothing: the first of these that there is.
 const CHIEF: [&str; 7] =
@@ -37,8 +42,20 @@ pub struct Look {
     pub runs: u32,
     /// Half width of the interval, part of the median, of the direction that is known least; `None` if there are too few figures for one.
     pub half_width: Option<f64>,
+    /// Standard deviation over mean of the runs, of the direction that scatters most; `None` if there are too few figures for one.
+    pub variation: Option<f64>,
     /// Whether it is narrow enough.
     pub is_enough: bool,
+    /// Whether it is not, and the runs differ so much that more of them are no use.
+    pub is_unstable: bool,
+}
+
+impl Look {
+    /// Whether another follows it if the plan has one.
+    #[must_use]
+    pub const fn goes_on(&self) -> bool {
+        !self.is_enough && !self.is_unstable
+    }
 }
 
 /// Why a point is repeated no more.
@@ -49,6 +66,8 @@ pub enum LooksEnded {
     Narrow,
     /// It is as often repeated as the plan allows, and is not.
     Most,
+    /// Runs differ by more than [`UNSTABLE`]: they measure something else beside.
+    Noisy,
     /// Neither: the campaign was cut short, or runs were found wanting later.
     Short,
 }
@@ -57,10 +76,16 @@ pub enum LooksEnded {
 pub type LookedAt = BTreeMap<Direction, f64>;
 
 impl Looks {
+    /// The part of all error that whatever is said of these runs may spend, so that it holds at whichever look they ended.
+    #[must_use]
+    pub fn part_of_error(&self) -> f64 {
+        part_of_error(&self.until.looks, number(&self.until, self.runs as usize))
+    }
+
     /// In words: `narrow enough at look 1 of 5: ±0.8 % of ±2 % after 6 runs`.
     #[must_use]
     pub fn told(&self) -> String {
-        let percent = |share: f64| format!("±{} %", crate::statistics::half_up(share * 100.0, 1));
+        let percent = |share: f64| format!("±{} %", half_up(share * 100.0, 1));
         let asked = percent(self.until.within.0);
         let last = self.taken.last();
         let seen = last.and_then(|look| look.half_width).map_or_else(|| "no interval".to_owned(), percent);
@@ -70,6 +95,16 @@ impl Looks {
                 format!("narrow enough at look {look} of {of}: {seen} of {asked} after {} runs", self.runs)
             }
             LooksEnded::Most => format!("noise: {seen} after all {} runs, {asked} was asked for", self.runs),
+            LooksEnded::Noisy => {
+                let variation = last.and_then(|look| look.variation).unwrap_or_default();
+                format!(
+                    "noisy, stopped at look {look} of {of}: {} runs scatter by {} % (above {} % more runs do not help), {seen} of {asked}; \
+                     find what disturbs them first: see incidents, drift and steal, or `linerate diagnose`",
+                    self.runs,
+                    half_up(variation * 100.0, 0),
+                    half_up(UNSTABLE * 100.0, 0)
+                )
+            }
             LooksEnded::Short => format!("cut short after {} runs: {seen}, {asked} was asked for", self.runs),
         }
     }
@@ -85,16 +120,20 @@ pub(super) fn number(until: &Until, runs: usize) -> usize {
 pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
     let directions: std::collections::BTreeSet<Direction> =
         figures.iter().flat_map(|run| run.keys().copied()).collect();
-    let width = |direction: Direction| {
-        let values: Vec<f64> = figures.iter().filter_map(|run| run.get(&direction).copied()).collect();
-        half_width_at(&values, &until.looks, number)
-    };
-    let widths: Option<Vec<f64>> = directions.into_iter().map(width).collect();
+    let of =
+        |direction: &Direction| -> Vec<f64> { figures.iter().filter_map(|run| run.get(direction).copied()).collect() };
+    let series: Vec<Vec<f64>> = directions.iter().map(of).collect();
+    let widths: Option<Vec<f64>> = series.iter().map(|values| half_width_at(values, &until.looks, number)).collect();
     let half_width = widths.and_then(|widths| widths.into_iter().reduce(f64::max));
+    let known = series.iter().filter(|values| values.len() >= ENOUGH_TO_GIVE_UP);
+    let variation = known.filter_map(|values| coefficient_of_variation(values)).reduce(f64::max);
+    let is_enough = half_width.is_some_and(|width| width <= until.within.0);
     Look {
         runs: until.looks.get(number).copied().unwrap_or_default(),
         half_width,
-        is_enough: half_width.is_some_and(|width| width <= until.within.0),
+        variation,
+        is_enough,
+        is_unstable: !is_enough && variation.is_some_and(|variation| variation > UNSTABLE),
     }
 }
 
@@ -119,9 +158,11 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
     let reached = until.looks.iter().enumerate().filter(|(_, n)| **n as usize <= runs);
     let taken: Vec<Look> =
         reached.map(|(number, n)| look(until, number, &figures[..(*n as usize).min(figures.len())])).collect();
-    let is_enough = taken.last().is_some_and(|look| look.is_enough && look.runs as usize == runs);
-    let ended = if is_enough {
+    let last = taken.last().filter(|look| look.runs as usize == runs);
+    let ended = if last.is_some_and(|look| look.is_enough) {
         LooksEnded::Narrow
+    } else if last.is_some_and(|look| look.is_unstable) {
+        LooksEnded::Noisy
     } else if runs >= until.most() as usize {
         LooksEnded::Most
     } else {
@@ -141,4 +182,54 @@ fn chief<'a>(study: &'a PointStudy, until: &Until) -> Option<(String, Vec<&'a Me
         |name: &str| -> Vec<&'a MetricStudy> { job.metrics.iter().filter(|metric| metric.name == name).collect() };
     let names = until.of.as_deref().map_or(CHIEF.to_vec(), |name| vec![name]);
     names.into_iter().map(|name| (name.to_owned(), named(name))).find(|(_, metrics)| !metrics.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Ratio;
+
+    use super::*;
+
+    fn until(looks: &[u32]) -> Until {
+        Until { within: Ratio(0.02), of: None, looks: looks.to_vec() }
+    }
+
+    /// Runs that go to and fro by `deviation` of 100 in one direction, and are steady in the other.
+    fn runs(n: usize, deviation: f64) -> Vec<LookedAt> {
+        let value = |run: usize| 100.0 * (1.0 + if run.is_multiple_of(2) { deviation } else { -deviation });
+        (0..n).map(|run| [(Direction::Tx, value(run)), (Direction::Rx, 50.0)].into()).collect()
+    }
+
+    #[test]
+    fn runs_that_scatter_by_more_than_thirty_percent_are_given_up_after_ten() {
+        let until = until(&[6, 10, 15]);
+        let early = look(&until, 0, &runs(6, 0.5));
+        assert!(early.goes_on() && early.variation.is_none(), "six tell too little: {early:?}");
+        let given_up = look(&until, 1, &runs(10, 0.5));
+        // By hand: 0.5 times the square root of 10 / 9.
+        assert!(given_up.variation.is_some_and(|found| (found - 0.527_046).abs() < 1e-6), "{given_up:?}");
+        assert!(given_up.is_unstable && !given_up.is_enough && !given_up.goes_on());
+        let noisy = look(&until, 1, &runs(10, 0.28));
+        assert!(noisy.goes_on(), "29.5 % is noise that more runs narrow: {noisy:?}");
+        let failed = look(&until, 1, &runs(9, 0.5));
+        assert!(failed.goes_on(), "one of ten carries no figure: {failed:?}");
+    }
+
+    #[test]
+    fn a_median_that_is_known_well_enough_is_enough_whatever_a_few_runs_did() {
+        let mut figures = runs(20, 0.0);
+        figures[3].insert(Direction::Tx, 1000.0);
+        let seen = look(&until(&[20]), 0, &figures);
+        assert!(seen.variation.is_some_and(|variation| variation > UNSTABLE), "{seen:?}");
+        assert!(seen.is_enough && !seen.is_unstable);
+    }
+
+    #[test]
+    fn why_it_ended_is_told() {
+        let taken = vec![look(&until(&[6, 10, 15]), 1, &runs(10, 0.5))];
+        let looks =
+            Looks { until: until(&[6, 10, 15]), metric: "goodput".into(), taken, runs: 10, ended: LooksEnded::Noisy };
+        let told = looks.told();
+        assert!(told.starts_with("noisy, stopped at look 1 of 3: 10 runs scatter by 53 % (above 30 %"), "{told}");
+    }
 }

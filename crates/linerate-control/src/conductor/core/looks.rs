@@ -2,7 +2,7 @@
 //! are chosen.
 //!
 //! Their runs up to the most stand in the list of trials, with seeds and places of their own; those after the first look are planned only
-//! once a look asks for them, and take their turn where they stand in the list. What a run came to is judged from what is recorded of it,
+//! once a look asks for them, and take their turn where they stand in the list. Where runs differ so much that more are no use, none are asked for. What a run came to is judged from what is recorded of it,
 //! so that a campaign that is resumed decides as this one would have.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ impl Repeating {
             self.places.iter().take(due).map(|place| self.ended.get(place).cloned()).collect::<Option<_>>()?;
         let seen = look(&self.until, self.n_looks, &before);
         self.n_looks += 1;
-        let next = if seen.is_enough { None } else { self.until.looks.get(self.n_looks) };
+        let next = self.until.looks.get(self.n_looks).filter(|_| seen.goes_on());
         let upto = next.map_or(due, |next| *next as usize).min(self.places.len());
         let chosen = self.places[due.min(upto)..upto].to_vec();
         self.n_chosen = upto;

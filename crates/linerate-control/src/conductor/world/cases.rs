@@ -319,6 +319,24 @@ fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_goes_on_to_the_most() {
 }
 
 #[test]
+fn a_point_whose_runs_scatter_too_much_is_given_up_before_the_most() {
+    let mut world = World::new();
+    // To and fro by half: 53 % after ten runs.
+    world.payload = (0..30).map(|number| if number % 2 == 0 { 500_000 } else { 1_500_000 }).collect();
+    let until = Until { within: Ratio(0.02), of: None, looks: vec![6, 10, 15] };
+    let run = |number: u32| {
+        let mut trial = trial(number, "a", "b");
+        (trial.sweep, trial.repeat) = ("point".to_owned(), number);
+        trial.until = Some(Box::new(until.clone()));
+        trial
+    };
+    world.run((0..15).map(run).collect(), &HashSet::new(), NEVER);
+    let told: Vec<(u32, usize)> = world.looks.iter().map(|(runs, _, more)| (*runs, *more)).collect();
+    assert_eq!(told, [(6, 4), (10, 0)], "what is left of the fifteen is not asked for");
+    assert_eq!((world.summary().completed, world.summary().remaining), (10, 0));
+}
+
+#[test]
 fn what_was_killed_between_looks_goes_on_as_it_would_have() {
     let mut whole = World::new();
     whole.payload = payload();
