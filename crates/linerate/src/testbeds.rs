@@ -9,6 +9,7 @@ use linerate_model::{Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, T
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
+use crate::catalog::{LABS, Preset};
 use crate::cli::Place;
 use crate::commands::lab::describe;
 use crate::exit::Failure;
@@ -92,6 +93,21 @@ pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
         lab: None,
         observers: Vec::new(),
     })
+}
+
+/// The labs that come with the program and have all of `endpoints`, those with the fewest others first.
+pub(crate) fn labs_with(endpoints: &[&str]) -> Vec<&'static str> {
+    /// More are no help.
+    const MOST: usize = 3;
+    let others = |preset: &Preset| {
+        let (description, _) = describe(preset.name).ok()?;
+        let testbed = linerate_lab::layout(&description, "plan").testbed;
+        let has = |name: &&str| testbed.endpoint(name).is_some();
+        endpoints.iter().all(has).then(|| testbed.endpoints.len() - endpoints.len())
+    };
+    let mut found: Vec<(usize, &str)> = LABS.iter().filter_map(|preset| Some((others(preset)?, preset.name))).collect();
+    found.sort_unstable();
+    found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
 /// Both endpoints on this host's loopback interface.

@@ -300,7 +300,8 @@ fn bad_axes(sweep: &Sweep) -> impl Iterator<Item = ExpandError> {
 }
 
 /// The endpoints the jobs of `sweep` run between, each once for every place it is named at.
-fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
+#[must_use]
+pub fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
     let pairs = sweep.axes.iter().find(|axis| axis.path == "pairs");
     let mut named = Vec::new();
     for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {

@@ -15,7 +15,7 @@ mod together;
 mod value;
 
 pub use compare::{ArmPlan, Compare, DEFAULT_MARGIN, DEFAULT_PAIRS};
-pub use expand::{expand, left_out};
+pub use expand::{endpoints_named, expand, left_out};
 pub use parse::{DEFAULT_DRAIN, DEFAULT_DURATION, DEFAULT_INTERVAL, DEFAULT_REST, DEFAULT_SEED, MAX_TRIALS, parse};
 pub use repeats::DEFAULT_REPEATS;
 pub use search::{GOALS, LoadLimit, SearchPlan};

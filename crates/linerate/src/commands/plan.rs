@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
-use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, apply_set, expand, left_out, parse};
+use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, apply_set, endpoints_named, expand, left_out, parse};
 use linerate_model::{Goal, Method, Nanos, ParamError, Params, Problem, Ratio, TrialSpec, nearest};
 use serde_json::json;
 
@@ -92,8 +92,10 @@ pub(crate) fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure>
 /// Expands the plan on `ground` and checks every trial's parameters, axis values applied; searches get their loads.
 pub(crate) fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
     let wrong = |problems: &[Problem]| problems::failure(&found.origin, &found.text, problems);
-    let mut trials = expand(plan, &ground.testbed)
-        .map_err(|errors| wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()))?;
+    let mut trials = expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {
+        Some(problem) => wrong(&[problem]),
+        None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
+    })?;
     rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
     let problems = check_points(plan, &trials);
     if !problems.is_empty() {
@@ -101,6 +103,41 @@ pub(crate) fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<
     }
     searches::attach(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
     Ok(trials)
+}
+
+/// That `plan` is made for a lab, where its endpoints are not on `ground` and a lab that comes with the program has them all.
+fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Problem> {
+    let mut missing: Vec<&str> = Vec::new();
+    let mut first = None;
+    for error in errors {
+        let ExpandError::UnknownEndpoint { endpoint, span, .. } = error else { return None };
+        if !missing.contains(&endpoint.as_str()) {
+            missing.push(endpoint);
+        }
+        first = first.or_else(|| span.clone());
+    }
+    let labs = testbeds::labs_with(&endpoints(plan));
+    if missing.is_empty() || labs.is_empty() {
+        return None;
+    }
+    let here: Vec<&str> = ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+    let named: Vec<String> = labs.iter().map(|lab| format!("`--lab {lab}`")).collect();
+    let message = format!(
+        "the testbed has no endpoints {}: it has {}, and the plan is for another",
+        missing.join(", "),
+        here.join(", ")
+    );
+    Some(
+        Problem::new(first, message).expected(format!("{}, or a `--testbed` with these endpoints", named.join(" or "))),
+    )
+}
+
+/// The endpoints that `plan` names.
+fn endpoints(plan: &Plan) -> Vec<&str> {
+    let mut names: Vec<&str> = plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// How long `trials` take, without preparation; searches as long as on a quiet device.
