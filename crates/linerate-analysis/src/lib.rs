@@ -18,9 +18,9 @@ mod study;
 pub mod tune;
 
 pub use study::{
-    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, DirectionMatrix, End, Found, GoalStudy, Headline,
-    JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossStudy, MatrixCell, MatrixVerdict,
-    MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy, RateLevel, Reading, SearchLatency,
-    SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, Study, Surety, Tested, TrialSettling,
-    TrialStudy, Way, clock_course, headline, look, looked_at, searched, study,
+    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, End, Found,
+    GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossStudy,
+    MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy, RateLevel,
+    Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, Study, Surety, Tested,
+    TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, searched, study,
 };

@@ -92,7 +92,7 @@ fn search(search: &SearchStudy) -> Value {
 }
 
 fn job(job: &JobStudy) -> Value {
-    json!({
+    let mut told = json!({
         "workload": job.workload,
         "from": job.from,
         "to": job.to,
@@ -108,7 +108,11 @@ fn job(job: &JobStudy) -> Value {
             "writes": distribution(&job.writes),
             "gap": distribution(&job.gap),
         },
-    })
+    });
+    if let Some(corrected) = &job.corrected {
+        told["corrected"] = json!(corrected);
+    }
+    told
 }
 
 /// By name. The plain name is the direction a reader expects (the only one, or the sum); a metric known in several

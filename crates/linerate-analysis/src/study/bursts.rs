@@ -7,7 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::percentiles::of_bursts;
 use super::traffic::Job;
+use crate::statistics::Percentile;
 
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
@@ -33,13 +35,16 @@ pub struct BurstStudy {
     pub p99: Option<f64>,
     /// The slowest.
     pub most: f64,
+    /// Its percentiles with their intervals, as far as there are bursts enough for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<Percentile>,
     /// Of each burst of the first trial in turn; `None` for one that has none.
     pub snapshot: Vec<Option<f64>>,
 }
 
 /// Of `trials`, each by its jobs; `None` if no receiver kept bursts, or jobs end at several endpoints.
 pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<BurstStudy> {
-    let mut of_trials: Vec<Vec<Option<f64>>> = Vec::new();
+    let mut of_trials: Vec<Vec<Option<u64>>> = Vec::new();
     let mut ports = 0;
     for jobs in trials {
         let measured: Vec<&Job<'_>> = jobs.iter().filter(|job| job.spec.background.is_none()).collect();
@@ -56,32 +61,41 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
         let kept: Vec<Vec<u64>> = measured.iter().flat_map(|job| kept(job)).collect();
         of_trials.push(last_frames(&kept));
     }
-    let mut times: Vec<f64> = of_trials.iter().flatten().flatten().copied().collect();
-    times.sort_by(f64::total_cmp);
+    let mut times: Vec<u64> = of_trials.iter().flatten().flatten().copied().collect();
+    times.sort_unstable();
     let n = times.len();
     // Nearest rank.
-    let at = |share: f64| times[((share * n as f64).ceil() as usize).clamp(1, n) - 1];
+    let at = |share: f64| seconds(times[((share * n as f64).ceil() as usize).clamp(1, n) - 1]);
     let with_enough = |share: f64| ((1.0 - share) * n as f64 >= BEYOND - 1e-9).then(|| at(share));
     (n > 0).then(|| BurstStudy {
         ports,
         n,
         n_broken: of_trials.iter().flatten().count() - n,
-        least: times[0],
+        least: seconds(times[0]),
         median: at(0.5),
         p90: with_enough(0.9),
         p99: with_enough(0.99),
-        most: times[n - 1],
-        snapshot: of_trials.first().cloned().unwrap_or_default(),
+        most: seconds(times[n - 1]),
+        percentiles: of_bursts(
+            &of_trials.iter().map(|run| run.iter().flatten().copied().collect()).collect::<Vec<_>>(),
+        ),
+        snapshot: of_trials
+            .first()
+            .map(|first| first.iter().map(|last| last.map(seconds)).collect())
+            .unwrap_or_default(),
     })
 }
 
-/// The slowest frame of each burst over all of `kept`, as many bursts as all of them have.
-fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<f64>> {
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / NANOS
+}
+
+/// The slowest frame of each burst over all of `kept`, ns, as many bursts as all of them have.
+fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<u64>> {
     let n = kept.iter().map(Vec::len).min().unwrap_or(0);
     let of_burst = |number: usize| {
         let whole = kept.iter().all(|port| port[number] > 0);
-        let slowest = kept.iter().map(|port| port[number]).max().filter(|_| whole);
-        slowest.map(|ns| ns as f64 / NANOS)
+        kept.iter().map(|port| port[number]).max().filter(|_| whole)
     };
     (0..n).map(of_burst).collect()
 }
@@ -89,11 +103,23 @@ fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::Basis;
 
     #[test]
     fn the_last_frame_of_a_burst_is_the_slowest_over_its_ports() {
         let kept = [vec![1_000, 5_000, 0, 2_000], vec![3_000, 4_000, 7_000], vec![2_000, 1_000, 1_000]];
-        assert_eq!(last_frames(&kept), [Some(3e-6), Some(5e-6), None]);
+        assert_eq!(last_frames(&kept), [Some(3_000), Some(5_000), None]);
         assert_eq!(last_frames(&[]), []);
+    }
+
+    #[test]
+    fn the_median_of_last_frames_has_an_interval_of_runs_from_six_on() {
+        let run = |by: u64| (1..=100).map(|us| (us + by) * 1_000).collect::<Vec<u64>>();
+        let few = of_bursts(&[run(0), run(1)]);
+        assert_eq!((few[0].basis, few[0].value_ns), (Basis::Operations, Some(50_000)));
+        assert!(few[0].low_ns < few[0].value_ns && few[0].value_ns < few[0].high_ns, "{few:?}");
+        let many = of_bursts(&(0..6).map(|by| run(by * 20)).collect::<Vec<_>>());
+        assert_eq!((many[0].basis, many[0].runs), (Basis::Runs, 6));
+        assert!(many[0].high_ns.zip(many[0].low_ns).is_some_and(|(high, low)| high - low > 20_000), "{many:?}");
     }
 }

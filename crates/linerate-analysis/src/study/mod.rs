@@ -59,6 +59,7 @@ pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVe
 pub use observed::{Agreement, PortStudy};
 pub(crate) use pairs::adjust;
 pub use pairs::{Compared, Comparison};
+pub use percentiles::CorrectedStudy;
 pub use searched::{SearchTrial, searched};
 pub use searched_latency::{LatencyAtLoad, SearchLatency};
 pub(crate) use searched_pairs::{lower_bounds, search_step, unit_of_load};
@@ -141,6 +142,9 @@ pub struct JobStudy {
     /// operations is absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<String, Vec<Percentile>>,
+    /// If it is a closed load of requests: what those would have waited that came at its pace, an estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrected: Option<CorrectedStudy>,
     /// Service times of reads of disks and files.
     #[serde(default)]
     pub reads: Distribution,

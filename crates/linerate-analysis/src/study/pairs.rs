@@ -151,7 +151,7 @@ fn figures(
 fn compare(before: &JobStudy, after: &MetricStudy, again: Option<&JobStudy>, margin: f64) -> Option<Compared> {
     let better = if metric(&after.name)?.higher_is_better? { Better::More } else { Better::Less };
     let before = before.metric(&after.name, after.direction)?;
-    let margin = Margin { relative: margin, step: 0.0 };
+    let margin = Margin { relative: margin, ..Margin::default() };
     let name = format!("{} {}", after.name, after.direction);
     let against = |other: &MetricStudy| effect_beyond(&name, &before.values, &other.values, better, margin);
     let placebo = again.and_then(|job| job.metric(&after.name, after.direction)).and_then(against);

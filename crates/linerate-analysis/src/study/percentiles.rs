@@ -1,13 +1,14 @@
-//! Percentiles of the times of a job over its runs, with intervals; and the means of its rates over what was read inside the runs.
+//! Percentiles of the times of a job over its runs, with intervals, as measured and as corrected for what a closed load hides; and the means of its rates over what was read inside the runs.
 
 use std::collections::BTreeMap;
 
 use linerate_model::{Direction, Distribution};
+use serde::{Deserialize, Serialize};
 
 use super::JobStudy;
 use super::settling::Rates;
 use super::traffic::Distributions;
-use crate::statistics::{MeanInterval, Percentile, hierarchical_mean, percentile};
+use crate::statistics::{MeanInterval, Percentile, filled_in, hierarchical_mean, percentile};
 
 /// Percentiles that are told, as far as there are operations enough for them.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -27,11 +28,49 @@ const TOLD: [(&str, Pick); 5] = [
 /// Percentiles of `runs`, by the name of the distribution; none where there are too few operations.
 pub(super) fn percentiles(runs: &[Distributions]) -> BTreeMap<String, Vec<Percentile>> {
     let of = |(name, pick): &(&str, Pick)| {
-        let each: Vec<&Distribution> = runs.iter().map(*pick).collect();
-        let found: Vec<Percentile> = QUANTILES.iter().filter_map(|&share| percentile(&each, share, SEED)).collect();
+        let found = those_told(&runs.iter().map(*pick).collect::<Vec<_>>());
         (!found.is_empty()).then(|| ((*name).to_owned(), found))
     };
     TOLD.iter().filter_map(of).collect()
+}
+
+fn those_told(runs: &[&Distribution]) -> Vec<Percentile> {
+    QUANTILES.iter().filter_map(|&share| percentile(runs, share, SEED)).collect()
+}
+
+/// What whoever comes at the pace of a closed load's median would have waited: an estimate, and never to be told without that word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CorrectedStudy {
+    /// The pace: the median of all runs, ns.
+    pub pace_ns: u64,
+    /// Requests filled in over all runs.
+    pub n_filled: u64,
+    /// Of what was measured and filled in. Each run is filled in by itself and drawn whole; the pace is taken as known.
+    pub percentiles: Vec<Percentile>,
+}
+
+/// The correction of `runs` of `job`; `None` unless it is a closed load of requests.
+pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<CorrectedStudy> {
+    let asks = job.metric("transaction_rate", Direction::Sum).is_some() && job.response.is_empty();
+    let pace_ns = job.service.percentile(0.5).flatten().filter(|_| asks)?;
+    let filled = runs.iter().map(|run| filled_in(&run.service, pace_ns)).collect::<Option<Vec<_>>>()?;
+    let times: Vec<&Distribution> = filled.iter().map(|run| &run.times).collect();
+    Some(CorrectedStudy {
+        pace_ns,
+        n_filled: filled.iter().map(|run| run.n_filled).sum(),
+        percentiles: those_told(&times),
+    })
+}
+
+/// Percentiles of last frames of bursts, ns, burst by burst in each of `runs`.
+pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
+    let distribution = |run: &Vec<u64>| {
+        let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
+        run.iter().for_each(|ns| *counted.entry(*ns).or_default() += 1);
+        Distribution { buckets: counted.into_iter().collect(), lost: 0 }
+    };
+    let each: Vec<Distribution> = runs.iter().map(distribution).collect();
+    those_told(&each.iter().collect::<Vec<_>>())
 }
 
 /// Metrics that are percentiles end in these.
@@ -61,4 +100,70 @@ pub(super) fn mean_of(runs: &[&Rates], metric: &str, direction: Direction) -> Op
     let readings: Vec<Vec<f64>> =
         runs.iter().map(|rates| rates.of(metric, direction).map(<[f64]>::to_vec)).collect::<Option<_>>()?;
     hierarchical_mean(&readings, SEED)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::metric;
+
+    use super::*;
+    use crate::MetricStudy;
+    use crate::statistics::Basis;
+
+    const MS: u64 = 1_000_000;
+
+    /// A closed load of 1 ms a request, of which one in ten runs stood still for 50 ms once in a while.
+    fn runs(n: usize) -> Vec<Distributions> {
+        let run = |number: usize| {
+            let stalls = if number == 0 { 40 } else { 20 };
+            let service = Distribution { buckets: vec![(MS, 10_000), (50 * MS, stalls)], lost: 0 };
+            Distributions { service, ..Distributions::default() }
+        };
+        (0..n).map(run).collect()
+    }
+
+    fn job(runs: &[Distributions]) -> JobStudy {
+        let told = metric("transaction_rate").expect("a metric");
+        let rate = MetricStudy {
+            name: told.name.into(),
+            unit: told.unit,
+            layer: told.layer,
+            direction: Direction::Sum,
+            estimate: None,
+            values: Vec::new(),
+            ceiling: None,
+            share: None,
+            mean: None,
+            settled: None,
+        };
+        let mut study = JobStudy { metrics: vec![rate], ..JobStudy::default() };
+        runs.iter().for_each(|run| study.service.merge(&run.service));
+        study
+    }
+
+    #[test]
+    fn what_a_closed_load_hides_is_filled_in_run_by_run_with_intervals() {
+        for (n, basis) in [(3, Basis::Operations), (6, Basis::Runs)] {
+            let runs = runs(n);
+            let found = corrected(&job(&runs), &runs).expect("a closed load");
+            // Each stall of 50 ms keeps 49 more waiting: 49 ms, 48 ms, ... 1 ms.
+            let stalls = 40 + 20 * (n as u64 - 1);
+            assert_eq!((found.pace_ns, found.n_filled), (MS, 49 * stalls));
+            let p99 = found.percentiles.iter().find(|of| of.quantile == 0.99).expect("operations enough");
+            assert_eq!((p99.basis, p99.runs as usize), (basis, n));
+            let (low, value, high) = (p99.low_ns, p99.value_ns, p99.high_ns);
+            assert!(low <= value && value <= high && low < high, "{p99:?}");
+            // As measured it is 1 ms, and says nothing of who waited.
+            assert_eq!(job(&runs).service.percentile(0.99), Some(Some(MS)));
+        }
+    }
+
+    #[test]
+    fn an_open_load_needs_no_correction() {
+        let runs = runs(3);
+        let mut open = job(&runs);
+        open.response = open.service.clone();
+        assert_eq!(corrected(&open, &runs), None);
+        assert_eq!(corrected(&JobStudy::default(), &[]), None);
+    }
 }

@@ -331,7 +331,7 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
     let carrying = judged.iter().filter(|one| one.standing.carries_figures());
     let steady = transfers::steady_state(carrying.filter_map(|one| Some((one.jobs.get(number)?, one.measured))));
     told.extend(steady.map(|steady| (STEADY_STATE.to_owned(), steady)));
-    JobStudy {
+    let mut study = JobStudy {
         workload: spec.workload.clone(),
         from: spec.from.name.clone(),
         to: spec.to.name.clone(),
@@ -351,7 +351,10 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         gap: distributions.gap,
         obtained: told,
         loss,
-    }
+        corrected: None,
+    };
+    study.corrected = percentiles::corrected(&study, &each);
+    study
 }
 
 fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
@@ -365,7 +368,7 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
     let is_measured = |number: usize| judged[0].trial.spec.jobs[number].background.is_none();
     let each = distributions_of(judged, is_measured);
     let distributions = merged(&each);
-    JobStudy {
+    let mut study = JobStudy {
         workload: ALL.to_owned(),
         from: names(|job| &job.from.name),
         to: names(|job| &job.to.name),
@@ -377,7 +380,9 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         writes: distributions.writes,
         gap: distributions.gap,
         ..JobStudy::default()
-    }
+    };
+    study.corrected = percentiles::corrected(&study, &each);
+    study
 }
 
 /// Distributions of the jobs `wanted` picks by number, of each trial that carries figures.

@@ -54,7 +54,7 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
         arms.into_iter().flatten().map(|(search, arm)| (arm.name.clone(), lower_bounds(search, goal))).collect();
     let [Some((base, base_arm)), _, _] = arms else { return None };
     let step = arms.into_iter().flatten().filter_map(|(search, _)| search_step(search, goal)).fold(0.0, f64::max);
-    let margin = Margin { relative: base_arm.margin.0, step };
+    let margin = Margin { relative: base_arm.margin.0, step, ..Margin::default() };
     let metric = format!("rate_of_{goal}");
     let against = |other: usize| {
         let (_, before) = found.first()?;

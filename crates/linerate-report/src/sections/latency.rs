@@ -7,9 +7,9 @@
 mod bursts;
 mod one_way;
 
-use linerate_analysis::PointStudy;
-use linerate_analysis::statistics::{Basis, Corrected, Percentile, filled_in};
-use linerate_model::{Campaign, Direction, Distribution, Estimate, Layer, Unit, Validity};
+use linerate_analysis::statistics::{Basis, Percentile};
+use linerate_analysis::{CorrectedStudy, PointStudy};
+use linerate_model::{Campaign, Distribution, Estimate, Layer, Unit};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table};
@@ -120,9 +120,9 @@ fn with_interval(found: &[Percentile], quantile: f64) -> Cell {
     }
 }
 
-/// What the intervals of `points` are from.
-fn basis(points: &[Timed<'_>]) -> &'static str {
-    let mut all = points.iter().flat_map(|(_, point)| percentiles_of(point)).map(|of| of.basis);
+/// What the intervals of all of `told` are from.
+fn basis<'a>(told: impl Iterator<Item = &'a Percentile>) -> &'static str {
+    let mut all = told.map(|of| of.basis);
     let Some(first) = all.next() else { return "" };
     match (first, all.all(|basis| basis == first)) {
         (Basis::Runs, true) => " Intervals at 95 % by resampling whole runs.",
@@ -171,41 +171,36 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         "All valid trials of a point merged. From the intended start of a request to the end of its response, of a frame from its scheduled \
          departure to its receipt; what was lost is infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too \
          few).{}",
-        basis(points)
+        basis(points.iter().flat_map(|(_, point)| percentiles_of(point)))
     ));
     table
 }
 
 /// What whoever comes at the pace of a closed load's median would have waited; nothing where no point is of a closed load.
 fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
-    let of_point = |&(grid, point): &Timed<'_>| {
-        let job = headline(point)?;
-        let asked = job.metric("transaction_rate", Direction::Sum).is_some() && job.response.is_empty();
-        let pace = job.service.percentile(0.5).flatten().filter(|_| asked)?;
-        Some((grid.full_place_of(point), filled_in(&job.service, pace)?, point.validity))
-    };
-    let found: Vec<(String, Corrected, Validity)> = points.iter().filter_map(of_point).collect();
+    let found: Vec<(Timed<'_>, &CorrectedStudy)> =
+        points.iter().filter_map(|timed| Some((*timed, headline(timed.1)?.corrected.as_ref()?))).collect();
     let scale = scale(points);
     let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
     let mut columns = vec![Column::text("sweep"), time("pace"), Column::number("filled in", Scale::COUNT)];
-    columns.extend(TABLE.iter().map(|(_, head)| time(head)));
+    columns.extend(TABLE.iter().map(|(_, head)| Column { kind: ColumnKind::Estimate, ..time(head) }));
     let mut table =
         Table::new(format!("{id}-corrected"), format!("Corrected response time of closed loads{of}"), columns);
-    for (place, corrected, validity) in found {
+    for ((grid, point), corrected) in &found {
         let mut cells = vec![
-            Cell::Text(place),
-            Cell::Number(seconds(corrected.expected_ns)),
+            Cell::Text(grid.full_place_of(point)),
+            Cell::Number(seconds(corrected.pace_ns)),
             Cell::Number(corrected.n_filled as f64),
         ];
-        cells.extend(TABLE.iter().map(|(quantile, _)| cell(corrected.times.percentile(*quantile))));
-        table.rows.push(Row::judged(cells, validity));
+        cells.extend(TABLE.iter().map(|(quantile, _)| with_interval(&corrected.percentiles, *quantile)));
+        table.rows.push(Row::judged(cells, point.validity));
     }
     table.folded = true;
-    table.note = Some(
+    table.note = Some(format!(
         "An estimate, not measured: a closed load sends nothing while it waits, and so hides what others would have waited. Filled in is \
-         a request for every time the pace (the median) fits into a longer one, as HdrHistogram does. An open load (`rate`) measures it."
-            .into(),
-    );
+         a request for every time the pace (the median) fits into a longer one, as HdrHistogram does. An open load (`rate`) measures it.{}",
+        basis(found.iter().flat_map(|(_, corrected)| &corrected.percentiles))
+    ));
     (!table.rows.is_empty()).then_some(table)
 }
 

@@ -8,7 +8,8 @@
 use linerate_analysis::{BurstStudy, JobStudy, PointStudy};
 use linerate_model::{Bytes, Campaign, Distribution, Unit};
 
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use super::{basis, cell, with_interval};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table};
 use crate::grid::Grid;
 use crate::number::Scale;
 
@@ -96,6 +97,7 @@ fn waits(burst: &Burst, frames: usize) -> Option<f64> {
 
 fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
     let time = |head: &str| Column::number(head, scale);
+    let ranged = |head: &str| Column { kind: ColumnKind::Estimate, ..time(head) };
     let columns = vec![
         Column::text("sweep"),
         Column::number("ports", Scale::COUNT),
@@ -104,9 +106,9 @@ fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
         time("expected: last"),
         time("fastest frame"),
         time("last: least"),
-        time("last: median"),
-        time("last: 90 %"),
-        time("last: 99 %"),
+        ranged("last: median"),
+        ranged("last: 90 %"),
+        ranged("last: 99 %"),
         time("last: most"),
         Column::number("bursts", Scale::COUNT),
     ];
@@ -128,25 +130,30 @@ fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
         });
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.note = Some(
+    let kept = bursts.iter().filter_map(|(_, point, ..)| point.bursts.as_ref());
+    table.note = Some(format!(
         "Senders start at one barrier and send at the same instants. Expected by arithmetic: of m ports with n frames each the first frame takes \
          its own time on the wire of the slowest capacity they share, the last that of m·n frames; whatever is above is delay of another \
          kind. The last frame's times are of each burst one by one where the plan keeps a snapshot, from the instant of the burst to the \
          receipt of its slowest frame at whichever port: a sender that wakes late makes it longer. Elsewhere they are the slowest 1 in m·n of \
-         all times together, an upper bound where senders are not synchronous (threads wake some tens of microseconds apart)."
-            .into(),
-    );
+         all times together, an upper bound where senders are not synchronous (threads wake some tens of microseconds apart).{}",
+        basis(kept.flat_map(|kept| &kept.percentiles))
+    ));
     table
 }
 
 /// Least, median, 90 %, 99 %, most and number of bursts kept one by one.
 fn of_kept(kept: &BurstStudy) -> [Cell; 6] {
-    let few = |value: Option<f64>| value.map_or(Cell::Missing("too few".into()), Cell::Number);
+    let told = |quantile: f64, value: Option<f64>| match (with_interval(&kept.percentiles, quantile), value) {
+        // Bursts enough for it, and not for its interval.
+        (Cell::Missing(_), Some(value)) => Cell::Number(value),
+        (cell, _) => cell,
+    };
     [
         Cell::Number(kept.least),
-        Cell::Number(kept.median),
-        few(kept.p90),
-        few(kept.p99),
+        told(0.5, Some(kept.median)),
+        told(0.9, kept.p90),
+        told(0.99, kept.p99),
         Cell::Number(kept.most),
         Cell::Number(kept.n as f64),
     ]
@@ -188,13 +195,5 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
         marks,
         measured_from: None,
         table,
-    }
-}
-
-fn cell(percentile: Option<Option<u64>>) -> Cell {
-    match percentile {
-        Some(Some(ns)) => Cell::Number(ns as f64 / NANOS),
-        Some(None) => Cell::Missing("∞ (lost)".into()),
-        None => Cell::Missing("too few".into()),
     }
 }
