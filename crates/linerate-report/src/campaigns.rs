@@ -4,8 +4,10 @@
 //! helps one figure is judged by what it costs the others.
 
 use linerate_analysis::Compared;
-use linerate_analysis::compare::{Campaigns, Cause, Change, Family, PointChange, Scale as Against, Standing};
-use linerate_model::{CampaignHeader, TestbedKind};
+use linerate_analysis::compare::{
+    Campaigns, Cause, Change, Family, PointChange, Scale as Against, Standing, Unmatched,
+};
+use linerate_model::{CampaignHeader, Point, TestbedKind};
 use serde_json::{Value, json};
 
 use crate::curves::metric_title;
@@ -94,8 +96,8 @@ fn as_json(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Optio
 
 fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>) -> Vec<Block> {
     if result.points.is_empty() {
-        let why = "The two campaigns have no point in common, so nothing can be compared: sweeps and parameters must be the same.";
-        return vec![Block::Paragraph(why.into()), Block::List(unmatched(result))];
+        let lines = [unmatched(result), without_bound(result, before, after)].concat();
+        return vec![Block::Paragraph(nothing_compared(result)), Block::List(lines)];
     }
     let mut blocks = vec![Block::Paragraph(sentence(result))];
     let changed: Vec<String> =
@@ -106,6 +108,7 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
     blocks.push(Block::Paragraph(design(result, before, after, again)));
     let mut doubts: Vec<String> = standing(result, before, after);
     doubts.extend(unmatched(result));
+    doubts.extend(without_bound(result, before, after));
     if before.header.plan_sha256 != after.header.plan_sha256 {
         doubts
             .push("The plans are not the same text; only points of the same sweep and parameters are compared.".into());
@@ -114,6 +117,31 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
         blocks.push(Block::List(doubts));
     }
     blocks
+}
+
+/// Why nothing can be compared, in one sentence.
+#[must_use]
+pub fn nothing_compared(result: &Campaigns) -> String {
+    if result.without_bound.is_empty() {
+        return "The two campaigns have no point in common, so nothing can be compared: sweeps and parameters must be the same.".into();
+    }
+    let mut sweeps: Vec<&str> = result.without_bound.iter().map(|one| one.sweep.as_str()).collect();
+    sweeps.dedup();
+    format!(
+        "Nothing can be compared: all that the two campaigns have in common is {} ({}) that found no bound on one side or both.",
+        if sweeps.len() == 1 { "a search" } else { "searches" },
+        sweeps.join(", ")
+    )
+}
+
+/// Searches in both that found nothing, by side.
+fn without_bound(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<String> {
+    let told = |one: &Unmatched| {
+        let name = [before, after][one.side].name;
+        let place = coordinate(&one.sweep, &one.parameters);
+        format!("{place}: the search found no bound in {name}, whose report says why; not compared.")
+    };
+    result.without_bound.iter().map(told).collect()
 }
 
 fn sentence(result: &Campaigns) -> String {
@@ -243,7 +271,7 @@ fn points(result: &Campaigns) -> Vec<Block> {
     let mut table = Table::new("cells", "Every figure at every point", columns("point", several.then_some("job")));
     for (point, figure) in rows {
         let job = several.then(|| Cell::Text(point.jobs.get(figure.job).cloned().unwrap_or_default()));
-        table.rows.push(row(Cell::Text(coordinate(point)), job, figure));
+        table.rows.push(row(Cell::Text(coordinate(&point.sweep, &point.parameters)), job, figure));
     }
     table.folded = table.rows.len() > LONG;
     table.note = Some(
@@ -284,21 +312,21 @@ fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
     Row { cells, tone: if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain } }
 }
 
-fn coordinate(point: &PointChange) -> String {
-    let parameters: Vec<String> = point
-        .parameters
-        .iter()
-        .map(|(name, value)| format!("{} {}", crate::grid::axis_name(name), words(value)))
-        .collect();
+fn coordinate(sweep: &str, parameters: &Point) -> String {
+    let parameters: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("{} {}", crate::grid::axis_name(name), words(value))).collect();
     match parameters.is_empty() {
-        true => point.sweep.clone(),
-        false => format!("{}, {}", point.sweep, parameters.join(", ")),
+        true => sweep.to_owned(),
+        false => format!("{sweep}, {}", parameters.join(", ")),
     }
 }
 
 fn place(point: &PointChange, figure: &Compared) -> String {
     let job = point.jobs.get(figure.job).filter(|_| point.jobs.len() > 1);
-    job.map_or_else(|| coordinate(point), |job| format!("{}, {job}", coordinate(point)))
+    job.map_or_else(
+        || coordinate(&point.sweep, &point.parameters),
+        |job| format!("{}, {job}", coordinate(&point.sweep, &point.parameters)),
+    )
 }
 
 /// For each headline figure, the change at every point: where a change sits.

@@ -23,7 +23,7 @@ mod words;
 use linerate_analysis::Study;
 use linerate_model::Campaign;
 
-pub use campaigns::{Named, compare_campaigns};
+pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use document::Document;
 pub use json::study_json;
 pub use links::link_figures;

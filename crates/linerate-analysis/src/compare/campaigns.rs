@@ -19,7 +19,7 @@ use super::environment::{Cause, environment};
 use super::searches;
 use super::{Better, Change, Margin, Scale, effect_beyond, effect_of_runs};
 use crate::statistics::quantile;
-use crate::study::{Compared, JobStudy, MetricStudy, PointStudy, Study, adjust};
+use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust};
 
 /// The noise floor is this quantile of what two runs of one campaign differ by (methodology 6.7).
 const FLOOR_QUANTILE: f64 = 0.95;
@@ -80,6 +80,9 @@ pub struct Campaigns {
     pub points: Vec<PointChange>,
     /// What only one of them has.
     pub unmatched: Vec<Unmatched>,
+    /// Searches both have, by the side that found no bound: they cannot be compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_bound: Vec<Unmatched>,
     /// How the trials of each stand, before and after.
     pub standing: [Standing; 2],
     /// What differs between the environments, likeliest causes of what changed first.
@@ -112,7 +115,7 @@ pub struct PointChange {
     pub validity: [Validity; 2],
 }
 
-/// A point that only one campaign has.
+/// A point or search that only one campaign has, or has figures of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unmatched {
     /// The campaign's place: 0 before, 1 after.
@@ -165,6 +168,7 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
         margin,
         environment: environment(before.campaign, after.campaign, &changed),
         unmatched: unmatched(before.study, after.study),
+        without_bound: searches::without_bound(before.study, after.study),
         standing: [standing(before.study), standing(after.study)],
         overall,
         points,
@@ -214,6 +218,7 @@ fn in_turn(before: Side<'_>, after: Side<'_>, point: &Matched<'_>) -> bool {
 
 fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
     let mut figures = Vec::new();
+    let part_of_error: f64 = [point.before, point.after].iter().map(|side| part_of_error(side)).product();
     for (number, job) in point.after.jobs.iter().enumerate().filter(|(_, job)| !job.background) {
         let of = |other: &'_ PointStudy| other.jobs.get(number).filter(|other| other.workload == job.workload).cloned();
         let Some(before) = of(point.before) else { continue };
@@ -223,7 +228,9 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             let again = again.as_ref().and_then(|job| job.metric(&after.name, after.direction));
             let values =
                 Values { was: &was.values, is: &after.values, again: again.map(|metric| metric.values.as_slice()) };
-            figures.extend(compared(after, values, paired, margin).map(|figure| Compared { job: number, ..figure }));
+            figures.extend(
+                compared(after, values, paired, margin, part_of_error).map(|figure| Compared { job: number, ..figure }),
+            );
         }
     }
     let named = |job: &JobStudy| match job.from.is_empty() {
@@ -239,6 +246,11 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
     }
 }
 
+/// What may be spent on `point`: each side could have ended at any of its looks, and what is claimed must hold for all pairs of them.
+fn part_of_error(point: &PointStudy) -> f64 {
+    point.looks.as_ref().map_or(1.0, Looks::part_of_error)
+}
+
 /// One figure of the runs before and after, and of those that repeat the ones before.
 #[derive(Clone, Copy)]
 struct Values<'a> {
@@ -248,10 +260,16 @@ struct Values<'a> {
 }
 
 /// One figure compared, beside the noise floor; `None` for metrics of which neither more nor less is better.
-fn compared(shape: &MetricStudy, values: Values<'_>, paired: bool, margin: f64) -> Option<Compared> {
+fn compared(
+    shape: &MetricStudy,
+    values: Values<'_>,
+    paired: bool,
+    margin: f64,
+    part_of_error: f64,
+) -> Option<Compared> {
     let better = if metric(&shape.name)?.higher_is_better? { Better::More } else { Better::Less };
     let name = format!("{} {}", shape.name, shape.direction);
-    let margin = Margin { relative: margin, step: 0.0 };
+    let margin = Margin { relative: margin, part_of_error, ..Margin::default() };
     let against = |is: &[Option<f64>], paired: bool| match paired {
         true => effect_beyond(&name, values.was, is, better, margin),
         false => effect_of_runs(&name, values.was, is, better, margin),
@@ -321,7 +339,9 @@ fn over_points(
     let values = |point: &PointStudy| -> Option<Vec<f64>> {
         let job = measured(point).filter(|job| job.workload == workload)?;
         let values = &job.metric(&shape.name, shape.direction)?.values;
-        values.iter().map(|value| value.filter(|value| *value > 0.0 && value.is_finite())).collect()
+        // How many runs a point has beyond those depends on what they were: only the first are as many whatever they said.
+        let first = point.looks.as_ref().map_or(values.len(), |looks| looks.until.first() as usize);
+        values.iter().take(first).map(|value| value.filter(|value| *value > 0.0 && value.is_finite())).collect()
     };
     let whole: Vec<&Matched<'_>> =
         matched.iter().filter(|point| values(point.before).is_some() && values(point.after).is_some()).collect();
@@ -343,7 +363,7 @@ fn over_points(
     let is = means(&|point| values(point.after))?;
     let again = means(&|point| point.again.and_then(values));
     let values = Values { was: &was, is: &is, again: again.as_deref() };
-    Some(Overall { workload: workload.to_owned(), figure: compared(shape, values, paired, margin)?, points })
+    Some(Overall { workload: workload.to_owned(), figure: compared(shape, values, paired, margin, 1.0)?, points })
 }
 
 /// The job that stands for a point: all measured ones added up where there are several, else the only one.
@@ -454,6 +474,39 @@ mod tests {
         let campaign = campaign();
         let side = |study| Side { campaign: &campaign, study };
         campaigns(side(&a), side(&b), None, 0.02)
+    }
+
+    /// Points that are looked at after 6, 10, 15, 20 and 30 runs, and ended after the first.
+    fn looked_at(mut study: Study) -> Study {
+        let until =
+            linerate_model::Until { within: linerate_model::Ratio(0.02), of: None, looks: vec![6, 10, 15, 20, 30] };
+        for point in &mut study.points {
+            let (until, metric) = (until.clone(), "goodput".to_owned());
+            let ended = crate::study::LooksEnded::Narrow;
+            point.looks = Some(Looks { until, metric, taken: Vec::new(), runs: 6, ended });
+        }
+        study
+    }
+
+    #[test]
+    fn runs_that_could_have_ended_at_other_looks_spend_a_part_of_the_error_only() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+        let (a, b) = (made(&mut random, 1, 1.0), made(&mut random, 1, 0.95));
+        let campaign = campaign();
+        let goodput = |a: &Study, b: &Study| {
+            let side = |study| Side { campaign: &campaign, study };
+            let result = campaigns(side(a), side(b), None, 0.02);
+            result.points[0].figures[0].effect.clone()
+        };
+        let once = goodput(&a, &b);
+        let looked = goodput(&looked_at(a.clone()), &looked_at(b.clone()));
+        let (plain, spent) = (once.interval.expect("six and six"), looked.interval.expect("six and six"));
+        assert!(spent.0 < plain.0 && spent.1 > plain.1, "{spent:?} beside {plain:?}");
+        // 62.5 % of the error belongs to the first look of each.
+        let (p, spent) = (once.p.expect("they differ"), looked.p.expect("they differ"));
+        assert!((spent - (p / 0.625 / 0.625).min(1.0)).abs() < 1e-12, "{spent} of {p}");
+        let one_side = goodput(&a, &looked_at(b)).p.expect("they differ");
+        assert!((one_side - p / 0.625).abs() < 1e-12, "{one_side}");
     }
 
     /// Issue: equivalent or inconclusive in at least 95 of 100 comparisons of the same with the same.

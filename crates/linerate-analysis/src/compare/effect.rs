@@ -10,7 +10,7 @@
 use linerate_model::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{Shift, log_ratio_shift, median, paired_shift, quantile, unpaired_shift};
+use crate::statistics::{ALPHA, Shift, log_ratio_shift, median, paired_shift_within, quantile, unpaired_shift_within};
 
 /// The least effect that counts as proof (methodology 5.3).
 const PROOF_RATIO: f64 = 1.1;
@@ -59,18 +59,28 @@ pub enum Scale {
     Difference,
 }
 
-/// What counts as no difference.
+/// What counts as no difference, and how wrong an interval may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     /// As a part of the figure.
     pub relative: f64,
     /// In the figure's unit, where it has a step of its own (a counter, a search).
     pub step: f64,
+    /// Part of the usual error of 5 % that this comparison may spend: all of it, unless runs were made until something was known, and
+    /// other looks could have ended it as well (methodology 6.4).
+    pub part_of_error: f64,
 }
 
 impl Default for Margin {
     fn default() -> Self {
-        Self { relative: MARGIN, step: 0.0 }
+        Self { relative: MARGIN, step: 0.0, part_of_error: 1.0 }
+    }
+}
+
+impl Margin {
+    /// What an interval may be wrong by.
+    fn error(self) -> f64 {
+        ALPHA * self.part_of_error
     }
 }
 
@@ -102,11 +112,12 @@ pub struct Effect {
     pub scale: Scale,
     /// Typical ratio after over before, or difference (Hodges-Lehmann).
     pub shift: f64,
-    /// Its interval at 95 %; `None` with fewer than six pairs, or four runs of each.
+    /// Its interval at 95 %, at whichever look its runs ended; `None` with fewer than six pairs, or four runs of each.
     pub interval: Option<(f64, f64)>,
     /// Smaller than this is none: a ratio above one, or a difference.
     pub margin: f64,
-    /// Probability of a shift as large if there were none (signed rank, or rank sum); `None` if nothing differs.
+    /// Probability of a shift as large if there were none (signed rank, or rank sum), over the part of the error it may spend; `None` if
+    /// nothing differs.
     pub p: Option<f64>,
     /// Which way is better.
     pub better: Better,
@@ -146,12 +157,13 @@ pub fn effect_beyond(
     let scale = scale_of(&before, &after);
     let (shift, changes) = match scale {
         Scale::Ratio => (
-            log_ratio_shift(&before, &after)?,
+            log_ratio_shift(&before, &after, margin.error())?,
             before.iter().zip(&after).map(|(a, b)| (b / a).ln()).collect::<Vec<f64>>(),
         ),
-        Scale::Difference => {
-            (paired_shift(&before, &after)?, before.iter().zip(&after).map(|(a, b)| b - a).collect::<Vec<f64>>())
-        }
+        Scale::Difference => (
+            paired_shift_within(&before, &after, margin.error())?,
+            before.iter().zip(&after).map(|(a, b)| b - a).collect::<Vec<f64>>(),
+        ),
     };
     let told = Told { scale, shift, typical: (typical_before, typical_after), better, margin, n: before.len() };
     told.effect(figure, &changes)
@@ -178,7 +190,7 @@ pub fn effect_of_runs(
     let (a, b) = (scaled(&before), scaled(&after));
     let changes: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let n = before.len().min(after.len());
-    let told = Told { scale, shift: unpaired_shift(&a, &b)?, typical, better, margin, n };
+    let told = Told { scale, shift: unpaired_shift_within(&a, &b, margin.error())?, typical, better, margin, n };
     Some(Effect { runs: Some((before.len(), after.len())), ..told.effect(figure, &changes)? })
 }
 
@@ -217,7 +229,8 @@ impl Told {
             shift: told(self.shift.value),
             interval: self.shift.interval.map(|(low, high)| (told(low), told(high))),
             margin: told(margin),
-            p: self.shift.p,
+            // Whoever may spend a part of the error only needs as much less chance.
+            p: self.shift.p.map(|p| (p / self.margin.part_of_error).min(1.0)),
             better: self.better,
             change,
             doubt: None,
@@ -383,7 +396,7 @@ mod tests {
         let (low, high) = (some(&[1000.0; 8]), some(&[1030.0; 8]));
         let plain = effect("rate", &low, &high, Better::More).expect("pairs");
         assert_eq!(plain.change, Change::Better);
-        let step = Margin { relative: 0.02, step: 50.0 };
+        let step = Margin { relative: 0.02, step: 50.0, ..Margin::default() };
         let stepped = effect_beyond("rate", &low, &high, Better::More, step).expect("pairs");
         assert_eq!(stepped.change, Change::None, "{stepped:?}");
         assert!((stepped.margin - 1.05).abs() < 1e-9);

@@ -32,6 +32,21 @@ pub(super) fn searches(before: &Study, after: &Study, again: Option<&Study>, mar
     after.searches.iter().filter_map(change).collect()
 }
 
+/// Searches that both campaigns have, and of which a side found no bound of any goal: nothing can be said of them.
+pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
+    let blind = |search: &SearchStudy| {
+        let mut bounds = search.goals.iter().flat_map(|goal| lower_bounds(search, &goal.goal.name));
+        !bounds.any(|bound| bound.is_some_and(f64::is_finite))
+    };
+    let of = |is: &SearchStudy| {
+        let sides = [same(before, is)?, is].map(blind);
+        let told = (0..2).filter(move |&side| sides[side]);
+        let (sweep, parameters) = (is.sweep.clone(), is.parameters.clone());
+        Some(told.map(move |side| Unmatched { side, sweep: sweep.clone(), parameters: parameters.clone() }))
+    };
+    after.searches.iter().filter_map(of).flatten().collect()
+}
+
 /// Searches that only one campaign has, or that ask something else.
 pub(super) fn unmatched(side: usize, study: &Study, other: &Study) -> Vec<Unmatched> {
     let alone = study.searches.iter().filter(|search| same(other, search).is_none());
@@ -63,7 +78,7 @@ fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Opt
     let step = searches.into_iter().flatten().filter_map(|search| search_step(search, goal)).fold(0.0, f64::max);
     let [Some(was), Some(is), again] = &bounds else { return None };
     let metric = format!("rate_of_{goal}");
-    let margin = Margin { relative: margin, step };
+    let margin = Margin { relative: margin, step, ..Margin::default() };
     let effect = effect_of_runs(&metric, was, is, Better::More, margin)?;
     let placebo = again.as_ref().and_then(|again| effect_of_runs(&metric, was, again, Better::More, margin));
     let effect = match (&placebo, floor(effect.scale, [was, is])) {
@@ -180,6 +195,19 @@ mod tests {
         assert_eq!(change(&before, &after), Change::None, "it is beyond the margin and the noise, and below the step");
         assert_eq!(change(&before, &before.map(|bound| bound * 0.9)), Change::Worse);
         assert_eq!(searches(&study(&[], goal()), &study(&[5e4], goal()), None, 0.02), [], "nothing was found before");
+    }
+
+    #[test]
+    fn what_a_search_did_not_find_is_told_by_side() {
+        let sides = |before: &[f64], after: &[f64]| -> Vec<usize> {
+            let found = without_bound(&study(before, goal()), &study(after, goal()));
+            found.into_iter().map(|one| one.side).collect()
+        };
+        assert_eq!(sides(&[5e4], &[5e4]), Vec::<usize>::new());
+        assert_eq!(sides(&[], &[5e4]), [0]);
+        assert_eq!(sides(&[], &[]), [0, 1]);
+        let other = study(&[], Goal { loss_ratio: 0.005, ..goal() });
+        assert_eq!(without_bound(&study(&[], goal()), &other), [], "it is not the same search");
     }
 
     #[test]

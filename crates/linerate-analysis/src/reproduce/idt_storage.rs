@@ -106,7 +106,7 @@ fn typical(values: &[Option<f64>]) -> Option<f64> {
 }
 
 fn against(figure: &str, without: &[Option<f64>], with: &[Option<f64>]) -> Option<Effect> {
-    effect_beyond(figure, without, with, Better::More, Margin { relative: SAME, step: 0.0 })
+    effect_beyond(figure, without, with, Better::More, Margin { relative: SAME, ..Margin::default() })
 }
 
 /// Per cent, with the interval if there is one.

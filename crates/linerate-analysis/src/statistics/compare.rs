@@ -10,15 +10,15 @@ use super::order::{median_of_sorted, sorted};
 
 /// Pairs up to which the signed-rank distribution is counted exactly.
 const EXACT: usize = 50;
-/// Two-sided error of every interval.
-const ALPHA: f64 = 0.05;
+/// Two-sided error of an interval that is looked at once.
+pub const ALPHA: f64 = 0.05;
 
 /// An estimated shift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// Hodges-Lehmann estimate.
     pub value: f64,
-    /// Interval at 95 %; `None` where there are too few runs for one (fewer than six pairs).
+    /// Interval at 95 %, or as sure as was asked for; `None` where there are too few runs for one (at 95 %: fewer than six pairs).
     pub interval: Option<(f64, f64)>,
     /// Probability that a run of the second set exceeds one of the first, ties halved.
     pub superiority: f64,
@@ -31,6 +31,12 @@ pub struct Shift {
 /// Shift of `b` against `a`, run by run; `None` of nothing or on unequal lengths.
 #[must_use]
 pub fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+    paired_shift_within(a, b, ALPHA)
+}
+
+/// The same with an interval that is wrong by no more than `error`.
+#[must_use]
+pub fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     if a.len() != b.len() || a.is_empty() {
         return None;
     }
@@ -40,7 +46,7 @@ pub fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
         walsh.extend(changes[i..].iter().map(|y| (x + y) / 2.0));
     }
     let walsh = sorted(&walsh);
-    let interval = signed_rank_cut(changes.len()).map(|cut| (walsh[cut], walsh[walsh.len() - 1 - cut]));
+    let interval = signed_rank_cut(changes.len(), error).map(|cut| (walsh[cut], walsh[walsh.len() - 1 - cut]));
     Some(Shift {
         value: median_of_sorted(&walsh)?,
         interval,
@@ -49,23 +55,30 @@ pub fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     })
 }
 
-/// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio. `None` where a value is not positive.
+/// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio; its interval is wrong by no more than `error`.
+/// `None` where a value is not positive.
 #[must_use]
-pub fn log_ratio_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+pub fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     let logarithms =
         |values: &[f64]| values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect::<Option<Vec<f64>>>();
-    paired_shift(&logarithms(a)?, &logarithms(b)?)
+    paired_shift_within(&logarithms(a)?, &logarithms(b)?, error)
 }
 
 /// Shift of `b` against `a`, runs not paired; `None` if one is empty. O(n m log(n m)).
 #[must_use]
 pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+    unpaired_shift_within(a, b, ALPHA)
+}
+
+/// The same with an interval that is wrong by no more than `error`.
+#[must_use]
+pub fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     let differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let differences = sorted(&differences);
     let value = median_of_sorted(&differences)?;
     let (m, n) = (a.len() as f64, b.len() as f64);
     let deviation = (m * n * (m + n + 1.0) / 12.0).sqrt();
-    let cut = (m * n / 2.0 - quantile_of_normal() * deviation).floor();
+    let cut = (m * n / 2.0 - quantile_of_normal(error) * deviation).floor();
     let interval = (cut >= 1.0).then(|| {
         let rank = cut as usize;
         (differences[rank - 1], differences[differences.len() - rank])
@@ -73,14 +86,14 @@ pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     Some(Shift { value, interval, superiority: superiority(a, b), p: rank_sum_p(a, b) })
 }
 
-/// Walsh averages to leave out at each end so that the rest covers the shift with 95 %; `None` if even leaving out none
+/// Walsh averages to leave out at each end so that the rest covers the shift with all but `error`; `None` if even leaving out none
 /// does not.
-fn signed_rank_cut(n: usize) -> Option<usize> {
+fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     let largest = n * (n + 1) / 2;
     if n > EXACT {
         let (n, mean) = (n as f64, largest as f64 / 2.0);
         let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        return Some((mean - quantile_of_normal() * deviation).floor().max(0.0) as usize);
+        return Some((mean - quantile_of_normal(error) * deviation).floor().max(0.0) as usize);
     }
     let mut ways = vec![0.0; largest + 1];
     ways[0] = 1.0;
@@ -93,7 +106,7 @@ fn signed_rank_cut(n: usize) -> Option<usize> {
     let mut tail = 0.0;
     let within = ways.iter().take_while(|count| {
         tail += **count / total;
-        tail <= ALPHA / 2.0
+        tail <= error / 2.0
     });
     within.count().checked_sub(1)
 }
@@ -179,8 +192,8 @@ fn rank_sum_ways(m: usize, n: usize) -> Vec<f64> {
     counts.swap_remove(n)
 }
 
-fn quantile_of_normal() -> f64 {
-    Normal::standard().inverse_cdf(1.0 - ALPHA / 2.0)
+fn quantile_of_normal(error: f64) -> f64 {
+    Normal::standard().inverse_cdf(1.0 - error / 2.0)
 }
 
 fn superiority(a: &[f64], b: &[f64]) -> f64 {
@@ -239,9 +252,11 @@ mod tests {
     /// Critical values of the signed-rank statistic at 5 % two-sided: 8 at n = 10, 52 at n = 20 (standard tables).
     #[test]
     fn exact_cuts_match_the_tables() {
-        assert_eq!(signed_rank_cut(10), Some(8));
-        assert_eq!(signed_rank_cut(20), Some(52));
-        assert_eq!(signed_rank_cut(6), Some(0));
+        assert_eq!(signed_rank_cut(10, ALPHA), Some(8));
+        assert_eq!(signed_rank_cut(20, ALPHA), Some(52));
+        // At 1 %: 3 of n = 10, 37 of n = 20.
+        assert_eq!((signed_rank_cut(10, 0.01), signed_rank_cut(20, 0.01)), (Some(3), Some(37)));
+        assert_eq!((signed_rank_cut(6, ALPHA), signed_rank_cut(6, 0.01)), (Some(0), None));
     }
 
     /// Rank sums of the smaller sign whose two-sided probability the standard tables print: 8 of n = 10 is 4.88 %, 52 of n = 20 is
@@ -278,8 +293,8 @@ mod tests {
     fn log_ratios_turn_a_factor_into_its_logarithm() {
         let a = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         let b = a.map(|value| value * 1.5);
-        let shift = log_ratio_shift(&a, &b).expect("positive");
+        let shift = log_ratio_shift(&a, &b, ALPHA).expect("positive");
         assert!((shift.value.exp() - 1.5).abs() < 1e-12);
-        assert_eq!(log_ratio_shift(&[0.0], &[1.0]), None);
+        assert_eq!(log_ratio_shift(&[0.0], &[1.0], ALPHA), None);
     }
 }

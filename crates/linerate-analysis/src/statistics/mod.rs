@@ -25,14 +25,16 @@ mod warmup;
 pub use bootstrap::{MeanInterval, bootstrap_mean, hierarchical_mean};
 pub use change_points::change_points;
 pub use clock::{Course, Offset, course, exchange};
-pub use compare::{Shift, log_ratio_shift, paired_shift, unpaired_shift};
+pub use compare::{
+    ALPHA, Shift, log_ratio_shift, paired_shift, paired_shift_within, unpaired_shift, unpaired_shift_within,
+};
 pub use correlation::{DRIFT, drifts, spearman};
 pub use latency::{Corrected, InterPacket, Latency, filled_in, inter_packet, latency, over_repeats};
 pub use order::{estimate, interval_ranks, median, quantile};
 pub use percentile::{Basis, Percentile, percentile, percentile_ranks};
 pub use quantum::{Quantum, quantum_among, quantum_of_counts};
 pub use rounding::{half_up, mean_half_up};
-pub use sequential::{Share, estimate_at, half_width_at, spending};
+pub use sequential::{Share, estimate_at, half_width_at, part_of_error, spending};
 pub use settling::{Class, Level, Settling, settling};
 pub use spread::{coefficient_of_variation, jain, mean, standard_deviation};
 pub use trend::{Trend, trend};

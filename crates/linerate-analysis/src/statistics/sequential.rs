@@ -29,7 +29,7 @@ pub struct Share {
 #[must_use]
 pub fn spending(looks: &[u32]) -> Vec<Share> {
     let (n, mut total) = (looks.len(), 0.0);
-    let first = looks.first().map_or(0.0, |&runs| range_error(runs as usize)).max(ALPHA / n.max(1) as f64).min(ALPHA);
+    let first = first_error(looks);
     let share = |(place, &runs): (usize, &u32)| {
         let target = if n == 1 { ALPHA } else { first + (ALPHA - first) * place as f64 / (n - 1) as f64 };
         let allowed: f64 = target - total;
@@ -38,6 +38,22 @@ pub fn spending(looks: &[u32]) -> Vec<Share> {
         Share { allowed, spent }
     };
     looks.iter().enumerate().map(share).collect()
+}
+
+/// The part of all error that the look of this number may have, whatever is estimated: the parts of all looks make one.
+#[must_use]
+pub fn part_of_error(looks: &[u32], look: usize) -> f64 {
+    if looks.len() < 2 {
+        return 1.0;
+    }
+    let first = first_error(looks);
+    (if look == 0 { first } else { (ALPHA - first) / (looks.len() - 1) as f64 }) / ALPHA
+}
+
+/// What the first look takes: the range of so few runs costs it, or an even share if that is more.
+fn first_error(looks: &[u32]) -> f64 {
+    let range = looks.first().map_or(0.0, |&runs| range_error(runs as usize));
+    range.max(ALPHA / looks.len().max(1) as f64).min(ALPHA)
 }
 
 /// The median of `values` at the look of this number, with its interval among those of all `looks`; `None` without values. Where there are
@@ -111,6 +127,15 @@ mod tests {
         }
         let one = spending(&[20]);
         assert!((one[0].spent - 0.041_389).abs() < 1e-6, "one look is a plain interval: {one:?}");
+    }
+
+    #[test]
+    fn the_parts_of_all_looks_make_the_whole_error() {
+        for looks in [&[6][..], &[6, 10], &LOOKS, &[30, 40, 50, 60]] {
+            let parts: f64 = (0..looks.len()).map(|look| part_of_error(looks, look)).sum();
+            assert!((parts - 1.0).abs() < 1e-9, "{looks:?}: {parts}");
+        }
+        assert_eq!(part_of_error(&LOOKS, 0), 0.625, "2 / 2^6 of 5 %");
     }
 
     #[test]

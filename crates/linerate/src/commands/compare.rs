@@ -1,6 +1,6 @@
 //! `linerate compare`: two recorded campaigns, and what got worse from one to the other.
 
-use linerate_analysis::compare::{Change, Side, campaigns};
+use linerate_analysis::compare::{Campaigns, Change, Side, campaigns};
 use linerate_analysis::study;
 use linerate_report::{Named, compare_campaigns};
 
@@ -48,7 +48,25 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
     if result.points.is_empty() {
-        return Ok(Exit::Wrong);
+        return Err(Failure::wrong(nothing(args, &result)));
     }
     Ok(if result.count(Change::Worse) > 0 { Exit::Missed } else { Exit::Done })
+}
+
+/// Why there is nothing to compare, and what to do about it.
+fn nothing(args: &CompareArgs, result: &Campaigns) -> String {
+    let ledgers = [&args.before, &args.after];
+    let blind: Vec<&str> = (0..2)
+        .filter(|side| result.without_bound.iter().any(|one| one.side == *side))
+        .map(|side| ledgers[side].as_str())
+        .collect();
+    let remedy = if blind.is_empty() {
+        "measure the same plan twice, or name other campaigns with LEDGER#ID".to_owned()
+    } else {
+        format!(
+            "`linerate report {}` says what its trials lost and whether the tester was the limit; search again with a lower `min`, or on a quieter tester",
+            blind[0]
+        )
+    };
+    format!("compare {} with {}: {} ({remedy})", args.before, args.after, linerate_report::nothing_compared(result))
 }
