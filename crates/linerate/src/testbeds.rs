@@ -95,8 +95,9 @@ pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
     })
 }
 
-/// The labs that come with the program and have all of `endpoints`, those with the fewest others first.
-pub(crate) fn labs_with(endpoints: &[&str]) -> Vec<&'static str> {
+/// The labs that come with the program and have all of the `endpoints` of the plan `name`: that of its name, or those with the fewest others
+/// first.
+pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     /// More are no help.
     const MOST: usize = 3;
     let others = |preset: &Preset| {
@@ -107,6 +108,9 @@ pub(crate) fn labs_with(endpoints: &[&str]) -> Vec<&'static str> {
     };
     let mut found: Vec<(usize, &str)> = LABS.iter().filter_map(|preset| Some((others(preset)?, preset.name))).collect();
     found.sort_unstable();
+    if found.iter().any(|(_, lab)| *lab == name) {
+        found.retain(|(_, lab)| *lab == name);
+    }
     found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 

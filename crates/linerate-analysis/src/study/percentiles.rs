@@ -49,9 +49,9 @@ pub struct CorrectedStudy {
     pub percentiles: Vec<Percentile>,
 }
 
-/// The correction of `runs` of `job`; `None` unless it is a closed load of requests.
+/// The correction of `runs` of `job`, a closed load; `None` if that is none of requests.
 pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<CorrectedStudy> {
-    let asks = job.metric("transaction_rate", Direction::Sum).is_some() && job.response.is_empty();
+    let asks = job.metric("transaction_rate", Direction::Sum).is_some();
     let pace_ns = job.service.percentile(0.5).flatten().filter(|_| asks)?;
     let filled = runs.iter().map(|run| filled_in(&run.service, pace_ns)).collect::<Option<Vec<_>>>()?;
     let times: Vec<&Distribution> = filled.iter().map(|run| &run.times).collect();
@@ -159,11 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn an_open_load_needs_no_correction() {
+    fn what_is_no_request_has_no_correction() {
         let runs = runs(3);
-        let mut open = job(&runs);
-        open.response = open.service.clone();
-        assert_eq!(corrected(&open, &runs), None);
+        assert_eq!(corrected(&JobStudy { metrics: Vec::new(), ..job(&runs) }, &runs), None);
         assert_eq!(corrected(&JobStudy::default(), &[]), None);
     }
 }

@@ -353,7 +353,9 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         loss,
         corrected: None,
     };
-    study.corrected = percentiles::corrected(&study, &each);
+    if is_closed(judged, |job_number| job_number == number) {
+        study.corrected = percentiles::corrected(&study, &each);
+    }
     study
 }
 
@@ -381,8 +383,19 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         gap: distributions.gap,
         ..JobStudy::default()
     };
-    study.corrected = percentiles::corrected(&study, &each);
+    if is_closed(judged, is_measured) {
+        study.corrected = percentiles::corrected(&study, &each);
+    }
     study
+}
+
+/// Whether the jobs `wanted` picks by number are closed loads, all of them.
+fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
+    let picked = |one: &Judged<'_>| {
+        let mut jobs = one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number));
+        jobs.all(|(_, job)| job.is_closed())
+    };
+    carrying(judged).all(picked)
 }
 
 /// Distributions of the jobs `wanted` picks by number, of each trial that carries figures.

@@ -115,6 +115,11 @@ impl<'a> Job<'a> {
         [self.active, self.passive]
     }
 
+    /// Whether nothing was due at any time: it asks again once it is answered.
+    pub(super) fn is_closed(&self) -> bool {
+        self.ends().into_iter().all(|end| total(end, Counter::Intended) == 0)
+    }
+
     /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it was not timed.
     pub(super) fn clock_uncertainty(&self) -> Option<f64> {
         let timed = self.ends().into_iter().zip(&self.clocks).filter(|(end, _)| is_timed_one_way(end));

@@ -116,7 +116,7 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
         }
         first = first.or_else(|| span.clone());
     }
-    let labs = testbeds::labs_with(&endpoints(plan));
+    let labs = testbeds::labs_for(&plan.name, &endpoints(plan));
     if missing.is_empty() || labs.is_empty() {
         return None;
     }

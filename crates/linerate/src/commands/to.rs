@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use linerate_analysis::{Study, study};
+use linerate_analysis::statistics::Percentile;
+use linerate_analysis::{JobStudy, Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::parse;
 use linerate_model::{BitRate, Campaign, Counter, Direction, Interval, Nanos, Side, Unit, Verdict};
@@ -222,10 +223,6 @@ impl Lines {
     }
 
     fn print(&mut self, slot: u64) {
-        if !self.headed {
-            println!("{:>13}  {:>14}  {:>14}  {:>8}  {:>9}", "seconds", "tx", "rx", "retrans", "rtt");
-            self.headed = true;
-        }
         let [active, passive] = self.sums.get(&slot).copied().unwrap_or_default();
         let before = slot.checked_sub(1).and_then(|slot| self.sums.get(&slot)).copied().unwrap_or_default();
         let span = self.span.as_secs_f64();
@@ -236,10 +233,15 @@ impl Lines {
                 show::quantity("goodput", bytes as f64 * 8.0 / span, Unit::BitPerSecond)
             }
         };
-        let (from, until) = (slot as f64 * span, (slot + 1) as f64 * span);
         let operations = active.transactions + active.connections;
+        if !self.headed {
+            let heads = if operations > 0 { ["operations", ""] } else { ["tx", "rx"] };
+            println!("{:>13}  {:>14}  {:>14}  {:>8}  {:>9}", "seconds", heads[0], heads[1], "retrans", "rtt");
+            self.headed = true;
+        }
+        let (from, until) = (slot as f64 * span, (slot + 1) as f64 * span);
         let forward = if operations > 0 { format!("{:.0}/s", operations as f64 / span) } else { rate(passive.bytes) };
-        let backward = if operations > 0 { "-".to_owned() } else { rate(active.bytes) };
+        let backward = if operations > 0 { String::new() } else { rate(active.bytes) };
         let retransmits = active
             .retransmits
             .max(passive.retransmits)
@@ -255,6 +257,7 @@ impl Lines {
 fn result(campaign: &Campaign, study: &Study) {
     let Some(point) = study.points.first() else { return };
     println!();
+    let mut has_interval = false;
     for job in &point.jobs {
         for name in [
             "goodput",
@@ -280,14 +283,16 @@ fn result(campaign: &Campaign, study: &Study) {
                     metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
                 let value = show::quantity(name, estimate.value, metric.unit);
                 let interval = show::interval_of_percentile(job, metric);
+                has_interval |= !interval.is_empty();
                 let spread = spread(study, name, metric.direction);
                 println!("{name}{layer} {}: {value}{interval}{spread}{share}", metric.direction);
             }
         }
+        corrected(job).iter().for_each(|line| println!("{line}"));
     }
     let header = &campaign.header;
     println!("n = 1 run; the spread is of its intervals, no confidence interval (run a plan with repeats for one)");
-    if point.jobs.iter().any(|job| !job.percentiles.is_empty()) {
+    if has_interval {
         println!(
             "[low, high] of a percentile: 95 % by the ranks of its operations, as if they did not depend on each other"
         );
@@ -304,6 +309,27 @@ fn result(campaign: &Campaign, study: &Study) {
         };
         println!("likely limit ({word}): {}", finding.claim);
     }
+}
+
+/// What a closed load hides: those of its percentiles that differ once it is filled in.
+fn corrected(job: &JobStudy) -> Option<String> {
+    let corrected = job.corrected.as_ref()?;
+    let seconds = |ns: Option<u64>| {
+        ns.map_or_else(|| "∞".to_owned(), |ns| show::quantity("response_time_p99", ns as f64 / 1e9, Unit::Second))
+    };
+    let told = |of: &Percentile| {
+        let (value, low, high) = (seconds(of.value_ns), seconds(of.low_ns), seconds(of.high_ns));
+        format!("p{} {value} [{low}, {high}]", of.quantile * 100.0)
+    };
+    let tail = corrected.percentiles.iter().filter(|of| of.quantile > 0.5);
+    let told: Vec<String> = tail.map(told).collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "estimate of what a closed load hides ({} requests filled in at the pace of the median): {}",
+            corrected.n_filled,
+            told.join(", ")
+        )
+    })
 }
 
 /// Smallest to largest interval of the measurement.
