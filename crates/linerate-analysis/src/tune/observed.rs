@@ -6,7 +6,7 @@ use linerate_model::{BitRate, Bytes, Counter, JobRecord, Side, TrialRecord};
 
 /// What a frame takes on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14, FCS 4, gap 12 (IEEE 802.3
 /// clauses 3.2 and 4.4.2).
-const WIRE_OVERHEAD: f64 = 38.0;
+pub(super) const WIRE_OVERHEAD: f64 = 38.0;
 /// Headers of UDP (RFC 768) and of IPv4 without options or IPv6 (RFC 791, RFC 8200), bytes.
 const UDP_HEADER: u64 = 8;
 const IPV4_HEADER: u64 = 20;

@@ -4,12 +4,10 @@
 //! recover over many round trips (RFC 9438, RFC 5681); a control that models the path does not. What it does not see: what it does to others on
 //! the path.
 
-use super::{Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{By, Candidate, Known, LEAST_EFFECT, LOSSY, TuningExperiment};
 use crate::End;
 
 const SETTING: &str = "net.ipv4.tcp_congestion_control";
-/// Share of segments sent again from which loss counts as a limit (methodology 5.3, D4).
-const LOSSY: f64 = 1e-4;
 /// Less room than this is not worth a change.
 const LEAST_ROOM: f64 = 1.2;
 
@@ -38,6 +36,7 @@ impl TuningExperiment for CongestionControl {
             name: format!("{name} instead of {before}"),
             end: End::Sender,
             setting: SETTING,
+            by: By::Agent,
             before: before.clone(),
             after: name.clone(),
             why: format!(
@@ -61,7 +60,13 @@ mod tests {
         let tried = |share: f64, lost: f64| {
             let point = point(share, &[("retransmit_ratio", lost)]);
             let sender = host(&[(SETTING, "cubic")]);
-            CongestionControl.candidates(&Known { point: &point, sender, receiver: host(&[]) })
+            CongestionControl.candidates(&Known {
+                point: &point,
+                sender,
+                receiver: host(&[]),
+                flood: None,
+                dropped: None,
+            })
         };
         let names: Vec<String> = tried(0.1, 0.01).into_iter().map(|candidate| candidate.after).collect();
         assert_eq!(names, ["reno", "bbr"]);

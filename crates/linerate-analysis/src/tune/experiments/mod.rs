@@ -1,11 +1,12 @@
 //! What may be changed at the hosts of a path to make it faster, alphabetically: each with what it should do to goodput, said before it is
 //! tried. A candidate whose prediction fails is not kept, however fast it was.
 //!
-//! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]. What is not here, because it cannot be set and put back
-//! by an agent: pacing, which belongs to the sockets of a program; rings and coalescing.
+//! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; what belongs to the sockets of a program, and ends with them, as the
+//! load's parameter ([`By::Load`]).
 
 mod congestion_control;
 mod offloads;
+mod pacing;
 mod placement;
 mod socket_buffers;
 
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::Direction;
 
+use super::Rates;
 use crate::{End, JobStudy, PointStudy};
 
 /// A kind of change.
@@ -26,6 +28,11 @@ pub trait TuningExperiment: Sync {
     /// Settings whose present values it wants to know, at each end.
     fn asks(&self) -> &'static [&'static str];
 
+    /// Whether it wants to know how fast the path drains ([`Known::flood`]).
+    fn floods(&self) -> bool {
+        false
+    }
+
     /// What could be tried on `path`; nothing where nothing speaks for it.
     fn candidates(&self, path: &Known<'_>) -> Vec<Candidate>;
 }
@@ -34,9 +41,19 @@ pub trait TuningExperiment: Sync {
 pub static TUNING_EXPERIMENTS: &[&dyn TuningExperiment] = &[
     &congestion_control::CongestionControl,
     &offloads::Offloads,
+    &pacing::Pacing,
     &placement::Placement,
     &socket_buffers::SocketBuffers,
 ];
+
+/// Who makes a change, and undoes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The agent of the host: it holds for everything on it.
+    Agent,
+    /// The load, at its own sockets: a parameter of its job that is gone with them.
+    Load,
+}
 
 /// A change at one end.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +64,9 @@ pub struct Candidate {
     pub end: End,
     /// The setting.
     pub setting: &'static str,
-    /// Its value before.
+    /// Who sets it.
+    pub by: By,
+    /// Its value before; empty where it had none.
     pub before: String,
     /// Its value after.
     pub after: String,
@@ -66,6 +85,10 @@ pub struct Known<'a> {
     pub sender: Host,
     /// The receiver.
     pub receiver: Host,
+    /// What a flood of datagrams showed, where one was sent.
+    pub flood: Option<Rates>,
+    /// Packets that queues of the sender dropped during the stream, where they are counted.
+    pub dropped: Option<u64>,
 }
 
 /// What is known of a host.
@@ -102,6 +125,8 @@ impl Known<'_> {
 
 /// The least effect that proves anything (methodology 5.3).
 const LEAST_EFFECT: f64 = 1.1;
+/// Share of segments sent again from which loss counts as a limit (methodology 5.3, D4).
+const LOSSY: f64 = 1e-4;
 
 #[cfg(test)]
 pub(super) mod cases {

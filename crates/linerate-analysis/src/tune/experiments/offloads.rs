@@ -3,7 +3,7 @@
 //! What speaks for it: a worker or the kernel's softirqs are short of CPU, and every segment crosses the stack by itself. What it costs:
 //! segments arrive in bunches, so that a short answer may wait for a long one before it.
 
-use super::{Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{By, Candidate, Known, LEAST_EFFECT, TuningExperiment};
 use crate::End;
 
 /// Where each is switched, and whose want of CPU speaks for it.
@@ -39,6 +39,7 @@ impl TuningExperiment for Offloads {
                 name: format!("{setting} on"),
                 end,
                 setting,
+                by: By::Agent,
                 before: before.clone(),
                 after: "1".into(),
                 why: format!("{:.0} % of a core is used there, and every segment crosses by itself", used * 100.0),
@@ -59,7 +60,13 @@ mod tests {
         let tried = |cpu: f64, value: &str| {
             let point = point(0.3, &[("receiver_cpu", cpu)]);
             let receiver = host(&[("gro", value)]);
-            Offloads.candidates(&Known { point: &point, sender: host(&[("tso", "0")]), receiver })
+            Offloads.candidates(&Known {
+                point: &point,
+                sender: host(&[("tso", "0")]),
+                receiver,
+                flood: None,
+                dropped: None,
+            })
         };
         let found = tried(0.95, "0");
         assert_eq!((found.len(), found[0].setting), (1, "gro"));

@@ -3,7 +3,7 @@
 //! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and connections whose work was on one CPU
 //! take two.
 
-use super::{Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{By, Candidate, Known, LEAST_EFFECT, TuningExperiment};
 use crate::End;
 
 /// CPU that softirqs take of one core from which it counts as full (methodology 5.3, D12).
@@ -39,6 +39,7 @@ impl TuningExperiment for Placement {
                 name: name.to_owned(),
                 end: End::Receiver,
                 setting,
+                by: By::Agent,
                 before: before.clone(),
                 after,
                 why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
@@ -60,7 +61,7 @@ mod tests {
         let tried = |full: f64| {
             let point = point(0.3, &[("softirq_core", full)]);
             let receiver = host(&[("rps_cpus", "0"), ("threaded", "0")]);
-            Placement.candidates(&Known { point: &point, sender: host(&[]), receiver })
+            Placement.candidates(&Known { point: &point, sender: host(&[]), receiver, flood: None, dropped: None })
         };
         let found = tried(0.95);
         assert_eq!(found.iter().map(|c| c.after.as_str()).collect::<Vec<_>>(), ["f", "1"]);

@@ -4,7 +4,7 @@
 //! room is covered: goodput grows with it until then (RFC 7323, methodology 3.6). What it costs: memory, for every connection that fills it, and
 //! queues as long as the buffer where nothing else bounds them.
 
-use super::{Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{By, Candidate, Known, LEAST_EFFECT, TuningExperiment};
 use crate::End;
 
 const RECEIVE: &str = "net.ipv4.tcp_rmem";
@@ -48,6 +48,7 @@ impl TuningExperiment for SocketBuffers {
                 name: format!("{setting} x{factor}"),
                 end,
                 setting,
+                by: By::Agent,
                 before: before.clone(),
                 after,
                 why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
@@ -80,7 +81,7 @@ mod tests {
         let point = point(0.3, figures);
         let sender = host(&[(SEND, "4096 16384 65536")]);
         let receiver = host(&[(RECEIVE, "4096 32768 32768")]);
-        SocketBuffers.candidates(&Known { point: &point, sender, receiver })
+        SocketBuffers.candidates(&Known { point: &point, sender, receiver, flood: None, dropped: None })
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_analysis::compare::{Change, prove};
-use linerate_analysis::tune::experiments::{Candidate, Host, Known, TUNING_EXPERIMENTS, TuningExperiment};
+use linerate_analysis::tune::experiments::{By, Candidate, Host, Known, TUNING_EXPERIMENTS, TuningExperiment};
+use linerate_analysis::tune::{change_of, rates};
 use linerate_analysis::{Compared, Comparison, End, PointStudy, Study};
 use linerate_control::{Setting, SettingState, Tuner};
 use linerate_model::{Campaign, Direction, Endpoint, HostRecord, Verdict};
@@ -29,7 +30,7 @@ use crate::testbeds::{self, Ground};
 pub(crate) struct TuneHostArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Only these kinds of change, separated by commas: congestion_control, offloads, placement, socket_buffers
+    /// Only these kinds of change, separated by commas: congestion_control, offloads, pacing, placement, socket_buffers
     #[arg(long = "try", value_name = "NAME", value_delimiter = ',')]
     pub(crate) tried: Vec<String>,
     /// Pairs of an experiment: six are the fewest that prove anything
@@ -61,6 +62,7 @@ const SIDE_EFFECTS: [(&str, &str, &str); 4] = [
 const LOADED: &str = "round trip under load";
 /// The sweeps of an experiment.
 const FORWARD: &str = "stream";
+const FLOOD: &str = "flood";
 const BACKWARD: &str = "the other way";
 const REQUESTS: &str = "requests";
 
@@ -130,8 +132,9 @@ fn try_all(
     let stages = Stages { what: "tune", ground, out: &args.out, global };
     let (from, to) = args.path.among("tune", &ground.testbed.endpoints)?;
     let load = Load { args, from: &from.name, to: &to.name };
-    let (campaign, study) = stages.observe("baseline", load.baseline())?;
-    let point = study.points.first().ok_or_else(|| {
+    let floods = chosen.iter().any(|experiment| experiment.floods());
+    let (campaign, study) = stages.observe("baseline", load.baseline(floods))?;
+    let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
         Failure::new(Exit::Invalid, "tune: the path could not be measured: see the report of baseline.ledger")
     })?;
     let known = known(ground, &campaign, point, (from, to), chosen)?;
@@ -173,7 +176,10 @@ fn known<'a>(
         }
         Ok(host)
     };
-    Ok(Known { point, sender: host(from)?, receiver: host(to)? })
+    let trial = |sweep: &str| campaign.trials.iter().find(|trial| trial.spec.sweep == sweep);
+    let flood = trial(FLOOD).and_then(rates);
+    let dropped = trial(FORWARD).and_then(|trial| change_of(trial, &from.host, "qdisc", |name| name == "drops"));
+    Ok(Known { point, sender: host(from)?, receiver: host(to)?, flood, dropped })
 }
 
 fn facts(campaign: &Campaign, host: &str) -> Host {
@@ -237,20 +243,26 @@ impl Load<'_> {
         )
     }
 
-    fn baseline(&self) -> String {
-        format!("{}{}", self.head("baseline"), self.sweep(FORWARD, "tcp_stream", ""))
+    fn baseline(&self, floods: bool) -> String {
+        let flood = if floods { self.sweep(FLOOD, "udp_stream", "gso = 1") } else { String::new() };
+        format!("{}{}{flood}", self.head("baseline"), self.sweep(FORWARD, "tcp_stream", ""))
     }
 
     fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> String {
         let at = if candidate.end == End::Receiver { self.to } else { self.from };
-        let set =
-            |value: &str| format!("settings = [{{ at = {at:?}, name = {:?}, value = {value:?} }}]", candidate.setting);
+        let setting = candidate.setting;
+        let set = |value: &str| match candidate.by {
+            By::Agent => format!(", settings = [{{ at = {at:?}, name = {setting:?}, value = {value:?} }}]"),
+            // A socket that nothing is asked of: the same once more.
+            By::Load if value.is_empty() => String::new(),
+            By::Load => format!(", params = {{ {setting} = {value:?} }}"),
+        };
         let placebo = match placebo {
-            true => format!("placebo = {{ name = \"written once more\", {} }}\n", set(&candidate.before)),
+            true => format!("placebo = {{ name = \"written once more\"{} }}\n", set(&candidate.before)),
             false => String::new(),
         };
         format!(
-            "[sweep.compare]\npairs = {pairs}\n{placebo}a = {{ name = \"as it is\" }}\nb = {{ name = {:?}, {} }}\n",
+            "[sweep.compare]\npairs = {pairs}\n{placebo}a = {{ name = \"as it is\" }}\nb = {{ name = {:?}{} }}\n",
             candidate.name,
             set(&candidate.after)
         )
@@ -269,10 +281,13 @@ impl Load<'_> {
         let sweep = |name: &str, workload: &str, params: &str, placebo: bool| {
             format!("{}{}", self.sweep(name, workload, params), self.arms(candidate, pairs, placebo))
         };
+        let forward = format!("{}{}", self.head(name), sweep(FORWARD, "tcp_stream", "", true));
+        if candidate.by == By::Load {
+            // What a socket does to itself, it does to no other.
+            return forward;
+        }
         format!(
-            "{}{}{}{}",
-            self.head(name),
-            sweep(FORWARD, "tcp_stream", "", true),
+            "{forward}{}{}",
             sweep(BACKWARD, "tcp_stream", "direction = \"rx\"", false),
             sweep(REQUESTS, "tcp_rr", "", false)
         )
@@ -351,6 +366,7 @@ fn proven(outcome: &Tried) -> Proven {
         host: outcome.host.clone(),
         device: outcome.device.clone(),
         setting: outcome.candidate.setting.to_owned(),
+        by: outcome.candidate.by,
         before: outcome.candidate.before.clone(),
         after: outcome.candidate.after.clone(),
         why: outcome.candidate.why.clone(),
@@ -411,7 +427,10 @@ fn tell(outcomes: &[Tried], profiles: &[String], chosen: &[&'static dyn TuningEx
         let verdict = format!("{:?}", outcome.verdict).to_lowercase();
         println!("{name} at {}: {verdict}{}", outcome.host, if outcome.is_kept() { ", in the profile" } else { "" });
         println!("   seen: {why}");
-        println!("   changed: {setting} from {before:?} to {after:?}, put back");
+        match outcome.candidate.by {
+            By::Agent => println!("   changed: {setting} from {before:?} to {after:?}, put back"),
+            By::Load => println!("   changed: {setting} {after:?} at the sockets of the load, gone with them"),
+        }
         println!("   {}", goodput_told(outcome));
         if !outcome.why.is_empty() {
             println!("   but: {}", outcome.why);

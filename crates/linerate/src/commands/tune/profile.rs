@@ -14,12 +14,16 @@
 //! side_effects = ["CPU for a gigabyte -8.0 % (better)"]
 //! ```
 //!
+//! What belongs to the sockets of a program (`pacing_rate`) stands under `[[program]]`, alike: `tune apply` cannot make other programs do it, and
+//! says how they do.
+//!
 //! A profile is applied and reverted on the host itself, by whoever may. A setting is changed only where it is as the profile expects
 //! it: what somebody else has set since is left alone and told. All of a profile or nothing is changed.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use linerate_analysis::tune::experiments::By;
 use linerate_model::HOST_SETTINGS;
 use linerate_sys::{SysError, steering, sysctl};
 use serde::{Deserialize, Serialize};
@@ -40,6 +44,7 @@ pub(super) struct Proven {
     pub(super) host: String,
     pub(super) device: String,
     pub(super) setting: String,
+    pub(super) by: By,
     pub(super) before: String,
     pub(super) after: String,
     pub(super) why: String,
@@ -53,7 +58,10 @@ pub(super) struct Proven {
 struct Profile {
     host: String,
     campaign: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     change: Vec<Entry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    program: Vec<Entry>,
 }
 
 /// One change of it.
@@ -83,7 +91,7 @@ pub(super) fn write(folder: &Path, campaign: &str, proven: &[Proven]) -> Result<
     hosts.dedup();
     let mut paths = Vec::new();
     for host in hosts {
-        let change = proven.iter().filter(|change| change.host == host).map(|change| Entry {
+        let entry = |change: &Proven| Entry {
             setting: change.setting.clone(),
             device: change.device.clone(),
             before: change.before.clone(),
@@ -91,8 +99,12 @@ pub(super) fn write(folder: &Path, campaign: &str, proven: &[Proven]) -> Result<
             why: change.why.clone(),
             proof: change.proof.clone(),
             side_effects: change.side_effects.clone(),
-        });
-        let profile = Profile { host: host.to_owned(), campaign: campaign.to_owned(), change: change.collect() };
+        };
+        let of = |by: By| {
+            proven.iter().filter(|change| change.host == host && change.by == by).map(entry).collect::<Vec<_>>()
+        };
+        let (change, program) = (of(By::Agent), of(By::Load));
+        let profile = Profile { host: host.to_owned(), campaign: campaign.to_owned(), change, program };
         let path = folder.join(format!("{}.profile.toml", host.replace('/', "-")));
         let written = |cause: String| Failure::missing(format!("write profile {}: {cause}", path.display()));
         let text = toml::to_string(&profile).map_err(|error| written(error.to_string()))?;
@@ -146,12 +158,28 @@ pub(super) fn turn(path: &Path, way: Turn, global: Global) -> Outcome {
         }
         lines.push(format!("{} set to {} (it was {}): {}", entry.setting, entry.after, entry.before, entry.why));
     }
+    if way == Turn::Apply {
+        lines.extend(profile.program.iter().map(of_programs));
+    }
     if global.json {
         println!("{}", json!(lines));
     } else {
         lines.iter().for_each(|line| println!("{line}"));
     }
     Ok(Exit::Done)
+}
+
+/// What is not done here, and by whom it is.
+fn of_programs(entry: &Entry) -> String {
+    format!(
+        "{} {}: not set, programs do it at their own sockets (setsockopt SO_MAX_PACING_RATE, bytes per second), or the kernel for each of \
+         their connections (`tc qdisc replace dev {} root fq maxrate {}`): {}",
+        entry.setting,
+        entry.after,
+        entry.device,
+        entry.after.replace(" bit/s", "bit"),
+        entry.why
+    )
 }
 
 fn is_of_interface(entry: &Entry) -> bool {
@@ -195,6 +223,7 @@ mod tests {
             host: host.into(),
             device: "eth0".into(),
             setting: setting.into(),
+            by: if setting == "pacing_rate" { By::Load } else { By::Agent },
             before: "0".into(),
             after: "1".into(),
             why: "because \"it\" was off".into(),
@@ -216,6 +245,19 @@ mod tests {
         let of_b: Vec<String> = read(&paths[1]).change.into_iter().map(|entry| entry.setting).collect();
         assert_eq!(of_b, ["gro", "threaded"]);
         assert_eq!(read(&paths[0]).change[0].why, "because \"it\" was off");
+    }
+
+    #[test]
+    fn what_programs_do_themselves_is_told_and_nothing_is_changed_for_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paced = Proven { after: "89440832 bit/s".into(), ..proven("a", "pacing_rate") };
+        let paths = write(folder.path(), "campaign", &[paced]).unwrap_or_else(|_| panic!("written"));
+        let read: Profile = toml::from_str(&std::fs::read_to_string(&paths[0]).expect("there")).expect("a profile");
+        assert_eq!((read.change.len(), read.program.len()), (0, 1));
+        assert!(of_programs(&read.program[0]).contains("dev eth0 root fq maxrate 89440832bit`"));
+        for way in [Turn::Apply, Turn::Revert] {
+            assert!(turn(Path::new(&paths[0]), way, QUIET).is_ok());
+        }
     }
 
     #[test]

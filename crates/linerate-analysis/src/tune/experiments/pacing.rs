@@ -1,0 +1,134 @@
+//! Pacing at the rate at which the path drains (`SO_MAX_PACING_RATE` of the sender's sockets, socket(7)).
+//!
+//! What speaks for it: segments are sent again, or dropped in a queue of the sender (which TCP does not count as sent), although the path carries more than the stream does, and more can be fed into it than comes out:
+//! bursts at the rate of the first link overrun a shallow buffer before the slow one (methodology 3.6). A sender that never exceeds the drain
+//! rate fills none. Predicted from the drain rate, which a flood of datagrams shows. What it costs: the rate is a constant, so that whoever
+//! shares the slow link, or a link that becomes faster, is not noticed.
+//!
+//! What it does not see: how long a burst the buffer takes. A paced sender still sends two segments at once at the least, and on paths shorter than a
+//! millisecond far more (`net.ipv4.tcp_tso_rtt_log`): then the prediction fails, and it is not kept.
+
+use linerate_model::BitRate;
+
+use super::{By, Candidate, Known, LEAST_EFFECT, LOSSY, TuningExperiment};
+use crate::End;
+use crate::tune::Rates;
+use crate::tune::observed::WIRE_OVERHEAD;
+
+const SETTING: &str = "pacing_rate";
+/// More than this goes in of what comes out where a faster link feeds a slower one.
+const FASTER: f64 = 1.1;
+/// Of the drain rate: what is left drains what other traffic leaves in the buffer.
+const PACE: f64 = 0.95;
+/// Of the pace that is reached at the least: the first round trips are not at it yet.
+const REACHED: f64 = 0.75;
+/// Headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293, RFC 7323): what a full segment carries less than its packet, bytes.
+const HEADERS: f64 = 52.0;
+
+/// See the file.
+pub(super) struct Pacing;
+
+impl TuningExperiment for Pacing {
+    fn name(&self) -> &'static str {
+        "pacing"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the sender's sockets paced at the rate at which the path drains, where bursts overrun a shallow buffer"
+    }
+
+    fn asks(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn floods(&self) -> bool {
+        true
+    }
+
+    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
+        let candidate = || {
+            let lost = lost(path)?;
+            let rates = path.flood.filter(|rates| rates.feed.0 > rates.drain.0 * FASTER)?;
+            let pace = pace(&rates);
+            let now = path.value("goodput").filter(|now| *now > 0.0 && pace.0 > now * LEAST_EFFECT)?;
+            Some(Candidate {
+                name: format!("paced at {pace}"),
+                end: End::Sender,
+                setting: SETTING,
+                by: By::Load,
+                before: String::new(),
+                after: format!("{:.0} bit/s", pace.0),
+                why: format!("{lost} at {}, and a flood of {} drains at {}", BitRate(now), rates.feed, rates.drain),
+                ratio: [(REACHED * pace.0 / now).max(LEAST_EFFECT), pace.0 / now],
+            })
+        };
+        candidate().into_iter().collect()
+    }
+}
+
+/// What overran a buffer, if anything did.
+fn lost(path: &Known<'_>) -> Option<String> {
+    if let Some(again) = path.value("retransmit_ratio").filter(|share| *share > LOSSY) {
+        return Some(format!("{:.2} % of the segments are sent again", again * 100.0));
+    }
+    let dropped = path.dropped.filter(|dropped| *dropped > 0)?;
+    Some(format!("queues of the sender dropped {dropped} packets of a stream"))
+}
+
+/// The payload that full segments carry at [`PACE`] of the drain rate. The kernel counts payload alone where it paces by itself, and
+/// headers too where the fq discipline does: what is safe for the one is for the other.
+fn pace(rates: &Rates) -> BitRate {
+    let packet = rates.packet.0 as f64;
+    BitRate((PACE * rates.drain.0 * (packet - HEADERS).max(0.0) / (packet + WIRE_OVERHEAD)).floor())
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Bytes;
+
+    use super::super::cases::{host, point};
+    use super::*;
+
+    fn tried(share: f64, lost: f64, feed: f64) -> Vec<Candidate> {
+        with(share, lost, feed, 0)
+    }
+
+    fn with(share: f64, lost: f64, feed: f64, dropped: u64) -> Vec<Candidate> {
+        let point = point(share, &[("retransmit_ratio", lost)]);
+        let flood = Some(Rates { feed: BitRate(feed), drain: BitRate(100e6), packet: Bytes(1500) });
+        Pacing.candidates(&Known {
+            point: &point,
+            sender: host(&[]),
+            receiver: host(&[]),
+            flood,
+            dropped: Some(dropped),
+        })
+    }
+
+    #[test]
+    fn a_stream_that_overruns_a_slower_link_is_paced_below_its_rate() {
+        // 33 Mbit/s of 1 Gbit/s, as the cases spell it, on a path that drains at 100 Mbit/s.
+        let found = tried(0.033, 0.02, 900e6);
+        assert_eq!(found.len(), 1);
+        // 1448 of the 1538 bytes that a full frame takes on the wire: 95 % of 94.15 Mbit/s.
+        assert_eq!(found[0].after, "89440832 bit/s");
+        assert!((found[0].ratio[1] - 89.44 / 33.0).abs() < 1e-3, "{:?}", found[0].ratio);
+        assert_eq!(with(0.033, 0.0, 900e6, 7), {
+            let why = found[0]
+                .why
+                .replace("2.00 % of the segments are sent again", "queues of the sender dropped 7 packets of a stream");
+            [Candidate { why, ..found[0].clone() }]
+        });
+        assert!(found[0].ratio[0] < found[0].ratio[1] && found[0].by == By::Load);
+    }
+
+    #[test]
+    fn nothing_is_paced_without_loss_without_a_slower_link_or_without_room() {
+        assert!(tried(0.033, 0.0, 900e6).is_empty(), "no loss");
+        assert!(tried(0.033, 0.02, 105e6).is_empty(), "what goes in comes out");
+        assert!(tried(0.09, 0.02, 900e6).is_empty(), "nothing to gain");
+        let point = point(0.033, &[("retransmit_ratio", 0.02)]);
+        let unknown = Known { point: &point, sender: host(&[]), receiver: host(&[]), flood: None, dropped: None };
+        assert!(Pacing.candidates(&unknown).is_empty(), "no flood");
+    }
+}
