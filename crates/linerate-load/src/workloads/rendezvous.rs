@@ -346,20 +346,19 @@ mod tests {
     fn strangers_are_counted_and_the_session_still_comes_together() {
         let listener = listen("[::1]:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
+        let from = SocketAddr::new(source_for(address, &endpoint()), 0);
         let accepting = std::thread::spawn(move || accept(&listener, hello(0), PATIENCE));
         let mut silent = TcpStream::connect(address).expect("loopback");
         let mut rude = TcpStream::connect(address).expect("loopback");
         rude.write_all(&[b'x'; 64]).expect("write");
         silent.write_all(b"0123").expect("write");
         let wrong = Hello { secret: Secret([1; 16]), ..hello(0) };
-        let _wrong = connect(address, any_port(&endpoint()), None, wrong, PATIENCE, |_| Ok(())).expect("loopback");
+        let _wrong = connect(address, from, None, wrong, PATIENCE, |_| Ok(())).expect("loopback");
         // The rude and the wrong one must have been read before the session is complete.
         rude.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         assert!(matches!(rude.read(&mut [0]), Ok(0) | Err(_)));
         let two: Vec<_> = [1, 0]
-            .map(|index| {
-                connect(address, any_port(&endpoint()), None, hello(index), PATIENCE, |_| Ok(())).expect("loopback")
-            })
+            .map(|index| connect(address, from, None, hello(index), PATIENCE, |_| Ok(())).expect("loopback"))
             .into();
         let arrivals = accepting.join().expect("no panic").expect("both came");
         assert_eq!(arrivals.streams.len(), 2);
