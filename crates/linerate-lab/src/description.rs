@@ -13,6 +13,9 @@
 //! cpu = "50 %"             # of one CPU, for all that runs in it; absent: as much as there is
 //! min_rto = "300 ms"       # least retransmission timeout; absent: the kernel's 200 ms
 //! sysctl = { "net.ipv4.tcp_sack" = "0" }
+//! cpus = [0]               # its workers are pinned to these; absent: to none
+//! receive_cpus = [1]       # its interfaces hand what they receive to these (RPS); absent: to the one it came in at
+//! filters = 300            # packet filter rules that each packet received is held against in vain: what it costs
 //!
 //! [[switch]]
 //! name = "sw"

@@ -4,7 +4,7 @@
 //! capacities ([`Layout`]), and built and torn down by [`Lab`]. Everything on one kernel: one clock, so one-way delays
 //! are exact, and one set of CPUs, so figures from a lab are marked `emulated` and say nothing of any device.
 //!
-//! What it emulates: rate, buffer, delay, exact loss and duplication of datagrams, MTU, offloads, forwarding, buses
+//! What it emulates: where packets are received and what they cost, rate, buffer, delay, exact loss and duplication of datagrams, MTU, offloads, forwarding, buses
 //! shared by several interfaces, port channels, network controllers with a sideband, and devices under test of known capacity, buffer,
 //! stalls, loss, order and reflection, cut-through or store-and-forward. What it does not:
 //! bit errors, interrupt behaviour and DMA of real hardware.

@@ -80,7 +80,7 @@ pub const HOST_SETTINGS: [(&str, &str); 9] = [
     ("net.ipv4.tcp_wmem", "least, default and largest send buffer, bytes"),
     (
         "rps_cpus",
-        "CPUs that packets received at the endpoint's interface are spread to, a hexadecimal mask: \"2\" is CPU 1, \"0\" none",
+        "CPUs that packets received at the endpoint's interface are spread to, a hexadecimal mask: \"2\" is CPU 1, \"0\" none, \"all\" those the agent may run on",
     ),
     (
         "threaded",

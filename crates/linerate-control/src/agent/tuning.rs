@@ -232,6 +232,16 @@ fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
     }
 }
 
+/// In place of a mask of CPUs: all that this process may run on.
+const ALL: &str = "all";
+
+/// The mask of all CPUs that this process may run on.
+fn every_cpu() -> Result<String, String> {
+    let cpus = linerate_sys::cpu::allowed().map_err(|error| error.to_string())?;
+    let mask = cpus.into_iter().filter(|cpu| *cpu < 64).fold(0_u64, |mask, cpu| mask | 1 << cpu);
+    Ok(format!("{mask:x}"))
+}
+
 fn device_index(socket: &mut RouteSocket, wanted: &str) -> Result<Option<u32>, SysError> {
     let mut index = None;
     socket.links(|link| {
@@ -286,6 +296,8 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
             Ok(vec![Change::Sysctl { name: name.clone(), before, after: value.clone() }])
         }
         Setting::Steering { device, name, value } => {
+            let everywhere = if value == ALL { Some(every_cpu()?) } else { None };
+            let value = everywhere.as_ref().unwrap_or(value);
             if !steering::is_mask(value) {
                 return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask"));
             }

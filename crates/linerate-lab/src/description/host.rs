@@ -1,5 +1,5 @@
-//! What a lab sets at a host: sysctls of its network namespace, its share of a CPU, and the least retransmission timeout
-//! towards its neighbours.
+//! What a lab sets at a host: sysctls of its network namespace, its share of a CPU, the CPUs that its workers and its receiving run on,
+//! what a packet costs it, and the least retransmission timeout towards its neighbours.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,6 +14,12 @@ pub struct HostSettings {
     pub sysctls: BTreeMap<String, String>,
     /// Share of one CPU that everything in the host may use together; `None`: all there is.
     pub cpu: Option<Ratio>,
+    /// CPUs that its workers are pinned to; empty: wherever they are put.
+    pub cpus: Vec<usize>,
+    /// CPUs that its interfaces hand received packets to (RPS); empty: the one they came in at.
+    pub receive_cpus: Vec<usize>,
+    /// Packet filter rules that each packet received is held against, and none of which it meets.
+    pub filters: u32,
     /// The least retransmission timeout on routes to its own segments (`rto_min` of ip-route(8)).
     pub min_rto: Option<Nanos>,
 }
@@ -25,9 +31,17 @@ pub(super) struct HostText {
     #[serde(default)]
     sysctl: BTreeMap<toml::Spanned<String>, String>,
     cpu: Option<toml::Spanned<Ratio>>,
+    #[serde(default)]
+    cpus: Vec<usize>,
+    receive_cpus: Option<toml::Spanned<Vec<usize>>>,
+    filters: Option<toml::Spanned<u32>>,
     min_rto: Option<toml::Spanned<Nanos>>,
 }
 
+/// Masks of CPUs are made for no more than fit into one word.
+const MOST_CPUS: usize = 64;
+/// More rules take longer to make than a lab is worth.
+const MOST_FILTERS: u32 = 10_000;
 /// Below this a host gets a turn less than every tenth of a second.
 const LEAST_SHARE: f64 = 0.01;
 
@@ -56,7 +70,17 @@ impl HostText {
         if let Some(least) = self.min_rto.as_ref().filter(|least| least.get_ref().0 < Nanos::from_millis(1).0) {
             refuse(least.span(), "routes know timeouts in whole milliseconds".into(), "1 ms or more");
         }
+        let far = |cpus: &&toml::Spanned<Vec<usize>>| cpus.get_ref().iter().any(|cpu| *cpu >= MOST_CPUS);
+        if let Some(cpus) = self.receive_cpus.as_ref().filter(far) {
+            refuse(cpus.span(), "CPUs that a mask cannot name".into(), "numbers below 64");
+        }
+        if let Some(filters) = self.filters.as_ref().filter(|filters| *filters.get_ref() > MOST_FILTERS) {
+            refuse(filters.span(), format!("{} filter rules", filters.get_ref()), "10000 at the most");
+        }
         HostSettings {
+            cpus: self.cpus.clone(),
+            receive_cpus: self.receive_cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.get_ref().clone()),
+            filters: self.filters.as_ref().map_or(0, |filters| *filters.get_ref()),
             sysctls: self.sysctl.iter().map(|(name, value)| (name.get_ref().clone(), value.clone())).collect(),
             cpu: self.cpu.as_ref().map(|cpu| *cpu.get_ref()),
             min_rto: self.min_rto.as_ref().map(|least| *least.get_ref()),
@@ -71,13 +95,18 @@ mod tests {
     #[test]
     fn what_is_set_at_a_host_is_read_and_what_cannot_be_is_refused_at_once() {
         let head = "[lab]\nname='x'\n[[host]]\nname='a'\n";
-        let good = format!("{head}cpu='50 %'\nmin_rto='300 ms'\nsysctl={{'net.ipv4.tcp_sack'='0'}}\n");
+        let good = format!(
+            "{head}cpu='50 %'\nmin_rto='300 ms'\nsysctl={{'net.ipv4.tcp_sack'='0'}}\ncpus=[0]\nreceive_cpus=[1]\nfilters=300\n"
+        );
         let (lab, problems) = Description::parse(&good);
         assert_eq!(problems, []);
         let settings = &lab.expect("no problem").nodes[0].settings;
         assert_eq!(settings.sysctls["net.ipv4.tcp_sack"], "0");
         assert_eq!((settings.cpu.map(|c| c.0), settings.min_rto.map(|m| m.0)), (Some(0.5), Some(300_000_000)));
-        let bad = format!("{head}cpu='0 %'\nmin_rto='1 us'\nsysctl={{'kernel.panic'='1'}}\n");
-        assert_eq!(Description::parse(&bad).1.len(), 3);
+        assert_eq!((&settings.cpus[..], &settings.receive_cpus[..], settings.filters), (&[0][..], &[1][..], 300));
+        let bad = format!(
+            "{head}cpu='0 %'\nmin_rto='1 us'\nsysctl={{'kernel.panic'='1'}}\nreceive_cpus=[64]\nfilters=10001\n"
+        );
+        assert_eq!(Description::parse(&bad).1.len(), 5);
     }
 }

@@ -16,6 +16,14 @@ impl Planner<'_> {
     pub(super) fn address(&mut self) {
         let mut next_host = vec![1_usize; self.n_segments];
         for port in &self.ports {
+            let settings = &self.description.nodes[port.node].settings;
+            let mask = settings.receive_cpus.iter().fold(0_u64, |mask, cpu| mask | 1 << cpu);
+            if mask != 0 {
+                self.namespaces[port.node].steered.push((port.device.clone(), mask));
+            }
+            if settings.filters > 0 {
+                self.namespaces[port.node].tc.extend(filters(&port.device, settings.filters));
+            }
             let names: Vec<Option<&String>> =
                 if port.endpoints.is_empty() { vec![None] } else { port.endpoints.iter().map(Some).collect() };
             for name in names {
@@ -25,7 +33,7 @@ impl Planner<'_> {
                 let namespace = &mut self.namespaces[port.node];
                 namespace.ip.push(format!("addr add {v4}/24 dev {}", port.device));
                 namespace.ip.push(format!("addr add {v6}/64 dev {} nodad", port.device));
-                if let Some(least) = self.description.nodes[port.node].settings.min_rto {
+                if let Some(least) = settings.min_rto {
                     namespace.ip.extend(least_timeout(port, v4, least));
                 }
                 if let Some(name) = name {
@@ -38,8 +46,8 @@ impl Planner<'_> {
                         host: namespace.node.clone(),
                         address: Some(address),
                         device: Some(port.device.clone()),
-                        cpus: Vec::new(),
-                        pin: false,
+                        cpus: settings.cpus.clone(),
+                        pin: !settings.cpus.is_empty(),
                         ncsi: self.sidebands.contains(&port.device).then(|| port.device.clone()),
                     });
                 }
@@ -93,6 +101,19 @@ impl Planner<'_> {
         let before = self.ports.iter().filter(|p| p.segment == segment).take_while(|p| p.node != node);
         1 + before.map(|p| p.endpoints.len().max(1)).sum::<usize>()
     }
+}
+
+/// `tc` lines that have each packet received at `device` looked at by `count` rules, one after the other, none of which it meets: they ask
+/// for a source that documentation alone has (RFC 5737).
+fn filters(device: &str, count: u32) -> Vec<String> {
+    let rule = |number: u32| {
+        // Rules alike would be one node in the kernel's list only if it merged them: it does not.
+        format!(
+            "filter add dev {device} ingress protocol ip prio 1 u32 match ip src 192.0.2.{}/32 classid 1:1",
+            number % 256
+        )
+    };
+    std::iter::once(format!("qdisc add dev {device} clsact")).chain((0..count).map(rule)).collect()
 }
 
 /// Replaces the routes that the kernel made for a port's own segment by ones with a least retransmission timeout.

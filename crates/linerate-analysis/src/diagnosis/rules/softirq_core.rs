@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict};
 
-use super::{LEAST_EFFECT, Rule, flows, may_be_judged, score, subject, value};
+use super::{LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -16,6 +16,8 @@ const TO_SPARE: f64 = 0.8;
 /// Share of time another CPU must idle, so that moving work there helps.
 const IDLE: f64 = 0.5;
 
+/// Several flows are several hashes, so that every CPU gets some.
+const SPREAD: &str = "received packets spread over all CPUs";
 /// Threads go where the scheduler finds a CPU that idles; softirqs stay where the interrupt came.
 const POLLED: &str = "packets polled in a thread of its own";
 /// One full CPU's work on two.
@@ -75,11 +77,14 @@ impl Rule for SoftirqCore {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some((job, direction)) = flows(point).next() else { return Vec::new() };
         let at = if direction == Direction::Rx { &job.from } else { &job.to };
-        let polled = HostSetting { at: at.clone(), name: "threaded".into(), value: "1".into() };
+        // One flow has one hash: its packets can be moved, not spread.
+        let (told, name, value) =
+            if n_flows(job) > 1.0 { (SPREAD, "rps_cpus", "all") } else { (POLLED, "threaded", "1") };
+        let setting = HostSetting { at: at.clone(), name: name.into(), value: value.into() };
         vec![Experiment {
-            settings: vec![polled],
+            settings: vec![setting],
             lifts: false,
-            ..Experiment::lift(POLLED, Vec::new(), [LEAST_EFFECT, MOST_SPREAD])
+            ..Experiment::lift(told, Vec::new(), [LEAST_EFFECT, MOST_SPREAD])
         }]
     }
 
@@ -110,6 +115,15 @@ mod tests {
             experiments[0].settings.iter().map(|setting| (setting.at.as_str(), setting.name.as_str())).collect();
         assert_eq!(told, [("b", "threaded")]);
         assert!(experiments[0].candidates == [Vec::new()] && !experiments[0].lifts);
+    }
+
+    #[test]
+    fn several_flows_are_spread_over_the_receivers_cpus() {
+        let mut point = cpus(0.93, 0.8, 0.2);
+        point.jobs[0].params.set("streams", 16);
+        let experiments = SoftirqCore.experiments(&point);
+        let HostSetting { at, name, value } = &experiments[0].settings[0];
+        assert_eq!((at.as_str(), name.as_str(), value.as_str()), ("b", "rps_cpus", "all"));
     }
 
     #[test]
