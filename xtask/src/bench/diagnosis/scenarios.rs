@@ -21,7 +21,7 @@ impl Scenario {
     /// Whether it would have another cause beside a second one: its links have no rate, or a high one, so that CPUs carry what they can.
     pub(super) fn wants_cpus(&self) -> bool {
         match &self.place {
-            Place::Lab(between, _) => *between == FAST || between.contains("[[controller]]"),
+            Place::Lab(between, _) => [FAST, FRAMES].contains(between) || between.contains("[[controller]]"),
             Place::Testbed(_) => true,
         }
     }
@@ -38,6 +38,8 @@ pub(super) enum Place {
 const ENDS: [&str; 2] = ["a", "b"];
 const FREE: [&str; 2] = ["", ""];
 const FAST: &str = "[[link]]\nends = [\"a\", \"b\"]\n";
+/// As fast as the CPUs go, but frame by frame.
+const FRAMES: &str = "[[link]]\nends = [\"a\", \"b\"]\noffloads = false\n";
 const LINK: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"128 KiB\"\n";
 const LONG: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"256 KiB\"\n";
 /// Long enough for a send buffer of one packet, which holds 64 KiB, to be less than what the path holds.
@@ -162,6 +164,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         place: Place::Lab(FAST, ENDS),
         hosts: ["", LITTLE_CPU],
         params: &[],
+    },
+    // All packets are received on one CPU, where each is held against many rules; workers have the other, and hardly use it.
+    Scenario {
+        name: "misplaced softirq",
+        expected: &["softirq_core"],
+        place: Place::Lab(FRAMES, ENDS),
+        hosts: ["cpus = [0]\nreceive_cpus = [1]\n", "cpus = [0]\nreceive_cpus = [1]\nfilters = 6000\n"],
+        params: &["streams=16"],
     },
     Scenario {
         name: "polarised hash",
