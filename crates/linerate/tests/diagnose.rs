@@ -4,10 +4,7 @@
 
 mod common;
 
-use std::path::Path;
-
-use common::{alone, disturbed, file, load, privileged, run};
-use linerate_analysis::study;
+use common::{alone, file, privileged, run, stages_disturbed};
 use serde_json::Value;
 
 /// Two hosts, and between them what `path` says.
@@ -41,14 +38,6 @@ fn only_proves(answer: &Value, injected: Option<&str>) {
     }
 }
 
-/// Whether others took so much from the trials of any stage that `claim` cannot be held to.
-fn was_disturbed(folder: &Path, claim: &str) -> bool {
-    let ledgers =
-        std::fs::read_dir(folder.join("diagnose")).expect("its ledgers").map(|entry| entry.expect("an entry").path());
-    let stages: Vec<_> = ledgers.map(|ledger| load(&ledger)).map(|campaign| (study(&campaign), campaign)).collect();
-    disturbed(stages.iter().map(|(study, campaign)| (campaign, study)), claim)
-}
-
 #[test]
 fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     if !privileged("a lab needs namespaces") {
@@ -73,7 +62,7 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     let before = run(folder, &["diagnose", "diagnose/baseline.ledger", "--json"]).expect(0).json();
     assert_ne!(before["findings"][0]["verdict"], "proven", "{before}");
     only_proves(&answer, Some("link_ceiling"));
-    if then != Some("proven") && was_disturbed(folder, "what is injected is proven") {
+    if then != Some("proven") && stages_disturbed(&folder.join("diagnose"), "what is injected is proven") {
         return;
     }
     assert_eq!(ended.code, Some(0), "{answer}");
@@ -86,7 +75,7 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     assert!(advice.contains(command), "{advice}");
     assert_eq!(before["findings"][0]["verdict"], "suspected", "{before}");
     assert!(before["points"][0]["scores"]["link_ceiling"].as_f64().is_some_and(|score| score >= 0.5), "{before}");
-    if !was_disturbed(folder, "20 Mbit/s less headers") {
+    if !stages_disturbed(&folder.join("diagnose"), "20 Mbit/s less headers") {
         assert!((18e6..20e6).contains(&goodput), "20 Mbit/s less headers: {goodput}");
     }
 }
@@ -104,7 +93,9 @@ fn of_a_path_without_a_fault_nothing_is_claimed() {
     let answer = ended.json();
     only_proves(&answer, None);
     assert_eq!(ended.code, Some(1), "{answer}");
-    if leading(&answer).0 != "unknown" && was_disturbed(folder, "nothing is suspected of a path without a fault") {
+    if leading(&answer).0 != "unknown"
+        && stages_disturbed(&folder.join("diagnose"), "nothing is suspected of a path without a fault")
+    {
         return;
     }
     assert_eq!(leading(&answer), ("unknown", "inconclusive"), "{answer}");

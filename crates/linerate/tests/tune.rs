@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use common::{AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal};
+use common::{AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal, stages_disturbed};
 use linerate_control::{Setting, Tuner};
 use linerate_model::HostAddress;
 use linerate_sys::netns::within;
@@ -303,16 +303,16 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
         "--json",
         "-q",
     ];
-    let ended = run(folder, &arguments).expect(0);
-    let told: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let ended = run(folder, &arguments);
+    let told = ended.json();
     let tried = &told["tried"][0];
-    assert_eq!(
-        (&tried["verdict"], &tried["host"], &tried["kept"]),
-        (&"proven".into(), &"b".into(), &true.into()),
-        "{told}"
-    );
-    assert_eq!(tried["setting"], "net.ipv4.tcp_rmem");
+    assert_eq!((&tried["setting"], &tried["host"]), (&"net.ipv4.tcp_rmem".into(), &"b".into()), "{told}");
     assert!(tried["shift"].as_f64().expect("a ratio") > 1.5, "{told}");
+    if tried["verdict"] == "suspected" && stages_disturbed(&folder.join("tune-host"), "a larger buffer is proven") {
+        assert_eq!((ended.code, &tried["kept"], &told["profiles"]), (Some(1), &false.into(), &serde_json::json!([])));
+        return;
+    }
+    assert_eq!((ended.code, &tried["verdict"], &tried["kept"]), (Some(0), &"proven".into(), &true.into()), "{told}");
     let profile = std::fs::read_to_string(folder.join("tune-host/b.profile.toml")).expect("written");
     assert!(
         profile.contains("before = \"4096 32768 32768\"") && profile.contains("waited for the peer's window"),

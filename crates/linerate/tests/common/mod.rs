@@ -151,6 +151,14 @@ pub(crate) fn disturbed<'a>(measured: impl IntoIterator<Item = (&'a Campaign, &'
     found.is_some()
 }
 
+/// Whether others took so much from the trials of any stage, whose ledgers are in `folder`, that `claim` cannot be held to; then says so.
+pub(crate) fn stages_disturbed(folder: &Path, claim: &str) -> bool {
+    let files = std::fs::read_dir(folder).expect("its ledgers").map(|entry| entry.expect("an entry").path());
+    let ledgers = files.filter(|file| file.extension().is_some_and(|kind| kind == "ledger"));
+    let stages: Vec<_> = ledgers.map(|ledger| load(&ledger)).map(|campaign| (study(&campaign), campaign)).collect();
+    disturbed(stages.iter().map(|(study, campaign)| (campaign, study)), claim)
+}
+
 /// Share of a trial's time above which, if others took it, none of it is a known answer any more.
 const TOO_MUCH: f64 = 0.05;
 /// How it tells that an agent had no CPU when a trial began.
