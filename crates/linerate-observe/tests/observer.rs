@@ -45,6 +45,9 @@ fn observe(observer: &Observer, during: impl FnOnce()) -> Observed {
     observer.end().observed(Nanos(0))
 }
 
+/// Not that of SNMP, which takes a privilege.
+const PORT: u16 = 1161;
+
 struct Snmpd {
     child: Child,
     address: String,
@@ -59,12 +62,13 @@ impl Drop for Snmpd {
     }
 }
 
-/// Starts snmpd on a port of its own; `None`, said aloud, if it is not installed.
+/// Starts snmpd at a loopback address of its own (RFC 1122 clause 3.2.1.3), where nobody else can have taken its port; `None`, said aloud, if
+/// it is not installed.
 fn snmpd(test: &str) -> Option<Snmpd> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    // A port that is free now; nobody else here takes one in between.
-    let address = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").to_string();
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.64.{high}.{low}:{PORT}");
     let text = "rocommunity a-community\ncreateUser plain\ncreateUser proven SHA-256 \"a password\"\ncreateUser hidden SHA \"a password\" AES \"another one\"\n\
                 createUser strong SHA-512 \"a password\" AES \"another one\"\n\
                 rouser plain noauth\nrouser proven auth\nrouser hidden priv\nrouser strong priv\n";
