@@ -21,6 +21,6 @@ pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, End, Found,
     GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossStudy,
     MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy, RateLevel,
-    Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, Study, Surety, Tested,
-    TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, searched, study,
+    Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, Study, Surety,
+    Tested, TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, reached, searched, study,
 };

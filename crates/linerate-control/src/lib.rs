@@ -19,6 +19,7 @@ pub mod flow_probe;
 mod frames;
 pub mod keys;
 mod link;
+pub mod offered;
 pub mod pairing;
 pub mod search;
 mod strangers;

@@ -10,6 +10,10 @@ use crate::Ratio;
 
 /// The coordinate that tells the arms of a comparison apart.
 pub const ARM_AXIS: &str = "arm";
+/// The coordinate of a mix that is measured at fixed loads too: what is offered.
+pub const OFFERED_AXIS: &str = "offered";
+/// Its value where every job goes as fast as it can.
+pub const SATURATION: &str = "saturation";
 
 /// What makes a trial one of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub struct Arm {
     /// In a mix: the number that each job of the trial has when all run together. Empty in a comparison.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<u32>,
+    /// In a mix at a fixed load: this share of what each job reached alone, as fast as it went, is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Ratio>,
 }
 
 /// A claim about what limits a path, put to the test by changing what it says is the limit (methodology 5.3).

@@ -11,8 +11,8 @@ use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, KeyStore,
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Nanos, Recorder, RecorderError,
-    TrialId, TrialRecord, TrialSpec,
+    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Nanos, OFFERED_AXIS, Recorder,
+    RecorderError, TrialId, TrialRecord, TrialSpec,
 };
 use linerate_store::{Ledger, Which};
 use sha2::{Digest, Sha256};
@@ -232,9 +232,10 @@ struct Earlier {
 
 /// The newest campaign of `ledger` with the same plan and lab, and which of its trials are complete.
 fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier, Failure> {
-    // Trials of searches are as many as were chosen, and so are those after the first look.
+    // Trials of searches are as many as were chosen, and so are those after the first look and those whose load follows from others.
     let is_planned = |trial: &TrialSpec| {
-        trial.search.is_none() && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
+        let follows = trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
+        trial.search.is_none() && !follows && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
     };
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
@@ -242,7 +243,10 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
         let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();
         if same && planned == trials.iter().filter(|trial| is_planned(trial)).count() {
             let done = ledger.completed_trials(&summary.id)?;
-            let is_judged = |trial: &TrialRecord| trial.spec.search.is_some() || trial.spec.until.is_some();
+            let is_judged = |trial: &TrialRecord| {
+                let spec = &trial.spec;
+                spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)
+            };
             let recorded = campaign.trials.into_iter().filter(is_judged).collect();
             return Ok(Earlier { header: campaign.header, done, recorded, hosts: campaign.hosts });
         }

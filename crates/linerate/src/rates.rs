@@ -4,6 +4,7 @@
 //! the rate that its share comes to on its path ([`resolve`]).
 
 use linerate_analysis::limits::ethernet;
+use linerate_control::offered::Offered;
 use linerate_load::{Takes, Workload, workload};
 use linerate_model::plan::Plan;
 use linerate_model::{Capacity, JobSpec, Params, Problem, Ratio, TrialSpec};
@@ -48,6 +49,27 @@ pub(crate) fn resolve(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) ->
     }
     let problems = plan::without_repetition(problems);
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Jobs of `trials` to which no share of what they reach alone can be offered, or that have a load before.
+pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
+    let is_share = |trial: &&TrialSpec| trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
+    let problem = |trial: &TrialSpec, job: &JobSpec| {
+        let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep)?;
+        let place = sweep.together.as_ref().and_then(|together| together.offered_span.clone());
+        match Offered::of(job) {
+            Err(why) => Some(Problem::new(place, format!("`offered`: {why}"))),
+            Ok(offered) if job.params.0.contains_key(offered.parameter) => {
+                let key = offered.parameter;
+                let message = format!("`offered` sets `{key}` of `{}`, which the plan sets too", job.workload);
+                Some(Problem::new(place, message).expected(format!("no `{key}`: first it goes as fast as it can")))
+            }
+            Ok(_) => None,
+        }
+    };
+    let jobs = trials.iter().filter(is_share).flat_map(|trial| trial.jobs.iter().map(move |job| (trial, job)));
+    let measured = jobs.filter(|(_, job)| job.background.is_none());
+    plan::without_repetition(measured.filter_map(|(trial, job)| problem(trial, job)).collect())
 }
 
 /// The rates among `params` that are given as shares.

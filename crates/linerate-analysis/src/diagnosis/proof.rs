@@ -149,6 +149,7 @@ mod tests {
             settings: Vec::new(),
             tests: Some(hypothesis.clone()),
             jobs: Vec::new(),
+            offered: None,
         };
         let against = |factor: f64| {
             let mut after = some(&BEFORE, factor);

@@ -13,8 +13,15 @@ fn armed(number: u32, repeat: u32, (name, role): (&str, Role), megabytes: u64) -
     let mut trial = stream(number, megabytes * MEGA);
     trial.spec.repeat = repeat;
     trial.spec.point.insert(ARM_AXIS.to_owned(), serde_json::Value::from(name));
-    trial.spec.arm =
-        Some(Arm { name: name.into(), role, margin: Ratio(0.02), settings: Vec::new(), jobs: Vec::new(), tests: None });
+    trial.spec.arm = Some(Arm {
+        name: name.into(),
+        role,
+        margin: Ratio(0.02),
+        settings: Vec::new(),
+        jobs: Vec::new(),
+        tests: None,
+        offered: None,
+    });
     trial
 }
 

@@ -69,6 +69,7 @@ fn point(
                 settings: Vec::new(),
                 tests: None,
                 jobs: numbers,
+                offered: None,
             });
             trial.spec.id = TrialId(first_id + arm * ROUNDS + round);
             trial.jobs = ends;

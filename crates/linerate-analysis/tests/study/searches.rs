@@ -293,6 +293,7 @@ fn compared(rates: [f64; 2]) -> linerate_analysis::Comparison {
                     settings: Vec::new(),
                     jobs: Vec::new(),
                     tests: None,
+                    offered: None,
                 });
                 record.spec.point.insert("arm".into(), json!(name));
                 trials.push(record);

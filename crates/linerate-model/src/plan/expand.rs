@@ -13,7 +13,10 @@ use super::axis::{AxisPath, PATH_FORMS, pairs_of, value_problem};
 use super::random::{SplitMix64, derive};
 use super::together::MixArm;
 use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare};
-use crate::{ARM_AXIS, Arm, Endpoint, JobSpec, Params, Phases, Point, Role, Testbed, TrialId, TrialSpec};
+use crate::{
+    ARM_AXIS, Arm, Endpoint, JobSpec, OFFERED_AXIS, Params, Phases, Point, Ratio, Role, SATURATION, Testbed, TrialId,
+    TrialSpec,
+};
 
 /// Expands `plan` on `testbed` into trials, in the order they are to be run.
 ///
@@ -33,19 +36,28 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
     let mut points: Vec<Measured<'_>> = Vec::new();
     let mut number = 0;
     for sweep in &plan.sweeps {
-        for values in grid(sweep) {
-            let Some(arms) = arms(sweep, &values, testbed) else { continue };
-            let coordinate = point(sweep, &values);
+        for (values, offered) in
+            grid(sweep).iter().flat_map(|values| sweep.offered().into_iter().map(move |offered| (values, offered)))
+        {
+            let Some(arms) = arms(sweep, values, offered, testbed) else { continue };
+            let coordinate = point(sweep, values, offered);
             let n_trials = sweep.repeats(plan.repeats) * arms.len() as u32;
-            points.push(Measured { sweep, coordinate, arms, first: number });
+            points.push(Measured { sweep, coordinate, arms, is_derived: offered.is_some(), first: number });
             number += n_trials;
         }
     }
-    let mut order: Vec<usize> = (0..points.len()).collect();
-    Ok(match plan.order {
+    // What is offered as a share of what came of other points comes after them.
+    let (derived, plain): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(|&point| points[point].is_derived);
+    Ok([plain, derived].into_iter().flat_map(|order| in_order(plan, &points, order)).collect())
+}
+
+/// The trials of those of `points` whose places are in `order`, in the order they are run.
+fn in_order(plan: &Plan, points: &[Measured<'_>], mut order: Vec<usize>) -> Vec<TrialSpec> {
+    match plan.order {
         Order::Sequential => {
+            let points = order.iter().map(|&point| &points[point]);
             let repeats = |point: &Measured<'_>| 0..point.sweep.repeats(plan.repeats);
-            points.iter().flat_map(|point| repeats(point).flat_map(|repeat| point.trials(plan, repeat))).collect()
+            points.flat_map(|point| repeats(point).flat_map(|repeat| point.trials(plan, repeat))).collect()
         }
         Order::Interleaved => {
             let rounds = plan.sweeps.iter().map(|sweep| sweep.repeats(plan.repeats)).max().unwrap_or(0);
@@ -59,7 +71,7 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
                 })
                 .collect()
         }
-    })
+    }
 }
 
 /// A point of a sweep as it is measured.
@@ -68,6 +80,8 @@ struct Measured<'a> {
     coordinate: Point,
     /// Jobs of each arm; one without a name where nothing is compared.
     arms: Vec<(Option<Arm>, Vec<JobSpec>)>,
+    /// Whether what it offers follows from what came of another.
+    is_derived: bool,
     /// Number of the first trial.
     first: u32,
 }
@@ -114,13 +128,18 @@ impl Measured<'_> {
 }
 
 /// The arms of `sweep` and their jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
-fn arms(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(Option<Arm>, Vec<JobSpec>)>> {
+fn arms(
+    sweep: &Sweep,
+    values: &[&Value],
+    offered: Option<Ratio>,
+    testbed: &Testbed,
+) -> Option<Vec<(Option<Arm>, Vec<JobSpec>)>> {
     if let Some(together) = &sweep.together {
         let specs = numbered_jobs(sweep, values, testbed)?;
         let of_arm = |arm: MixArm| {
             let (numbers, jobs) = arm.jobs(&specs);
             let (name, role, margin) = (arm.name, arm.role, together.margin);
-            (Some(Arm { name, role, margin, settings: Vec::new(), tests: None, jobs: numbers }), jobs)
+            (Some(Arm { name, role, margin, settings: Vec::new(), tests: None, jobs: numbers, offered }), jobs)
         };
         return Some(together.measured(&sweep.jobs).into_iter().map(of_arm).collect());
     }
@@ -143,6 +162,7 @@ fn arms(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(Opti
                 settings: plan.settings.clone(),
                 tests: compare.tests.clone(),
                 jobs: Vec::new(),
+                offered: None,
             }),
             jobs,
         ))
@@ -157,7 +177,7 @@ pub fn left_out(plan: &Plan, testbed: &Testbed) -> Vec<String> {
     for sweep in &plan.sweeps {
         for values in grid(sweep) {
             if let Some(endpoint) = too_few_cpus(sweep, &values, testbed) {
-                let point = serde_json::to_string(&point(sweep, &values)).unwrap_or_default();
+                let point = serde_json::to_string(&point(sweep, &values, None)).unwrap_or_default();
                 let (name, n_cpus) = (&endpoint.name, endpoint.cpus.len());
                 lines.push(format!("{}, {point}: endpoint `{name}` lists {n_cpus} CPUs", sweep.name));
             }
@@ -176,8 +196,8 @@ fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
     })
 }
 
-/// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike.
-fn point(sweep: &Sweep, values: &[&Value]) -> Point {
+/// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike; and what is offered, if that varies.
+fn point(sweep: &Sweep, values: &[&Value], offered: Option<Ratio>) -> Point {
     let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
         Some(name)
             if !sweep.axes.iter().any(|other| other.path == name) && (name != ARM_AXIS || sweep.n_arms() == 1) =>
@@ -186,7 +206,10 @@ fn point(sweep: &Sweep, values: &[&Value]) -> Point {
         }
         _ => axis.path.clone(),
     };
-    sweep.axes.iter().zip(values).map(|(axis, value)| (key(axis), (*value).clone())).collect()
+    let varies = sweep.offered().len() > 1;
+    let told = offered.map_or_else(|| SATURATION.to_owned(), |share| share.to_string());
+    let offered = varies.then(|| (OFFERED_AXIS.to_owned(), Value::from(told)));
+    sweep.axes.iter().zip(values).map(|(axis, value)| (key(axis), (*value).clone())).chain(offered).collect()
 }
 
 /// The sweep's jobs with `values` applied; `None` if an endpoint has too few CPUs for them.

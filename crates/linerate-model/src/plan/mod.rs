@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::{Background, Nanos, Params, Problem, Until, Warmup, nearest};
+use crate::{Background, Nanos, Params, Problem, Ratio, Until, Warmup, nearest};
 
 /// A plan as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +88,13 @@ impl Sweep {
         let pairs = self.compare.as_ref().map(|compare| compare.pairs);
         let rounds = || self.together.as_ref().map(|together| together.pairs);
         pairs.or_else(rounds).or(self.search.as_ref().map(|search| search.repeats)).unwrap_or(repeats)
+    }
+
+    /// What is offered at each combination of the axes' values: nothing is said of it (`None`), or first that and then shares of what came
+    /// of it.
+    pub(crate) fn offered(&self) -> Vec<Option<Ratio>> {
+        let shares = self.together.iter().flat_map(|together| together.offered.iter().copied().map(Some));
+        std::iter::once(None).chain(shares).collect()
     }
 
     /// Trials of one repeat of a point: one, or one of each arm.

@@ -101,7 +101,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
         }
         let points = sweep.axes.iter().fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
-        let n_arms = sweep.n_arms() as u64;
+        let n_arms = (sweep.n_arms() * sweep.offered().len()) as u64;
         let longest = sweep.search.as_ref().map_or(1, |search| u64::from(search.max_trials));
         let runs = (u64::from(sweep.repeats(plan.repeats)) * n_arms).saturating_mul(longest);
         n_trials = n_trials.saturating_add(points.saturating_mul(runs));

@@ -5,22 +5,25 @@
 //! pairs = 10                     # rounds; takes the place of the campaign's repeats
 //! placebo = true                 # every job alone once more: what differs is noise
 //! margin = "2 %"                 # a smaller difference is none
+//! offered = ["50 %", "80 %"]     # all that once more at these shares of what each job reached alone, offered whatever comes of it
 //! ```
 //!
 //! Each round measures every job alone, then all together, or in reverse. Background jobs run in all of them.
+
+use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::compare::{DEFAULT_MARGIN, DEFAULT_PAIRS, read_margin};
-use super::fields::{Fields, wrong_type};
+use super::fields::{Fields, wrong_type, wrong_value};
 use super::{JobPlan, Sweep};
 use crate::{JobSpec, Problem, Ratio, Role};
 
 /// What the arm of all jobs at once is called.
 pub(super) const TOGETHER: &str = "together";
 
-const TOGETHER_KEYS: &[&str] = &["pairs", "placebo", "margin"];
+const TOGETHER_KEYS: &[&str] = &["pairs", "placebo", "margin", "offered"];
 
 /// A mix as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,10 @@ pub struct Together {
     pub placebo: bool,
     /// The least relative difference that counts.
     pub margin: Ratio,
+    /// Shares of what each job reaches alone at which everything is measured once more.
+    pub offered: Vec<Ratio>,
+    /// Where they stand in the text.
+    pub offered_span: Option<Range<usize>>,
 }
 
 /// What is measured of a mix: which, under which name, and which of the sweep's jobs it is; `None`: all.
@@ -91,13 +98,36 @@ pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut V
             })
         }),
         margin: read_margin(&fields, problems, DEFAULT_MARGIN),
+        offered: read_offered(&fields, problems),
+        offered_span: fields.get("offered").map(Spanned::span),
+    })
+}
+
+/// One share, or a list of different ones.
+fn read_offered(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Ratio> {
+    let Some(value) = fields.get("offered") else { return Vec::new() };
+    let share = |value: &DeValue<'_>| {
+        let share: Ratio = value.as_str()?.parse().ok()?;
+        (0.01..=1.0).contains(&share.0).then_some(share)
+    };
+    let shares: Option<Vec<Ratio>> = match value.get_ref() {
+        DeValue::Array(list) => list.iter().map(|value| share(value.get_ref())).collect(),
+        one => share(one).map(|share| vec![share]),
+    };
+    let differ = |shares: &Vec<Ratio>| {
+        !shares.is_empty() && shares.iter().enumerate().all(|(number, share)| !shares[..number].contains(share))
+    };
+    shares.filter(differ).unwrap_or_else(|| {
+        let expected = "a share of what each job reaches alone from \"1 %\" to \"100 %\", or a list of different ones";
+        problems.push(wrong_value(value, "`offered`", expected));
+        Vec::new()
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{expand, parse};
-    use crate::{Endpoint, HostAddress, Role, Testbed, TrialSpec};
+    use crate::{Endpoint, HostAddress, Ratio, Role, Testbed, TrialSpec};
 
     const HEAD: &str = "[campaign]\nname='x'\nseed=3\n[[sweep]]\nname='s'\n\
         [[sweep.job]]\nworkload='storage'\nfrom='a'\nto='b'\n[[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\n";
@@ -174,12 +204,35 @@ mod tests {
     }
 
     #[test]
+    fn at_fixed_loads_all_is_measured_again_after_every_round_as_fast_as_it_goes() {
+        let trials = trials("[sweep.together]\npairs=2\noffered=['50 %','80 %']\n");
+        assert_eq!(trials.len(), 3 * 6);
+        let shares: Vec<_> = trials.iter().map(|trial| trial.arm.as_ref().and_then(|arm| arm.offered)).collect();
+        assert!(shares[..6].iter().all(Option::is_none), "{shares:?}");
+        for share in [0.5, 0.8] {
+            assert_eq!(shares[6..].iter().filter(|own| **own == Some(Ratio(share))).count(), 6, "{shares:?}");
+        }
+        let points: Vec<_> = trials.iter().map(|trial| trial.point["offered"].as_str().expect("a word")).collect();
+        assert!(points[..6].iter().all(|point| *point == "saturation"), "{points:?}");
+        assert!(points[6..].iter().all(|point| ["50 %", "80 %"].contains(point)), "{points:?}");
+        let mut ids: Vec<u32> = trials.iter().map(|trial| trial.id.0).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..18).collect::<Vec<u32>>());
+    }
+
+    #[test]
     fn every_problem_of_a_mix_is_told_at_its_place() {
         let alone = "[campaign]\nname='x'\n[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='null'\nfrom='a'\nto='b'\n\
-            [sweep.together]\npairs=0\nplacebo=2\nmargin='x'\nrounds=3\n";
+            [sweep.together]\npairs=0\nplacebo=2\nmargin='x'\nrounds=3\noffered=['50 %','50 %']\n";
         let told: Vec<String> = parse(alone).1.into_iter().map(|problem| problem.message).collect();
-        for wanted in ["nothing to run together", "`pairs` is 0", "`placebo` is", "`margin` is", "unknown key `rounds`"]
-        {
+        for wanted in [
+            "nothing to run together",
+            "`pairs` is 0",
+            "`placebo` is",
+            "`margin` is",
+            "`offered` is",
+            "unknown key `rounds`",
+        ] {
             assert!(told.iter().any(|message| message.contains(wanted)), "{wanted}: {told:?}");
         }
         let both = format!("{HEAD}[sweep.together]\n[sweep.compare]\na={{name='A'}}\nb={{name='B',to='c'}}\n");

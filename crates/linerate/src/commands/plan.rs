@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
-use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, apply_set, endpoints_named, expand, left_out, parse};
+use linerate_model::plan::{
+    Axis, ExpandError, JobPlan, Plan, Sweep, apply_set, endpoints_named, expand, left_out, parse,
+};
 use linerate_model::{Goal, Method, Nanos, ParamError, Params, Problem, Ratio, TrialSpec, nearest};
 use serde_json::json;
 
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
         match &sweep.compare {
             None if sweep.together.is_some() => {
                 let rounds = sweep.repeats(plan.repeats);
-                println!("{}: every job alone and all together x {rounds} rounds", sweep.name);
+                println!("{}: every job alone and all together x {rounds} rounds{}", sweep.name, offered(sweep));
             }
             None if let Some(until) = sweep.repeats_until(&plan) => println!(
                 "{}: {} points, each repeated until {} is known to ±{:.1} %: {} to {} runs, looked at after {}",
@@ -65,6 +67,16 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     let most = if plan.until.is_some() { "at most " } else { "" };
     println!("{most}{} trials, {most}about {}", trials.len(), crate::progress::span(total.as_secs_f64()));
     Ok(Exit::Done)
+}
+
+/// What a mix offers, once more, after it went as fast as it goes.
+fn offered(sweep: &Sweep) -> String {
+    let shares = sweep.together.iter().flat_map(|together| &together.offered);
+    let shares: Vec<String> = shares.map(Ratio::to_string).collect();
+    match shares.join(", ") {
+        none if none.is_empty() => none,
+        shares => format!(", and again at {shares} of what each job reaches alone"),
+    }
 }
 
 /// The plan meant: the preset or file itself, or its short variant.
@@ -97,7 +109,7 @@ pub(crate) fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<
         None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
     })?;
     rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
-    let problems = check_points(plan, &trials);
+    let problems = [check_points(plan, &trials), rates::check_offered(plan, &trials)].concat();
     if !problems.is_empty() {
         return Err(wrong(&problems));
     }

@@ -95,6 +95,7 @@ impl Conductor {
                 point.ended.insert(place, figures);
             }
         }
+        self.continue_mixes(recorded, &earlier);
         for number in 0..self.looking.points.len() {
             while let Some((_, chosen)) = self.looking.points[number].take_look() {
                 let ended = &self.looking.points[number].ended;
@@ -105,7 +106,7 @@ impl Conductor {
     }
 
     /// Puts runs where they stand among those left to do.
-    fn take_turn(&mut self, chosen: &[usize]) {
+    pub(super) fn take_turn(&mut self, chosen: &[usize]) {
         for &place in chosen {
             let turn = self.pending.iter().position(|&other| other > place).unwrap_or(self.pending.len());
             self.pending.insert(turn, place);
@@ -113,11 +114,8 @@ impl Conductor {
         self.n_trials += chosen.len();
     }
 
-    /// Keeps what is recorded of a run that is looked at.
+    /// Keeps what is recorded of a run that is looked at, or from which loads follow.
     pub(super) fn watch_looks(&mut self, event: &Event) {
-        if self.looking.points.is_empty() {
-            return;
-        }
         if let Event::HostJoined(host) = event {
             self.looking.hosts.retain(|known| known.host != host.host);
             self.looking.hosts.push((**host).clone());
@@ -142,7 +140,8 @@ impl Conductor {
     }
 
     fn place_of(&self, trial: TrialId) -> Option<usize> {
-        self.trials.iter().position(|spec| spec.id == trial && spec.until.is_some())
+        let place = self.trials.iter().position(|spec| spec.id == trial)?;
+        (self.trials[place].until.is_some() || self.mixes.follow_from(place)).then_some(place)
     }
 
     /// Takes in what the run just ended came to, and looks at its point if it is time to.
@@ -151,8 +150,9 @@ impl Conductor {
             campaign.trials[0].outcome.is_some_and(|outcome| outcome != TrialOutcome::Interrupted)
         };
         let Some((place, campaign)) = self.looking.under_way.take_if(ended) else { return };
-        let figures = looked_at(&campaign, &campaign.trials[0]);
+        self.learn_alone(place, &campaign);
         let Some(point) = self.looking.point_of(place) else { return };
+        let figures = looked_at(&campaign, &campaign.trials[0]);
         point.ended.insert(place, figures);
         let until = point.until.clone();
         let Some((seen, chosen)) = point.take_look() else { return };

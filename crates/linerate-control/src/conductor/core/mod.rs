@@ -7,6 +7,7 @@
 mod clocks;
 mod legs;
 mod looks;
+mod offered;
 mod search;
 mod trial;
 
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use self::clocks::identity_in;
 use self::looks::Looking;
+use self::offered::Mixes;
 use self::search::Searching;
 use super::host::{Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
@@ -153,6 +155,8 @@ pub(crate) struct Conductor {
     searches: BTreeMap<usize, Searching>,
     /// Points that are repeated until their figures are known well enough.
     looking: Looking,
+    /// Mixes that are measured at shares of what their jobs reach alone.
+    mixes: Mixes,
     order: Order,
     n_trials: usize,
     hosts: Vec<Host>,
@@ -202,7 +206,8 @@ impl Conductor {
         let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
         let searches = search::planned(&trials);
         let looking = Looking::planned(&trials);
-        let later = looking.not_chosen();
+        let mixes = Mixes::planned(&trials, done);
+        let later = &looking.not_chosen() | &mixes.not_chosen();
         let left = |trial: &usize| {
             searches.contains_key(trial) || !later.contains(trial) && !done.contains(&trials[*trial].id)
         };
@@ -215,6 +220,7 @@ impl Conductor {
             pending,
             searches,
             looking,
+            mixes,
             order: Order::Interleaved,
             hosts: hosts.iter().map(|name| Host::new(name)).collect(),
             options,

@@ -226,7 +226,7 @@ impl Conductor {
     /// The pause after `trial`.
     pub(super) fn rest_after(&self, trial: usize) -> Nanos {
         let spec = &self.trials[trial];
-        let is_judged = spec.search.is_some() || spec.until.is_some();
+        let is_judged = spec.search.is_some() || spec.until.is_some() || self.mixes.follow_from(trial);
         if is_judged { spec.phases.rest.max(LEAST_REST) } else { spec.phases.rest }
     }
 

@@ -54,7 +54,7 @@ impl Conductor {
                 })));
             }
         }
-        let later = self.looking.not_chosen();
+        let later = &self.looking.not_chosen() | &self.mixes.not_chosen();
         let is_planned = |place: &usize| !self.searches.contains_key(place) && !later.contains(place);
         let trials = self.trials.iter().enumerate().filter(|(place, _)| is_planned(place));
         let trials = trials.map(|(_, trial)| trial.clone()).collect();

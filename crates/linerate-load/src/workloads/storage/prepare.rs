@@ -31,9 +31,12 @@ const MEMORY_BATCHES: u32 = 2;
 /// From this size on io_uring is the better one in memory: its kernel threads copy on several CPUs. 4.07 against 3.53 thousand reads per second of
 /// 1 MiB at depth 16 by native AIO, and 18 against 20 thousand of 256 KiB (n = 4, two CPUs).
 const SHARED_COPY_BYTES: u64 = 1 << 20;
-/// On a device so many transfers are handed over without waiting for more: one that ends all it has at once would idle while the next are made.
-/// Reads of 4 KiB at depth 16 on a virtual disk that ends all with one interrupt (n = 6): 64 thousand per second one by one, 59 all at once.
-const MOST_HELD: u32 = 1;
+/// On a device no more transfers are held back than this, nor than one part in [`HELD_PART`] of the depth: one that ends all it has at once would
+/// idle while the next are made. Thousand reads of 4 KiB per second at depth 16 on a virtual disk that ends all with one interrupt, and per busy
+/// core-second (n = 6): all at once 60 and 188, by eight 67 and 210, by four 74 and 224, by two 72 and 202, one by one 73 and 184. At
+/// depth 8 (n = 5): all at once 55, by four 55, by two 62, one by one 61.
+const MOST_HELD: u32 = 4;
+const HELD_PART: u32 = 4;
 /// Filling is done in pieces of this size, so many under way.
 const FILL_BYTES: u64 = 1 << 20;
 /// A device is conditioned in these (SNIA Performance Test Specification 2.0.1, workload-independent preconditioning).
@@ -224,7 +227,7 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
                     transfers.wait_for((depth / MEMORY_BATCHES).max(1));
                 }
                 if !in_memory && is_direct {
-                    transfers.hold_at_most(MOST_HELD);
+                    transfers.hold_at_most((depth / HELD_PART).clamp(1, MOST_HELD));
                 }
                 let told = match (refused.is_empty(), params.engine) {
                     (true, Wanted::Auto) => format!("chosen for depth {depth}{place}{why}"),
