@@ -55,6 +55,8 @@ const ADDITIVE: [&str; 19] = [
 ];
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";
+/// Likewise of steadiness from run to run.
+const STEADY_ROUNDS: &str = "steady_rounds";
 /// Name of the job that adds up all measured ones.
 pub(super) const ALL: &str = "all";
 
@@ -328,9 +330,11 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         }
     }
     let mut told = obtained(judged.iter().filter_map(|one| one.jobs.get(number)));
-    let carrying = judged.iter().filter(|one| one.standing.carries_figures());
-    let steady = transfers::steady_state(carrying.filter_map(|one| Some((one.jobs.get(number)?, one.measured))));
-    told.extend(steady.map(|steady| (STEADY_STATE.to_owned(), steady)));
+    let mut in_order: Vec<&Judged<'_>> = judged.iter().filter(|one| one.standing.carries_figures()).collect();
+    in_order.sort_by_key(|one| one.trial.spec.repeat);
+    let runs = || in_order.iter().filter_map(|one| Some((one.jobs.get(number)?, one.measured)));
+    told.extend(transfers::steady_state(runs()).map(|steady| (STEADY_STATE.to_owned(), steady)));
+    told.extend(transfers::steady_rounds(runs()).map(|steady| (STEADY_ROUNDS.to_owned(), steady)));
     let mut study = JobStudy {
         workload: spec.workload.clone(),
         from: spec.from.name.clone(),

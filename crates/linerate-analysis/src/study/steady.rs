@@ -1,8 +1,9 @@
 //! Whether a load had reached a steady state: both criteria of the SNIA Performance Test Specification 2.0.1, clause 2.1.24.
 //!
 //! Over a window of five rounds, (a) the largest less the smallest value is at most 20 % of their mean, and (b) the best straight line
-//! rises or falls by at most 10 % of the mean from the first round to the last. Rounds here are fifths of a trial's measured span; the
-//! specification's own last a minute and more. What it does not see: a change slower than the trial.
+//! rises or falls by at most 10 % of the mean from the first round to the last. Rounds are fifths of a trial's measured span, and, as in the
+//! specification, the repeats of a point in the order they were run, all points of a round one after the other (`order` of a plan:
+//! interleaved). What it does not see: a change slower than the trial, or than the repeats.
 
 /// Rounds of the window.
 pub(super) const ROUNDS: usize = 5;
@@ -59,6 +60,20 @@ pub(super) fn told(trials: &[Steadiness]) -> Option<String> {
     Some(format!("{word}: range {:.1} %, trend {:.1} %", worst(|trial| trial.range), worst(|trial| trial.excursion)))
 }
 
+/// What a row says of `rounds`, one rate for each repeat of its point in the order they were run: which window of them was the first to be
+/// steady, or how far from it the last one is. `None` if there are too few for a window.
+pub(super) fn told_of_rounds(rounds: &[f64]) -> Option<String> {
+    let windows: Vec<Steadiness> = rounds.windows(ROUNDS).map(Steadiness::of).collect::<Option<_>>()?;
+    let last = *windows.last()?;
+    let (word, window) = match windows.iter().position(|window| window.is_attained()) {
+        Some(first) => {
+            (format!("attained in rounds {} to {} of {}", first + 1, first + ROUNDS, rounds.len()), windows[first])
+        }
+        None => (format!("not attained in {} rounds, the last {ROUNDS} have", rounds.len()), last),
+    };
+    Some(format!("{word}: range {:.1} %, trend {:.1} %", window.range * 100.0, window.excursion * 100.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +105,20 @@ mod tests {
         assert_eq!(Steadiness::of(&[0.0; 5]), None);
         assert_eq!(Steadiness::of(&[1.0]), None);
         assert_eq!(told(&[]), None);
+    }
+
+    #[test]
+    fn the_first_steady_window_of_rounds_is_told_and_how_far_off_the_last_is() {
+        let settles = [200.0, 150.0, 110.0, 100.0, 100.0, 101.0, 99.0, 100.0];
+        assert_eq!(
+            told_of_rounds(&settles).as_deref(),
+            Some("attained in rounds 3 to 7 of 8: range 10.8 %, trend 8.2 %")
+        );
+        let falls = [400.0, 340.0, 300.0, 260.0, 200.0, 150.0];
+        let told = told_of_rounds(&falls).expect("two windows");
+        assert!(told.starts_with("not attained in 6 rounds, the last 5 have: range 76.0 %"), "{told}");
+        assert_eq!(told_of_rounds(&falls[..4]), None);
+        assert_eq!(told_of_rounds(&[0.0; 5]), None);
     }
 
     #[test]

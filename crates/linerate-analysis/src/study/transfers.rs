@@ -95,6 +95,15 @@ fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
     Steadiness::of(&rounds.map(transfers).collect::<Vec<f64>>())
 }
 
+/// What a row says of the steadiness of `job` over `trials`, one a round.
+pub(super) fn steady_rounds<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>) -> Option<String> {
+    let rate = |(job, span): (&Job<'_>, Span)| {
+        (counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span)) / span.seconds()
+    };
+    let rounds = trials.filter(|(job, span)| are_in(job) && span.seconds() > 0.0).map(rate);
+    steady::told_of_rounds(&rounds.collect::<Vec<f64>>())
+}
+
 /// What a row says of the steadiness of `job` in `trials`.
 pub(super) fn steady_state<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>) -> Option<String> {
     let known: Vec<Steadiness> =

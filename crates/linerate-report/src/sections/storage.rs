@@ -91,17 +91,18 @@ const TABLES: [(&str, &str, &[Told]); 4] = [
 ];
 
 /// What a row says of how it came about.
-const CIRCUMSTANCES: [(&str, &str); 6] = [
+const CIRCUMSTANCES: [(&str, &str); 7] = [
     ("engine", "engine"),
     ("engine_why", "why this engine"),
     ("cache", "page cache"),
     ("contents", "contents"),
     ("conditioning", "conditioning"),
     (STEADY_STATE, "steady state"),
+    ("steady_rounds", "steady over rounds"),
 ];
 const STEADY_STATE: &str = "steady_state";
 const ON_STEADY_STATE: &str = "Steady state, after SNIA's performance test specification: over fifths of a trial the range of the rate is at most 20 % of its \
-     mean and its trend at most 10 %. The worst trial of a row is told.";
+     mean and its trend at most 10 %. The worst trial of a row is told. Over rounds: the same of five repeats in a row, the first five that are so.";
 
 /// See the file.
 pub(super) struct Storage;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::readings::{Figure, IOPS, IOPS_PER_CORE, P99_US, Runs};
-use super::rows::Place;
+use super::rows::{Contestant, Place};
 use crate::bench::statistics::Median;
 
 /// A ratio that should not be on the wrong side of its bound.
@@ -104,9 +104,13 @@ fn aims(text: &mut String, runs: &Runs) {
     let Some(pair) = ours.zip(theirs) else { return };
     for aim in aims {
         let Some(ratio) = runs.ratio(pair, aim.of) else { continue };
+        let again = contestants().find(|(_, one)| *one == Contestant::Again).map(|(index, _)| (pair.0, index));
+        let itself = again
+            .and_then(|again| runs.ratio(again, aim.of))
+            .map_or_else(String::new, |ratio| format!("; linerate over itself {}", shown(Some(ratio))));
         let _ = writeln!(
             text,
-            "| {} | {} {} (against {}) | {} | {} |",
+            "| {} | {} {} (against {}) | {} | {}{itself} |",
             runs.row.name(),
             aim.what,
             aim.bound.told(),

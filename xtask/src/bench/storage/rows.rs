@@ -41,6 +41,8 @@ pub(super) struct Row {
 pub(super) enum Contestant {
     /// linerate's own choice, or the engine named; how often it closes an interval, ms.
     Linerate(&'static str, u32),
+    /// linerate's own choice once more: what differs from the first is the machine's and the disk's.
+    Again,
     /// fio's engine, and options beside it.
     Fio(&'static str, &'static [&'static str]),
 }
@@ -50,11 +52,17 @@ const FIXED_IN_BATCHES: &[&str] =
     &["--fixedbufs=1", "--registerfiles=1", "--iodepth_batch_submit=16", "--iodepth_batch_complete_max=16"];
 const OWN_CHOICE: Contestant = Contestant::Linerate("auto", INTERVAL_MS);
 const OWN_RING: Contestant = Contestant::Linerate("io_uring", INTERVAL_MS);
-const AT_ONCE_ON_DISK: &[Contestant] = &[OWN_CHOICE, Contestant::Fio("psync", &[]), Contestant::Fio("io_uring", FIXED)];
+const AT_ONCE_ON_DISK: &[Contestant] =
+    &[OWN_CHOICE, Contestant::Fio("psync", &[]), Contestant::Fio("io_uring", FIXED), Contestant::Again];
 /// fio's io_uring reaches a fortieth of its psync here.
 const AT_ONCE_IN_MEMORY: &[Contestant] = &[OWN_CHOICE, Contestant::Fio("psync", &[])];
-const QUEUED_ON_DISK: &[Contestant] =
-    &[OWN_CHOICE, Contestant::Fio("io_uring", &[]), Contestant::Fio("io_uring", FIXED), Contestant::Fio("libaio", &[])];
+const QUEUED_ON_DISK: &[Contestant] = &[
+    OWN_CHOICE,
+    Contestant::Fio("io_uring", &[]),
+    Contestant::Fio("io_uring", FIXED),
+    Contestant::Fio("libaio", &[]),
+    Contestant::Again,
+];
 const QUEUED_IN_CACHE: &[Contestant] = &[
     OWN_RING,
     Contestant::Fio("io_uring", &[]),
@@ -109,7 +117,7 @@ impl Row {
 
 impl Contestant {
     pub(super) fn is_linerate(self) -> bool {
-        matches!(self, Self::Linerate(..))
+        matches!(self, Self::Linerate(..) | Self::Again)
     }
 
     pub(super) fn is_ring(self) -> bool {
@@ -121,6 +129,7 @@ impl Contestant {
             Self::Linerate(engine, INTERVAL_MS) => format!("linerate ({engine})"),
             Self::Linerate(engine, NO_INTERVAL_MS) => format!("linerate ({engine}), one interval in all"),
             Self::Linerate(engine, interval) => format!("linerate ({engine}), intervals of {interval} ms"),
+            Self::Again => format!("{}, again", OWN_CHOICE.name()),
             Self::Fio(engine, FIXED) => format!("fio {engine}, fixed"),
             Self::Fio(engine, FIXED_IN_BATCHES) => format!("fio {engine}, fixed, batches"),
             Self::Fio(engine, _) => format!("fio {engine}"),
@@ -131,6 +140,7 @@ impl Contestant {
     pub(super) fn command(self, end: &Path, file: &Path, row: Row, seconds: f64) -> Command {
         let file = file.display();
         match self {
+            Self::Again => OWN_CHOICE.command(end, file, row, seconds),
             Self::Linerate(engine, interval) => {
                 let mut command = Command::new(end);
                 command.args(["storage", &format!("target={file}"), &format!("block_size={} KiB", row.block_kib)]);

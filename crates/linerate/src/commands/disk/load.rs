@@ -294,7 +294,8 @@ fn tell(study: &Study, repeats: u32) {
             format!("n = {repeats} a point; medians; times from start to completion; [interval] of a percentile {of}");
         println!("{}", show::table(&caption, &head, &rows));
     }
-    for name in ["engine", "engine_why", "cache", "contents", "conditioning", "steady_state", "device"] {
+    for name in ["engine", "engine_why", "cache", "contents", "conditioning", "steady_state", "steady_rounds", "device"]
+    {
         said(study, name).iter().for_each(|told| println!("{}: {told}", name.replace('_', " ")));
     }
     reasons(study).iter().for_each(|reason| println!("{reason}"));
