@@ -138,9 +138,10 @@ impl Contestant {
 
     /// Reads `file` as `row` says for `seconds`: linerate by the example `end`.
     pub(super) fn command(self, end: &Path, file: &Path, row: Row, seconds: f64) -> Command {
+        let path = file;
         let file = file.display();
         match self {
-            Self::Again => OWN_CHOICE.command(end, file, row, seconds),
+            Self::Again => OWN_CHOICE.command(end, path, row, seconds),
             Self::Linerate(engine, interval) => {
                 let mut command = Command::new(end);
                 command.args(["storage", &format!("target={file}"), &format!("block_size={} KiB", row.block_kib)]);
