@@ -105,7 +105,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("linerate-bench-storage-log-{}", std::process::id()));
         let row = rows()[0];
         let reading = |iops: f64| Reading { iops, p99_us: 2.0, iops_per_core: 3.0, engine: Some("pread".into()) };
-        let round = [Some(reading(110.0)), Some(Reading { engine: None, ..reading(100.0) }), None];
+        let round = [Some(reading(110.0)), Some(Reading { engine: None, ..reading(100.0) }), None, None];
         Log::open(Some(&path), &mut []).and_then(|mut log| log.append(row, &round)).expect("written");
         let mut runs = [Runs::none(row)];
         Log::open(Some(&path), &mut runs).expect("read");

@@ -82,6 +82,7 @@ mod tests {
             settings: Vec::new(),
             tests: None,
             jobs: Vec::new(),
+            offered: None,
         };
         let wobble = |pair: usize| 1.0 + noise * ((pair * 7 % 10) as f64 / 4.5 - 1.0);
         let before: Vec<Option<f64>> = (0..10).map(|pair| Some(1e9 * (1.0 + 0.001 * pair as f64))).collect();
