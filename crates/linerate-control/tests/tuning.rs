@@ -206,6 +206,17 @@ fn steered(space: &Space, place: &str) -> String {
     linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
 }
 
+/// SIGKILL for the one agent that lives there.
+fn kill(space: &Space) {
+    let pids = Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap();
+    let pids = String::from_utf8(pids.stdout).unwrap();
+    let pid: Vec<&str> = pids.split_whitespace().collect();
+    assert_eq!(pid.len(), 1, "one agent lives there: {pids}");
+    assert!(Command::new("kill").args(["-9", pid[0]]).status().unwrap().success());
+    let gone = || Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap().stdout.is_empty();
+    eventually("killed", gone);
+}
+
 fn steering(name: &str, value: &str) -> Setting {
     Setting::Steering { device: "lr0".into(), name: name.into(), value: value.into() }
 }
@@ -238,19 +249,55 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
 
     let mut tuner = open();
     tuner.apply(vec![steering("rps_cpus", "1")]).unwrap();
-    let pids = Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap();
-    let pids = String::from_utf8(pids.stdout).unwrap();
-    let pid: Vec<&str> = pids.split_whitespace().collect();
-    assert_eq!(pid.len(), 1, "one agent lives there: {pids}");
-    assert!(Command::new("kill").args(["-9", pid[0]]).status().unwrap().success());
-    let gone = || Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap().stdout.is_empty();
-    eventually("killed", gone);
+    kill(&space);
     assert_eq!(steered(&space, RPS), "1", "nobody has put it back");
     drop(tuner);
     let mut next = open();
     assert_eq!(
         next.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting,
         steering("rps_cpus", "0"),
+        "the next one has"
+    );
+}
+
+#[test]
+fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_not_offer_is_told() {
+    let Some(space) = Space::build("tap") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ip = |arguments: &str| {
+        Command::new("ip").args(["-n", &space.0]).args(arguments.split(' ')).status().unwrap().success()
+    };
+    let address = process(&space, folder.path());
+    let open = || Tuner::open("there", &address, None, "test").unwrap();
+    for setting in ["rx_frames", "rx_usecs", "adaptive_rx", "rx_ring", "tx_ring", "irq_cpus"] {
+        let told = open().read(vec![steering(setting, "")]).unwrap_err().to_string();
+        assert!(told.contains("not offered by this device"), "a veth has no {setting}: {told}");
+    }
+
+    assert!(ip("link delete lr0") && ip("tuntap add lr0 mode tap"));
+    let frames = || {
+        let output = Command::new("ip").args(["netns", "exec", &space.0, "ethtool", "-c", "lr0"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("rx-frames:")).unwrap().trim().to_owned()
+    };
+    let mut tuner = open();
+    assert_eq!(tuner.read(vec![steering("rx_frames", "")]).unwrap()[0].setting, steering("rx_frames", "0"));
+    let set = tuner.apply(vec![steering("rx_frames", "16")]).unwrap();
+    assert_eq!((&set[0].setting, frames().as_str()), (&steering("rx_frames", "16"), "16"));
+    let refused = tuner.apply(vec![steering("rx_frames", "8"), steering("rx_frames", "f")]).unwrap_err().to_string();
+    assert!(refused.contains("it is no number"), "{refused}");
+    assert_eq!(frames(), "16", "all or nothing");
+    drop(tuner);
+    eventually("put back at the end of the session", || frames() == "0");
+
+    let mut tuner = open();
+    tuner.apply(vec![steering("rx_frames", "32")]).unwrap();
+    kill(&space);
+    assert_eq!(frames(), "32", "nobody has put it back");
+    drop(tuner);
+    assert_eq!(
+        open().read(vec![steering("rx_frames", "")]).unwrap()[0].setting,
+        steering("rx_frames", "0"),
         "the next one has"
     );
 }

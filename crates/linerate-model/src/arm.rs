@@ -76,12 +76,17 @@ pub struct HostSetting {
 }
 
 /// What an arm can set at a host, and what its value is.
-pub const HOST_SETTINGS: [(&str, &str); 9] = [
+pub const HOST_SETTINGS: [(&str, &str); 15] = [
+    (
+        "adaptive_rx",
+        "\"1\" if the driver of the endpoint's interface adapts how long it waits before it interrupts, \"0\" if not",
+    ),
     ("gro", "\"1\" if the endpoint's interface merges received segments (generic receive offload), \"0\" if not"),
     (
         "gso",
         "\"1\" if segments are cut behind the queue of the endpoint's interface (generic segmentation offload), \"0\" before",
     ),
+    ("irq_cpus", "CPUs that the queues of the endpoint's interface may interrupt, a hexadecimal mask for all of them"),
     ("net.ipv4.tcp_congestion_control", "congestion control of connections that name none: \"cubic\""),
     ("net.ipv4.tcp_rmem", "least, default and largest receive buffer, bytes: \"4096 131072 6291456\""),
     ("net.ipv4.tcp_wmem", "least, default and largest send buffer, bytes"),
@@ -89,6 +94,9 @@ pub const HOST_SETTINGS: [(&str, &str); 9] = [
         "rps_cpus",
         "CPUs that packets received at the endpoint's interface are spread to, a hexadecimal mask: \"2\" is CPU 1, \"0\" none, \"all\" those the agent may run on",
     ),
+    ("rx_frames", "packets that the endpoint's interface waits for before it interrupts"),
+    ("rx_ring", "descriptors of the receive ring of the endpoint's interface"),
+    ("rx_usecs", "microseconds that the endpoint's interface waits after a packet before it interrupts"),
     (
         "threaded",
         "\"1\" if polling of the endpoint's interface runs in threads of its own (threaded NAPI), \"0\" in softirqs",
@@ -97,5 +105,6 @@ pub const HOST_SETTINGS: [(&str, &str); 9] = [
         "tso",
         "\"1\" if the endpoint's interface cuts segments of TCP itself (segmentation offload), \"0\" if the kernel does",
     ),
+    ("tx_ring", "descriptors of the transmit ring of the endpoint's interface"),
     ("xps_cpus", "CPUs that send through each transmit queue of the endpoint's interface, a hexadecimal mask"),
 ];

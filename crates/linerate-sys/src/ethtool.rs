@@ -1,7 +1,7 @@
 //! What a network driver says of itself: identity, link, rings, channels, offloads, coalescing, pause and its private
 //! statistics, by the SIOCETHTOOL ioctl (linux/ethtool.h).
 //!
-//! Read only. The device is looked up in the network namespace of the thread that opened the socket. Counters are in
+//! Read, and where [`Ethtool`] has a `set_`, set. The device is looked up in the network namespace of the thread that opened the socket. Counters are in
 //! whatever unit the driver chose (packets or bytes, by name).
 //!
 //! Not seen: what a driver keeps to itself, and standard MAC statistics that newer kernels offer only over netlink.
@@ -13,7 +13,9 @@ use crate::SysError;
 
 const GET_DRIVER: u32 = 0x03;
 const GET_COALESCE: u32 = 0x0e;
+const SET_COALESCE: u32 = 0x0f;
 const GET_RINGS: u32 = 0x10;
+const SET_RINGS: u32 = 0x11;
 const GET_PAUSE: u32 = 0x12;
 const GET_TSO: u32 = 0x1e;
 const SET_TSO: u32 = 0x1f;
@@ -134,6 +136,9 @@ pub struct RssSpread {
     pub toeplitz: bool,
 }
 
+/// `struct ethtool_coalesce` and `struct ethtool_ringparam`, bytes.
+const COALESCE_SIZE: usize = 92;
+const RINGS_SIZE: usize = 36;
 /// `struct ethtool_value`: command and value.
 const VALUE_SIZE: usize = 8;
 
@@ -155,6 +160,35 @@ impl Offload {
             Self::Gro => (GET_GRO, SET_GRO),
             Self::Gso => (GET_GSO, SET_GSO),
             Self::Tso => (GET_TSO, SET_TSO),
+        }
+    }
+}
+
+/// A number that drivers have beside others in one structure, and that can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tunable {
+    /// Whether the driver adapts receive coalescing, 1 or 0.
+    AdaptiveRx,
+    /// Packets waited for before an interrupt.
+    RxFrames,
+    /// Microseconds waited after a packet was received.
+    RxUsecs,
+    /// Descriptors of the receive ring.
+    RxRing,
+    /// Descriptors of the transmit ring.
+    TxRing,
+}
+
+impl Tunable {
+    /// What reads its structure, what sets it, the size of that in bytes, and the word it is (`struct ethtool_coalesce`,
+    /// `struct ethtool_ringparam`).
+    const fn place(self) -> (u32, u32, usize, usize) {
+        match self {
+            Self::RxUsecs => (GET_COALESCE, SET_COALESCE, COALESCE_SIZE, 1),
+            Self::RxFrames => (GET_COALESCE, SET_COALESCE, COALESCE_SIZE, 2),
+            Self::AdaptiveRx => (GET_COALESCE, SET_COALESCE, COALESCE_SIZE, 10),
+            Self::RxRing => (GET_RINGS, SET_RINGS, RINGS_SIZE, 5),
+            Self::TxRing => (GET_RINGS, SET_RINGS, RINGS_SIZE, 8),
         }
     }
 }
@@ -217,7 +251,7 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::driver`].
     pub fn rings(&self, device: &str) -> Result<Rings, SysError> {
-        let answer = self.ask(device, "read the ring sizes of", 36, &[GET_RINGS])?;
+        let answer = self.ask(device, "read the ring sizes of", RINGS_SIZE, &[GET_RINGS])?;
         Ok(Rings { rx: (answer.word(5), answer.word(1)), tx: (answer.word(8), answer.word(4)) })
     }
 
@@ -239,7 +273,7 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::driver`].
     pub fn coalescing(&self, device: &str) -> Result<Coalescing, SysError> {
-        let answer = self.ask(device, "read the coalescing of", 92, &[GET_COALESCE])?;
+        let answer = self.ask(device, "read the coalescing of", COALESCE_SIZE, &[GET_COALESCE])?;
         Ok(Coalescing {
             rx_usecs: answer.word(1),
             rx_frames: answer.word(2),
@@ -324,6 +358,28 @@ impl Ethtool {
     pub fn set_offload(&self, device: &str, offload: Offload, on: bool) -> Result<(), SysError> {
         let (_, set) = offload.commands();
         self.ask(device, "switch an offload of", VALUE_SIZE, &[set, u32::from(on)]).map(drop)
+    }
+
+    /// `tunable` of `device`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn tunable(&self, device: &str, tunable: Tunable) -> Result<u32, SysError> {
+        let (get, _, size, word) = tunable.place();
+        Ok(self.ask(device, "read a setting of the driver of", size, &[get])?.word(word))
+    }
+
+    /// Sets `tunable` of `device`, and what stands beside it to what it is.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN, `EINVAL` if the driver cannot.
+    pub fn set_tunable(&self, device: &str, tunable: Tunable, value: u32) -> Result<(), SysError> {
+        let (get, set, size, word) = tunable.place();
+        let present = self.ask(device, "read a setting of the driver of", size, &[get])?;
+        let mut wanted: Vec<u32> = (0..size / 4).map(|idx| present.word(idx)).collect();
+        wanted[0] = set;
+        wanted[word] = value;
+        self.ask(device, "change a setting of the driver of", size, &wanted).map(drop)
     }
 
     /// The private statistics of `device`, ready to be read often. Empty if the driver has none.
@@ -480,7 +536,7 @@ mod raw {
         }
     }
 
-    /// SIOCETHTOOL with the command in `buffer`, which takes the answer. Only called with commands that read.
+    /// SIOCETHTOOL with the command in `buffer`, which takes the answer.
     pub(super) fn ethtool(socket: &UdpSocket, device: &str, buffer: &mut Buffer) -> Result<(), io::Error> {
         const SIOCETHTOOL: libc::c_ulong = 0x8946;
         let mut name = [0; libc::IFNAMSIZ];

@@ -1,6 +1,7 @@
 //! Where and how the work of an interface is done: CPUs its receive queues spread packets to (RPS), CPUs that use a transmit queue (XPS), and
 //! whether its polling runs in threads of its own (threaded NAPI), through `/sys/class/net`; and what it takes off the kernel's hands
-//! (GRO, GSO, TSO), through [`crate::ethtool`].
+//! (GRO, GSO, TSO), when it interrupts (coalescing) and how much it holds (rings), through [`crate::ethtool`]; and the CPUs its queues interrupt,
+//! through `/proc/irq`.
 //!
 //! A mask of CPUs is the kernel's hexadecimal text without commas and leading zeros: `3` is CPUs 0 and 1, `0` none. sysfs shows the
 //! interfaces of the network namespace it was mounted in, which need not be the calling thread's: [`index`] tells which one is
@@ -10,7 +11,7 @@ use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
 use crate::SysError;
-use crate::ethtool::{Ethtool, Offload};
+use crate::ethtool::{Ethtool, Offload, Tunable};
 
 /// What can be set, and the beginning of the names of the queues it is set at; threaded NAPI has none.
 const SETTINGS: [(&str, &str); 3] = [("rps_cpus", "rx-"), ("threaded", ""), ("xps_cpus", "tx-")];
@@ -18,10 +19,27 @@ const SETTINGS: [(&str, &str); 3] = [("rps_cpus", "rx-"), ("threaded", ""), ("xp
 /// Offloads that can be switched: `1` on, `0` off.
 const OFFLOADS: [(&str, Offload); 3] = [("gro", Offload::Gro), ("gso", Offload::Gso), ("tso", Offload::Tso)];
 
+/// Numbers of the driver that can be set, decimal.
+const TUNABLES: [(&str, Tunable); 5] = [
+    ("adaptive_rx", Tunable::AdaptiveRx),
+    ("rx_frames", Tunable::RxFrames),
+    ("rx_ring", Tunable::RxRing),
+    ("rx_usecs", Tunable::RxUsecs),
+    ("tx_ring", Tunable::TxRing),
+];
+
+/// CPUs that an interrupt of a queue may go to: its places are `irq/NUMBER`.
+const INTERRUPTS: &str = "irq_cpus";
+
 /// Names of what can be set.
 #[must_use]
 pub fn settings() -> Vec<&'static str> {
-    SETTINGS.iter().map(|(name, _)| *name).chain(OFFLOADS.iter().map(|(name, _)| *name)).collect()
+    let of_driver = OFFLOADS.iter().map(|(name, _)| *name).chain(TUNABLES.iter().map(|(name, _)| *name));
+    SETTINGS.iter().map(|(name, _)| *name).chain(of_driver).chain([INTERRUPTS]).collect()
+}
+
+fn tunable(place: &str) -> Option<Tunable> {
+    TUNABLES.iter().find(|(name, _)| *name == place).map(|(_, tunable)| *tunable)
 }
 
 fn offload(place: &str) -> Option<Offload> {
@@ -44,8 +62,11 @@ pub fn index(device: &str) -> Result<u32, SysError> {
 /// If there is no such setting or interface.
 pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
     let wrap = |cause| SysError::new("find places of", format!("{setting} at {device}"), cause);
-    if offload(setting).is_some() {
+    if offload(setting).is_some() || tunable(setting).is_some() {
         return Ok(vec![setting.to_owned()]);
+    }
+    if setting == INTERRUPTS {
+        return interrupts(device).map_err(wrap);
     }
     let known = SETTINGS.iter().find(|(name, _)| *name == setting);
     let (name, queues) = known.ok_or_else(|| wrap(Error::new(ErrorKind::InvalidInput, "it is no setting")))?;
@@ -71,6 +92,12 @@ pub fn read(device: &str, place: &str) -> Result<String, SysError> {
     if let Some(offload) = offload(place) {
         return Ethtool::open()?.offload(device, offload).map(|on| u8::from(on).to_string());
     }
+    if let Some(tunable) = tunable(place) {
+        return Ethtool::open()?
+            .tunable(device, tunable)
+            .map(|value| value.to_string())
+            .map_err(|error| offered(error, device, place));
+    }
     let text = path(device, place).and_then(std::fs::read_to_string);
     text.map(|text| plain(&text)).map_err(|cause| SysError::new("read", format!("{place} of {device}"), cause))
 }
@@ -88,15 +115,56 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
         Ethtool::open()?.set_offload(device, offload, plain(value) != "0")?;
         return granted(device, place, value);
     }
+    if let Some(tunable) = tunable(place) {
+        let number = value.parse().map_err(|_| wrap(Error::new(ErrorKind::InvalidInput, "it is no number")))?;
+        let set = Ethtool::open()?.set_tunable(device, tunable, number);
+        set.map_err(|error| offered(error, device, place))?;
+        return granted(device, place, value);
+    }
     let set = path(device, place).and_then(|path| std::fs::write(path, value));
     set.map_err(|cause| match cause.kind() {
         ErrorKind::Unsupported => Error::other(format!(
             "{cause}: the interface has no polling of its own (a veth has it only with GRO on: `ethtool -K {device} gro on`)"
         )),
+        // EIO: `irq_can_set_affinity_usr`, Linux kernel/irq/proc.c.
+        _ if place.starts_with(IRQ) && cause.raw_os_error() == Some(libc::EIO) => {
+            Error::other(format!("{cause}: the kernel itself manages the CPUs of this interrupt"))
+        }
         _ => cause,
     })
     .map_err(wrap)?;
     granted(device, place, value)
+}
+
+const IRQ: &str = "irq/";
+
+/// A refusal of a driver that has no such thing, in words.
+fn offered(error: SysError, device: &str, place: &str) -> SysError {
+    if error.errno() != Some(libc::EOPNOTSUPP) {
+        return error;
+    }
+    let cause = Error::new(ErrorKind::Unsupported, "not offered by this device");
+    SysError::new("find", format!("{place} of {device}"), cause)
+}
+
+/// The interrupts of the queues of `device`: those of its bus device, or of the one below it (virtio), but not that for its configuration.
+fn interrupts(device: &str) -> std::io::Result<Vec<String>> {
+    let folder = folder(device)?;
+    let folders = ["device/msi_irqs", "device/../msi_irqs"];
+    let entries = folders.iter().find_map(|below| std::fs::read_dir(folder.join(below)).ok());
+    let entries = entries
+        .ok_or_else(|| Error::new(ErrorKind::Unsupported, "not offered by this device: it has no interrupts"))?;
+    let names = std::fs::read_to_string("/proc/interrupts")?;
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.filter(|number| is_of_queue(&names, *number)).collect();
+    numbers.sort_unstable();
+    Ok(numbers.iter().map(|number| format!("{IRQ}{number}")).collect())
+}
+
+/// Whether interrupt `number` is in use, and not for configuration, in the text of `/proc/interrupts`.
+fn is_of_queue(interrupts: &str, number: u32) -> bool {
+    let line = interrupts.lines().find(|line| line.trim_start().starts_with(&format!("{number}:")));
+    line.is_some_and(|line| !line.ends_with("-config"))
 }
 
 /// Whether the kernel has made it `value`.
@@ -132,6 +200,12 @@ fn folder(device: &str) -> std::io::Result<PathBuf> {
 
 /// Only what [`places`] gives leads anywhere.
 fn path(device: &str, place: &str) -> std::io::Result<PathBuf> {
+    if let Some(number) = place.strip_prefix(IRQ) {
+        if !interrupts(device)?.iter().any(|known| known == place) {
+            return Err(Error::new(ErrorKind::InvalidInput, "this is no interrupt of the interface"));
+        }
+        return Ok(PathBuf::from("/proc/irq").join(number).join("smp_affinity"));
+    }
     let parts: Vec<&str> = place.split('/').collect();
     let fits = match parts[..] {
         [name] => SETTINGS.iter().any(|(known, queues)| *known == name && queues.is_empty()),
@@ -160,6 +234,18 @@ mod tests {
             assert_eq!(plain(text), means);
         }
         assert!(is_mask("3f,0000") && !is_mask("") && !is_mask("0x3") && !is_mask("1 2"));
+    }
+
+    #[test]
+    fn interrupts_of_queues_are_those_in_use_that_are_not_for_configuration() {
+        let text = "           CPU0\n 40:  0 PCI-MSIX 0-edge      virtio3-config\n 41: 5 PCI-MSIX 1-edge      virtio3-input.0\nNMI: 0\n";
+        assert_eq!([40, 41, 4, 42].map(|number| is_of_queue(text, number)), [false, true, false, false]);
+        assert!(read("lo", "irq/1").is_err() && write("lo", "irq/1", "1").is_err());
+        let told =
+            |setting: &str| places("lo", setting).and_then(|places| read("lo", &places[0])).unwrap_err().to_string();
+        for setting in ["irq_cpus", "rx_usecs", "rx_ring"] {
+            assert!(told(setting).contains("not offered by this device"), "{}", told(setting));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; what belongs to the sockets of a program, and ends with them, as the
 //! load's parameter ([`By::Load`]).
 
+mod coalescing;
 mod congestion_control;
 mod offloads;
 mod pacing;
@@ -39,6 +40,7 @@ pub trait TuningExperiment: Sync {
 
 /// Every kind of change.
 pub static TUNING_EXPERIMENTS: &[&dyn TuningExperiment] = &[
+    &coalescing::Coalescing,
     &congestion_control::CongestionControl,
     &offloads::Offloads,
     &pacing::Pacing,
@@ -125,6 +127,8 @@ impl Known<'_> {
 
 /// The least effect that proves anything (methodology 5.3).
 const LEAST_EFFECT: f64 = 1.1;
+/// CPU that softirqs take of one core from which it counts as full (methodology 5.3, D12).
+const FULL: f64 = 0.8;
 /// Share of segments sent again from which loss counts as a limit (methodology 5.3, D4).
 const LOSSY: f64 = 1e-4;
 

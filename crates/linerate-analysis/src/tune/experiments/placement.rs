@@ -1,13 +1,11 @@
-//! Packets received spread over CPUs (RPS), and the interface polled in threads of its own (threaded NAPI), at the receiver.
+//! Packets received spread over CPUs (RPS), interrupts of the queues let go to any of them, and the interface polled in threads of its own (threaded NAPI), at the receiver.
 //!
 //! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and connections whose work was on one CPU
 //! take two.
 
-use super::{By, Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{By, Candidate, FULL, Known, LEAST_EFFECT, TuningExperiment};
 use crate::End;
 
-/// CPU that softirqs take of one core from which it counts as full (methodology 5.3, D12).
-const FULL: f64 = 0.8;
 /// Masks are made for no more CPUs than fit into one word.
 const MOST_CPUS: usize = 64;
 
@@ -20,11 +18,11 @@ impl TuningExperiment for Placement {
     }
 
     fn summary(&self) -> &'static str {
-        "received packets spread over all CPUs, or polled in threads, where one CPU is full of softirqs"
+        "received packets or interrupts spread over all CPUs, or packets polled in threads, where one CPU is full of softirqs"
     }
 
     fn asks(&self) -> &'static [&'static str] {
-        &["rps_cpus", "threaded"]
+        &["irq_cpus", "rps_cpus", "threaded"]
     }
 
     fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
@@ -46,8 +44,9 @@ impl TuningExperiment for Placement {
                 ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(n_cpus as f64)],
             })
         };
-        let spread = candidate("rps_cpus", format!("{mask:x}"), "packets spread over all CPUs");
-        spread.into_iter().chain(candidate("threaded", "1".into(), "polled in threads")).collect()
+        let spread = [("irq_cpus", "interrupts on any CPU"), ("rps_cpus", "packets spread over all CPUs")];
+        let spread = spread.into_iter().filter_map(|(setting, name)| candidate(setting, format!("{mask:x}"), name));
+        spread.chain(candidate("threaded", "1".into(), "polled in threads")).collect()
     }
 }
 
@@ -66,5 +65,9 @@ mod tests {
         let found = tried(0.95);
         assert_eq!(found.iter().map(|c| c.after.as_str()).collect::<Vec<_>>(), ["f", "1"]);
         assert!(tried(0.5).is_empty());
+        let point = point(0.3, &[("softirq_core", 0.95)]);
+        let receiver = host(&[("irq_cpus", "2")]);
+        let known = Known { point: &point, sender: host(&[]), receiver, flood: None, dropped: None };
+        assert_eq!(Placement.candidates(&known)[0].name, "interrupts on any CPU");
     }
 }

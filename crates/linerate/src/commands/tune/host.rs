@@ -30,7 +30,7 @@ use crate::testbeds::{self, Ground};
 pub(crate) struct TuneHostArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Only these kinds of change, separated by commas: congestion_control, offloads, pacing, placement, socket_buffers
+    /// Only these kinds of change, separated by commas: coalescing, congestion_control, offloads, pacing, placement, socket_buffers
     #[arg(long = "try", value_name = "NAME", value_delimiter = ',')]
     pub(crate) tried: Vec<String>,
     /// Pairs of an experiment: six are the fewest that prove anything
