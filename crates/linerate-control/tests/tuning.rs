@@ -206,15 +206,15 @@ fn steered(space: &Space, place: &str) -> String {
     linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// SIGKILL for the one agent that lives there.
+/// SIGKILL for the one agent that lives there, once those of sessions that have ended are gone.
 fn kill(space: &Space) {
-    let pids = Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap();
-    let pids = String::from_utf8(pids.stdout).unwrap();
-    let pid: Vec<&str> = pids.split_whitespace().collect();
-    assert_eq!(pid.len(), 1, "one agent lives there: {pids}");
-    assert!(Command::new("kill").args(["-9", pid[0]]).status().unwrap().success());
-    let gone = || Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap().stdout.is_empty();
-    eventually("killed", gone);
+    let living = || {
+        let pids = Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap().stdout;
+        String::from_utf8(pids).unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    eventually("one agent lives there", || living().len() == 1);
+    assert!(Command::new("kill").arg("-9").args(living()).status().unwrap().success());
+    eventually("killed", || living().is_empty());
 }
 
 fn steering(name: &str, value: &str) -> Setting {
