@@ -33,6 +33,7 @@ impl Space {
         assert!(ip(format!("-n {name} address add 198.18.7.1/24 dev lr0")));
         assert!(ip(format!("-n {name} link set lr0 up")));
         assert!(ip(format!("-n {name} link set lr1 up")));
+        eventually("a carrier", || !space.route().contains("linkdown"));
         Some(space)
     }
 

@@ -10,6 +10,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use linerate_sys::netlink::{Route, RouteSocket};
 use linerate_sys::{SysError, netns, steering, sysctl};
@@ -21,6 +22,9 @@ use crate::wire::{Setting, SettingState, TuneRequest};
 const SYSCTLS: [&str; 3] = ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
 /// Where journals are unless told otherwise: gone after a reboot, as the settings are.
 const JOURNALS: &str = "/run/linerate";
+/// An agent that was killed may be seen no more and have a thread that holds the lock: until that has had a CPU to end on.
+const DYING: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Longest journal that is read, bytes.
 const JOURNAL_LIMIT: u64 = 16 << 20;
 
@@ -128,7 +132,7 @@ impl Changes {
         allowed(setting, consent)?;
         for change in plan(setting)? {
             if self.journal.is_none() {
-                self.journal = Some(Journal::open(&consent.journals)?);
+                self.journal = Some(Journal::open(&consent.journals, Duration::ZERO)?);
             }
             if let Some(journal) = &mut self.journal {
                 journal.append(&change)?;
@@ -200,7 +204,7 @@ pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let Ok(mut journal) = Journal::open(journals) else { return Ok(Vec::new()) };
+    let Ok(mut journal) = Journal::open(journals, DYING) else { return Ok(Vec::new()) };
     let restored: Vec<Restored> = journal.read()?.iter().rev().map(Change::undo).collect();
     if !restored.iter().any(|restored| matches!(restored, Restored::Failed(_))) {
         journal.remove();
@@ -426,17 +430,23 @@ fn journal_path(folder: &Path) -> Result<PathBuf, String> {
 }
 
 impl Journal {
-    /// Opens and locks the journal of this network namespace.
-    fn open(folder: &Path) -> Result<Self, String> {
+    /// Opens and locks the journal of this network namespace; waits so long for whoever has locked it.
+    fn open(folder: &Path, patience: Duration) -> Result<Self, String> {
         let path = journal_path(folder)?;
         let failed = |what: &str, cause: &dyn std::fmt::Display| format!("{what} journal {}: {cause}", path.display());
         std::fs::create_dir_all(folder).map_err(|cause| failed("make folder of", &cause))?;
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let file = file.map_err(|cause| failed("open", &cause))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { file, path }),
-            Err(TryLockError::WouldBlock) => Err(failed("lock", &"another agent changes settings of this host")),
-            Err(TryLockError::Error(cause)) => Err(failed("lock", &cause)),
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { file, path }),
+                Err(TryLockError::WouldBlock) if began.elapsed() < patience => std::thread::sleep(LOOK_EVERY),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(failed("lock", &"another agent changes settings of this host"));
+                }
+                Err(TryLockError::Error(cause)) => return Err(failed("lock", &cause)),
+            }
         }
     }
 
@@ -501,16 +511,16 @@ mod tests {
     fn a_journal_cut_short_is_read_up_to_its_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let change = Change::Sysctl { name: "x".into(), before: "1".into(), after: "2".into() };
-        let mut journal = Journal::open(folder.path()).unwrap();
+        let mut journal = Journal::open(folder.path(), Duration::ZERO).unwrap();
         journal.append(&change).unwrap();
         journal.append(&change).unwrap();
         let path = journal.path.clone();
-        assert!(Journal::open(folder.path()).unwrap_err().contains("another agent"));
+        assert!(Journal::open(folder.path(), Duration::ZERO).unwrap_err().contains("another agent"));
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
         for end in 0..whole.len() {
             std::fs::write(&path, &whole[..end]).unwrap();
-            let read = Journal::open(folder.path()).unwrap().read().unwrap();
+            let read = Journal::open(folder.path(), Duration::ZERO).unwrap().read().unwrap();
             // A change that lacks only its last newline is whole.
             assert_eq!(read.len(), (end + 1) / (whole.len() / 2), "{end}");
             assert!(read.iter().all(|read| *read == change));
