@@ -34,22 +34,22 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     for sweep in &plan.sweeps {
         let mut own: Vec<&TrialSpec> = trials.iter().filter(|t| t.sweep == sweep.name && t.repeat == 0).collect();
         own.sort_by_key(|trial| trial.id);
+        let points = if own.len() == 1 { "1 point".to_owned() } else { format!("{} points", own.len()) };
         match &sweep.compare {
             None if sweep.together.is_some() => {
                 let rounds = sweep.repeats(plan.repeats);
                 println!("{}: every job alone and all together x {rounds} rounds{}", sweep.name, offered(sweep));
             }
             None if let Some(until) = sweep.repeats_until(&plan) => println!(
-                "{}: {} points, each repeated until {} is known to ±{:.1} %: {} to {} runs, looked at after {}",
+                "{}: {points}, each repeated until {} is known to ±{:.1} %: {} to {} runs, looked at after {}",
                 sweep.name,
-                own.len(),
                 until.of.as_deref().unwrap_or("its rate"),
                 until.within.0 * 100.0,
                 until.first(),
                 until.most(),
                 until.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
             ),
-            None => println!("{}: {} points x {} repeats", sweep.name, own.len(), sweep.repeats(plan.repeats)),
+            None => println!("{}: {points} x {} repeats", sweep.name, sweep.repeats(plan.repeats)),
             Some(compare) => {
                 let [a, b] = &compare.arms;
                 let placebo = if compare.placebo.is_some() { ", and a placebo" } else { "" };

@@ -151,12 +151,13 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
     });
     let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, ..)| *share > WORTH_A_TRY);
     finding.advise(match nearest {
-        Some((share, metric, experiment)) => {
-            format!(
-                "{experiment}: {metric} is nearest to being a reason, at {:.0} % of where a rule would speak",
-                share * 100.0
-            )
-        }
+        Some((share, metric, experiment)) if share < 1.0 => format!(
+            "{experiment}: {metric} is nearest to being a reason, at {:.0} % of where a rule would speak",
+            share * 100.0
+        ),
+        Some((_, metric, experiment)) => format!(
+            "{experiment}: {metric} would be a reason, but for what else its rule asks and what was not seen"
+        ),
         None => "repeat it with twice the streams: linerate diagnose --to HOST --param streams=2 (what limits a flow moves, what limits the path does \
                  not)"
             .to_owned(),
@@ -192,6 +193,7 @@ mod tests {
             told[0].clone()
         };
         assert!(advice(0.0).starts_with("ask where the queue stands"), "{}", advice(0.0));
+        assert!(advice(0.0).ends_with("but for what else its rule asks and what was not seen"), "{}", advice(0.0));
         assert!(advice(0.4).starts_with("no CPU had time"), "{}", advice(0.4));
     }
 }
