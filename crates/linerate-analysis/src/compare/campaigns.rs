@@ -12,17 +12,16 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{Campaign, Direction, Nanos, Point, TrialId, Validity, metric};
+use linerate_model::{Campaign, Direction, Nanos, TrialId, Validity, metric};
 use serde::{Deserialize, Serialize};
 
+use super::effect::floor;
 use super::environment::{Cause, environment};
+use super::points::{PointChange, Unmatched};
 use super::searches;
-use super::{Better, Change, Margin, Scale, effect_beyond, effect_of_runs};
-use crate::statistics::quantile;
+use super::{Better, Change, Margin, effect_beyond, effect_of_runs};
 use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust};
 
-/// The noise floor is this quantile of what two runs of one campaign differ by (methodology 6.7).
-const FLOOR_QUANTILE: f64 = 0.95;
 /// Figures a workload is run for; the others say at what cost.
 const HEADLINES: [&str; 10] = [
     "throughput",
@@ -98,32 +97,6 @@ pub struct Overall {
     pub figure: Compared,
     /// Points in it.
     pub points: usize,
-}
-
-/// One point of both.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PointChange {
-    /// The sweep it belongs to.
-    pub sweep: String,
-    /// Its coordinate.
-    pub parameters: Point,
-    /// Its jobs: workload and endpoints, in the order of the plan.
-    pub jobs: Vec<String>,
-    /// Every figure both have.
-    pub figures: Vec<Compared>,
-    /// Standing before and after.
-    pub validity: [Validity; 2],
-}
-
-/// A point or search that only one campaign has, or has figures of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Unmatched {
-    /// The campaign's place: 0 before, 1 after.
-    pub side: usize,
-    /// The sweep.
-    pub sweep: String,
-    /// The coordinate.
-    pub parameters: Point,
 }
 
 /// How the trials of a campaign stand.
@@ -297,22 +270,6 @@ fn compared(
     })
 }
 
-/// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference. `None` if no campaign has two.
-pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
-    let apart = |values: &[Option<f64>]| {
-        let values: Vec<f64> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
-        let pairs = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
-        let differ = |(i, j): (usize, usize)| match scale {
-            Scale::Ratio => (values[i] / values[j]).ln().abs(),
-            Scale::Difference => (values[i] - values[j]).abs(),
-        };
-        pairs.map(differ).collect::<Vec<f64>>()
-    };
-    let sizes: Vec<f64> = campaigns.into_iter().flat_map(apart).collect();
-    let floor = quantile(&sizes, FLOOR_QUANTILE)?;
-    Some(if scale == Scale::Ratio { floor.exp() } else { floor })
-}
-
 /// Every figure that is positive at two points or more of a workload, over all of them.
 fn overall(matched: &[Matched<'_>], paired: bool, margin: f64) -> Vec<Overall> {
     let mut seen: Vec<(&str, &str, Direction)> = Vec::new();
@@ -413,7 +370,7 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::TestbedKind;
+    use linerate_model::{Point, TestbedKind};
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 

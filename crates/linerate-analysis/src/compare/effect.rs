@@ -343,6 +343,22 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     Proof { effect, placebo, verdict, why }
 }
 
+/// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference. `None` if no campaign has two.
+pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
+    let apart = |values: &[Option<f64>]| {
+        let values: Vec<f64> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
+        let pairs = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let differ = |(i, j): (usize, usize)| match scale {
+            Scale::Ratio => (values[i] / values[j]).ln().abs(),
+            Scale::Difference => (values[i] - values[j]).abs(),
+        };
+        pairs.map(differ).collect::<Vec<f64>>()
+    };
+    let sizes: Vec<f64> = campaigns.into_iter().flat_map(apart).collect();
+    let floor = quantile(&sizes, FLOOR_QUANTILE)?;
+    Some(if scale == Scale::Ratio { floor.exp() } else { floor })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,10 @@ mod campaigns;
 mod cases;
 mod effect;
 mod environment;
+mod points;
 mod searches;
 
-pub use campaigns::{Campaigns, Family, Overall, PointChange, Side, Standing, Unmatched, campaigns};
+pub use campaigns::{Campaigns, Family, Overall, Side, Standing, campaigns};
 pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, effect_of_runs, prove};
 pub use environment::{Cause, Touch, environment};
+pub use points::{PointChange, Unmatched};

@@ -6,7 +6,8 @@
 
 use linerate_model::{Direction, Validity};
 
-use super::campaigns::{PointChange, Unmatched, floor};
+use super::effect::floor;
+use super::points::{PointChange, Unmatched};
 use super::{Better, Change, Effect, Margin, effect_of_runs};
 use crate::study::{Compared, GoalStudy, SearchStudy, Study, lower_bounds, search_step, unit_of_load};
 

@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Campaign, Direction, TrialOutcome, TrialRecord, Until};
+use linerate_model::{Direction, TrialOutcome, TrialRecord, Until};
 use serde::{Deserialize, Serialize};
 
-use super::samples::Hosts;
-use super::{JobStudy, MetricStudy, PointStudy, point};
+use super::{JobStudy, MetricStudy, PointStudy};
 use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_of_error};
 
 /// Runs from which their spread is known well enough to give up on them (methodology 6.12).
@@ -137,15 +136,6 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
     }
 }
 
-/// What is looked at of `trial`, the only one of `campaign` that counts; empty if it carries no figure.
-#[must_use]
-pub fn looked_at(campaign: &Campaign, trial: &TrialRecord) -> LookedAt {
-    let Some(until) = &trial.spec.until else { return LookedAt::new() };
-    let study = point::study(campaign, &Hosts::of(campaign), &[trial]);
-    let Some((_, metrics)) = chief(&study, until) else { return LookedAt::new() };
-    metrics.into_iter().filter_map(|metric| Some((metric.direction, metric.values.first().copied()??))).collect()
-}
-
 /// The looks at `study`, the point of `trials`, if it was to be looked at.
 pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks> {
     let until = trials.first()?.spec.until.as_deref()?;
@@ -172,11 +162,11 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
 }
 
 /// The metric that is looked at, in every direction, of all measured jobs together.
-fn chief<'a>(study: &'a PointStudy, until: &Until) -> Option<(String, Vec<&'a MetricStudy>)> {
+pub(super) fn chief<'a>(study: &'a PointStudy, until: &Until) -> Option<(String, Vec<&'a MetricStudy>)> {
     let job: &JobStudy = study
         .jobs
         .last()
-        .filter(|job| job.workload == point::ALL)
+        .filter(|job| job.workload == super::ALL)
         .or_else(|| study.jobs.iter().find(|job| !job.background))?;
     let named =
         |name: &str| -> Vec<&'a MetricStudy> { job.metrics.iter().filter(|metric| metric.name == name).collect() };

@@ -18,6 +18,7 @@ mod grid;
 mod headline;
 mod host;
 mod judge;
+mod looked_at;
 mod looks;
 mod loss;
 mod members;
@@ -54,7 +55,8 @@ use serde::{Deserialize, Serialize};
 pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
-pub use looks::{Look, LookedAt, Looks, LooksEnded, look, looked_at};
+pub use looked_at::looked_at;
+pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;
 pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
 pub use observed::{Agreement, PortStudy};
@@ -120,6 +122,9 @@ pub struct PointStudy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<BurstStudy>,
 }
+
+/// Name of the job that adds up all measured ones.
+const ALL: &str = "all";
 
 /// One job of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

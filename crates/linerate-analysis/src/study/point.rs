@@ -57,8 +57,6 @@ const ADDITIVE: [&str; 19] = [
 const STEADY_STATE: &str = "steady_state";
 /// Likewise of steadiness from run to run.
 const STEADY_ROUNDS: &str = "steady_rounds";
-/// Name of the job that adds up all measured ones.
-pub(super) const ALL: &str = "all";
 
 /// A trial on its way to a study.
 struct Judged<'a> {
@@ -375,7 +373,7 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
     let each = distributions_of(judged, is_measured);
     let distributions = merged(&each);
     let mut study = JobStudy {
-        workload: ALL.to_owned(),
+        workload: super::ALL.to_owned(),
         from: names(|job| &job.from.name),
         to: names(|job| &job.to.name),
         metrics: metrics(judged, |one| (&one.all, &one.all_classes, &one.all_readings), bounds, Scope::All),

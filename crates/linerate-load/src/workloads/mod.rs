@@ -17,6 +17,7 @@ mod rendezvous;
 mod rest;
 mod sequence;
 mod socket_options;
+mod sockets;
 mod storage;
 mod tcp_crr;
 mod tcp_options;

@@ -14,6 +14,7 @@ use socket2::{Socket, Type};
 use super::datagram::{HEADER_BYTES, Purpose, Tag, number_of, write_header};
 use super::ports::PlannedPorts;
 use super::rendezvous::{self, Arrivals, Hello};
+use super::sockets::bound;
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 /// How often a pairing datagram is sent again.
@@ -211,7 +212,7 @@ pub(crate) fn connect(
     let proven = companions[0].local_addr().map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
     let mut sockets: Vec<UdpSocket> = Vec::new();
     for (flow, remote) in (0..flows).zip(&offer.addresses[1..]) {
-        let socket = rendezvous::bound(Type::DGRAM, planned.source(proven.ip(), flow), device, |_| Ok(()))?;
+        let socket = bound(Type::DGRAM, planned.source(proven.ip(), flow), device, |_| Ok(()))?;
         prepare(&socket)?;
         socket.connect(&(*remote).into()).map_err(|cause| SysError::new("connect to", remote.to_string(), cause))?;
         sockets.push(socket.into());

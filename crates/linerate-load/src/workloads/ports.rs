@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 use socket2::{Socket, Type};
 
 use super::parameters::wrong;
-use super::rendezvous;
+use super::sockets::bound;
 use crate::LoadError;
 use crate::parameter::{ParamDoc, Takes};
 
@@ -106,7 +106,7 @@ impl PlannedPorts {
 
     /// A datagram socket of a flow at the passive end; with ports planned all of them have one port.
     pub(crate) fn receiving(&self, ip: IpAddr, device: Option<&str>) -> Result<Socket, LoadError> {
-        rendezvous::bound(Type::DGRAM, self.destination(ip), device, |socket| {
+        bound(Type::DGRAM, self.destination(ip), device, |socket| {
             socket.set_reuse_port(self.destination_port.is_some())
         })
     }

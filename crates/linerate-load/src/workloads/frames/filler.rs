@@ -1,14 +1,13 @@
 //! Making frames in place: which is next, its template, its stamp and ports.
 
 use linerate_model::{Counter, Counters, Nanos};
-use linerate_packet::frame::{FCS_BYTES, Ports, Stamp, Template};
+use linerate_packet::frame::{FCS_BYTES, Ports, Stamp, Template, TemplateError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::PortChoice;
 use super::backend::{Opening, Order};
 use super::numbering::Numbering;
-use super::start::unfit;
 use crate::LoadError;
 
 /// Random ports are from here on (RFC 4814 clause 4.3: 1024 to 65535).
@@ -88,6 +87,11 @@ fn random_ports(bits: u64) -> Ports {
     const N_PORTS: u64 = (u16::MAX - FIRST_RANDOM_PORT) as u64 + 1;
     let port = |bits: u32| FIRST_RANDOM_PORT + ((u64::from(bits) * N_PORTS) >> u32::BITS) as u16;
     Ports { source: port((bits >> u32::BITS) as u32), destination: port(bits as u32) }
+}
+
+/// A size that has no room, as a parameter that does not go with the others.
+pub(super) fn unfit(error: TemplateError) -> LoadError {
+    LoadError::Unsupported { what: "frame_size of `frames`".into(), why: error.to_string() }
 }
 
 #[cfg(test)]

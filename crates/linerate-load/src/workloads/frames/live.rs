@@ -13,8 +13,8 @@ use linerate_sys::live::{Counts, LiveFrames, MOST_BATCH, Row, Shape};
 
 use super::PortChoice;
 use super::backend::{FlowPlan, Opening, Order, Transmit};
+use super::filler::unfit;
 use super::numbering::Numbering;
-use super::start::unfit;
 use crate::LoadError;
 
 /// Frames of one call: two milliseconds of them. A call costs what about fifty frames cost.

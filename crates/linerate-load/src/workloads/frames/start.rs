@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use linerate_model::PeerClock;
-use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports, TemplateError};
+use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports};
 use linerate_sys::SysError;
 use linerate_sys::packet::{PacketSocket, deafen};
 
@@ -287,9 +287,4 @@ fn of_one_family(source: IpAddr, destination: IpAddr) -> Result<Addresses, LoadE
             why: "both ends need addresses of one family".into(),
         }),
     }
-}
-
-/// A size that has no room, as a parameter that does not go with the others.
-pub(super) fn unfit(error: TemplateError) -> LoadError {
-    LoadError::Unsupported { what: "frame_size of `frames`".into(), why: error.to_string() }
 }

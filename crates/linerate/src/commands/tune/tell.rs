@@ -7,9 +7,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::plans::Path;
-use super::window::WORTH;
 use crate::cli::Global;
 use crate::show::{quantity, table};
+
+/// The least ratio at which a window is worth setting (methodology 5.3).
+pub(super) const WORTH: f64 = 1.1;
 
 /// A stream with one window.
 #[derive(Clone, Debug, PartialEq, Serialize)]

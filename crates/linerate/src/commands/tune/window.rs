@@ -17,7 +17,7 @@ use linerate_model::{BitRate, Bytes, Campaign, Direction, Endpoint, Nanos, Testb
 
 use super::plans::{self, Path, Sweep};
 use super::settings::{Present, Way, questions};
-use super::tell::{self, Told, Tried, WindowRow};
+use super::tell::{self, Told, Tried, WORTH, WindowRow};
 use crate::campaign;
 use crate::cli::{Global, Place, WindowArgs};
 use crate::commands::ends::REACHED;
@@ -35,8 +35,6 @@ const FEW_LENGTHS: u32 = 8;
 const HOLDS: f64 = 0.2;
 /// Receive buffers tried until one gives the window.
 const ROUNDS: usize = 4;
-/// The least ratio at which a window is worth setting (methodology 5.3).
-pub(super) const WORTH: f64 = 1.1;
 /// An Ethernet header: what a frame holds beyond its packet in a buffer (IEEE 802.3 clause 3.2).
 const ETHERNET_HEADER: u64 = 14;
 

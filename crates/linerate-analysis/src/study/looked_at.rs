@@ -1,0 +1,16 @@
+//! One run of a point that is looked at, as it ends: the same figures as of the point's study.
+
+use linerate_model::{Campaign, TrialRecord};
+
+use super::looks::{LookedAt, chief};
+use super::point;
+use super::samples::Hosts;
+
+/// What is looked at of `trial`, the only one of `campaign` that counts; empty if it carries no figure.
+#[must_use]
+pub fn looked_at(campaign: &Campaign, trial: &TrialRecord) -> LookedAt {
+    let Some(until) = &trial.spec.until else { return LookedAt::new() };
+    let study = point::study(campaign, &Hosts::of(campaign), &[trial]);
+    let Some((_, metrics)) = chief(&study, until) else { return LookedAt::new() };
+    metrics.into_iter().filter_map(|metric| Some((metric.direction, metric.values.first().copied()??))).collect()
+}
