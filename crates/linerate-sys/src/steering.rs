@@ -121,7 +121,7 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
         set.map_err(|error| offered(error, device, place))?;
         return granted(device, place, value);
     }
-    let set = path(device, place).and_then(|path| std::fs::write(path, value));
+    let set = path(device, place).and_then(|path| std::fs::write(path, grouped(value)));
     set.map_err(|cause| match cause.kind() {
         ErrorKind::Unsupported => Error::other(format!(
             "{cause}: the interface has no polling of its own (a veth has it only with GRO on: `ethtool -K {device} gro on`)"
@@ -183,6 +183,27 @@ pub fn is_mask(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b',')
 }
 
+/// The mask of these CPUs.
+#[must_use]
+pub fn mask(cpus: &[usize]) -> String {
+    let digits = cpus.iter().max().map_or(1, |highest| highest / 4 + 1);
+    let digit = |at: usize| cpus.iter().filter(|cpu| **cpu / 4 == at).fold(0, |digit, cpu| digit | 1 << (cpu % 4));
+    (0..digits).rev().filter_map(|at| char::from_digit(digit(at), 16)).collect()
+}
+
+/// Whether the setting of this name is a mask of CPUs.
+#[must_use]
+pub fn is_of_cpus(setting: &str) -> bool {
+    setting == INTERRUPTS || ["rps_cpus", "xps_cpus"].contains(&setting)
+}
+
+/// `mask` as the kernel reads it: no more than eight digits between commas (`bitmap_parse`).
+fn grouped(mask: &str) -> String {
+    let mask = plain(mask);
+    let group = |group: &[u8]| String::from_utf8_lossy(group).into_owned();
+    mask.as_bytes().rchunks(8).rev().map(group).collect::<Vec<_>>().join(",")
+}
+
 /// A mask without what does not change it.
 #[must_use]
 pub fn plain(mask: &str) -> String {
@@ -225,6 +246,13 @@ fn path(device: &str, place: &str) -> std::io::Result<PathBuf> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn masks_of_many_cpus_are_written_as_the_kernel_reads_them() {
+        assert_eq!((mask(&[0, 1]).as_str(), mask(&[]).as_str(), mask(&[5, 32]).as_str()), ("3", "0", "100000020"));
+        assert_eq!((grouped("1").as_str(), grouped("100000020").as_str()), ("1", "1,00000020"));
+        assert_eq!(grouped(&mask(&(0..70).collect::<Vec<_>>())), "3f,ffffffff,ffffffff");
+    }
 
     #[test]
     fn masks_are_compared_by_what_they_mean() {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use linerate_sys::netlink::{Route, RouteSocket};
-use linerate_sys::{SysError, netns, steering, sysctl};
+use linerate_sys::{SysError, cpu, netns, steering, sysctl};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Setting, SettingState, TuneRequest};
@@ -239,13 +239,6 @@ fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
 /// In place of a mask of CPUs: all that this process may run on.
 const ALL: &str = "all";
 
-/// The mask of all CPUs that this process may run on.
-fn every_cpu() -> Result<String, String> {
-    let cpus = linerate_sys::cpu::allowed().map_err(|error| error.to_string())?;
-    let mask = cpus.into_iter().filter(|cpu| *cpu < 64).fold(0_u64, |mask, cpu| mask | 1 << cpu);
-    Ok(format!("{mask:x}"))
-}
-
 fn device_index(socket: &mut RouteSocket, wanted: &str) -> Result<Option<u32>, SysError> {
     let mut index = None;
     socket.links(|link| {
@@ -300,8 +293,9 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
             Ok(vec![Change::Sysctl { name: name.clone(), before, after: value.clone() }])
         }
         Setting::Steering { device, name, value } => {
-            let everywhere = if value == ALL { Some(every_cpu()?) } else { None };
-            let value = everywhere.as_ref().unwrap_or(value);
+            let everywhere = value == ALL && steering::is_of_cpus(name);
+            let allowed = if everywhere { cpu::allowed().map_err(|error| error.to_string())? } else { Vec::new() };
+            let value = &if everywhere { steering::mask(&allowed) } else { value.clone() };
             if !steering::is_mask(value) {
                 return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask"));
             }
