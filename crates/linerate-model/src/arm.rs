@@ -45,6 +45,41 @@ pub struct Hypothesis {
     pub rule: String,
     /// What the change should multiply goodput by if the claim is true: the least and the most.
     pub ratio: [Ratio; 2],
+    /// What it says of the claim if that does not come.
+    #[serde(default, skip_serializing_if = "Failing::is_usual")]
+    pub failing: Failing,
+}
+
+/// What it says of a claim that a change did not make the difference it predicts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failing {
+    /// The claim is wrong: the change was of the limit itself.
+    #[default]
+    Refutes,
+    /// Nothing: the change spares some of what is scarce, and what is scarce may go elsewhere.
+    SaysNothing,
+}
+
+impl Failing {
+    /// Of the name it has in plans.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::Refutes, Self::SaysNothing].into_iter().find(|failing| failing.name() == name)
+    }
+
+    /// As plans and ledgers write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refutes => "refutes",
+            Self::SaysNothing => "says_nothing",
+        }
+    }
+
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Which arm of a comparison or mix.

@@ -65,6 +65,14 @@ impl Finding {
         }
     }
 
+    /// The same, saying what came of an experiment, after those before it.
+    #[must_use]
+    pub fn experimented(mut self, outcome: impl Into<String>) -> Self {
+        let told = self.counterfactual.take().into_iter().chain([outcome.into()]);
+        self.counterfactual = Some(told.collect::<Vec<_>>().join("; "));
+        self
+    }
+
     /// The same, saying what to try.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {

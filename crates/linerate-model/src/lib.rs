@@ -31,7 +31,7 @@ mod trial;
 mod units;
 mod validity;
 
-pub use arm::{ARM_AXIS, Arm, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION};
+pub use arm::{ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION};
 pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use ceiling::{Ceiling, Estimate};
 pub use clock::{ClockExchange, HostClock, PeerClock, ToldClock, TrialClocks};

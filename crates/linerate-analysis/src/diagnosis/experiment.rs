@@ -1,10 +1,10 @@
 //! The experiment that a rule's claim asks for: what is changed, and what the claim says becomes of goodput (methodology 5.3).
 //!
 //! Everything that can be changed is a parameter of the load, so that it needs nobody's consent and nothing is left behind. What
-//! it does not reach: settings of devices on the path, which only their owner can change. The one thing it asks of a host, with that
-//! host's consent and put back afterwards, is where packets are polled.
+//! it does not reach: settings of devices on the path, which only their owner can change. What it asks of a host, with that host's
+//! consent and put back afterwards, is where packets are polled, and more of a CPU where a quota is used up.
 
-use linerate_model::{BitRate, Finding, HostSetting, Verdict};
+use linerate_model::{BitRate, Failing, Finding, HostSetting, Verdict};
 use serde_json::Value;
 
 /// Parameters and the values they are given.
@@ -26,13 +26,54 @@ pub struct Experiment {
     pub ends: Option<&'static str>,
     /// What is set at hosts while the change is measured; their agents must have consented.
     pub settings: Vec<HostSetting>,
+    /// What it says of the claim if the change makes no such difference.
+    pub failing: Failing,
 }
 
 impl Experiment {
     /// A change that lifts the limit.
     #[must_use]
     pub fn lift(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
-        Self { name: name.into(), candidates: vec![change], ratio, lifts: true, ends: None, settings: Vec::new() }
+        Self::lift_by_one(name, [change], ratio)
+    }
+
+    /// Changes of which one lifts the limit: single runs tell which.
+    #[must_use]
+    pub fn lift_by_one(name: impl Into<String>, of: impl IntoIterator<Item = Change>, ratio: [f64; 2]) -> Self {
+        Self {
+            name: name.into(),
+            candidates: of.into_iter().collect(),
+            ratio,
+            lifts: true,
+            ends: None,
+            settings: Vec::new(),
+            failing: Failing::Refutes,
+        }
+    }
+
+    /// A change by which the limit shows, and stays.
+    #[must_use]
+    pub fn show(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
+        Self { lifts: false, ..Self::lift(name, change, ratio) }
+    }
+
+    /// Something set at a host while it is measured; as it is put back, nothing can be looked for beyond it.
+    #[must_use]
+    pub fn at_host(name: impl Into<String>, setting: HostSetting, ratio: [f64; 2]) -> Self {
+        Self { settings: vec![setting], ..Self::show(name, Change::new(), ratio) }
+    }
+
+    /// The same, that must end `metric` too if the claim holds.
+    #[must_use]
+    pub fn ending(self, metric: &'static str) -> Self {
+        Self { ends: Some(metric), ..self }
+    }
+
+    /// The same, where the change spares some of what is scarce: if it makes no difference, that may go elsewhere, and the claim
+    /// stays.
+    #[must_use]
+    pub fn refuting_nothing(self) -> Self {
+        Self { failing: Failing::SaysNothing, ..self }
     }
 
     /// Whether single runs with the change, over one without, leave the claim no hope: all of them are nearer to no difference than to the
@@ -69,23 +110,28 @@ impl Experiment {
     }
 }
 
-/// What became of `rule`'s claim where early looks left it no hope: no pairs were run, and that is told.
+/// What became of a claim where early looks left `experiment` no hope: no pairs were run, and that is told. The claim is dropped, unless
+/// its failing says nothing.
 #[must_use]
 pub fn set_aside(mut finding: Finding, experiment: &Experiment, before: f64, after: &[f64]) -> Finding {
     let [least, most] = experiment.ratio;
     let told: Vec<String> = after.iter().map(|rate| BitRate(*rate).to_string()).collect();
-    finding.verdict = Verdict::Inconclusive;
-    finding.counterfactual = Some(format!(
-        "{}: goodput {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} (set aside: it made no such difference, no \
-         pairs were run)",
+    let mut why = "set aside: it made no such difference, no pairs were run".to_owned();
+    match experiment.failing {
+        Failing::Refutes => finding.verdict = Verdict::Inconclusive,
+        Failing::SaysNothing => why = format!("{why}, which {NOTHING_SAID}"),
+    }
+    finding.experimented(format!(
+        "{}: goodput {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} ({why})",
         experiment.name,
         BitRate(before),
         told.join(", "),
         experiment.ends.map_or_else(String::new, |metric| format!(", and an end of {metric}"))
-    ));
-    finding
+    ))
 }
 
+/// What the failing of an experiment means that refutes nothing.
+pub(super) const NOTHING_SAID: &str = "does not refute it: what is scarce may go to something else than this spares";
 /// More than this share of something is not its end.
 const LEFT: f64 = 1.0 / 3.0;
 /// Share of the way from no difference to the least predicted, as a logarithm.
@@ -124,10 +170,13 @@ mod tests {
     #[test]
     fn what_was_set_aside_says_what_was_seen() {
         let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
-        let finding = Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence);
-        let told = set_aside(finding, &experiment([1.5, 2.5]), 20e6, &[20.1e6, 19.9e6]);
+        let suspected = || Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone());
+        let told = set_aside(suspected(), &experiment([1.5, 2.5]), 20e6, &[20.1e6, 19.9e6]);
         assert_eq!(told.verdict, Verdict::Inconclusive);
         let text = told.counterfactual.expect("told");
         assert!(text.starts_with("change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"), "{text}");
+        let sparing = set_aside(suspected(), &experiment([1.5, 2.5]).refuting_nothing(), 20e6, &[20.1e6]);
+        assert_eq!(sparing.verdict, Verdict::Suspected);
+        assert!(sparing.counterfactual.is_some_and(|text| text.contains("does not refute it")));
     }
 }

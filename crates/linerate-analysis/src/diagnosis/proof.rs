@@ -2,11 +2,12 @@
 //!
 //! *Proven* takes all of this: the rule's evidence was there in the very runs that were compared; goodput moved by at least 10 % and
 //! three times what single pairs of the placebo show; it moved within what the claim predicts; the placebo did not move it; and of
-//! several experiments on one claim all agree. A change that made no difference refutes the claim. Everything else leaves it as it
-//! was: the evidence fits, and that is all.
+//! several experiments on one claim all agree. A change that made no difference refutes the claim, unless its failing says nothing: such a
+//! one counts where no other was made. Everything else leaves the claim as it was: the evidence fits, and that is all.
 
-use linerate_model::{ARM_AXIS, Direction, Evidence, Finding, Validity, Verdict};
+use linerate_model::{ARM_AXIS, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict};
 
+use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
 use crate::compare::{Change, Effect, Proof, prove};
 use crate::{Compared, Comparison, PointStudy};
@@ -17,25 +18,29 @@ const SLACK: f64 = 1.05;
 /// One finding for each rule that `tests` put to the test.
 pub(super) fn outcomes(points: &[PointStudy], tests: &[&Comparison]) -> Vec<(&'static dyn Rule, Finding)> {
     let mut found: Vec<(&'static dyn Rule, Finding)> = Vec::new();
-    for test in tests {
-        let Some(hypothesis) = &test.base.tests else { continue };
+    // What can refute comes first, and decides.
+    let mut ordered: Vec<(&Hypothesis, &Comparison)> =
+        tests.iter().filter_map(|test| Some((test.base.tests.as_ref()?, *test))).collect();
+    ordered.sort_by_key(|(hypothesis, _)| hypothesis.failing == Failing::SaysNothing);
+    for (hypothesis, test) in ordered {
         let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else { continue };
-        let outcome = outcome(points, tests, test, rule);
+        let outcome = outcome(points, tests, test, (rule, hypothesis));
         match found.iter_mut().find(|(known, _)| known.name() == rule.name()) {
-            Some((_, before)) => agree(before, outcome),
+            Some((_, before)) => agree(before, outcome, hypothesis.failing),
             None => found.push((rule, outcome)),
         }
     }
     found
 }
 
-/// What `more` says beside `finding`, of the same claim: the weaker verdict holds.
-fn agree(finding: &mut Finding, more: Finding) {
-    finding.verdict = finding.verdict.max(more.verdict);
-    let joined =
-        |a: Option<String>, b: Option<String>| Some([a, b].into_iter().flatten().collect::<Vec<_>>().join("; "));
-    finding.counterfactual = joined(finding.counterfactual.take(), more.counterfactual);
-    finding.placebo = joined(finding.placebo.take(), more.placebo);
+/// What `more` says beside `finding`, of the same claim: the weaker verdict holds, of those that could have refuted it.
+fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
+    if failing == Failing::Refutes {
+        finding.verdict = finding.verdict.max(more.verdict);
+    }
+    *finding = more.counterfactual.into_iter().fold(finding.clone(), Finding::experimented);
+    let placebos = finding.placebo.take().into_iter().chain(more.placebo);
+    finding.placebo = placebos.reduce(|before, after| format!("{before}; {after}"));
 }
 
 /// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one campaign are run in turn, so that both had
@@ -48,7 +53,12 @@ fn placebo<'a>(tests: &[&'a Comparison], test: &'a Comparison) -> Option<(&'a st
     of(test).or_else(|| tests.iter().filter(same).find_map(|other| of(other)))
 }
 
-fn outcome(points: &[PointStudy], tests: &[&Comparison], test: &Comparison, rule: &'static dyn Rule) -> Finding {
+fn outcome(
+    points: &[PointStudy],
+    tests: &[&Comparison],
+    test: &Comparison,
+    (rule, hypothesis): (&'static dyn Rule, &Hypothesis),
+) -> Finding {
     let arm = |name: &str| {
         points
             .iter()
@@ -71,23 +81,21 @@ fn outcome(points: &[PointStudy], tests: &[&Comparison], test: &Comparison, rule
     };
     let placebo = placebo(tests, test);
     let proof = prove(goodput.effect.clone(), placebo.map(|(_, effect)| effect.clone()));
-    let [least, most] = test.base.tests.as_ref().map_or([1.0, 1.0], |hypothesis| hypothesis.ratio.map(|ratio| ratio.0));
+    let [least, most] = hypothesis.ratio.map(|ratio| ratio.0);
     let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
-    let why;
-    (finding.verdict, why) = match proof.verdict {
-        Verdict::Proven if evident && predicted => (Verdict::Proven, String::new()),
-        Verdict::Proven if evident => (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned()),
-        Verdict::Proven => (Verdict::Inconclusive, "the evidence did not come again".to_owned()),
-        _ if proof.effect.change == Change::None => {
-            (Verdict::Inconclusive, "refuted: it made no difference".to_owned())
+    let (verdict, why) = match (proof.verdict, against(&proof.effect, [least / SLACK, most * SLACK])) {
+        (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, String::new()),
+        (Verdict::Proven, _) if evident => (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned()),
+        (Verdict::Proven, _) => (Verdict::Inconclusive, "the evidence did not come again".to_owned()),
+        (_, Some(against)) if hypothesis.failing == Failing::Refutes => {
+            (Verdict::Inconclusive, format!("refuted: {against}"))
         }
-        _ if excluded(&proof.effect, [least / SLACK, most * SLACK]) => {
-            (Verdict::Inconclusive, "refuted: its interval lies outside what the claim predicts".to_owned())
-        }
+        (_, Some(against)) if evident => (Verdict::Suspected, format!("{against}, which {NOTHING_SAID}")),
         // Noise that hides what the change did takes nothing from the evidence.
         _ if evident => (Verdict::Suspected, proof.why.clone()),
         _ => (Verdict::Inconclusive, proof.why.clone()),
     };
+    finding.verdict = verdict;
     let why = if why.is_empty() { why } else { format!(" ({why})") };
     let prediction = format!("the claim predicts x{least:.2} to x{most:.2}");
     finding.counterfactual = Some(format!("{}: {}; {prediction}{why}", test.changed.name, told(&proof)));
@@ -98,9 +106,14 @@ fn outcome(points: &[PointStudy], tests: &[&Comparison], test: &Comparison, rule
     finding
 }
 
-/// Whether the whole interval lies outside `predicted`.
-fn excluded(effect: &Effect, predicted: [f64; 2]) -> bool {
-    effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1])
+/// What speaks against a claim that predicts from the one to the other of `predicted`, if anything does.
+fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
+    let outside = effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1]);
+    match effect.change {
+        Change::None => Some("it made no difference"),
+        _ if outside => Some("its interval lies outside what the claim predicts"),
+        _ => None,
+    }
 }
 
 /// The goodput of the test: of the direction that carries most.
@@ -126,7 +139,7 @@ fn ratio(effect: &Effect) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Arm, Hypothesis, Layer, Point, Ratio, Role, Unit};
+    use linerate_model::{Arm, Layer, Point, Ratio, Role, Unit};
 
     use super::*;
     use crate::compare::{Better, effect};
@@ -141,7 +154,8 @@ mod tests {
 
     /// A test of `receive_window` whose changed arm has `factor` times the goodput, and whose placebo `placebo` times.
     fn test(factor: f64, placebo: f64) -> Comparison {
-        let hypothesis = Hypothesis { rule: "receive_window".into(), ratio: [Ratio(1.5), Ratio(2.3)] };
+        let ratio = [Ratio(1.5), Ratio(2.3)];
+        let hypothesis = Hypothesis { rule: "receive_window".into(), ratio, failing: Failing::Refutes };
         let arm = |name: &str, role| Arm {
             name: name.into(),
             role,
@@ -262,5 +276,30 @@ mod tests {
         let finding = found.iter().find(|finding| finding.rule == "receive_window").expect("tested");
         assert_eq!(finding.verdict, Verdict::Inconclusive);
         assert!(finding.counterfactual.as_ref().is_some_and(|told| told.matches("goodput").count() == 2));
+    }
+
+    #[test]
+    fn a_change_whose_failing_says_nothing_proves_alone_and_refutes_never() {
+        let sparing = |factor: f64| {
+            let mut test = test(factor, 1.0);
+            let claim = test.base.tests.as_mut().expect("a claim");
+            claim.failing = Failing::SaysNothing;
+            test
+        };
+        let judged = |tests: &[Comparison]| {
+            let found = findings(&arms(true), tests);
+            found.into_iter().find(|finding| finding.rule == "receive_window").expect("tested")
+        };
+        assert_eq!(judged(&[sparing(1.95)]).verdict, Verdict::Proven);
+        let stays = judged(&[sparing(1.0)]);
+        assert_eq!(stays.verdict, Verdict::Suspected);
+        assert!(
+            stays.counterfactual.is_some_and(|told| told.contains("it made no difference, which does not refute it"))
+        );
+        // Beside one that can refute, in whatever order, that one decides.
+        for (deciding, verdict) in [(1.95, Verdict::Proven), (1.0, Verdict::Inconclusive)] {
+            assert_eq!(judged(&[sparing(1.0), test(deciding, 1.0)]).verdict, verdict);
+            assert_eq!(judged(&[test(deciding, 1.0), sparing(1.95)]).verdict, verdict);
+        }
     }
 }

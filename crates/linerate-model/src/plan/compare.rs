@@ -5,7 +5,8 @@
 //! pairs = 10                     # takes the place of the campaign's repeats
 //! placebo = true                 # the first arm once more, under another name: what differs is noise; or an arm of its own
 //!                                # whose change should make no difference, such as { name = "marked", params = { dscp = 4 } }
-//! tests = { rule = "receive_window", ratio = ["150 %", "220 %"] }   # a claim, and what it says goodput is multiplied by
+//! tests = { rule = "receive_window", ratio = ["150 %", "220 %"] }   # a claim, and what it says goodput is multiplied by; with
+//!                                # failing = "says_nothing" the claim may be true though that does not come
 //! margin = "2 %"                 # a smaller difference is none
 //! a = { name = "wire" }
 //! b = { name = "bridge", from = "adev", to = "bdev" }
@@ -24,7 +25,7 @@ use super::axis::AxisPath;
 use super::fields::{Fields, wrong_type, wrong_value};
 use super::value::{json, whole};
 use super::{JobPlan, Sweep};
-use crate::{HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest};
+use crate::{Failing, HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest};
 
 /// Pairs, unless it is said: the fewest from which a noise floor is taken (methodology 6.7).
 pub const DEFAULT_PAIRS: u32 = 10;
@@ -34,7 +35,7 @@ pub const DEFAULT_MARGIN: Ratio = Ratio(0.02);
 const COMPARE_KEYS: &[&str] = &["pairs", "placebo", "margin", "tests", "a", "b"];
 const ARM_KEYS: &[&str] = &["name", "from", "to", "params", "from_cpus", "to_cpus", "settings"];
 const SETTING_KEYS: &[&str] = &["at", "name", "value"];
-const TESTS_KEYS: &[&str] = &["rule", "ratio"];
+const TESTS_KEYS: &[&str] = &["rule", "ratio", "failing"];
 
 /// A comparison as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +180,14 @@ fn read_placebo(fields: &Fields<'_, '_>, first: &ArmPlan, problems: &mut Vec<Pro
 fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Hypothesis> {
     let fields = Fields::of(value, "`tests`", TESTS_KEYS, problems)?;
     let rule = fields.name("rule", "a rule of linerate list rules", problems)?.to_owned();
+    let failing = fields.get("failing").map_or(Some(Failing::Refutes), |value| {
+        let read = value.get_ref().as_str().and_then(Failing::of);
+        if read.is_none() {
+            let [refutes, nothing] = [Failing::Refutes, Failing::SaysNothing].map(Failing::name);
+            problems.push(wrong_value(value, "`failing`", &format!("\"{refutes}\" or \"{nothing}\"")));
+        }
+        read
+    })?;
     let Some(value) = fields.get("ratio") else {
         fields.missing("ratio", "the least and the most that goodput is multiplied by", problems);
         return None;
@@ -186,7 +195,9 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
     let read = |entry: &Spanned<DeValue<'_>>| entry.get_ref().as_str()?.parse::<Ratio>().ok();
     let ends = value.get_ref().as_array().and_then(|list| list.iter().map(read).collect::<Option<Vec<Ratio>>>());
     match ends.as_deref() {
-        Some([least, most]) if least.0 >= 0.0 && least.0 < most.0 => Some(Hypothesis { rule, ratio: [*least, *most] }),
+        Some([least, most]) if least.0 >= 0.0 && least.0 < most.0 => {
+            Some(Hypothesis { rule, ratio: [*least, *most], failing })
+        }
         _ => {
             problems.push(wrong_type(value, "`ratio`", "the least and the most, such as [\"150 %\", \"220 %\"]"));
             None
@@ -352,20 +363,24 @@ mod tests {
     #[test]
     fn a_placebo_may_be_a_change_of_its_own_and_a_claim_travels_with_every_trial() {
         let trials = trials(
-            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\ntests={rule='receive_window',ratio=['150 %','220 %']}\n\
+            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\ntests={rule='receive_window',ratio=['150 %','220 %'],failing='says_nothing'}\n\
              a={name='A'}\nb={name='B',params={streams=2}}\n",
         );
         let marked = trials.iter().find(|trial| trial.point["arm"] == "marked").expect("measured");
         assert_eq!(marked.jobs[0].params.0["dscp"], Value::from(4));
         assert!(trials.iter().all(|trial| {
             let tests = trial.arm.as_ref().and_then(|arm| arm.tests.as_ref()).expect("a claim");
-            (tests.rule.as_str(), tests.ratio) == ("receive_window", [Ratio(1.5), Ratio(2.2)])
+            (tests.rule.as_str(), tests.ratio, tests.failing)
+                == ("receive_window", [Ratio(1.5), Ratio(2.2)], Failing::SaysNothing)
         }));
         let (_, problems) = parse(&format!(
             "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\ntests={{rule='x',ratio=['2','1']}}\na={{name='A'}}\nb={{name='B',to='c'}}\n"
         ));
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(told, ["the placebo is called `A`, as an arm is", "`ratio` is a list"]);
+        let unknown =
+            "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\na={name='A'}\nb={name='B',to='c'}\n";
+        assert_eq!(parse(&format!("{HEAD}{unknown}")).1.len(), 1);
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Rule for CongestionControl {
         } else {
             ("another congestion control", vec![vec![set("congestion", "bbr")], vec![set("congestion", "reno")]])
         };
-        vec![Experiment { name: name.into(), candidates, ratio, lifts: true, ends: None, settings: Vec::new() }]
+        vec![Experiment::lift_by_one(name, candidates, ratio)]
     }
 }
 

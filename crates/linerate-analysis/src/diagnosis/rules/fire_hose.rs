@@ -8,7 +8,7 @@
 use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict};
 
 use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value};
-use crate::diagnosis::experiment::{Change, Experiment, bytes, set};
+use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of bytes sent again from which a sender loses for a reason; tail probes stay below (methodology 5.3: 1e-4 on long
@@ -115,7 +115,10 @@ impl Rule for FireHose {
         };
         let windows = WINDOWS.into_iter().map(|segments| vec![set("window_clamp", bytes(segments * segment))]);
         let rates = rates.into_iter().map(|rate| vec![set("pacing_rate", BitRate(rate.round()).to_string())]);
-        vec![candidates(windows, "a window that a shallow buffer survives"), candidates(rates, "paced below the drain")]
+        let ratio = [LEAST_EFFECT, MOST_GAINED];
+        let survived = Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
+        let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
+        [survived, paced].map(|experiment| experiment.ending("retransmit_ratio")).into()
     }
 }
 
@@ -126,17 +129,6 @@ const OF_CEILING: [f64; 3] = [0.5, 0.7, 0.85];
 const OF_GOODPUT: [f64; 3] = [1.25, 2.0, 3.0];
 /// A collapse has no depth that could be predicted.
 const MOST_GAINED: f64 = 100.0;
-
-fn candidates(values: impl Iterator<Item = Change>, name: &str) -> Experiment {
-    Experiment {
-        name: name.to_owned(),
-        candidates: values.collect(),
-        ratio: [LEAST_EFFECT, MOST_GAINED],
-        lifts: true,
-        ends: Some("retransmit_ratio"),
-        settings: Vec::new(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -112,19 +112,6 @@ fn value(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
     Some(job.metric(metric, direction)?.estimate?.value)
 }
 
-/// CPU of the busiest worker, `metric`, if it counts as out of CPU. Ends that spin are always busy and say nothing.
-fn busy(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
-    let spins = job.obtained.get("wait").is_some_and(|modes| modes.contains(SPINNING));
-    value(job, metric, direction).filter(|cores| *cores > BUSY && !spins)
-}
-
-fn busy_evidence(end: &str, cores: f64) -> Evidence {
-    Evidence {
-        observed: format!("the busiest {end} thread used {:.0} % of a core", cores * 100.0),
-        source: "getrusage of the thread (RUSAGE_THREAD)".into(),
-    }
-}
-
 /// An end of a flow.
 #[derive(Clone, Copy)]
 enum End {
@@ -132,17 +119,51 @@ enum End {
     Receiving,
 }
 
+impl End {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Receiving => "receiving",
+        }
+    }
+
+    /// Cores of the busiest worker. Workers that spin are always busy and say nothing.
+    fn cores(self, job: &JobStudy, direction: Direction) -> Option<f64> {
+        let metric = match self {
+            Self::Sending => "sender_cpu",
+            Self::Receiving => "receiver_cpu",
+        };
+        let spins = job.obtained.get("wait").is_some_and(|modes| modes.contains(SPINNING));
+        value(job, metric, direction).filter(|cores| *cores <= BUSY || !spins)
+    }
+
+    /// Share of the scheduling periods in which its control group had used up its CPU quota.
+    fn throttled(self, job: &JobStudy, direction: Direction) -> Option<f64> {
+        let metric = match self {
+            Self::Sending => "sender_throttled",
+            Self::Receiving => "receiver_throttled",
+        };
+        value(job, metric, direction)
+    }
+
+    /// Its endpoint.
+    fn endpoint(self, job: &JobStudy, direction: Direction) -> &str {
+        let is_active = matches!(self, Self::Sending) != (direction == Direction::Rx);
+        if is_active { &job.from } else { &job.to }
+    }
+}
+
 /// What shows that `end` is out of CPU: its busiest thread fills a core, or its control group has used up its quota in more than
 /// [`THROTTLED`] of the periods. Nothing if neither is so.
 fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<Vec<Evidence>> {
-    let (word, cpu, quota) = match end {
-        End::Sending => ("sending", "sender_cpu", "sender_throttled"),
-        End::Receiving => ("receiving", "receiver_cpu", "receiver_throttled"),
-    };
-    let used = busy(job, cpu, direction).map(|cores| busy_evidence(word, cores));
-    let throttled = value(job, quota, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
+    let used = end.cores(job, direction).filter(|cores| *cores > BUSY).map(|cores| Evidence {
+        observed: format!("the busiest {} thread used {:.0} % of a core", end.word(), cores * 100.0),
+        source: "getrusage of the thread (RUSAGE_THREAD)".into(),
+    });
+    let throttled = end.throttled(job, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
         observed: format!(
-            "the {word} host had used up its CPU quota in {:.0} % of the scheduling periods",
+            "the {} host had used up its CPU quota in {:.0} % of the scheduling periods",
+            end.word(),
             share * 100.0
         ),
         source: "cpu.stat of its control group: nr_throttled of nr_periods".into(),
@@ -189,14 +210,8 @@ fn smaller_segments(job: &JobStudy) -> Option<Experiment> {
     }
     let usual = leading_number(job.obtained.get("mss")?)?;
     let ratio = shrunk(usual, SMALL - TIMESTAMPS);
-    (usual > 4.0 * SMALL).then(|| Experiment {
-        name: format!("segments of {SMALL:.0} B"),
-        candidates: vec![vec![set("mss", bytes(SMALL))]],
-        ratio,
-        lifts: false,
-        ends: None,
-        settings: Vec::new(),
-    })
+    let change = || vec![set("mss", bytes(SMALL))];
+    (usual > 4.0 * SMALL).then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
 }
 
 /// The first number in what was obtained: `16384 (asked for 8192)`, `from: 16384; to: 8192`.

@@ -5,7 +5,7 @@
 
 use linerate_model::Direction;
 
-use super::{BUSY, End, THROTTLED, busy, flows, may_be_judged, value};
+use super::{BUSY, End, THROTTLED, flows, may_be_judged};
 use crate::{JobStudy, PointStudy};
 
 /// Where a rule speaks.
@@ -43,13 +43,8 @@ pub(super) fn best(point: &PointStudy, of: impl Fn(&JobStudy, Direction) -> Opti
 
 /// How nearly `end` is out of CPU.
 pub(super) fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<f64> {
-    let (cpu, quota) = match end {
-        End::Sending => ("sender_cpu", "sender_throttled"),
-        End::Receiving => ("receiver_cpu", "receiver_throttled"),
-    };
-    let spins = value(job, cpu, direction).is_some_and(|cores| cores > BUSY) && busy(job, cpu, direction).is_none();
-    let used = value(job, cpu, direction).filter(|_| !spins).map(|cores| reached(cores, BUSY, 1.0));
-    let throttled = value(job, quota, direction).map(|share| reached(share, THROTTLED, 1.0));
+    let used = end.cores(job, direction).map(|cores| reached(cores, BUSY, 1.0));
+    let throttled = end.throttled(job, direction).map(|share| reached(share, THROTTLED, 1.0));
     [used, throttled].into_iter().flatten().reduce(f64::max)
 }
 

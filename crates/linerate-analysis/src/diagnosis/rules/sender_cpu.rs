@@ -7,8 +7,7 @@
 use linerate_model::{Finding, Verdict};
 
 use super::{
-    End, LARGE, LEAST_EFFECT, Rule, TCP_STREAM, THROTTLED, advise_command, flows, may_be_judged, out_of_cpu, score,
-    subject, value,
+    End, LARGE, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -54,19 +53,10 @@ impl Rule for SenderCpu {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        // Where a quota is used up, copying need not be what it goes to: no difference without it would refute nothing.
-        let has_quota =
-            |(job, direction)| value(job, "sender_throttled", direction).is_some_and(|share| share > THROTTLED);
-        let sends = flows(point).any(|(job, _)| job.workload == TCP_STREAM) && !flows(point).any(has_quota);
-        let without_copying = || Experiment {
-            name: "sent without copying".into(),
-            candidates: vec![vec![set("send", "sendfile")], vec![set("send", "zerocopy")]],
-            ratio: [LEAST_EFFECT, MOST_SPARED],
-            lifts: true,
-            ends: None,
-            settings: Vec::new(),
-        };
-        sends.then(without_copying).into_iter().collect()
+        let sends = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+        let ways = || ["sendfile", "zerocopy"].map(|way| vec![set("send", way)]);
+        let without_copying = || Experiment::lift_by_one("sent without copying", ways(), [LEAST_EFFECT, MOST_SPARED]);
+        sends.then(|| without_copying().refuting_nothing()).into_iter().collect()
     }
 }
 
@@ -84,16 +74,6 @@ mod tests {
         let finding = SenderCpu.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         assert!(finding.advice[0].ends_with("linerate to HOST -Z"), "{:?}", finding.advice);
-    }
-
-    #[test]
-    fn a_quota_used_up_is_not_put_to_the_test_by_copying_less() {
-        let experiments = |throttled| {
-            let load = [("goodput", 5e8), ("payload_per_send", 65_536.0)];
-            let cpu = [("sender_cpu", 0.97), ("sender_throttled", throttled)];
-            SenderCpu.experiments(&point(&[load, cpu].concat())).len()
-        };
-        assert_eq!((experiments(0.0), experiments(0.96)), (1, 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict};
 
-use super::{LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
+use super::{End, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -76,16 +76,12 @@ impl Rule for SoftirqCore {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some((job, direction)) = flows(point).next() else { return Vec::new() };
-        let at = if direction == Direction::Rx { &job.from } else { &job.to };
         // One flow has one hash: its packets can be moved, not spread.
         let (told, name, value) =
             if n_flows(job) > 1.0 { (SPREAD, "rps_cpus", "all") } else { (POLLED, "threaded", "1") };
-        let setting = HostSetting { at: at.clone(), name: name.into(), value: value.into() };
-        vec![Experiment {
-            settings: vec![setting],
-            lifts: false,
-            ..Experiment::lift(told, Vec::new(), [LEAST_EFFECT, MOST_SPREAD])
-        }]
+        let at = End::Receiving.endpoint(job, direction).to_owned();
+        let setting = HostSetting { at, name: name.into(), value: value.into() };
+        vec![Experiment::at_host(told, setting, [LEAST_EFFECT, MOST_SPREAD])]
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -4,7 +4,7 @@ use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::rules::Rule;
 use linerate_analysis::diagnosis::{scores, suspects, unknown};
 use linerate_analysis::{PointStudy, Study};
-use linerate_model::{ARM_AXIS, Finding, Verdict};
+use linerate_model::{ARM_AXIS, Failing, Finding, Verdict};
 
 use super::plans::{self, Beside, Load};
 use crate::commands::stage::{Ended, Stages, disturbed};
@@ -119,7 +119,7 @@ fn put_to_test(
     stages: &Stages<'_>,
     number: usize,
     (load, point): (&Load, &PointStudy),
-    (rule, suspicion): (&dyn Rule, Finding),
+    (rule, mut suspicion): (&dyn Rule, Finding),
     experiments: Vec<Experiment>,
     notes: &mut Vec<String>,
 ) -> Result<(Finding, Option<Next>), Ended> {
@@ -127,37 +127,59 @@ fn put_to_test(
     let mut tested = Vec::new();
     for (at, experiment) in experiments.into_iter().enumerate() {
         match scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
-            Scouted::Hopeless(after) => {
-                return Ok((set_aside(suspicion, &experiment, goodput(point), &after), None));
-            }
             Scouted::Chosen(change) => tested.push((experiment, change)),
+            Scouted::Hopeless(after) => {
+                suspicion = set_aside(suspicion, &experiment, goodput(point), &after);
+                if experiment.failing == Failing::Refutes {
+                    return Ok((suspicion, None));
+                }
+            }
         }
     }
-    let asks_hosts = tested.iter().any(|(experiment, _)| !experiment.settings.is_empty());
-    let mut study = match stages.observe(&stage, load.pairs(&stage, rule.name(), &tested)) {
-        Ok((_, study)) => study,
-        Err(Ended::Failed(failure)) if asks_hosts => {
-            let mut finding = suspicion;
-            finding.counterfactual = Some(format!("not run, its host did not let us: {}", failure.message()));
-            return Ok((finding, None));
+    if tested.is_empty() {
+        return Ok((suspicion, None));
+    }
+    let mut study = loop {
+        match stages.observe(&stage, load.pairs(&stage, rule.name(), &tested)) {
+            Ok((_, study)) => break study,
+            // Without those that ask something of a host that does not let us.
+            Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
+                let refused = format!("not run, its host did not let us: {}", failure.message());
+                let asking = tested.extract_if(.., |one| asks_hosts(one)).map(|(experiment, _)| experiment.name);
+                suspicion = asking.fold(suspicion, |told, name| told.experimented(format!("{name}: {refused}")));
+                if tested.is_empty() {
+                    return Ok((suspicion, None));
+                }
+            }
+            Err(ended) => return Err(ended),
         }
-        Err(ended) => return Err(ended),
     };
     notes.extend(disturbed(&stage, &study));
     let at = study.findings.iter().position(|finding| finding.rule == rule.name());
-    let outcome = at.map(|at| study.findings.swap_remove(at)).ok_or_else(|| {
+    let mut outcome = at.map(|at| study.findings.swap_remove(at)).ok_or_else(|| {
         Failure::new(Exit::Invalid, format!("diagnose: the pairs of {stage} gave no outcome: see their report"))
     })?;
+    // What was not run in pairs is told too, before what was.
+    let paired = outcome.counterfactual.take();
+    outcome.counterfactual = suspicion.counterfactual;
+    let outcome = paired.into_iter().fold(outcome, Finding::experimented);
     let lifting = tested.iter().find(|(experiment, _)| experiment.lifts);
     let reached = lifting.and_then(|(experiment, change)| {
         let is_changed = |point: &PointStudy| {
             point.sweep == experiment.name
                 && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == experiment.name.as_str())
         };
-        let point = study.points.into_iter().find(is_changed)?;
-        Some(Next { load: load.changed(change), point, name: experiment.name.clone() })
+        let reached = study.points.into_iter().find(is_changed)?;
+        // Another experiment may have proven the claim, while this one made no difference and leads nowhere.
+        let leads = !experiment.is_hopeless(&[goodput(&reached) / goodput(point)]);
+        leads.then(|| Next { load: load.changed(change), point: reached, name: experiment.name.clone() })
     });
     Ok((outcome, reached))
+}
+
+/// Whether it sets something at a host.
+fn asks_hosts((experiment, _): &(Experiment, Change)) -> bool {
+    !experiment.settings.is_empty()
 }
 
 /// What single runs of candidates came to.

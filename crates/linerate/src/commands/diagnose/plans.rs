@@ -126,7 +126,9 @@ impl Load {
     /// Pairs with and without each change. A placebo stands beside those of the first: it is the same for all, and run in the same time.
     pub(super) fn pairs(&self, name: &str, rule: &str, tested: &[(Experiment, Change)]) -> String {
         let mut text = self.head(name, 1);
-        for (number, (Experiment { name, ratio: [least, most], settings, .. }, change)) in tested.iter().enumerate() {
+        for (number, (Experiment { name, ratio: [least, most], settings, failing, .. }, change)) in
+            tested.iter().enumerate()
+        {
             let changes: Vec<String> = change.iter().map(|(key, value)| format!("{key} = {value}")).collect();
             let placebo = if number == 0 { format!("placebo = {PLACEBO}\n") } else { String::new() };
             let percent = |ratio: f64| format!("\"{:.1} %\"", ratio * 100.0);
@@ -134,11 +136,12 @@ impl Load {
             text += &self.params();
             let _infallible = write!(
                 text,
-                "[sweep.compare]\npairs = {}\n{placebo}tests = {{ rule = \"{rule}\", ratio = [{}, {}] }}\n\
+                "[sweep.compare]\npairs = {}\n{placebo}tests = {{ rule = \"{rule}\", ratio = [{}, {}], failing = \"{}\" }}\n\
                  a = {{ name = \"{BASE}\" }}\nb = {{ name = {name:?}, params = {{ {} }}{} }}\n",
                 self.pairs,
                 percent(*least),
                 percent(*most),
+                failing.name(),
                 changes.join(", "),
                 set_at_hosts(settings)
             );
@@ -204,17 +207,11 @@ mod tests {
     fn every_plan_is_one_that_can_be_read_back() {
         let change = |key: &str, value: &str| vec![(key.to_owned(), value.into())];
         let candidates = vec![change("window_clamp", "4344 B"), change("window_clamp", "7240 B")];
-        let experiment = Experiment {
-            name: "a window that a shallow buffer survives".into(),
-            candidates: candidates.clone(),
-            ratio: [1.1, 100.0],
-            lifts: true,
-            ends: None,
-            settings: Vec::new(),
-        };
+        let experiment =
+            Experiment::lift_by_one("a window that a shallow buffer survives", candidates.clone(), [1.1, 100.0]);
         let rule = RULES[0].name();
         let polled = HostSetting { at: "b".into(), name: "threaded".into(), value: "1".into() };
-        let elsewhere = Experiment { settings: vec![polled], name: "polled elsewhere".into(), ..experiment.clone() };
+        let elsewhere = Experiment::at_host("polled elsewhere", polled, [1.1, 2.5]).refuting_nothing();
         let tested = [(experiment, candidates[1].clone()), (elsewhere, Change::new())];
         let scouts = |beside| load().scouts("scout", &candidates, beside);
         let pairs = load().pairs("pairs", rule, &tested);
