@@ -48,6 +48,9 @@ pub struct Hypothesis {
     /// What it says of the claim if that does not come.
     #[serde(default, skip_serializing_if = "Failing::is_usual")]
     pub failing: Failing,
+    /// What its interval may be wrong by, where this is one of several looks at the claim, each with its share of the usual 5 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Ratio>,
 }
 
 /// What it says of a claim that a change did not make the difference it predicts.

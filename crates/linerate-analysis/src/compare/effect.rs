@@ -318,11 +318,23 @@ pub struct Proof {
     pub why: String,
 }
 
+impl Proof {
+    /// How many times as far the change would have to move the figure for proof beside this noise; infinite if it did not move.
+    #[must_use]
+    pub fn short(&self) -> f64 {
+        needed_size(self.placebo.as_ref()) / self.effect.size()
+    }
+}
+
+/// How far a change must move a figure for proof, as a logarithm.
+fn needed_size(placebo: Option<&Effect>) -> f64 {
+    PROOF_RATIO.ln().max(PROOF_FLOORS * placebo.map_or(0.0, |placebo| placebo.widest.ln()))
+}
+
 /// Judges a change of a ratio by its effect and its placebo's.
 #[must_use]
 pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
-    let floor = placebo.as_ref().map_or(0.0, |placebo| placebo.widest.ln());
-    let needed = PROOF_RATIO.ln().max(PROOF_FLOORS * floor);
+    let needed = needed_size(placebo.as_ref());
     let size = effect.size();
     let moved = placebo.as_ref().is_none_or(|placebo| placebo.size() >= PROOF_RATIO.ln());
     let sure = matches!(effect.change, Change::Better | Change::Worse);

@@ -6,6 +6,7 @@
 //! claim predicts, and a placebo did not ([`proof`]).
 
 pub mod experiment;
+pub mod longer;
 mod proof;
 pub mod rules;
 

@@ -45,12 +45,27 @@ fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
 
 /// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one campaign are run in turn, so that both had
 /// the same noise.
-fn placebo<'a>(tests: &[&'a Comparison], test: &'a Comparison) -> Option<(&'a str, &'a Effect)> {
+pub(super) fn beside<'a>(tests: &[&'a Comparison], test: &'a Comparison) -> Option<(&'a str, &'a Effect)> {
     let of = |test: &'a Comparison| Some((test.placebo.as_deref()?, goodput_of(test)?.placebo.as_ref()?));
-    let same = |other: &&&Comparison| {
-        other.base.tests.as_ref().map(|claim| &claim.rule) == test.base.tests.as_ref().map(|claim| &claim.rule)
-    };
+    let same = |other: &&&Comparison| test.base.tests.as_ref().is_some_and(|claim| of_rule(other, &claim.rule));
     of(test).or_else(|| tests.iter().filter(same).find_map(|other| of(other)))
+}
+
+/// Whether `test` puts a claim of `rule` to the test.
+pub(super) fn of_rule(test: &Comparison, rule: &str) -> bool {
+    test.base.tests.as_ref().is_some_and(|claim| claim.rule == rule)
+}
+
+/// What goodput may be multiplied by if the claim of `test` holds.
+fn predicted(claim: &Hypothesis) -> [f64; 2] {
+    let [least, most] = claim.ratio;
+    [least.0 / SLACK, most.0 * SLACK]
+}
+
+/// Whether what `test` found speaks against its claim.
+pub(super) fn is_contradicted(test: &Comparison) -> bool {
+    let claim = test.base.tests.as_ref().zip(goodput_of(test));
+    claim.is_some_and(|(claim, goodput)| against(&goodput.effect, predicted(claim)).is_some())
 }
 
 fn outcome(
@@ -79,11 +94,12 @@ fn outcome(
         finding.counterfactual = Some(format!("{}: no pair of runs gave two figures", test.changed.name));
         return finding;
     };
-    let placebo = placebo(tests, test);
+    let placebo = beside(tests, test);
     let proof = prove(goodput.effect.clone(), placebo.map(|(_, effect)| effect.clone()));
     let [least, most] = hypothesis.ratio.map(|ratio| ratio.0);
-    let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
-    let (verdict, why) = match (proof.verdict, against(&proof.effect, [least / SLACK, most * SLACK])) {
+    let [lowest, highest] = predicted(hypothesis);
+    let predicted = (lowest..=highest).contains(&proof.effect.shift);
+    let (verdict, why) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
         (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, String::new()),
         (Verdict::Proven, _) if evident => (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned()),
         (Verdict::Proven, _) => (Verdict::Inconclusive, "the evidence did not come again".to_owned()),
@@ -155,7 +171,7 @@ mod tests {
     /// A test of `receive_window` whose changed arm has `factor` times the goodput, and whose placebo `placebo` times.
     fn test(factor: f64, placebo: f64) -> Comparison {
         let ratio = [Ratio(1.5), Ratio(2.3)];
-        let hypothesis = Hypothesis { rule: "receive_window".into(), ratio, failing: Failing::Refutes };
+        let hypothesis = Hypothesis { rule: "receive_window".into(), ratio, failing: Failing::Refutes, error: None };
         let arm = |name: &str, role| Arm {
             name: name.into(),
             role,
@@ -233,19 +249,50 @@ mod tests {
         assert!(told.contains("refuted"), "{told}");
     }
 
+    /// [`test`] whose changed arm has these times the goodput, pair by pair.
+    fn test_of_pairs(factors: [f64; 6], placebo: f64) -> Comparison {
+        let mut test = test(1.0, placebo);
+        let after: Vec<Option<f64>> = BEFORE.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
+        test.figures[0].effect = effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More).expect("six pairs");
+        test
+    }
+
     #[test]
     fn noise_leaves_a_suspicion_and_an_interval_outside_the_prediction_refutes_it() {
         let with = |factors: [f64; 6]| {
-            let mut test = test(1.0, 1.0);
-            let after: Vec<Option<f64>> =
-                BEFORE.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
-            test.figures[0].effect =
-                effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More).expect("six pairs");
-            let found = findings(&arms(true), &[test]);
+            let found = findings(&arms(true), &[test_of_pairs(factors, 1.0)]);
             found.into_iter().find(|finding| finding.rule == "receive_window").expect("tested").verdict
         };
         assert_eq!(with([0.6, 2.4, 1.1, 1.8, 0.7, 2.2]), Verdict::Suspected, "anything may have happened");
         assert_eq!(with([0.95, 1.06, 1.1, 0.92, 1.08, 0.94]), Verdict::Inconclusive, "1.5 times as much did not");
+    }
+
+    #[test]
+    fn what_noise_leaves_open_is_looked_at_again_for_as_long_as_its_scatter_asks() {
+        let times = |test: Comparison| {
+            let tests = [test];
+            super::super::longer::times(&findings(&arms(true), &tests), &tests, "receive_window")
+        };
+        let scattered = |placebo: f64| {
+            let mut test = test(1.95, 1.0);
+            test.figures[0].placebo.as_mut().expect("measured").widest = placebo;
+            test
+        };
+        assert_eq!(times(scattered(1.1)), None, "proven");
+        // Proof takes 1.3^3 = 2.2, it moved by 1.95: (ln 2.2 / ln 1.95)^2 is 1.39, twice that less than the least.
+        assert_eq!(times(scattered(1.3)), Some(4.0));
+        let more = times(scattered(1.5)).expect("open");
+        assert!((6.5..6.7).contains(&more), "2 (3 ln 1.5 / ln 1.95)^2: {more}");
+        assert_eq!(
+            times(test_of_pairs([0.6, 2.4, 1.1, 1.8, 0.7, 2.2], 1.0)),
+            Some(4.0),
+            "wide, beside a quiet placebo"
+        );
+        assert_eq!(times(test(1.25, 1.0)), None, "it moved, and not as predicted: noise hides nothing");
+        assert_eq!(times(test(1.0, 1.0)), None, "refuted");
+        let mut without = scattered(1.5);
+        without.figures[0].placebo = None;
+        assert_eq!(times(without), None, "nothing tells how long it takes");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{JobStudy, MetricStudy, PointStudy};
 use crate::compare::{Better, Effect, Margin, effect_beyond};
+use crate::statistics::ALPHA;
 
 /// Two arms at one point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
             base: base_arm.clone(),
             changed: changed_arm.clone(),
             placebo: placebo_arm.map(|arm| arm.name.clone()),
-            figures: figures(base, changed, placebo, changed_arm.margin.0, Some),
+            figures: figures(base, changed, placebo, margin_of(changed_arm), Some),
         })
     });
     // In a mix each job alone stands against the same job among all.
@@ -101,7 +102,7 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
                 base: base_arm.clone(),
                 changed: changed_arm.clone(),
                 placebo: placebo_arm.map(|arm| arm.name.clone()),
-                figures: figures(base, changed, placebo, changed_arm.margin.0, of_job),
+                figures: figures(base, changed, placebo, margin_of(changed_arm), of_job),
             }
         })
     });
@@ -126,12 +127,19 @@ pub(super) fn arm_removed(parameters: &Point) -> Point {
     parameters
 }
 
+/// What counts as no difference from `arm`, and how much of the usual error this look at its claim may spend.
+fn margin_of(arm: &Arm) -> Margin {
+    let error = arm.tests.as_ref().and_then(|claim| claim.error);
+    let part_of_error = error.map_or(1.0, |error| error.0 / ALPHA);
+    Margin { relative: arm.margin.0, part_of_error, ..Margin::default() }
+}
+
 /// `before_of` says which job of the base a job of the changed arm is.
 fn figures(
     base: &PointStudy,
     changed: &PointStudy,
     placebo: Option<&PointStudy>,
-    margin: f64,
+    margin: Margin,
     before_of: impl Fn(usize) -> Option<usize>,
 ) -> Vec<Compared> {
     let mut figures = Vec::new();
@@ -148,10 +156,9 @@ fn figures(
     figures
 }
 
-fn compare(before: &JobStudy, after: &MetricStudy, again: Option<&JobStudy>, margin: f64) -> Option<Compared> {
+fn compare(before: &JobStudy, after: &MetricStudy, again: Option<&JobStudy>, margin: Margin) -> Option<Compared> {
     let better = if metric(&after.name)?.higher_is_better? { Better::More } else { Better::Less };
     let before = before.metric(&after.name, after.direction)?;
-    let margin = Margin { relative: margin, ..Margin::default() };
     let name = format!("{} {}", after.name, after.direction);
     let against = |other: &MetricStudy| effect_beyond(&name, &before.values, &other.values, better, margin);
     let placebo = again.and_then(|job| job.metric(&after.name, after.direction)).and_then(against);

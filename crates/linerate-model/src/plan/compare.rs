@@ -6,7 +6,8 @@
 //! placebo = true                 # the first arm once more, under another name: what differs is noise; or an arm of its own
 //!                                # whose change should make no difference, such as { name = "marked", params = { dscp = 4 } }
 //! tests = { rule = "receive_window", ratio = ["150 %", "220 %"] }   # a claim, and what it says goodput is multiplied by; with
-//!                                # failing = "says_nothing" the claim may be true though that does not come
+//!                                # failing = "says_nothing" the claim may be true though that does not come, and
+//!                                # error = "1.9 %" is the share of 5 % that this look at it has, of several
 //! margin = "2 %"                 # a smaller difference is none
 //! a = { name = "wire" }
 //! b = { name = "bridge", from = "adev", to = "bdev" }
@@ -32,10 +33,13 @@ pub const DEFAULT_PAIRS: u32 = 10;
 /// The least difference that counts, unless it is said (methodology 6.6).
 pub const DEFAULT_MARGIN: Ratio = Ratio(0.02);
 
+/// What all looks at one claim may be wrong by together.
+const MOST_ERROR: Ratio = Ratio(0.05);
+
 const COMPARE_KEYS: &[&str] = &["pairs", "placebo", "margin", "tests", "a", "b"];
 const ARM_KEYS: &[&str] = &["name", "from", "to", "params", "from_cpus", "to_cpus", "settings"];
 const SETTING_KEYS: &[&str] = &["at", "name", "value"];
-const TESTS_KEYS: &[&str] = &["rule", "ratio", "failing"];
+const TESTS_KEYS: &[&str] = &["rule", "ratio", "failing", "error"];
 
 /// A comparison as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,10 +197,21 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
         return None;
     };
     let read = |entry: &Spanned<DeValue<'_>>| entry.get_ref().as_str()?.parse::<Ratio>().ok();
+    let error = fields.get("error").and_then(|value| {
+        let error = read(value).filter(|error| error.0 > 0.0 && error.0 <= MOST_ERROR.0);
+        if error.is_none() {
+            problems.push(wrong_value(
+                value,
+                "`error`",
+                "what this look at the claim may be wrong by, \"5 %\" at the most",
+            ));
+        }
+        error
+    });
     let ends = value.get_ref().as_array().and_then(|list| list.iter().map(read).collect::<Option<Vec<Ratio>>>());
     match ends.as_deref() {
         Some([least, most]) if least.0 >= 0.0 && least.0 < most.0 => {
-            Some(Hypothesis { rule, ratio: [*least, *most], failing })
+            Some(Hypothesis { rule, ratio: [*least, *most], failing, error })
         }
         _ => {
             problems.push(wrong_type(value, "`ratio`", "the least and the most, such as [\"150 %\", \"220 %\"]"));
@@ -363,21 +378,21 @@ mod tests {
     #[test]
     fn a_placebo_may_be_a_change_of_its_own_and_a_claim_travels_with_every_trial() {
         let trials = trials(
-            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\ntests={rule='receive_window',ratio=['150 %','220 %'],failing='says_nothing'}\n\
+            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\ntests={rule='receive_window',ratio=['150 %','220 %'],failing='says_nothing',error='1.9 %'}\n\
              a={name='A'}\nb={name='B',params={streams=2}}\n",
         );
         let marked = trials.iter().find(|trial| trial.point["arm"] == "marked").expect("measured");
         assert_eq!(marked.jobs[0].params.0["dscp"], Value::from(4));
         assert!(trials.iter().all(|trial| {
             let tests = trial.arm.as_ref().and_then(|arm| arm.tests.as_ref()).expect("a claim");
-            (tests.rule.as_str(), tests.ratio, tests.failing)
-                == ("receive_window", [Ratio(1.5), Ratio(2.2)], Failing::SaysNothing)
+            (tests.rule.as_str(), tests.ratio, tests.failing, tests.error)
+                == ("receive_window", [Ratio(1.5), Ratio(2.2)], Failing::SaysNothing, Some(Ratio(0.019)))
         }));
         let (_, problems) = parse(&format!(
-            "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\ntests={{rule='x',ratio=['2','1']}}\na={{name='A'}}\nb={{name='B',to='c'}}\n"
+            "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\ntests={{rule='x',ratio=['2','1'],error='6 %'}}\na={{name='A'}}\nb={{name='B',to='c'}}\n"
         ));
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        assert_eq!(told, ["the placebo is called `A`, as an arm is", "`ratio` is a list"]);
+        assert_eq!(told, ["the placebo is called `A`, as an arm is", "`ratio` is a list", "`error` is \"6 %\""]);
         let unknown =
             "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\na={name='A'}\nb={name='B',to='c'}\n";
         assert_eq!(parse(&format!("{HEAD}{unknown}")).1.len(), 1);

@@ -5,7 +5,7 @@
 
 use linerate_model::{Finding, Verdict};
 
-use super::{Rule, at_ceiling, is_bus, score, smaller_segments, subject};
+use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, subject};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -44,7 +44,7 @@ impl Rule for BusCeiling {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        at_ceiling(point, REACHED, is_bus).and_then(|(job, ..)| smaller_segments(job)).into_iter().collect()
+        at_ceiling(point, REACHED, is_bus).and_then(|(job, ..)| smaller_segments(job, shrunk)).into_iter().collect()
     }
 }
 

@@ -1,18 +1,32 @@
 //! The hash of a group of links does not spread the flows (methodology 5.3, D14). Member links that carried something.
 //!
 //! Evidence: at least four flows a link, and so few links used that an even hash would do it less than once in a hundred
-//! (methodology 3.7). What it does not see: which fields the hash takes, which only its device knows; drawing ports anew tells
-//! nothing where all runs, each with ports of its own, look alike.
+//! (methodology 3.7). Every run has ports of its own: a draw that is merely unlucky does not come again. What it does not see: which fields
+//! the hash takes, which only its device knows.
+//!
+//! That a link lies idle limits nothing by itself. Where goodput is about what the links in use carry, small segments tell whether
+//! these are full: then the flows get no more because of where the hash puts them. That they would get more elsewhere is not shown: only
+//! the owner of the group can change its hash.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{Rule, flows, may_be_judged, members, n_flows, score, subject};
+use super::{Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, subject};
+use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
 /// Flows a link from which an idle link says something (methodology 5.3).
 const FLOWS_A_LINK: f64 = 4.0;
 /// Below this chance is not believed (methodology 5.3).
 const SIGNIFICANCE: f64 = 0.01;
+/// Share of what the links in use carry from which they count as full.
+const REACHED: f64 = 0.9;
+
+/// Goodput over what the links in use carry; nothing where no flow crosses a group or its rate is not known.
+fn filled(job: &JobStudy, direction: Direction) -> Option<f64> {
+    let (available, used) = members(job, direction)?;
+    let share = 1.0 / room(job, direction);
+    (share > 0.0 && used >= 1.0).then(|| share * available / used)
+}
 
 /// Fires where flows crowd on few of a group's links.
 #[derive(Debug)]
@@ -40,16 +54,25 @@ impl Rule for HashPolarised {
         };
         let (job, direction) = flows(point).find(|flow| crowded(flow).is_some()).filter(|_| may_be_judged(point))?;
         let (available, used, flows) = crowded(&(job, direction))?;
-        let evidence = Evidence {
+        let crowd = Evidence {
             observed: format!(
                 "{flows:.0} flows used {used:.0} of {available:.0} links: by chance in {:.1e} of all draws at the most",
                 chance(available, used, flows)
             ),
             source: "bytes that each member link sent".into(),
         };
-        let claim = "the hash does not spread these flows over the links";
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+        let full = filled(job, direction).map(|share| Evidence {
+            observed: format!("goodput is {:.0} % of what the links in use carry", share * 100.0),
+            source: "the capacities declared, and which of them sent anything".into(),
+        });
+        let evidence = [crowd].into_iter().chain(full).collect();
+        let claim = match filled(job, direction) {
+            Some(share) if share >= REACHED => {
+                "the hash does not spread these flows over the links, and those in use are full"
+            }
+            _ => "the hash does not spread these flows over the links",
+        };
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
         let advice = "let the group hash ports too (xmit_hash_policy layer3+4, or the switch's like)";
         Some(finding.advise(format!(
             "{advice}: goodput should rise to what the links in use carry (linerate limit lag --links {available:.0} --flows \
@@ -68,6 +91,12 @@ impl Rule for HashPolarised {
                 score::reached(flows, enough, enough + 1.0),
             ]))
         })
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let is_full =
+            |(job, direction): &(&JobStudy, Direction)| filled(job, *direction).is_some_and(|share| share >= REACHED);
+        flows(point).find(is_full).and_then(|(job, _)| smaller_segments(job, shrunk)).into_iter().collect()
     }
 }
 
@@ -102,6 +131,21 @@ mod tests {
         assert_eq!(HashPolarised.judge(&group(1.0, 4)), None);
         assert_eq!(HashPolarised.judge(&group(3.0, 16)), None, "one idle link of four is no rarity");
         assert_eq!(HashPolarised.judge(&point(&[("goodput", 1e8)])), None);
+    }
+
+    #[test]
+    fn small_segments_ask_whether_the_links_in_use_are_full() {
+        let asked = |goodput: f64| {
+            let figures = [("goodput", goodput), ("links_available", 4.0), ("links_used", 1.0)];
+            let mut point = point(&figures);
+            point.jobs[0].params.set("streams", 16);
+            point.jobs[0].obtained.insert("mss".into(), "1448".into());
+            let observed = HashPolarised.judge(&point).expect("all on one").evidence[1].observed.clone();
+            (HashPolarised.experiments(&point).len(), observed)
+        };
+        // Of four links that carry 1 Gbit/s together one is in use.
+        assert_eq!(asked(0.24e9), (1, "goodput is 96 % of what the links in use carry".to_owned()));
+        assert_eq!(asked(0.1e9).0, 0, "something else holds these flows back");
     }
 
     #[test]

@@ -8,7 +8,8 @@
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
 use super::{
-    Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, smaller_segments, standing_queue, subject,
+    Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk, smaller_segments, standing_queue,
+    subject,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
@@ -81,7 +82,7 @@ impl Rule for LinkCeiling {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        full(point).and_then(|(job, ..)| smaller_segments(job)).into_iter().collect()
+        full(point).and_then(|(job, ..)| smaller_segments(job, shrunk)).into_iter().collect()
     }
 }
 

@@ -198,9 +198,10 @@ fn shrunk(large: f64, small: f64) -> [f64; 2] {
     [ratio(MOST_HEADERS), ratio(LEAST_HEADERS)]
 }
 
-/// The experiment on a ceiling that counts bytes: small segments waste so much of it on headers, no more and no less. Fewer packets
-/// a second, a CPU or a window would answer otherwise.
-fn smaller_segments(job: &JobStudy) -> Option<Experiment> {
+/// The experiment with small segments: `ratio` says what goodput is multiplied by, of their payload before and then. On a ceiling that
+/// counts bytes ([`shrunk`]) they waste so much of it on headers, no more and no less. Fewer packets a second, a CPU or a window would
+/// answer otherwise.
+fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Option<Experiment> {
     /// Small enough to cost a fifth, large enough not to drown the ends in packets.
     const SMALL: f64 = 250.0;
     /// What the kernel takes off a segment for its timestamps (RFC 7323 clause 3.2).
@@ -209,7 +210,7 @@ fn smaller_segments(job: &JobStudy) -> Option<Experiment> {
         return None;
     }
     let usual = leading_number(job.obtained.get("mss")?)?;
-    let ratio = shrunk(usual, SMALL - TIMESTAMPS);
+    let ratio = ratio(usual, SMALL - TIMESTAMPS);
     let change = || vec![set("mss", bytes(SMALL))];
     (usual > 4.0 * SMALL).then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
 }

@@ -7,7 +7,9 @@
 
 use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict};
 
-use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value};
+use super::{
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, smaller_segments, subject, value,
+};
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
 use crate::{JobStudy, PointStudy};
@@ -109,18 +111,26 @@ impl Rule for PathLoss {
         })
     }
 
+    /// A sender that does not take loss for congestion must carry more; and as a window under loss counts segments, whatever their size
+    /// (Mathis: goodput is segment / round trip * c / sqrt(loss)), small ones must carry as much less as they are smaller. A ceiling in bytes,
+    /// a window or a buffer of bytes would hardly notice.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let reacts = flows(point).any(|(job, _)| {
+        let reacts = |(job, _): &(&JobStudy, Direction)| {
             job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(|name| name.contains("bbr"))
-        });
-        let change = || vec![set("congestion", "bbr")];
-        let ratio = [LEAST_EFFECT, MOST_GAINED];
-        reacts
-            .then(|| Experiment::lift("a congestion control that does not take loss for congestion", change(), ratio))
-            .into_iter()
-            .collect()
+        };
+        let Some((job, _)) = flows(point).find(reacts) else { return Vec::new() };
+        let swapped = Experiment::lift(
+            "a congestion control that does not take loss for congestion",
+            vec![set("congestion", "bbr")],
+            [LEAST_EFFECT, MOST_GAINED],
+        );
+        let proportional = |usual: f64, small: f64| [small / usual / BY_MODEL, small / usual * BY_MODEL];
+        [swapped].into_iter().chain(smaller_segments(job, proportional)).collect()
     }
 }
+
+/// How far goodput may be from proportional to the segment.
+const BY_MODEL: f64 = 1.25;
 
 #[cfg(test)]
 mod tests {
@@ -151,5 +161,18 @@ mod tests {
         assert_eq!(PathLoss.judge(&lossy(5e6, 0.0001)), None);
         assert_eq!(PathLoss.judge(&lossy(0.5e6, 0.01)), None);
         assert_eq!(PathLoss.judge(&lossy(50e6, 0.01)), None);
+    }
+
+    #[test]
+    fn what_is_predicted_of_small_segments_is_their_size() {
+        let mut point = lossy(5e6, 0.01);
+        assert_eq!(PathLoss.experiments(&point).len(), 1, "nobody knows the segment");
+        point.jobs[0].obtained.insert("mss".into(), "1448".into());
+        let [_, small] = &PathLoss.experiments(&point)[..] else { panic!("two") };
+        let [least, most] = small.ratio;
+        assert!(((least * most).sqrt() - 238.0 / 1448.0).abs() < 1e-9, "{small:?}");
+        assert!(!small.lifts && small.is_hopeless(&[0.8]), "a ceiling in bytes gives 0.8: {small:?}");
+        point.jobs[0].obtained.insert("congestion".into(), "bbr".into());
+        assert_eq!(PathLoss.experiments(&point), []);
     }
 }

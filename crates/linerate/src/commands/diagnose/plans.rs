@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
+use linerate_analysis::diagnosis::longer::Attempt;
 use linerate_model::plan::parse;
 use linerate_model::{HostSetting, Params};
 
@@ -84,6 +85,21 @@ impl Load {
         load
     }
 
+    /// The same with runs so many times as long.
+    pub(super) fn longer(&self, times: f64) -> Self {
+        Self { measured_ms: (self.measured_ms as f64 * times).ceil() as u64, ..self.clone() }
+    }
+
+    /// Pairs of an experiment.
+    pub(super) const fn n_pairs(&self) -> u32 {
+        self.pairs
+    }
+
+    /// How long each run is.
+    pub(super) fn seconds(&self) -> f64 {
+        self.measured_ms as f64 / 1e3
+    }
+
     fn head(&self, name: &str, repeats: u32) -> String {
         format!(
             "[campaign]\nname = \"diagnose-{name}\"\nrepeats = {repeats}\norder = \"interleaved\"\nseed = {}\n",
@@ -124,7 +140,7 @@ impl Load {
     }
 
     /// Pairs with and without each change. A placebo stands beside those of the first: it is the same for all, and run in the same time.
-    pub(super) fn pairs(&self, name: &str, rule: &str, tested: &[(Experiment, Change)]) -> String {
+    pub(super) fn pairs(&self, name: &str, rule: &str, tested: &[(Experiment, Change)], attempt: Attempt) -> String {
         let mut text = self.head(name, 1);
         for (number, (Experiment { name, ratio: [least, most], settings, failing, .. }, change)) in
             tested.iter().enumerate()
@@ -136,12 +152,13 @@ impl Load {
             text += &self.params();
             let _infallible = write!(
                 text,
-                "[sweep.compare]\npairs = {}\n{placebo}tests = {{ rule = \"{rule}\", ratio = [{}, {}], failing = \"{}\" }}\n\
+                "[sweep.compare]\npairs = {}\n{placebo}tests = {{ rule = \"{rule}\", ratio = [{}, {}], failing = \"{}\", error = \"{}\" }}\n\
                  a = {{ name = \"{BASE}\" }}\nb = {{ name = {name:?}, params = {{ {} }}{} }}\n",
-                self.pairs,
+                attempt.pairs,
                 percent(*least),
                 percent(*most),
                 failing.name(),
+                attempt.error,
                 changes.join(", "),
                 set_at_hosts(settings)
             );
@@ -176,6 +193,7 @@ pub(super) fn scout(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_analysis::diagnosis::longer::attempts;
     use linerate_analysis::diagnosis::rules::RULES;
 
     fn load() -> Load {
@@ -214,7 +232,7 @@ mod tests {
         let elsewhere = Experiment::at_host("polled elsewhere", polled, [1.1, 2.5]).refuting_nothing();
         let tested = [(experiment, candidates[1].clone()), (elsewhere, Change::new())];
         let scouts = |beside| load().scouts("scout", &candidates, beside);
-        let pairs = load().pairs("pairs", rule, &tested);
+        let pairs = load().pairs("pairs", rule, &tested, attempts(6)[1]);
         assert_eq!(pairs.matches("placebo = ").count(), 1, "{pairs}");
         for text in [load().baseline(), scouts(Beside::Nothing), scouts(Beside::Base), pairs] {
             let (plan, problems) = parse(&text);

@@ -1,0 +1,110 @@
+//! What is suspected, put to the test: pairs with and without the change, once more with longer runs where noise hides what it did.
+
+use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
+use linerate_analysis::diagnosis::longer::{self, Attempt, attempts};
+use linerate_analysis::diagnosis::rules::Rule;
+use linerate_analysis::{PointStudy, Study};
+use linerate_model::{ARM_AXIS, Failing, Finding};
+
+use super::plans::Load;
+use super::scouts::{Scouted, goodput, scout};
+use crate::commands::stage::{Ended, Stages, disturbed};
+use crate::exit::{Exit, Failure};
+
+/// Where to go on from.
+pub(super) struct Next {
+    pub(super) load: Load,
+    pub(super) point: PointStudy,
+    pub(super) name: String,
+}
+
+/// The pairs that a rule asks for: their outcome, and where the change leads if it lifts the limit. Single runs come first: they choose among
+/// candidates, and where they leave the claim no hope it is set aside without pairs.
+pub(super) fn put_to_test(
+    stages: &Stages<'_>,
+    number: usize,
+    (load, point): (&Load, &PointStudy),
+    (rule, mut suspicion): (&dyn Rule, Finding),
+    experiments: Vec<Experiment>,
+    notes: &mut Vec<String>,
+) -> Result<(Finding, Option<Next>), Ended> {
+    let stage = format!("limit-{number}-{}", rule.name());
+    let mut tested = Vec::new();
+    for (at, experiment) in experiments.into_iter().enumerate() {
+        match scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
+            Scouted::Chosen(change) => tested.push((experiment, change)),
+            Scouted::Hopeless(after) => {
+                suspicion = set_aside(suspicion, &experiment, goodput(point), &after);
+                if experiment.failing == Failing::Refutes {
+                    return Ok((suspicion, None));
+                }
+            }
+        }
+    }
+    if tested.is_empty() {
+        return Ok((suspicion, None));
+    }
+    let (mut outcome, study) = loop {
+        match look_twice(stages, &stage, load, rule.name(), &tested, notes) {
+            Ok(both) => break both,
+            // Without those that ask something of a host that does not let us.
+            Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
+                let refused = format!("not run, its host did not let us: {}", failure.message());
+                let asking = tested.extract_if(.., |one| asks_hosts(one)).map(|(experiment, _)| experiment.name);
+                suspicion = asking.fold(suspicion, |told, name| told.experimented(format!("{name}: {refused}")));
+                if tested.is_empty() {
+                    return Ok((suspicion, None));
+                }
+            }
+            Err(ended) => return Err(ended),
+        }
+    };
+    // What was not run in pairs is told too, before what was.
+    let paired = outcome.counterfactual.take();
+    outcome.counterfactual = suspicion.counterfactual;
+    let outcome = paired.into_iter().fold(outcome, Finding::experimented);
+    let lifting = tested.iter().find(|(experiment, _)| experiment.lifts);
+    let reached = lifting.and_then(|(experiment, change)| {
+        let is_changed = |point: &PointStudy| {
+            point.sweep == experiment.name
+                && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == experiment.name.as_str())
+        };
+        let reached = study.points.into_iter().find(is_changed)?;
+        // Another experiment may have proven the claim, while this one made no difference and leads nowhere.
+        let leads = !experiment.is_hopeless(&[goodput(&reached) / goodput(point)]);
+        leads.then(|| Next { load: load.changed(change), point: reached, name: experiment.name.clone() })
+    });
+    Ok((outcome, reached))
+}
+
+/// Whether it sets something at a host.
+fn asks_hosts((experiment, _): &(Experiment, Change)) -> bool {
+    !experiment.settings.is_empty()
+}
+
+/// The outcome of pairs, and of longer ones where noise leaves it open.
+fn look_twice(
+    stages: &Stages<'_>,
+    stage: &str,
+    load: &Load,
+    rule: &str,
+    tested: &[(Experiment, Change)],
+    notes: &mut Vec<String>,
+) -> Result<(Finding, Study), Ended> {
+    let attempts = attempts(load.n_pairs());
+    let mut look = |stage: &str, load: &Load, attempt: Attempt| -> Result<(Finding, Study), Ended> {
+        let (_, study) = stages.observe(stage, load.pairs(stage, rule, tested, attempt))?;
+        notes.extend(disturbed(stage, &study));
+        let outcome = study.findings.iter().find(|finding| finding.rule == rule).cloned().ok_or_else(|| {
+            Failure::new(Exit::Invalid, format!("diagnose: the pairs of {stage} gave no outcome: see their report"))
+        })?;
+        Ok((outcome, study))
+    };
+    let (first, study) = look(stage, load, attempts[0])?;
+    let (Some(again), Some(times)) = (attempts.get(1), longer::times(&study.findings, &study.comparisons, rule)) else {
+        return Ok((first, study));
+    };
+    let long = load.longer(times);
+    let (second, study) = look(&format!("{stage}-longer"), &long, *again)?;
+    Ok((longer::told(&first, second, [load, &long].map(Load::seconds)), study))
+}
