@@ -42,8 +42,8 @@ pub fn attempts(pairs: u32) -> Vec<Attempt> {
     [Some(pairs), again].into_iter().flatten().enumerate().map(attempt).collect()
 }
 
-/// How many times as long runs must be to tell whether `rule`'s claim holds, at the most [`MOST`]; `None` where the pairs told, contradict it in part, or scatter
-/// so much that even these would not tell.
+/// How many times as long runs must be to tell whether `rule`'s claim holds, at the most [`MOST`]; `None` where the pairs told, contradict it
+/// in part, or scatter so much that even these would not tell.
 #[must_use]
 pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Option<f64> {
     let finding = findings.iter().find(|finding| finding.rule == rule)?;

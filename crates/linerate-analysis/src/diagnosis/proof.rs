@@ -288,6 +288,7 @@ mod tests {
             Some(4.0),
             "wide, beside a quiet placebo"
         );
+        assert_eq!(times(scattered(2.0)), None, "(3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not tell");
         assert_eq!(times(test(1.25, 1.0)), None, "it moved, and not as predicted: noise hides nothing");
         assert_eq!(times(test(1.0, 1.0)), None, "refuted");
         let mut without = scattered(1.5);
