@@ -4,6 +4,9 @@
 //! are set against runs, and whatever else changed between the two campaigns is in the difference: only a campaign that repeats
 //! the first one later (`again`) tells how much that is. Without it the noise floor is what any two runs of one campaign differ by.
 //!
+//! Two campaigns do not share their minutes, so that other programs may load the CPUs in one and not in the other. A figure of what the CPUs did
+//! whose change that explains is claimed neither way.
+//!
 //! Searches are matched likewise, and what they found is compared (`searches`).
 //!
 //! Many figures are compared at once. What is claimed of one must hold among all of its [`Family`] (Holm, methodology 6.6). A campaign with
@@ -16,10 +19,11 @@ use linerate_model::{Campaign, Direction, Nanos, TrialId, Validity, metric};
 use serde::{Deserialize, Serialize};
 
 use super::effect::floor;
-use super::environment::{Cause, environment};
+use super::environment::{Cause, Touch, environment, touched};
 use super::points::{PointChange, Unmatched};
 use super::searches;
-use super::{Better, Change, Margin, effect_beyond, effect_of_runs};
+use super::{Better, Change, Doubt, Effect, Margin, effect_beyond, effect_of_runs};
+use crate::statistics::median;
 use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust};
 
 /// Figures a workload is run for; the others say at what cost.
@@ -127,19 +131,21 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
     let mut points: Vec<PointChange> = matched.iter().map(|point| point_change(point, paired, margin)).collect();
     points.extend(searches::searches(before.study, after.study, again.map(|side| side.study), margin));
     let mut overall = overall(&matched, paired, margin);
+    let others = others(matched.iter());
     among_many(points.iter_mut().flat_map(|point| &mut point.figures));
     among_many(overall.iter_mut().map(|overall| &mut overall.figure));
     let claimed =
         || points.iter().flat_map(|point| &point.figures).chain(overall.iter().map(|overall| &overall.figure));
-    let changed: BTreeSet<&str> = claimed()
-        .filter(|figure| matches!(figure.effect.change, Change::Better | Change::Worse))
-        .map(|figure| figure.metric.as_str())
-        .collect();
+    let moved = |effect: &Effect| {
+        matches!(effect.change, Change::Better | Change::Worse) || effect.doubt == Some(Doubt::Others)
+    };
+    let changed: BTreeSet<&str> =
+        claimed().filter(|figure| moved(&figure.effect)).map(|figure| figure.metric.as_str()).collect();
     Campaigns {
         paired,
         again: matched.iter().any(|point| point.again.is_some()),
         margin,
-        environment: environment(before.campaign, after.campaign, &changed),
+        environment: environment(before.campaign, after.campaign, others, &changed),
         unmatched: unmatched(before.study, after.study),
         without_bound: searches::without_bound(before.study, after.study),
         standing: [standing(before.study), standing(after.study)],
@@ -192,6 +198,7 @@ fn in_turn(before: Side<'_>, after: Side<'_>, point: &Matched<'_>) -> bool {
 fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
     let mut figures = Vec::new();
     let part_of_error: f64 = [point.before, point.after].iter().map(|side| part_of_error(side)).product();
+    let others = others(std::iter::once(point));
     for (number, job) in point.after.jobs.iter().enumerate().filter(|(_, job)| !job.background) {
         let of = |other: &'_ PointStudy| other.jobs.get(number).filter(|other| other.workload == job.workload).cloned();
         let Some(before) = of(point.before) else { continue };
@@ -201,9 +208,8 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             let again = again.as_ref().and_then(|job| job.metric(&after.name, after.direction));
             let values =
                 Values { was: &was.values, is: &after.values, again: again.map(|metric| metric.values.as_slice()) };
-            figures.extend(
-                compared(after, values, paired, margin, part_of_error).map(|figure| Compared { job: number, ..figure }),
-            );
+            let figure = compared(after, values, paired, margin, part_of_error);
+            figures.extend(figure.map(|figure| Compared { job: number, ..beside(figure, &others) }));
         }
     }
     let named = |job: &JobStudy| match job.from.is_empty() {
@@ -320,7 +326,27 @@ fn over_points(
     let is = means(&|point| values(point.after))?;
     let again = means(&|point| point.again.and_then(values));
     let values = Values { was: &was, is: &is, again: again.as_deref() };
-    Some(Overall { workload: workload.to_owned(), figure: compared(shape, values, paired, margin, 1.0)?, points })
+    let others = others(whole.iter().copied());
+    let figure = beside(compared(shape, values, paired, margin, 1.0)?, &others);
+    Some(Overall { workload: workload.to_owned(), figure, points })
+}
+
+/// What other programs took of the CPUs' work at `points` before and after, typically; `None` where it is not known.
+fn others<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Option<f64>; 2] {
+    let share = |point: &PointStudy| {
+        let metric = point.jobs.iter().find_map(|job| job.metric("cpu_of_others", Direction::Sum))?;
+        median(&metric.values.iter().flatten().copied().collect::<Vec<f64>>())
+    };
+    let sides: [fn(&Matched<'a>) -> &'a PointStudy; 2] = [|point| point.before, |point| point.after];
+    sides.map(|side| median(&points.clone().filter_map(|point| share(side(point))).collect::<Vec<f64>>()))
+}
+
+/// A figure of what the CPUs did beside what other programs took of them before and after.
+fn beside(mut figure: Compared, others: &[Option<f64>; 2]) -> Compared {
+    if let ([Some(before), Some(after)], Touch::Cost) = (others, touched(&figure.metric)) {
+        figure.effect = figure.effect.beside_others([*before, *after]);
+    }
+    figure
 }
 
 /// The job that stands for a point: all measured ones added up where there are several, else the only one.
@@ -498,7 +524,44 @@ mod tests {
         assert_eq!((whole.points, whole.figure.effect.change), (24, Change::Worse));
         assert!((whole.figure.effect.shift - 0.95).abs() < 0.01, "{}", whole.figure.effect.shift);
         let cells = result.points.iter().flat_map(|point| &point.figures);
-        assert!(cells.clone().any(|figure| figure.effect.doubt == Some(super::super::Doubt::Chance)));
+        assert!(cells.clone().any(|figure| figure.effect.doubt == Some(Doubt::Chance)));
+    }
+
+    /// Both cost 20 % more: where the CPUs were shared with other programs meanwhile that is no claim, where they went on as before it is.
+    #[test]
+    fn what_other_programs_took_of_the_cpus_is_not_taken_for_a_higher_cost() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut made = |cost: f64, others: f64| {
+            let mut study = made(&mut random, 2, 1.0);
+            for job in study.points.iter_mut().flat_map(|point| &mut point.jobs) {
+                for value in job.metrics[1].values.iter_mut().flatten() {
+                    *value *= cost;
+                }
+                let values = vec![Some(others); 6];
+                let share = MetricStudy {
+                    name: "cpu_of_others".into(),
+                    direction: Direction::Sum,
+                    values,
+                    ..job.metrics[1].clone()
+                };
+                job.metrics.push(share);
+            }
+            study
+        };
+        let (alone, shared, dearer) = (made(1.0, 0.0), made(1.2, 0.15), made(1.2, 0.01));
+        let campaign = campaign();
+        let side = |study| Side { campaign: &campaign, study };
+        let costs = |after| {
+            let result = campaigns(side(&alone), side(after), None, 0.02);
+            let of_costs = |figure: &&Compared| figure.metric == "cpu_seconds_per_gigabyte";
+            result
+                .figures()
+                .filter(of_costs)
+                .map(|figure| (figure.effect.change, figure.effect.doubt))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(costs(&shared), [(Change::Unclear, Some(Doubt::Others)); 3]);
+        assert_eq!(costs(&dearer), [(Change::Worse, None); 3]);
     }
 
     #[test]
@@ -522,6 +585,6 @@ mod tests {
         let result = campaigns(side(&a), side(&b), Some(side(&again)), 0.02);
         let goodput = result.figures().find(|figure| figure.metric == "goodput").expect("compared");
         assert!(result.again);
-        assert_eq!(goodput.effect.doubt, Some(super::super::Doubt::Noise), "{:?}", goodput.effect);
+        assert_eq!(goodput.effect.doubt, Some(Doubt::Noise), "{:?}", goodput.effect);
     }
 }

@@ -20,6 +20,8 @@ const PROOF_FLOORS: f64 = 3.0;
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by (methodology 6.7).
 const FLOOR_QUANTILE: f64 = 0.95;
+/// Part of a shift (as a logarithm) from which on what else explains so much of it leaves nothing to claim.
+const EXPLAINED: f64 = 0.5;
 /// What is more probable than this by chance is not claimed among many figures.
 const CHANCE: f64 = 0.05;
 /// More pairs than this are not asked for.
@@ -92,6 +94,8 @@ pub enum Doubt {
     Noise,
     /// Among so many figures one differs as much by chance.
     Chance,
+    /// Other programs took so much more of the CPUs, or less, that half of the shift or more may be theirs.
+    Others,
 }
 
 /// A figure before and after.
@@ -294,6 +298,16 @@ impl Effect {
     #[must_use]
     pub fn among_many(self, p_adjusted: Option<f64>) -> Self {
         if p_adjusted.is_none_or(|p| p > CHANCE) { self.doubted(Doubt::Chance) } else { self }
+    }
+
+    /// The same, of what the CPUs did, where other programs took these shares of all their work before and after: their part alone
+    /// multiplies a cost by (1 - before) / (1 - after). A shift that goes the same way and of which that explains half is claimed
+    /// neither way.
+    #[must_use]
+    pub fn beside_others(self, [before, after]: [f64; 2]) -> Self {
+        let theirs = ((1.0 - before) / (1.0 - after)).ln();
+        let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
+        if explained { self.doubted(Doubt::Others) } else { self }
     }
 
     fn doubted(mut self, doubt: Doubt) -> Self {

@@ -102,12 +102,16 @@ const INCIDENTAL: [&str; 9] = [
 /// Keys of tables in lists that the kernel numbers anew each time.
 const NUMBERED: [&str; 4] = ["handle", "parent", "irq", "index"];
 
+/// Shares of the CPUs' work that differ by more are not the same.
+const ANOTHER_SHARE: f64 = 0.02;
+
 /// Which kind of figure a metric is.
-fn touched(metric: &str) -> Touch {
+pub(super) fn touched(metric: &str) -> Touch {
     let of = |words: &[&str]| words.iter().any(|word| metric.contains(word));
     if of(&["loss", "lost", "drop", "retransmit", "late", "reorder", "duplicate"]) {
         Touch::Loss
-    } else if of(&["cpu", "per_packet", "per_gigabyte", "per_interrupt", "instructions", "cycles"]) {
+    } else if of(&["cpu", "per_packet", "per_gigabyte", "interrupt", "instructions", "cycles", "switches", "run_queue"])
+    {
         Touch::Cost
     } else if of(&["time", "rtt", "latency", "delay", "gap"]) {
         Touch::Time
@@ -116,11 +120,17 @@ fn touched(metric: &str) -> Touch {
     }
 }
 
-/// What differs between `before` and `after`, likeliest causes of a change of the metrics `changed` first.
+/// What differs between `before` and `after`, likeliest causes of a change of the metrics `changed` first. `others` is what other programs took of
+/// the CPUs' work in each, where that is known.
 #[must_use]
-pub fn environment(before: &Campaign, after: &Campaign, changed: &BTreeSet<&str>) -> Vec<Cause> {
+pub fn environment(
+    before: &Campaign,
+    after: &Campaign,
+    others: [Option<f64>; 2],
+    changed: &BTreeSet<&str>,
+) -> Vec<Cause> {
     let touched: Vec<Touch> = changed.iter().map(|metric| touched(metric)).collect();
-    let mut causes = Vec::new();
+    let mut causes: Vec<Cause> = company(others, &touched).into_iter().collect();
     let mut differ = |host: &str, was: &BTreeMap<String, String>, is: &BTreeMap<String, String>| {
         let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
         for name in names {
@@ -152,6 +162,21 @@ pub fn environment(before: &Campaign, after: &Campaign, changed: &BTreeSet<&str>
     }
     causes.sort_by(|a, b| b.explains.cmp(&a.explains).then(a.rank.cmp(&b.rank)));
     causes
+}
+
+/// Other programs, if they took another share of the CPUs' work before than after.
+fn company(others: [Option<f64>; 2], touched: &[Touch]) -> Option<Cause> {
+    let [Some(before), Some(after)] = others else { return None };
+    let told = |share: f64| format!("{:.0} % of the CPUs' work", share * 100.0);
+    ((after - before).abs() > ANOTHER_SHARE).then(|| Cause {
+        host: String::new(),
+        name: "cpu.other_programs".to_owned(),
+        before: told(before),
+        after: told(after),
+        explains: [Rate, Cost, Time].iter().any(|touch| touched.contains(touch)),
+        rank: 1,
+        why: "other programs share the CPUs and their caches".to_owned(),
+    })
 }
 
 /// What belongs to a campaign as a whole.
@@ -262,18 +287,29 @@ mod tests {
         let (before, after) = (campaign(before, "0.1.0"), campaign(after, "0.1.1"));
         let names = |changed: &[&str]| -> Vec<String> {
             let changed = changed.iter().copied().collect();
-            environment(&before, &after, &changed).into_iter().map(|cause| cause.name).collect()
+            environment(&before, &after, [None; 2], &changed).into_iter().map(|cause| cause.name).collect()
         };
         assert_eq!(
             names(&["goodput"]),
             ["interfaces.eth0.mtu", "net.tcp_rmem", "linerate.version", "net.somaxconn", "kernel.mitigations.mds"]
         );
         assert_eq!(names(&["cpu_ns_per_packet"])[..2], ["interfaces.eth0.mtu", "kernel.mitigations.mds"]);
-        let causes = environment(&before, &after, &BTreeSet::from(["goodput"]));
+        let causes = environment(&before, &after, [None; 2], &BTreeSet::from(["goodput"]));
         assert_eq!((causes[1].host.as_str(), causes[1].explains, causes[1].rank), ("a", true, 1));
         assert_eq!(
             (causes[1].before.as_str(), causes[1].after.as_str()),
             ("4096; 131072; 33554432", "4096; 131072; 65536")
         );
+    }
+
+    #[test]
+    fn other_programs_are_a_cause_of_what_cpus_reach_and_none_if_they_went_on_as_before() {
+        let same = campaign(json!({}), "0.1.0");
+        let found =
+            |others: [f64; 2], changed: &str| environment(&same, &same, others.map(Some), &BTreeSet::from([changed]));
+        let causes = found([0.01, 0.2], "cpu_ns_per_packet");
+        assert_eq!((causes.len(), causes[0].explains, causes[0].after.as_str()), (1, true, "20 % of the CPUs' work"));
+        assert!(!found([0.2, 0.01], "loss_ratio")[0].explains);
+        assert_eq!(found([0.2, 0.21], "goodput"), []);
     }
 }

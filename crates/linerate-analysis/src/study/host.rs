@@ -6,6 +6,7 @@
 //! | metric | from |
 //! |---|---|
 //! | `cpu_from`, `cpu_to` | sampler `cpu`: user, nice, system, irq and softirq of the hosts; where both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are apart in `cpu_softirq` |
+//! | `cpu_of_others` | sampler `cpu`, user and nice of each kernel once, less the workers' own: over all busy time |
 //! | `cpu_softirq`, `cpu_steal` | sampler `cpu`, each kernel once |
 //! | `cpu_seconds_per_gigabyte` | busy time of all kernels over payload delivered, 10^9 bytes |
 //! | `cpu_ns_per_packet`, `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
@@ -58,6 +59,7 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
         cores(each(&|s| s.sampler == "cpu" && ["irq", "softirq"].contains(&s.name.as_str()))),
     );
     figures.put_some("cpu_steal", Direction::Sum, cores(named("cpu", "steal")));
+    figures.put_some("cpu_of_others", Direction::Sum, share_of_others(trial, jobs, hosts, span, busy));
     ends(&mut figures, trial, jobs, hosts, span);
     figures.put_some("interrupts", Direction::Sum, named("interrupts", "total"));
     figures.put_some("context_switches", Direction::Sum, named("context_switches", "switches"));
@@ -130,20 +132,47 @@ pub(super) fn taken_by_others(
     host: &str,
     span: Span,
 ) -> Option<f64> {
-    const BY_PROGRAMS: [&str; 3] = ["user", "nice", "system"];
+    let counters = [Counter::CpuUser, Counter::CpuSystem];
+    used_by_others(trial, jobs, hosts, host, span, (&["user", "nice", "system"], &counters))
+}
+
+/// What [`taken_by_others`] says of these uses of CPUs, and the workers' counters of the same.
+fn used_by_others(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    host: &str,
+    span: Span,
+    (uses, counters): (&[&str], &[Counter]),
+) -> Option<f64> {
     let kernel = hosts.kernel(host);
     // Of several hosts on one kernel, one reads for all.
     let reader = *kernels(jobs, hosts).get(&kernel)?;
     let samples = Samples::of(trial, reader);
-    let is_used = |series: &SeriesSpec| series.sampler == "cpu" && BY_PROGRAMS.contains(&series.name.as_str());
+    let is_used = |series: &SeriesSpec| series.sampler == "cpu" && uses.contains(&series.name.as_str());
     let used = samples.change(span, is_used)?;
     let ends = jobs.iter().flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
     let own: f64 = ends
         .filter(|(host, _)| hosts.kernel(host) == kernel)
-        .map(|(_, end)| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span))
+        .flat_map(|(_, end)| counters.iter().map(move |counter| counted(end, *counter, span)))
         .sum();
     let coarse = samples.n_series(|series| series.sampler == "cpu" && series.name == "user") as f64 * TICK;
     Some((used - own - coarse).max(0.0))
+}
+
+/// What other programs took in user space of all that the CPUs of all kernels did, `busy` cores. The kernel's own threads have none: their
+/// work is the load's as often as not.
+fn share_of_others(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+    busy: Option<f64>,
+) -> Option<f64> {
+    let in_user_space = (&["user", "nice"][..], &[Counter::CpuUser][..]);
+    let theirs = kernels(jobs, hosts).into_values();
+    let theirs: Option<f64> = theirs.map(|host| used_by_others(trial, jobs, hosts, host, span, in_user_space)).sum();
+    Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
 }
 
 fn is_busy(series: &SeriesSpec) -> bool {
