@@ -51,10 +51,10 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     let answer = ended.json();
     let limit = &answer["ladder"][0];
     // What the pairs recorded is judged as it was when they ran; the baseline alone proves nothing.
-    let pairs = folder.join("diagnose/limit-1-link_ceiling.ledger");
+    let looks = ["diagnose/limit-1-link_ceiling-longer.ledger", "diagnose/limit-1-link_ceiling.ledger"];
     let then = verdict_of(&limit["findings"], "link_ceiling");
-    if pairs.exists() {
-        let again = run(folder, &["diagnose", "diagnose/limit-1-link_ceiling.ledger", "--json"]).json();
+    if let Some(last) = looks.iter().find(|look| folder.join(look).exists()) {
+        let again = run(folder, &["diagnose", last, "--json"]).json();
         assert_eq!(verdict_of(&again["findings"], "link_ceiling"), then, "{again}");
         let found = &again["findings"][0];
         assert!(found["placebo"].is_string() && found["counterfactual"].is_string(), "{found}");

@@ -1,7 +1,7 @@
 //! A second look at a claim that noise left undecided: its pairs once more, of longer runs (methodology 5.3, 6.4).
 //!
 //! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root of how long runs are: twice as long
-//! as their scatter asks for, so that the second look is likely to tell. Whoever looks twice has two chances to be wrong: the usual error
+//! as their scatter asks for, and long enough for the placebo to be seen to do nothing, so that the second look is likely to tell. Whoever looks twice has two chances to be wrong: the usual error
 //! is shared out before anything is measured, and the second look has what the first leaves, for which it takes more pairs. It has runs of
 //! its own, and the last look counts, whatever it says.
 //!
@@ -12,7 +12,7 @@ use linerate_model::{Failing, Finding, Ratio, Verdict};
 
 use super::proof::{beside, goodput_of, is_contradicted, of_rule};
 use crate::Comparison;
-use crate::compare::prove;
+use crate::compare::{Proof, prove};
 use crate::statistics::{ALPHA, part_of_error};
 
 /// Runs of the second look are at least so many times as long.
@@ -54,13 +54,14 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     if finding.verdict != Verdict::Suspected || contradicting.iter().any(refutes) {
         return None;
     }
-    let asked = |test: &&Comparison| {
+    let proof = |test: &&Comparison| {
         let (_, placebo) = beside(&tests, test)?;
-        let proof = prove(goodput_of(test)?.effect.clone(), Some(placebo.clone()));
-        Some(proof.short().powi(2))
+        Some(prove(goodput_of(test)?.effect.clone(), Some(placebo.clone())))
     };
-    let asked = open.iter().map(asked).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)?;
-    (asked <= MOST).then(|| (SAFETY * asked).clamp(LEAST, MOST))
+    let proofs = open.iter().map(proof).collect::<Option<Vec<_>>>()?;
+    let most = |asked: &dyn Fn(&Proof) -> f64| proofs.iter().map(asked).reduce(f64::max);
+    let (effect, placebo) = (most(&|proof| proof.short().powi(2))?, most(&|proof| proof.scattered().powi(2))?);
+    (effect <= MOST).then(|| (SAFETY * effect).max(placebo).clamp(LEAST, MOST))
 }
 
 /// What both looks at a claim say: the second one counts.

@@ -283,6 +283,16 @@ mod tests {
         assert_eq!(times(scattered(1.3)), Some(4.0));
         let more = times(scattered(1.5)).expect("open");
         assert!((6.5..6.7).contains(&more), "2 (3 ln 1.5 / ln 1.95)^2: {more}");
+        let seen = |factor: f64| {
+            let mut test = scattered(1.8);
+            test.figures[0].effect.shift = factor;
+            times(test).expect("open")
+        };
+        assert!(
+            (5.6..5.7).contains(&seen(3.0)),
+            "(ln 1.8 / (2.6 ln 1.1))^2, or the placebo seems to work: {}",
+            seen(3.0)
+        );
         assert_eq!(
             times(test_of_pairs([0.6, 2.4, 1.1, 1.8, 0.7, 2.2], 1.0)),
             Some(4.0),
