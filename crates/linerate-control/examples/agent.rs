@@ -1,6 +1,6 @@
 //! An agent on standard input and output, as `linerate agent --stdio` is: for tests that put it into namespaces, or kill it.
 //!
-//! `agent [JOURNALS DEVICE]`: it may change settings of DEVICE, and puts back first what an earlier one has left in JOURNALS.
+//! `agent [JOURNALS DEVICE|host]`: it may change settings of DEVICE, or of the host, and puts back first what an earlier one has left in JOURNALS.
 
 use linerate_control::{Agent, AgentOptions, Consent, restore};
 
@@ -8,7 +8,8 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut options = AgentOptions::default();
     if let Some(journals) = arguments.next() {
-        let consent = Consent { devices: arguments.collect(), journals: journals.into(), ..Consent::default() };
+        let words: Vec<String> = arguments.collect();
+        let consent = Consent { journals: journals.into(), ..Consent::to(&words) };
         for restored in restore(&consent.journals).expect("journals that are there can be read") {
             eprintln!("{restored:?}");
         }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -190,14 +190,19 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
     assert_eq!(restored(), [], "the journal is gone");
 }
 
-/// An agent of its own process inside a namespace whose sysfs is that namespace's.
-fn process(space: &Space, folder: &Path) -> HostAddress {
+/// The command of an agent of its own process that may change what `allowed` names.
+fn example(folder: &Path, allowed: &str) -> [String; 3] {
     let test = std::env::current_exe().unwrap();
     let target = test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
     let agent = target.join("examples/agent");
     assert!(agent.exists(), "build the examples first, as `cargo test -p linerate-control` does: {}", agent.display());
-    let (agent, folder) = (agent.to_str().unwrap(), folder.to_str().unwrap());
-    HostAddress::Command(["ip", "netns", "exec", &space.0, agent, folder, "lr0"].map(str::to_owned).to_vec())
+    [agent.to_str().unwrap(), folder.to_str().unwrap(), allowed].map(str::to_owned)
+}
+
+/// An agent of its own process inside a namespace whose sysfs is that namespace's.
+fn process(space: &Space, folder: &Path) -> HostAddress {
+    let inside = ["ip", "netns", "exec", &space.0].map(str::to_owned);
+    HostAddress::Command([&inside[..], &example(folder, "lr0")].concat())
 }
 
 /// What sysfs shows of `lr0` in the namespace.
@@ -207,15 +212,19 @@ fn steered(space: &Space, place: &str) -> String {
     linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// SIGKILL for the one agent that lives there, once those of sessions that have ended are gone.
-fn kill(space: &Space) {
-    let living = || {
-        let pids = Command::new("ip").args(["netns", "pids", &space.0]).output().unwrap().stdout;
-        String::from_utf8(pids).unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-    };
-    eventually("one agent lives there", || living().len() == 1);
-    assert!(Command::new("kill").arg("-9").args(living()).status().unwrap().success());
+/// SIGKILL for the one agent that is `living`, once those of sessions that have ended are gone.
+fn kill(living: impl Fn() -> String) {
+    eventually("one agent lives there", || living().split_whitespace().count() == 1);
+    assert!(Command::new("kill").arg("-9").args(living().split_whitespace()).status().unwrap().success());
     eventually("killed", || living().is_empty());
+}
+
+impl Space {
+    /// Process numbers of those inside.
+    fn living(&self) -> String {
+        let pids = Command::new("ip").args(["netns", "pids", &self.0]).output().unwrap().stdout;
+        String::from_utf8(pids).unwrap()
+    }
 }
 
 fn steering(name: &str, value: &str) -> Setting {
@@ -250,7 +259,7 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
 
     let mut tuner = open();
     tuner.apply(vec![steering("rps_cpus", "1")]).unwrap();
-    kill(&space);
+    kill(|| space.living());
     assert_eq!(steered(&space, RPS), "1", "nobody has put it back");
     drop(tuner);
     let mut next = open();
@@ -293,7 +302,7 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
 
     let mut tuner = open();
     tuner.apply(vec![steering("rx_frames", "32")]).unwrap();
-    kill(&space);
+    kill(|| space.living());
     assert_eq!(frames(), "32", "nobody has put it back");
     drop(tuner);
     assert_eq!(
@@ -301,4 +310,92 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
         steering("rx_frames", "0"),
         "the next one has"
     );
+}
+
+/// A control group with a fifth of a CPU; it goes when this goes.
+struct Group {
+    folder: PathBuf,
+    quota: &'static str,
+}
+
+impl Group {
+    fn build(instance: &str) -> Option<Self> {
+        for (mount, quota) in [("/sys/fs/cgroup", "cpu.max"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us")] {
+            let folder = Path::new(mount).join(format!("lr-{}-{instance}", std::process::id()));
+            if std::fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            let group = Self { folder, quota };
+            // The period is the kernel's usual 100 ms.
+            if group.folder.join(quota).exists() && group.write("20000") {
+                return Some(group);
+            }
+        }
+        println!("skipped: {instance}: needs root and a cpu control group");
+        None
+    }
+
+    fn write(&self, quota: &str) -> bool {
+        std::fs::write(self.folder.join(self.quota), quota).is_ok()
+    }
+
+    fn quota(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.join(self.quota)).unwrap();
+        text.split_whitespace().next().unwrap().to_owned()
+    }
+
+    fn living(&self) -> String {
+        std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap()
+    }
+
+    fn agent(&self, folder: &Path, allowed: &str) -> HostAddress {
+        let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.folder.display());
+        let inside = ["sh", "-c", &join, "sh"].map(str::to_owned);
+        HostAddress::Command([&inside[..], &example(folder, allowed)].concat())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        eventually("the group is left", || std::fs::remove_dir(&self.folder).is_ok());
+    }
+}
+
+fn quota(value: &str) -> Setting {
+    Setting::CpuQuota { value: value.into() }
+}
+
+#[test]
+fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_after_sigkill() {
+    let Some(group) = Group::build("quota") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let open = |allowed| Tuner::open("there", &group.agent(folder.path(), allowed), None, "test").unwrap();
+    let refused = open("lr0").apply(vec![quota("x2")]).unwrap_err().to_string();
+    assert!(refused.contains("--allow-tune host"), "{refused}");
+
+    let mut tuner = open("host");
+    assert_eq!(tuner.read(vec![quota("")]).unwrap()[0].setting, quota("20 %"));
+    assert_eq!(tuner.apply(vec![quota("x2")]).unwrap()[0].setting, quota("40 %"));
+    assert_eq!(group.quota(), "40000");
+    tuner.revert().unwrap();
+    assert_eq!(group.quota(), "20000");
+    // Less than the kernel grants: all or nothing.
+    let refused = tuner.apply(vec![quota("x2"), quota("0.1 %")]).unwrap_err().to_string();
+    assert!(refused.contains("set CPU quota"), "{refused}");
+    assert_eq!(group.quota(), "20000", "the first change was undone");
+    tuner.apply(vec![quota("none")]).unwrap();
+    drop(tuner);
+    eventually("put back at the end of the session", || group.quota() == "20000");
+
+    let mut tuner = open("host");
+    tuner.apply(vec![quota("50 %")]).unwrap();
+    kill(|| group.living());
+    assert_eq!(group.quota(), "50000", "nobody has put it back");
+    drop(tuner);
+    assert_eq!(open("host").read(vec![quota("")]).unwrap()[0].setting, quota("20 %"), "the next one has");
+
+    let unlimited = if group.quota == "cpu.max" { "max" } else { "-1" };
+    assert!(group.write(unlimited));
+    let refused = open("host").apply(vec![quota("x2")]).unwrap_err().to_string();
+    assert!(refused.contains("has no CPU quota: there is nothing to raise"), "{refused}");
 }

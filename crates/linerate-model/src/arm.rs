@@ -114,10 +114,14 @@ pub struct HostSetting {
 }
 
 /// What an arm can set at a host, and what its value is.
-pub const HOST_SETTINGS: [(&str, &str); 15] = [
+pub const HOST_SETTINGS: [(&str, &str); 16] = [
     (
         "adaptive_rx",
         "\"1\" if the driver of the endpoint's interface adapts how long it waits before it interrupts, \"0\" if not",
+    ),
+    (
+        "cpu_quota",
+        "CPU time of the control group that the endpoint's agent is in: \"150 %\" of a CPU, \"x2\" for twice what it is, or \"none\" for no quota",
     ),
     ("gro", "\"1\" if the endpoint's interface merges received segments (generic receive offload), \"0\" if not"),
     (

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, KeyStore, Setting, Tuner};
-use linerate_model::{Endpoint, HostSetting, Testbed, TrialSpec};
-use linerate_sys::steering;
+use linerate_model::{HostSetting, Testbed, TrialSpec};
 
 /// Sessions with the agents whose settings an arm changes.
 pub(crate) struct Arms<'a> {
@@ -41,7 +40,8 @@ impl<'a> Arms<'a> {
         for setting in wanted {
             let endpoint =
                 self.testbed.endpoint(&setting.at).expect("the plan was expanded: endpoints of settings exist");
-            by_host.entry(&endpoint.host).or_default().push(of(setting, endpoint));
+            let setting = Setting::of(&setting.name, endpoint.device.as_deref(), &setting.value);
+            by_host.entry(&endpoint.host).or_default().push(setting);
         }
         for (host, settings) in by_host {
             if !self.tuners.contains_key(host) {
@@ -56,14 +56,4 @@ impl<'a> Arms<'a> {
         self.present = wanted.to_vec();
         Ok(())
     }
-}
-
-/// `setting` as the agent of `endpoint` is asked for it.
-fn of(setting: &HostSetting, endpoint: &Endpoint) -> Setting {
-    let (name, value) = (setting.name.clone(), setting.value.clone());
-    if steering::settings().contains(&name.as_str()) {
-        // Without an interface the agent says what is missing.
-        return Setting::Steering { device: endpoint.device.clone().unwrap_or_default(), name, value };
-    }
-    Setting::Sysctl { name, value }
 }

@@ -408,7 +408,7 @@ pub(crate) struct AgentArgs {
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
-    /// Let a conductor change the windows of this device's routes and where and how its work is done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host` tcp_rmem, tcp_wmem and the congestion control; put back when it leaves
+    /// Let a conductor change the windows of this device's routes and where and how its work is done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host` tcp_rmem, tcp_wmem, the congestion control and the CPU quota of the agent's control group; put back when it leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
     /// Let a conductor's jobs write to the disk with this serial number, once it is claimed (linerate disk claim)

@@ -12,14 +12,17 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use linerate_model::Ratio;
 use linerate_sys::netlink::{Route, RouteSocket};
-use linerate_sys::{SysError, cpu, netns, steering, sysctl};
+use linerate_sys::{SysError, cgroup, cpu, netns, steering, sysctl};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Setting, SettingState, TuneRequest};
 
 /// The kernel parameters that may be changed.
 const SYSCTLS: [&str; 3] = ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
+/// The word that stands for what holds for the whole host.
+const HOST: &str = "host";
 /// Where journals are unless told otherwise: gone after a reboot, as the settings are.
 const JOURNALS: &str = "/run/linerate";
 /// An agent that was killed may be seen no more and have a thread that holds the lock: until that has had a CPU to end on.
@@ -33,7 +36,7 @@ const JOURNAL_LIMIT: u64 = 16 << 20;
 pub struct Consent {
     /// Devices whose routes may be given a window.
     pub devices: Vec<String>,
-    /// Whether `tcp_rmem` and `tcp_wmem`, which hold for the whole host, may be changed too.
+    /// Whether kernel parameters, which hold for the whole host, and the CPU quota of the agent's control group may be changed too.
     pub host_wide: HostWide,
     /// Folder of the journals.
     pub journals: PathBuf,
@@ -49,6 +52,16 @@ pub enum HostWide {
     Allowed,
 }
 
+impl Consent {
+    /// To what these words name: devices, and [`HOST`].
+    #[must_use]
+    pub fn to(words: &[String]) -> Self {
+        let host_wide = if words.iter().any(|word| word == HOST) { HostWide::Allowed } else { HostWide::Refused };
+        let devices = words.iter().filter(|word| *word != HOST).cloned().collect();
+        Self { devices, host_wide, ..Self::default() }
+    }
+}
+
 impl Default for Consent {
     fn default() -> Self {
         Self { devices: Vec::new(), host_wide: HostWide::Refused, journals: JOURNALS.into() }
@@ -59,6 +72,12 @@ impl Default for Consent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Change {
+    /// At a place of [`cgroup`].
+    Quota {
+        place: String,
+        before: String,
+        after: String,
+    },
     /// Both as the kernel's route messages, hexadecimal.
     Route {
         device: String,
@@ -214,6 +233,11 @@ pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
 
 fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
     match setting {
+        Setting::CpuQuota { .. } if consent.host_wide == HostWide::Refused => Err(
+            "set cpu_quota: it holds for all that is in the agent's control group, and this agent was not told that it may (start it with \
+             --allow-tune host)"
+                .into(),
+        ),
         Setting::RouteWindow { device, .. } if consent.devices.contains(device) => Ok(()),
         Setting::RouteWindow { device, .. } => Err(format!(
             "change a route of {device}: this agent was not told that it may (start it with --allow-tune {device})"
@@ -232,10 +256,12 @@ fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
             "set sysctl {name}: it holds for the whole host, and this agent was not told that it may (start it with \
              --allow-tune host)"
         )),
-        Setting::Sysctl { .. } => Ok(()),
+        Setting::CpuQuota { .. } | Setting::Sysctl { .. } => Ok(()),
     }
 }
 
+/// In place of a share of a CPU: as much as there is.
+const NO_QUOTA: &str = "none";
 /// In place of a mask of CPUs: all that this process may run on.
 const ALL: &str = "all";
 
@@ -275,6 +301,13 @@ fn steering_places(device: &str, name: &str) -> Result<Vec<String>, String> {
 /// The changes that make `setting` so, from what is there now.
 fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
     match setting {
+        Setting::CpuQuota { value } => {
+            let told = |error: SysError| error.to_string();
+            let place = cgroup::place().map_err(told)?;
+            let (before, period_us) = (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
+            let after = quota(value, &before, period_us)?;
+            Ok(vec![Change::Quota { place, before, after }])
+        }
         Setting::RouteWindow { destination, device, window, initial } => {
             let told = |error: SysError| error.to_string();
             let mut socket = RouteSocket::open().map_err(told)?;
@@ -308,10 +341,38 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
     }
 }
 
+/// The quota that `value` asks for where `before` is in force, both as [`cgroup`] takes them.
+fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
+    let wrong = |why: &str| format!("set cpu_quota to {value}: {why}");
+    let micros = |micros: f64| format!("{micros:.0}");
+    if value == NO_QUOTA {
+        return Ok(cgroup::UNLIMITED.to_owned());
+    }
+    if let Some(factor) = value.strip_prefix('x') {
+        let factor = factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
+        let factor = factor.ok_or_else(|| wrong("behind the x stands no number above 0"))?;
+        let present = before.parse::<f64>();
+        let present =
+            present.map_err(|_| wrong("the agent's control group has no CPU quota: there is nothing to raise"))?;
+        return Ok(micros(factor * present));
+    }
+    let share = value.parse().ok().filter(|share: &Ratio| share.0 > 0.0 && value.ends_with('%'));
+    let share =
+        share.ok_or_else(|| wrong("not a share of a CPU such as \"150 %\", a multiple such as \"x2\", or \"none\""))?;
+    Ok(micros(share.0 * period_us as f64))
+}
+
 /// `setting` with the value it has now.
 fn state(setting: &Setting) -> Result<SettingState, String> {
     let told = |error: SysError| error.to_string();
     match setting {
+        Setting::CpuQuota { .. } => {
+            let place = cgroup::place().map_err(told)?;
+            let (quota, period_us) = (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
+            let share = quota.parse::<f64>().map(|quota| Ratio(quota / period_us as f64).to_string());
+            let setting = Setting::CpuQuota { value: share.unwrap_or_else(|_| NO_QUOTA.to_owned()) };
+            Ok(SettingState { setting, spelled: format!("CPU quota {place}") })
+        }
         Setting::RouteWindow { destination, .. } => {
             let mut socket = RouteSocket::open().map_err(told)?;
             let route = socket.route_to(*destination).map_err(told)?;
@@ -341,6 +402,7 @@ fn state(setting: &Setting) -> Result<SettingState, String> {
 impl Change {
     fn make(&self) -> Result<(), SysError> {
         match self {
+            Self::Quota { place, after, .. } => cgroup::write(place, after),
             Self::Route { after, .. } => replace(after),
             Self::Sysctl { name, after, .. } => sysctl::write(name, after),
             Self::Steering { device, place, after, .. } => steering::write(device, place, after),
@@ -350,29 +412,35 @@ impl Change {
     /// Puts back what was there, if what is there now is what we wrote.
     fn undo(&self) -> Restored {
         let result = match self {
-            Self::Sysctl { name, before, after } => sysctl::read(name).and_then(|now| match now {
-                now if now == *before => Ok(Restored::Untouched),
-                now if now == *after => {
-                    sysctl::write(name, before).map(|()| Restored::PutBack(format!("{name} = {before}")))
-                }
-                now => Ok(Restored::Left(format!("put back sysctl {name}: somebody else has set it to {now} since"))),
+            Self::Quota { place, before, after } => cgroup::read(place).and_then(|now| {
+                put_back(format!("CPU quota {place}"), [before, after, &now], || cgroup::write(place, before))
             }),
+            Self::Sysctl { name, before, after } => sysctl::read(name)
+                .and_then(|now| put_back(name.clone(), [before, after, &now], || sysctl::write(name, before))),
             Self::Route { device, before, after } => put_back_route(device, before, after),
-            Self::Steering { device, place, before, after } => put_back_steering(device, place, before, after),
+            Self::Steering { device, place, before, after } => steering::read(device, place).and_then(|now| {
+                put_back(format!("{place} of {device}"), [before, after, &now], || {
+                    steering::write(device, place, before)
+                })
+            }),
         };
         result.unwrap_or_else(|error| Restored::Failed(format!("put back: {error}")))
     }
 }
 
-fn put_back_steering(device: &str, place: &str, before: &str, after: &str) -> Result<Restored, SysError> {
-    let now = steering::read(device, place)?;
+/// By `write`, if what is there `now` is what was written.
+fn put_back(
+    what: String,
+    [before, after, now]: [&str; 3],
+    write: impl FnOnce() -> Result<(), SysError>,
+) -> Result<Restored, SysError> {
     Ok(if now == before {
         Restored::Untouched
     } else if now == after {
-        steering::write(device, place, before)?;
-        Restored::PutBack(format!("{place} of {device} = {before}"))
+        write()?;
+        Restored::PutBack(format!("{what} = {before}"))
     } else {
-        Restored::Left(format!("put back {place} of {device}: somebody else has set it to {now} since"))
+        Restored::Left(format!("put back {what}: somebody else has set it to {now} since"))
     })
 }
 
@@ -499,6 +567,18 @@ mod tests {
         let other = Setting::Sysctl { name: "kernel.panic".into(), value: "1".into() };
         assert!(ask(other).contains("only net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+    }
+
+    #[test]
+    fn quotas_are_shares_of_a_period_multiples_of_what_there_is_or_none() {
+        let of = |value: &str, before: &str| quota(value, before, 20_000);
+        assert_eq!(of("x2", "2000"), Ok("4000".into()));
+        assert_eq!(of("150 %", "max"), Ok("30000".into()));
+        assert_eq!(of("none", "2000"), Ok("max".into()));
+        assert!(of("x2", "max").unwrap_err().contains("has no CPU quota: there is nothing to raise"));
+        for wrong in ["x", "x0", "xinf", "x-1", "", "2000", "-5 %"] {
+            assert!(of(wrong, "2000").is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,12 +2,18 @@
 
 use std::net::IpAddr;
 
+use linerate_sys::steering;
 use serde::{Deserialize, Serialize};
 
 /// One setting, with the value it has or is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
+    /// The CPU quota of the control group that the agent is in, for all that is in it.
+    CpuQuota {
+        /// A share of one CPU such as `150 %`, `none`, or a multiple of what it is now, such as `x2`.
+        value: String,
+    },
     /// `window` and `initrwnd` of the route that leads to `destination`; every connection over that route has them.
     RouteWindow {
         /// Where the route leads.
@@ -37,12 +43,31 @@ pub enum Setting {
     },
 }
 
+/// The name of [`Setting::CpuQuota`] among those of [`Setting::of`].
+const CPU_QUOTA: &str = "cpu_quota";
+
+impl Setting {
+    /// The setting that arms call `name` ([`linerate_model::HOST_SETTINGS`]), of the interface `device` if it is one of interfaces: without
+    /// that the agent says what is missing.
+    #[must_use]
+    pub fn of(name: &str, device: Option<&str>, value: &str) -> Self {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        if name == CPU_QUOTA {
+            return Self::CpuQuota { value };
+        }
+        if steering::settings().contains(&name.as_str()) {
+            return Self::Steering { device: device.unwrap_or_default().to_owned(), name, value };
+        }
+        Self::Sysctl { name, value }
+    }
+}
+
 /// A setting as it is, and how a person spells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingState {
     /// With its present value.
     pub setting: Setting,
-    /// What `ip route change` or `sysctl -w` takes to mean it, without the value.
+    /// What `ip route change` or `sysctl -w` takes to mean it, or where it is, without the value.
     pub spelled: String,
 }
 

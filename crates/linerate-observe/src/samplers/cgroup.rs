@@ -7,6 +7,7 @@
 use std::fs;
 
 use linerate_model::{SeriesSpec, Unit};
+use linerate_sys::cgroup::candidates;
 
 use crate::kernel_text::{KernelText, decimal, lines, words};
 use crate::sampler::counter;
@@ -15,8 +16,6 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 const NAME: &str = "cgroup";
 /// Series, and what the kernel calls them in either version.
 const SERIES: [(&str, &str); 2] = [("periods", "nr_periods"), ("throttled", "nr_throttled")];
-const MEMBERSHIP: &str = "/proc/self/cgroup";
-const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Quota of the control group.
 #[derive(Debug)]
@@ -32,33 +31,13 @@ impl Sampler for ControlGroup {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let membership = fs::read_to_string(MEMBERSHIP).unwrap_or_default();
-        let candidates = files(&membership);
+        let candidates = candidates("cpu.stat");
         let counts = |path: &&String| fs::read(path).is_ok_and(|text| read_any(&text).iter().all(Option::is_some));
         let path = candidates.iter().find(counts).ok_or_else(|| {
             Unavailable(format!("none of {} counts periods: no CPU controller for this process", candidates.join(", ")))
         })?;
         Ok(Box::new(Reader { text: KernelText::open(path)? }))
     }
-}
-
-/// Where `cpu.stat` of a process with this membership may be.
-fn files(membership: &str) -> Vec<String> {
-    let of = |line: &str| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, group) = (fields.next()?, fields.next()?.trim_matches('/'));
-        let group = if group.is_empty() { String::new() } else { format!("{group}/") };
-        match controllers {
-            "" => Some((0, format!("{group}cpu.stat"))),
-            of if of.split(',').any(|one| one == "cpu") => Some((1, format!("cpu/{group}cpu.stat"))),
-            _ => None,
-        }
-    };
-    let mut found: Vec<(u8, String)> = membership.lines().filter_map(of).collect();
-    found.sort();
-    // `ip netns exec` gives a process a `/sys` of its own, without control groups; whoever started it sees them.
-    let roots = [String::new(), format!("/proc/{}/root", std::os::unix::process::parent_id())];
-    roots.iter().flat_map(|root| found.iter().map(move |(_, path)| format!("{root}{MOUNT}/{path}"))).collect()
 }
 
 struct Reader {
@@ -104,14 +83,5 @@ mod tests {
         let version_2 = read_any(include_bytes!("../../fixtures/cpu_stat-v2-5.4"));
         assert_eq!(version_2, [880.0, 52.0].map(Some));
         assert_eq!(read_any(b"usage_usec 5\n"), [None, None], "a root group has no quota");
-    }
-
-    #[test]
-    fn the_file_is_found_by_membership_version_2_first() {
-        let hybrid = "9:name=systemd:/\n1:cpu,cpuacct:/lr-1-a\n0::/\n";
-        let found = files(hybrid);
-        assert_eq!(found[..2], ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/lr-1-a/cpu.stat"]);
-        assert!(found.len() == 4 && found[3].ends_with("/root/sys/fs/cgroup/cpu/lr-1-a/cpu.stat"), "{found:?}");
-        assert_eq!(files("3:cpuset:/x\n"), Vec::<String>::new());
     }
 }

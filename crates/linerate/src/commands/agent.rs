@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_control::{Access, Agent, AgentOptions, Consent, HostWide, restore};
+use linerate_control::{Access, Agent, AgentOptions, Consent, restore};
 use linerate_disk::Writable;
 
 use crate::cli::{AgentArgs, Global};
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
             eprintln!("{line}");
         }
     });
-    let consent = consent(&args.allow_tune);
+    let consent = Consent::to(&args.allow_tune);
     // An agent that was killed here may have left something changed. Whatever cannot be put back, this one serves all the same.
     for told in restore(&consent.journals).into_iter().flatten().filter_map(super::tune::told) {
         eprintln!("{told}");
@@ -55,15 +55,6 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     }
     serving.run();
     Ok(Exit::Done)
-}
-
-/// The word of `--allow-tune` that stands for what holds for the whole host.
-const HOST: &str = "host";
-
-fn consent(allowed: &[String]) -> Consent {
-    let host_wide = if allowed.iter().any(|word| word == HOST) { HostWide::Allowed } else { HostWide::Refused };
-    let devices = allowed.iter().filter(|word| *word != HOST).cloned().collect();
-    Consent { devices, host_wide, ..Consent::default() }
 }
 
 /// Ends the process on SIGINT and SIGTERM only after what a conductor has changed is as it was.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::TCP_STREAM;
+use super::{CPU_QUOTA, TCP_STREAM};
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
@@ -22,8 +22,12 @@ pub(super) fn advise_command(point: &PointStudy, job: &JobStudy, options: &str) 
 pub(in crate::diagnosis) fn command(point: &PointStudy, experiment: &Experiment) -> Option<String> {
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
     let job = jobs.next().filter(|_| jobs.next().is_none())?;
-    if !experiment.settings.is_empty() {
-        return Some("linerate run placement --to HOST, its agent started with --allow-tune DEVICE".to_owned());
+    if let Some(setting) = experiment.settings.first() {
+        let told = match setting.name.as_str() {
+            CPU_QUOTA => "linerate diagnose --testbed FILE, the agents of its hosts started with --allow-tune host",
+            _ => "linerate run placement --to HOST, its agent started with --allow-tune DEVICE",
+        };
+        return Some(told.to_owned());
     }
     let change = experiment.candidates.first()?;
     let kept = job.params.0.iter().filter(|(key, _)| change.iter().all(|(changed, _)| changed != *key));

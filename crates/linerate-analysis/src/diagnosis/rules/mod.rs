@@ -22,7 +22,7 @@ mod small_message;
 mod softirq_core;
 mod unknown;
 
-use linerate_model::{BitRate, Direction, Evidence, Finding, Validity};
+use linerate_model::{BitRate, Direction, Evidence, Finding, HostSetting, Validity};
 
 use super::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -90,6 +90,8 @@ const THROTTLED: f64 = 0.5;
 const HELD_BACK: f64 = 0.3;
 /// The least effect that proves anything (methodology 5.3).
 const LEAST_EFFECT: f64 = 1.1;
+/// The setting of a host that is the quota of its control group.
+const CPU_QUOTA: &str = "cpu_quota";
 /// The workload whose parameters experiments change.
 const TCP_STREAM: &str = "tcp_stream";
 /// Mode of an end that never sleeps.
@@ -170,6 +172,17 @@ fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<Vec<Evid
     });
     let evidence: Vec<Evidence> = used.into_iter().chain(throttled).collect();
     (!evidence.is_empty()).then_some(evidence)
+}
+
+/// The experiment on a CPU quota that `end` has used up: goodput follows it.
+fn twice_the_quota(point: &PointStudy, end: End) -> Option<Experiment> {
+    const LARGER: f64 = 2.0;
+    flows(point).find_map(|(job, direction)| {
+        end.throttled(job, direction).filter(|share| *share > THROTTLED)?;
+        let at = end.endpoint(job, direction).to_owned();
+        let setting = HostSetting { at, name: CPU_QUOTA.into(), value: format!("x{LARGER}") };
+        Some(Experiment::at_host("twice the CPU quota", setting, grown(LARGER, room(job, direction))))
+    })
 }
 
 /// How many times as much the lowest ceiling known lets pass; infinite where none is known.

@@ -7,7 +7,8 @@
 use linerate_model::{Evidence, Finding, Verdict};
 
 use super::{
-    End, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject, value,
+    End, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject,
+    twice_the_quota, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -51,7 +52,8 @@ impl Rule for ReceiverCpu {
         let receives = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
         let change = || vec![set("receive", "discard")];
         let without_copying = || Experiment::lift("received without copying", change(), [LEAST_EFFECT, MOST_SPARED]);
-        receives.then(|| without_copying().refuting_nothing()).into_iter().collect()
+        let without_copying = receives.then(|| without_copying().refuting_nothing());
+        twice_the_quota(point, End::Receiving).into_iter().chain(without_copying).collect()
     }
 }
 
@@ -69,6 +71,13 @@ mod tests {
         let finding = ReceiverCpu.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         assert!(finding.advice[0].ends_with("linerate to HOST -P 2"), "{:?}", finding.advice);
+    }
+
+    #[test]
+    fn a_quota_used_up_is_doubled_at_the_receiving_host() {
+        let used_up = point(&[("goodput", 5e7), ("receiver_cpu", 0.1), ("receiver_throttled", 0.9)]);
+        let experiments = ReceiverCpu.experiments(&used_up);
+        assert_eq!((experiments.len(), experiments[0].settings[0].at.as_str()), (2, "b"));
     }
 
     #[test]

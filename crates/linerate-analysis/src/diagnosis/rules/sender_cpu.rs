@@ -7,7 +7,8 @@
 use linerate_model::{Finding, Verdict};
 
 use super::{
-    End, LARGE, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject, value,
+    End, LARGE, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject,
+    twice_the_quota, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -56,7 +57,8 @@ impl Rule for SenderCpu {
         let sends = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
         let ways = || ["sendfile", "zerocopy"].map(|way| vec![set("send", way)]);
         let without_copying = || Experiment::lift_by_one("sent without copying", ways(), [LEAST_EFFECT, MOST_SPARED]);
-        sends.then(|| without_copying().refuting_nothing()).into_iter().collect()
+        let without_copying = sends.then(|| without_copying().refuting_nothing());
+        twice_the_quota(point, End::Sending).into_iter().chain(without_copying).collect()
     }
 }
 
@@ -65,6 +67,8 @@ const MOST_SPARED: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::{Failing, HostSetting};
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 
@@ -74,6 +78,19 @@ mod tests {
         let finding = SenderCpu.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         assert!(finding.advice[0].ends_with("linerate to HOST -Z"), "{:?}", finding.advice);
+    }
+
+    #[test]
+    fn a_quota_used_up_is_doubled_and_only_that_can_refute() {
+        let cpu = [("sender_cpu", 0.1), ("sender_throttled", 0.96)];
+        let load = [("goodput", 5e7), ("payload_per_send", 65_536.0)];
+        let experiments = SenderCpu.experiments(&point(&[load, cpu].concat()));
+        let told: Vec<_> =
+            experiments.iter().map(|experiment| (experiment.name.as_str(), experiment.failing)).collect();
+        assert_eq!(told, [("twice the CPU quota", Failing::Refutes), ("sent without copying", Failing::SaysNothing)]);
+        let HostSetting { at, name, value } = &experiments[0].settings[0];
+        assert_eq!((at.as_str(), name.as_str(), value.as_str()), ("a", "cpu_quota", "x2"));
+        assert_eq!(SenderCpu.experiments(&point(&load)).len(), 1, "no quota, nothing to raise");
     }
 
     #[test]

@@ -14,7 +14,6 @@ use linerate_analysis::tune::{change_of, rates};
 use linerate_analysis::{Compared, Comparison, End, PointStudy, Study};
 use linerate_control::{Setting, SettingState, Tuner};
 use linerate_model::{Campaign, Direction, Endpoint, HostRecord, Verdict};
-use linerate_sys::steering;
 use serde_json::{Value, json};
 
 use super::profile::{self, Proven};
@@ -169,7 +168,7 @@ fn known<'a>(
         let mut host = facts(campaign, &endpoint.host);
         for name in &asked {
             // One by one: an interface without a setting must not hide the others.
-            let Ok(states) = tuner.read(vec![setting(name, endpoint)]) else { continue };
+            let Ok(states) = tuner.read(vec![Setting::of(name, endpoint.device.as_deref(), "")]) else { continue };
             if let Some(value) = states.first().and_then(value_of) {
                 host.settings.insert((*name).to_owned(), value);
             }
@@ -203,17 +202,9 @@ fn facts(campaign: &Campaign, host: &str) -> Host {
     }
 }
 
-fn setting(name: &str, endpoint: &Endpoint) -> Setting {
-    if steering::settings().contains(&name) {
-        let device = endpoint.device.clone().unwrap_or_default();
-        return Setting::Steering { device, name: name.to_owned(), value: String::new() };
-    }
-    Setting::Sysctl { name: name.to_owned(), value: String::new() }
-}
-
 fn value_of(state: &SettingState) -> Option<String> {
     match &state.setting {
-        Setting::Sysctl { value, .. } => Some(value.clone()),
+        Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Some(value.clone()),
         // Queues that differ have no one value to put back to.
         Setting::Steering { value, .. } => (!value.contains(' ')).then(|| value.clone()),
         Setting::RouteWindow { .. } => None,

@@ -48,7 +48,7 @@ impl Present {
     pub(super) fn device(&self) -> &str {
         match &self.route.setting {
             Setting::RouteWindow { device, .. } => device,
-            Setting::Steering { .. } | Setting::Sysctl { .. } => "",
+            Setting::CpuQuota { .. } | Setting::Steering { .. } | Setting::Sysctl { .. } => "",
         }
     }
 
@@ -84,7 +84,7 @@ impl Present {
             Way::Host => {
                 let fields: Vec<u64> = match &self.send.setting {
                     Setting::Sysctl { value, .. } => value.split(' ').filter_map(|word| word.parse().ok()).collect(),
-                    Setting::RouteWindow { .. } | Setting::Steering { .. } => Vec::new(),
+                    Setting::CpuQuota { .. } | Setting::RouteWindow { .. } | Setting::Steering { .. } => Vec::new(),
                 };
                 let halved = fields.get(2).map_or(1 << 20, |most| (most / 2).max(64 << 10));
                 let middle = fields.get(1).map_or(16 << 10, |middle| *middle.min(&halved));
@@ -105,6 +105,7 @@ impl Present {
     /// As a person types it.
     pub(super) fn command(&self, setting: &Setting) -> String {
         match setting {
+            Setting::CpuQuota { value } => format!("systemctl set-property --runtime UNIT CPUQuota=\"{value}\""),
             Setting::RouteWindow { window, initial, .. } => {
                 let initial = if *initial > 0 { format!(" initrwnd {initial}") } else { String::new() };
                 format!("ip route change {} window {window}{initial}", self.route.spelled)
