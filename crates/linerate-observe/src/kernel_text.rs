@@ -56,17 +56,6 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// The number behind each of `labels` that begins a line of `text`, times `factor`, into `row` in their order; what is not there is left.
-pub(crate) fn labelled(text: &[u8], labels: &[(&[u8], &str)], factor: f64, row: &mut [Option<f64>]) {
-    for line in lines(text) {
-        let mut words = words(line);
-        let label = words.next().unwrap_or_default();
-        if let Some(at) = labels.iter().position(|(wanted, _)| *wanted == label) {
-            row[at] = words.next().and_then(decimal).map(|number| number as f64 * factor);
-        }
-    }
-}
-
 /// The words of `line`, separated by blanks.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty())

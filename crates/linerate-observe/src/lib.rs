@@ -8,6 +8,7 @@
 mod devices;
 mod facts;
 mod kernel_text;
+mod labelled;
 pub mod ncsi;
 mod observer;
 mod sampler;

@@ -6,16 +6,21 @@
 
 use std::fs;
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::Unit;
 use linerate_sys::cgroup::candidates;
 
-use crate::kernel_text::{KernelText, decimal, lines, words};
+use crate::labelled::Labelled;
 use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "cgroup";
-/// Series, and what the kernel calls them in either version.
-const SERIES: [(&str, &str); 2] = [("periods", "nr_periods"), ("throttled", "nr_throttled")];
+/// Both versions of the file call them alike.
+pub(super) static PERIODS: Labelled = Labelled {
+    sampler: "cgroup",
+    lines: &[("nr_periods", "periods"), ("nr_throttled", "throttled")],
+    column: counter,
+    unit: Unit::Count,
+    factor: 1.0,
+};
 
 /// Quota of the control group.
 #[derive(Debug)]
@@ -23,7 +28,7 @@ pub(super) struct ControlGroup;
 
 impl Sampler for ControlGroup {
     fn name(&self) -> &'static str {
-        NAME
+        PERIODS.sampler
     }
 
     fn summary(&self) -> &'static str {
@@ -32,44 +37,12 @@ impl Sampler for ControlGroup {
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let candidates = candidates("cpu.stat");
-        let counts = |path: &&String| fs::read(path).is_ok_and(|text| read_any(&text).iter().all(Option::is_some));
+        let counts = |path: &&String| fs::read(path).is_ok_and(|text| PERIODS.all_in(&text));
         let path = candidates.iter().find(counts).ok_or_else(|| {
             Unavailable(format!("none of {} counts periods: no CPU controller for this process", candidates.join(", ")))
         })?;
-        Ok(Box::new(Reader { text: KernelText::open(path)? }))
+        PERIODS.open(path)
     }
-}
-
-struct Reader {
-    text: KernelText,
-}
-
-impl Probe for Reader {
-    fn series(&self) -> Vec<SeriesSpec> {
-        SERIES.iter().map(|(name, _)| counter(NAME, name, "", Unit::Count)).collect()
-    }
-
-    fn read(&mut self, row: &mut [Option<f64>]) {
-        if let Some(text) = self.text.read() {
-            parse(text, row);
-        }
-    }
-}
-
-fn parse(text: &[u8], row: &mut [Option<f64>]) {
-    for line in lines(text) {
-        let mut words = words(line);
-        let label = words.next().unwrap_or_default();
-        let Some(at) = SERIES.iter().position(|(_, wanted)| wanted.as_bytes() == label) else { continue };
-        row[at] = words.next().and_then(decimal).map(|count| count as f64);
-    }
-}
-
-/// What is read of `text`, whatever it is.
-pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
-    let mut row = vec![None; SERIES.len()];
-    parse(text, &mut row);
-    row
 }
 
 #[cfg(test)]
@@ -78,10 +51,10 @@ mod tests {
 
     #[test]
     fn both_versions_count_periods_and_throttled_ones() {
-        let version_1 = read_any(include_bytes!("../../fixtures/cpu_stat-v1-6.18"));
+        let version_1 = PERIODS.read_any(include_bytes!("../../fixtures/cpu_stat-v1-6.18"));
         assert_eq!(version_1, [4211.0, 1377.0].map(Some));
-        let version_2 = read_any(include_bytes!("../../fixtures/cpu_stat-v2-5.4"));
+        let version_2 = PERIODS.read_any(include_bytes!("../../fixtures/cpu_stat-v2-5.4"));
         assert_eq!(version_2, [880.0, 52.0].map(Some));
-        assert_eq!(read_any(b"usage_usec 5\n"), [None, None], "a root group has no quota");
+        assert_eq!(PERIODS.read_any(b"usage_usec 5\n"), [None, None], "a root group has no quota");
     }
 }

@@ -54,16 +54,16 @@ pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
 #[must_use]
 pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
     vec![
-        ("cgroup", cgroup::read_any(text)),
+        ("cgroup", cgroup::PERIODS.read_any(text)),
         ("context_switches", context_switches::read_any(text)),
         ("cpu", cpu::read_any(text)),
         ("disk", disk::read_any(text)),
         ("frequency", frequency::read_any(text)),
         ("interrupts", interrupts::read_any(text)),
-        ("memory", memory::read_any(text)),
+        ("memory", memory::AMOUNTS.read_any(text)),
         ("pressure", pressure::read_any(text)),
         ("softnet", softnet::read_any(text)),
-        ("swap", swap::read_any(text)),
+        ("swap", swap::PAGES.read_any(text)),
         ("udp", udp::read_any(text)),
     ]
 }

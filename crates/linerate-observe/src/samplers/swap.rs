@@ -2,16 +2,23 @@
 //!
 //! Not seen: whose pages they were, and pages of files, which come and go without swap.
 
-use linerate_model::{SeriesSpec, Unit};
+use std::fs;
 
-use crate::kernel_text::{KernelText, labelled};
+use linerate_model::Unit;
+
+use crate::labelled::Labelled;
 use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "swap";
+const FILE: &str = "/proc/vmstat";
 
-/// Line in `/proc/vmstat` and our name.
-const LINES: [(&[u8], &str); 2] = [(b"pswpin", "pages_in"), (b"pswpout", "pages_out")];
+pub(super) static PAGES: Labelled = Labelled {
+    sampler: "swap",
+    lines: &[("pswpin", "pages_in"), ("pswpout", "pages_out")],
+    column: counter,
+    unit: Unit::Count,
+    factor: 1.0,
+};
 
 /// Swapping.
 #[derive(Debug)]
@@ -19,7 +26,7 @@ pub(super) struct Swap;
 
 impl Sampler for Swap {
     fn name(&self) -> &'static str {
-        NAME
+        PAGES.sampler
     }
 
     fn summary(&self) -> &'static str {
@@ -27,38 +34,10 @@ impl Sampler for Swap {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let mut text = KernelText::open("/proc/vmstat")?;
-        let found = text.read().map_or(0, |text| read_any(text).into_iter().flatten().count());
-        let missing = || Unavailable("/proc/vmstat has no lines pswpin and pswpout: a kernel without swap".to_owned());
-        if found == LINES.len() { Ok(Box::new(Reader { text })) } else { Err(missing()) }
+        let counted = fs::read(FILE).is_ok_and(|text| PAGES.all_in(&text));
+        let missing = || Unavailable(format!("{FILE} has no lines pswpin and pswpout: a kernel without swap"));
+        if counted { PAGES.open(FILE) } else { Err(missing()) }
     }
-}
-
-struct Reader {
-    text: KernelText,
-}
-
-impl Probe for Reader {
-    fn series(&self) -> Vec<SeriesSpec> {
-        LINES.map(|(_, name)| counter(NAME, name, "", Unit::Count)).into()
-    }
-
-    fn read(&mut self, row: &mut [Option<f64>]) {
-        if let Some(text) = self.text.read() {
-            parse(text, row);
-        }
-    }
-}
-
-fn parse(text: &[u8], row: &mut [Option<f64>]) {
-    labelled(text, &LINES, 1.0, row);
-}
-
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
-pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
-    let mut row = vec![None; LINES.len()];
-    parse(text, &mut row);
-    row
 }
 
 #[cfg(test)]
@@ -67,14 +46,14 @@ mod tests {
 
     #[test]
     fn both_counts_are_found_among_the_other_lines() {
-        assert_eq!(read_any(include_bytes!("../../fixtures/vmstat-6.18")), [Some(1536.0), Some(20_480.0)]);
-        assert_eq!(read_any(b"nr_free_pages 9\npswpin \npswpouts 4\n"), [None, None], "a kernel without swap");
+        assert_eq!(PAGES.read_any(include_bytes!("../../fixtures/vmstat-6.18")), [Some(1536.0), Some(20_480.0)]);
+        assert_eq!(PAGES.read_any(b"nr_free_pages 9\npswpin \npswpouts 4\n"), [None, None], "a kernel without swap");
     }
 
     proptest::proptest! {
         #[test]
         fn hostile_text_never_panics(text in "(pswp(in|out)? ?[0-9x -]{0,30}\n?){0,5}") {
-            read_any(text.as_bytes());
+            PAGES.read_any(text.as_bytes());
         }
     }
 }

@@ -1,0 +1,68 @@
+//! A file of labelled lines, each a label and a number, such as `/proc/meminfo`: what samplers of such files have in common.
+
+use linerate_model::{SeriesSpec, Unit};
+
+use crate::kernel_text::{KernelText, decimal, lines, words};
+use crate::{Probe, Unavailable};
+
+/// What is read of such a file.
+#[derive(Debug)]
+pub(crate) struct Labelled {
+    /// The sampler whose readings they are.
+    pub sampler: &'static str,
+    /// What a line begins with, and our name for it.
+    pub lines: &'static [(&'static str, &'static str)],
+    /// Makes a column: counter or gauge.
+    pub column: fn(&str, &str, &str, Unit) -> SeriesSpec,
+    /// Unit of the readings.
+    pub unit: Unit,
+    /// The kernel's numbers times this are in that unit.
+    pub factor: f64,
+}
+
+impl Labelled {
+    /// Opens `path`, whatever stands in it.
+    pub(crate) fn open(&'static self, path: &str) -> Result<Box<dyn Probe>, Unavailable> {
+        Ok(Box::new(Reader { of: self, text: KernelText::open(path)? }))
+    }
+
+    /// Whether every line stands in `text`.
+    pub(crate) fn all_in(&self, text: &[u8]) -> bool {
+        self.read_any(text).iter().all(Option::is_some)
+    }
+
+    /// What is read of `text`, whatever it is.
+    pub(crate) fn read_any(&self, text: &[u8]) -> Vec<Option<f64>> {
+        let mut row = vec![None; self.lines.len()];
+        self.parse(text, &mut row);
+        row
+    }
+
+    fn parse(&self, text: &[u8], row: &mut [Option<f64>]) {
+        for line in lines(text) {
+            let mut words = words(line);
+            let label = words.next().unwrap_or_default();
+            if let Some(at) = self.lines.iter().position(|(wanted, _)| wanted.as_bytes() == label) {
+                row[at] = words.next().and_then(decimal).map(|number| number as f64 * self.factor);
+            }
+        }
+    }
+}
+
+struct Reader {
+    of: &'static Labelled,
+    text: KernelText,
+}
+
+impl Probe for Reader {
+    fn series(&self) -> Vec<SeriesSpec> {
+        let Labelled { sampler, lines, column, unit, .. } = self.of;
+        lines.iter().map(|(_, name)| column(sampler, name, "", *unit)).collect()
+    }
+
+    fn read(&mut self, row: &mut [Option<f64>]) {
+        if let Some(text) = self.text.read() {
+            self.of.parse(text, row);
+        }
+    }
+}
