@@ -143,7 +143,7 @@ impl SendRing {
     /// The slot `k` further on.
     #[inline]
     fn ahead(&self, k: u32) -> usize {
-        (self.next + k as usize) % self.slots.n()
+        ahead(self.next, k, self.slots.n())
     }
 
     /// The interface.
@@ -151,6 +151,13 @@ impl SendRing {
     pub fn device(&self) -> &str {
         &self.device
     }
+}
+
+/// The slot `k` further on than `from` in a ring of `n`; `k` is no more than `n`, so that no division is needed.
+#[inline]
+fn ahead(from: usize, k: u32, n: usize) -> usize {
+    let slot = from + k as usize;
+    if slot < n { slot } else { slot - n }
 }
 
 impl AsFd for SendRing {
@@ -177,6 +184,16 @@ mod tests {
             let request = Request::new(n_frames, frame_bytes);
             assert_eq!((request.frame_size, request.n_frames), (slot, n), "{n_frames} of {frame_bytes} B");
             assert_eq!(request.n_frames * request.frame_size, request.n_blocks * request.block_size);
+        }
+    }
+
+    #[test]
+    fn behind_the_last_slot_comes_the_first() {
+        const N: usize = 5;
+        for from in 0..N {
+            for k in 0..=N as u32 {
+                assert_eq!(ahead(from, k, N), (from + k as usize) % N, "{k} further on than {from}");
+            }
         }
     }
 
