@@ -38,6 +38,15 @@ pub struct Arm {
     pub offered: Option<Ratio>,
 }
 
+impl Arm {
+    /// An arm that nothing is set for.
+    #[must_use]
+    pub fn new(name: impl Into<String>, role: Role, margin: Ratio) -> Self {
+        let (settings, tests, jobs, offered) = (Vec::new(), None, Vec::new(), None);
+        Self { name: name.into(), role, margin, settings, tests, jobs, offered }
+    }
+}
+
 /// A claim about what limits a path, put to the test by changing what it says is the limit (methodology 5.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {

@@ -6,7 +6,7 @@ use linerate_analysis::{Looks, LooksEnded};
 
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::Grid;
-use crate::number::Scale;
+use crate::number::{Scale, percent};
 
 /// Points told one by one in the answer; more are counted.
 const MOST_TOLD: usize = 4;
@@ -55,15 +55,15 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
             Some(look) => look.half_width.map_or_else(|| Cell::Missing("no interval".into()), Cell::Number),
         };
         let ended = match looks.ended {
-            LooksEnded::Narrow => "narrow enough",
-            LooksEnded::Most => "at the most: noise",
-            LooksEnded::Noisy => "noisy: runs scatter by more than 30 %",
-            LooksEnded::Short => "cut short",
+            LooksEnded::Narrow => "narrow enough".to_owned(),
+            LooksEnded::Most => "at the most: noise".to_owned(),
+            LooksEnded::Noisy => format!("noisy: runs scatter by more than {} %", percent(Looks::UNSTABLE)),
+            LooksEnded::Short => "cut short".to_owned(),
         };
         let head =
             [Cell::Text(grid.full_place_of(point)), Cell::text(&looks.metric), Cell::Number(looks.until.within.0)];
         let cells = head.into_iter().chain((0..looks_planned).map(seen));
-        let tail = [Cell::Number(f64::from(looks.runs)), Cell::text(ended)];
+        let tail = [Cell::Number(f64::from(looks.runs)), Cell::Text(ended)];
         table.rows.push(Row::judged(cells.chain(tail).collect(), point.validity));
     }
     table.note = Some(

@@ -172,15 +172,7 @@ mod tests {
     fn test(factor: f64, placebo: f64) -> Comparison {
         let ratio = [Ratio(1.5), Ratio(2.3)];
         let hypothesis = Hypothesis { rule: "receive_window".into(), ratio, failing: Failing::Refutes, error: None };
-        let arm = |name: &str, role| Arm {
-            name: name.into(),
-            role,
-            margin: Ratio(0.02),
-            settings: Vec::new(),
-            tests: Some(hypothesis.clone()),
-            jobs: Vec::new(),
-            offered: None,
-        };
+        let arm = |name: &str, role| Arm { tests: Some(hypothesis.clone()), ..Arm::new(name, role, Ratio(0.02)) };
         let against = |factor: f64| {
             let mut after = some(&BEFORE, factor);
             after.rotate_left(1);

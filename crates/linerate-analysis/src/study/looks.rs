@@ -12,8 +12,6 @@ use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_o
 
 /// Runs from which their spread is known well enough to give up on them (methodology 6.12).
 const ENOUGH_TO_GIVE_UP: usize = 10;
-/// Standard deviation over mean of runs above which more of them are no use: what disturbs them has to be found first (methodology 6.12).
-const UNSTABLE: f64 = 0.3;
 
 /// What has to be known where the plan names nothing: the first of these that there is.
 const CHIEF: [&str; 7] =
@@ -65,7 +63,7 @@ pub enum LooksEnded {
     Narrow,
     /// It is as often repeated as the plan allows, and is not.
     Most,
-    /// Runs differ by more than [`UNSTABLE`]: they measure something else beside.
+    /// Runs differ by more than [`Looks::UNSTABLE`]: they measure something else beside.
     Noisy,
     /// Neither: the campaign was cut short, or runs were found wanting later.
     Short,
@@ -75,6 +73,9 @@ pub enum LooksEnded {
 pub type LookedAt = BTreeMap<Direction, f64>;
 
 impl Looks {
+    /// Standard deviation over mean of runs above which more of them are no use: what disturbs them has to be found first (methodology 6.12).
+    pub const UNSTABLE: f64 = 0.3;
+
     /// The part of all error that whatever is said of these runs may spend, so that it holds at whichever look they ended.
     #[must_use]
     pub fn part_of_error(&self) -> f64 {
@@ -101,7 +102,7 @@ impl Looks {
                      find what disturbs them first: see incidents, drift and steal, or `linerate diagnose`",
                     self.runs,
                     half_up(variation * 100.0, 0),
-                    half_up(UNSTABLE * 100.0, 0)
+                    half_up(Self::UNSTABLE * 100.0, 0)
                 )
             }
             LooksEnded::Short => format!("cut short after {} runs: {seen}, {asked} was asked for", self.runs),
@@ -132,7 +133,7 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
         half_width,
         variation,
         is_enough,
-        is_unstable: !is_enough && variation.is_some_and(|variation| variation > UNSTABLE),
+        is_unstable: !is_enough && variation.is_some_and(|variation| variation > Looks::UNSTABLE),
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
         let mut figures = runs(20, 0.0);
         figures[3].insert(Direction::Tx, 1000.0);
         let seen = look(&until(&[20]), 0, &figures);
-        assert!(seen.variation.is_some_and(|variation| variation > UNSTABLE), "{seen:?}");
+        assert!(seen.variation.is_some_and(|variation| variation > Looks::UNSTABLE), "{seen:?}");
         assert!(seen.is_enough && !seen.is_unstable);
     }
 

@@ -62,15 +62,7 @@ fn point(
             trial.spec.repeat = round;
             trial.spec.point = at.clone();
             trial.spec.point.insert("arm".into(), json!(name));
-            trial.spec.arm = Some(Arm {
-                name: name.into(),
-                role,
-                margin: Ratio(0.02),
-                settings: Vec::new(),
-                tests: None,
-                jobs: numbers,
-                offered: None,
-            });
+            trial.spec.arm = Some(Arm { jobs: numbers, ..Arm::new(name, role, Ratio(0.02)) });
             trial.spec.id = TrialId(first_id + arm * ROUNDS + round);
             trial.jobs = ends;
             trials.push(trial);

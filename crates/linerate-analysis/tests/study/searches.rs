@@ -286,15 +286,7 @@ fn compared(rates: [f64; 2]) -> linerate_analysis::Comparison {
                 let mut record = carried(number, &search, load(rate), sent, sent - lost, 0);
                 record.spec.id = TrialId(number);
                 record.spec.repeat = repeat;
-                record.spec.arm = Some(Arm {
-                    name: (*name).into(),
-                    role: *role,
-                    margin: Ratio(0.001),
-                    settings: Vec::new(),
-                    jobs: Vec::new(),
-                    tests: None,
-                    offered: None,
-                });
+                record.spec.arm = Some(Arm::new(*name, *role, Ratio(0.001)));
                 record.spec.point.insert("arm".into(), json!(name));
                 trials.push(record);
             }

@@ -138,8 +138,7 @@ fn arms(
         let specs = numbered_jobs(sweep, values, testbed)?;
         let of_arm = |arm: MixArm| {
             let (numbers, jobs) = arm.jobs(&specs);
-            let (name, role, margin) = (arm.name, arm.role, together.margin);
-            (Some(Arm { name, role, margin, settings: Vec::new(), tests: None, jobs: numbers, offered }), jobs)
+            (Some(Arm { jobs: numbers, offered, ..Arm::new(arm.name, arm.role, together.margin) }), jobs)
         };
         return Some(together.measured(&sweep.jobs).into_iter().map(of_arm).collect());
     }
@@ -156,13 +155,9 @@ fn arms(
         }
         Some((
             Some(Arm {
-                name,
-                role,
-                margin: compare.margin,
                 settings: plan.settings.clone(),
                 tests: compare.tests.clone(),
-                jobs: Vec::new(),
-                offered: None,
+                ..Arm::new(name, role, compare.margin)
             }),
             jobs,
         ))

@@ -116,6 +116,9 @@ impl Conductor {
 
     /// Keeps what is recorded of a run that is looked at, or from which loads follow.
     pub(super) fn watch_looks(&mut self, event: &Event) {
+        if self.looking.points.is_empty() && self.mixes.is_empty() {
+            return;
+        }
         if let Event::HostJoined(host) = event {
             self.looking.hosts.retain(|known| known.host != host.host);
             self.looking.hosts.push((**host).clone());

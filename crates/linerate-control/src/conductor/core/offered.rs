@@ -58,6 +58,11 @@ impl Mixes {
         Self { mixes: mixes.into_values().filter(|mix| !mix.derived.is_empty()).collect(), done: done.clone() }
     }
 
+    /// Whether no load is to be found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.mixes.is_empty()
+    }
+
     /// Trials whose load is not known yet.
     pub(super) fn not_chosen(&self) -> BTreeSet<usize> {
         self.mixes.iter().filter(|mix| !mix.has_loads).flat_map(|mix| mix.derived.iter().copied()).collect()

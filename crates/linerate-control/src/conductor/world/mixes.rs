@@ -14,15 +14,9 @@ fn mix() -> Vec<TrialSpec> {
         trial.jobs = jobs.iter().map(|_| trial.jobs[0].clone()).collect();
         let told = offered.map_or_else(|| SATURATION.to_owned(), |share| share.to_string());
         trial.point.insert(OFFERED_AXIS.into(), Value::from(told));
-        trial.arm = Some(Arm {
-            name: format!("{jobs:?}"),
-            role: if jobs.len() > 1 { Role::Together } else { Role::Alone },
-            margin: Ratio(0.02),
-            settings: Vec::new(),
-            tests: None,
-            jobs: jobs.to_vec(),
-            offered,
-        });
+        let role = if jobs.len() > 1 { Role::Together } else { Role::Alone };
+        let arm = Arm::new(format!("{jobs:?}"), role, Ratio(0.02));
+        trial.arm = Some(Arm { jobs: jobs.to_vec(), offered, ..arm });
         trial
     };
     let half = Some(Ratio(0.5));

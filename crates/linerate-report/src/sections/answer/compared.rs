@@ -75,15 +75,7 @@ mod tests {
 
     /// `changed` against `wire` in `sweep`: goodput of 10 pairs that is multiplied by `ratio`, give or take `noise`.
     fn comparison(sweep: &str, changed: &str, ratio: f64, noise: f64) -> Comparison {
-        let arm = |name: &str, role| Arm {
-            name: name.into(),
-            role,
-            margin: Ratio(0.02),
-            settings: Vec::new(),
-            tests: None,
-            jobs: Vec::new(),
-            offered: None,
-        };
+        let arm = |name: &str, role| Arm::new(name, role, Ratio(0.02));
         let wobble = |pair: usize| 1.0 + noise * ((pair * 7 % 10) as f64 / 4.5 - 1.0);
         let before: Vec<Option<f64>> = (0..10).map(|pair| Some(1e9 * (1.0 + 0.001 * pair as f64))).collect();
         let after: Vec<Option<f64>> =
