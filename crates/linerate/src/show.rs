@@ -19,7 +19,8 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
         metric.estimate.filter(|estimate| estimate.n > 1).and_then(|estimate| estimate.low.zip(estimate.high));
     let Some(of) = job.percentile(&metric.name, metric.direction) else { return String::new() };
     let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
-    let (low, high) = over_runs.unwrap_or((seconds(of.low_ns), seconds(of.high_ns)));
+    let own = of.confidence.map(|_| (seconds(of.low_ns), seconds(of.high_ns)));
+    let Some((low, high)) = over_runs.or(own) else { return String::new() };
     let told = |end: f64| {
         if end.is_finite() { quantity(&metric.name, end, metric.unit) } else { "∞".to_owned() }
     };

@@ -1,9 +1,10 @@
 //! Percentiles of a distribution with their intervals (methodology 4.3 and 6.5).
 //!
-//! Operations of a run share its fate: from [`ENOUGH_RUNS`] runs on the interval is the bootstrap over runs, each drawn whole, so that what
-//! differs between runs is in it. Below that it is the order-statistic interval of all operations together, the ranks between which
-//! a binomial variable falls with 95 %: right for operations that do not depend on each other, and blind to differences between
-//! runs. Which of the two it is, is told. Below about ten runs the bootstrap covers a little less than it claims.
+//! Operations of a run share its fate, so the unit of replication is the run: from [`ENOUGH_RUNS`] runs on the interval is the bootstrap
+//! over runs, each drawn whole, so that what differs between runs is in it. Of fewer it reaches from the least to the greatest of the
+//! runs' own percentiles, with the confidence that so few have. Of a single run it is the order-statistic interval of its operations, the
+//! ranks between which a binomial variable falls with 95 %: right for operations that do not depend on each other, and of that run
+//! alone. Which of them it is, is told. Below about ten runs the bootstrap covers a little less than it claims.
 
 use linerate_model::Distribution;
 use rand::{RngExt, SeedableRng};
@@ -11,7 +12,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Runs from which the interval is over runs: what the interval of their median needs as well.
+use super::order::interval_ranks;
+
+/// Runs from which they are resampled: what the interval of their median needs as well.
 const ENOUGH_RUNS: usize = 6;
 /// Resamples drawn.
 const RESAMPLES: usize = 2_000;
@@ -24,7 +27,9 @@ const ALPHA: f64 = 0.05;
 pub enum Basis {
     /// Runs resampled.
     Runs,
-    /// Ranks of operations, as if they did not depend on each other.
+    /// The least and the greatest of the runs' own percentiles.
+    Range,
+    /// Ranks of the operations of a single run, as if they did not depend on each other.
     Operations,
 }
 
@@ -35,10 +40,12 @@ pub struct Percentile {
     pub quantile: f64,
     /// Nearest rank.
     pub value_ns: Option<u64>,
-    /// Lower end of its interval at 95 %.
+    /// Lower end of its interval.
     pub low_ns: Option<u64>,
     /// Upper end.
     pub high_ns: Option<u64>,
+    /// With how much confidence it holds; `None` if there is no interval.
+    pub confidence: Option<f64>,
     /// What the interval is from.
     pub basis: Basis,
     /// Operations.
@@ -47,7 +54,7 @@ pub struct Percentile {
     pub runs: u32,
 }
 
-/// The percentile `quantile` of `runs` together; `None` if they have too few operations for it or for an end of its interval.
+/// The percentile `quantile` of `runs` together; `None` if they have too few operations for it, or a single one for an end of its interval.
 /// Seeded: the same runs give the same interval.
 #[must_use]
 pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Percentile> {
@@ -56,21 +63,34 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
     runs.iter().for_each(|run| merged.merge(run));
     let value_ns = merged.percentile(quantile)?;
     let operations = merged.count();
-    let of = |low_ns, high_ns, basis| Percentile {
+    let of = |(low_ns, high_ns), confidence, basis| Percentile {
         quantile,
         value_ns,
         low_ns,
         high_ns,
+        confidence,
         basis,
         operations,
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
     };
-    if runs.len() < ENOUGH_RUNS {
-        let (low, high) = percentile_ranks(operations, quantile)?;
-        return Some(of(merged.rank(low), merged.rank(high), Basis::Operations));
-    }
-    let (low, high) = over_runs(&runs, &merged, quantile, seed);
-    Some(of(low, high, Basis::Runs))
+    Some(match runs.len() {
+        1 => {
+            let (low, high) = percentile_ranks(operations, quantile)?;
+            of((merged.rank(low), merged.rank(high)), Some(1.0 - ALPHA), Basis::Operations)
+        }
+        n if n < ENOUGH_RUNS => {
+            let own: Option<Vec<Option<u64>>> = runs.iter().map(|run| run.percentile(quantile)).collect();
+            let confidence = interval_ranks(n).filter(|_| own.is_some()).map(|(.., confidence)| confidence);
+            of(own.map_or((None, None), |own| range(&own)), confidence, Basis::Range)
+        }
+        _ => of(over_runs(&runs, &merged, quantile, seed), Some(1.0 - ALPHA), Basis::Runs),
+    })
+}
+
+/// The least and the greatest of `times`; `None` is infinite.
+fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
+    let greatest = times.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
+    (times.iter().flatten().copied().min(), greatest)
 }
 
 /// Ranks (from 1) of `n` operations between which the percentile `quantile` lies with at least 95 %, 2.5 % beyond each at most; `None` if
@@ -140,6 +160,11 @@ mod tests {
         Distribution { buckets: sorted.into_iter().map(|ns| (ns, 1)).collect(), lost: 0 }
     }
 
+    /// To a hundredth of a per cent.
+    fn rounded(confidence: Option<f64>) -> f64 {
+        (confidence.expect("an interval") * 1e4).round() / 1e4
+    }
+
     #[test]
     fn what_operations_cannot_carry_is_withheld() {
         let few = distribution(&(1..=999).collect::<Vec<_>>());
@@ -152,6 +177,61 @@ mod tests {
         );
         let three = distribution(&[5, 6, 7]);
         assert_eq!(percentile(&[&three], 0.5, 1), None, "no rank bounds it");
+    }
+
+    /// Series of runs whose truth is known: operations of a run scatter by 1 around what the run has, runs by `between`; the percentile of
+    /// the typical run is inside the interval as often as its confidence says, and ranks of operations are not such an interval.
+    #[test]
+    fn few_runs_hold_the_percentile_of_the_typical_run_as_often_as_they_claim() {
+        const SERIES: u64 = 600;
+        const OPERATIONS: usize = 120;
+        let at = |z: f64| (1e6 * (20.0 + z)) as u64;
+        for (quantile, typical) in [(0.5, 0.0), (0.9, 1.281_552)] {
+            for (n, claimed) in [(2, 0.5), (3, 0.75), (5, 0.9375)] {
+                for between in [0.0, 0.3, 2.0] {
+                    let (mut held, mut by_ranks) = (0.0, 0.0);
+                    for series in 0..SERIES {
+                        let seed = series * 1_000 + n as u64 * 100;
+                        let means = noise(n, 0.0, seed);
+                        let run = |number: usize| {
+                            let operations = noise(OPERATIONS, 0.0, seed + 1 + number as u64);
+                            let times = operations.iter().map(|z| at(z + between * means[number]));
+                            distribution(&times.collect::<Vec<_>>())
+                        };
+                        let runs: Vec<Distribution> = (0..n).map(run).collect();
+                        let all: Vec<&Distribution> = runs.iter().collect();
+                        let found = percentile(&all, quantile, 1).expect("operations enough");
+                        assert_eq!((found.basis, rounded(found.confidence)), (Basis::Range, claimed));
+                        let holds = |low: Option<u64>, high: Option<u64>| {
+                            f64::from(low <= Some(at(typical)) && high >= Some(at(typical)))
+                        };
+                        held += holds(found.low_ns, found.high_ns) / SERIES as f64;
+                        let merged = Distribution::default();
+                        let merged = runs.iter().fold(merged, |mut sum, run| {
+                            sum.merge(run);
+                            sum
+                        });
+                        let (low, high) = percentile_ranks(merged.count(), quantile).expect("operations enough");
+                        by_ranks += holds(merged.rank(low), merged.rank(high)) / SERIES as f64;
+                    }
+                    // Three standard errors of a share of so many series.
+                    let error = 3.0 * (claimed * (1.0 - claimed) / SERIES as f64).sqrt();
+                    assert!(held >= claimed - error, "{n} runs, {quantile}, {between}: {held} of {claimed}");
+                    assert!(between < 2.0 || by_ranks < 0.5, "{n} runs, {quantile}: ranks hold {by_ranks}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_runs_of_too_few_operations_have_a_percentile_and_no_interval() {
+        let runs: Vec<Distribution> = (0..3).map(|run| distribution(&(run..run + 500).collect::<Vec<_>>())).collect();
+        let all: Vec<&Distribution> = runs.iter().collect();
+        let p99 = percentile(&all, 0.99, 1).expect("fifteen beyond it");
+        assert_eq!((p99.confidence, p99.low_ns, p99.high_ns), (None, None, None));
+        let lost = Distribution { buckets: vec![(5, 900)], lost: 100 };
+        let p95 = percentile(&[&lost, &runs[0]], 0.95, 1).expect("operations");
+        assert_eq!((p95.low_ns, p95.high_ns, rounded(p95.confidence)), (Some(474), None, 0.5));
     }
 
     #[test]

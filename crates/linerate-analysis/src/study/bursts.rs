@@ -113,11 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_last_frames_has_an_interval_of_runs_from_six_on() {
+    fn the_median_of_last_frames_has_an_interval_of_runs() {
         let run = |by: u64| (1..=100).map(|us| (us + by) * 1_000).collect::<Vec<u64>>();
-        let few = of_bursts(&[run(0), run(1)]);
-        assert_eq!((few[0].basis, few[0].value_ns), (Basis::Operations, Some(51_000)));
-        assert!(few[0].low_ns < few[0].value_ns && few[0].value_ns < few[0].high_ns, "{few:?}");
+        let few = of_bursts(&[run(0), run(2)]);
+        assert_eq!((few[0].basis, few[0].value_ns), (Basis::Range, Some(51_000)));
+        assert_eq!((few[0].low_ns, few[0].high_ns), (Some(50_000), Some(52_000)));
+        assert_eq!(of_bursts(&[run(0)])[0].basis, Basis::Operations);
         let many = of_bursts(&(0..6).map(|by| run(by * 20)).collect::<Vec<_>>());
         assert_eq!((many[0].basis, many[0].runs), (Basis::Runs, 6));
         assert!(many[0].high_ns.zip(many[0].low_ns).is_some_and(|(high, low)| high - low > 20_000), "{many:?}");

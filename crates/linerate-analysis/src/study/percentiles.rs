@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::JobStudy;
 use super::settling::Rates;
 use super::traffic::Distributions;
-use crate::statistics::{MeanInterval, Percentile, filled_in, hierarchical_mean, percentile};
+use crate::statistics::{Basis, MeanInterval, Percentile, filled_in, hierarchical_mean, percentile};
 
 /// Percentiles that are told, as far as there are operations enough for them.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -45,7 +45,8 @@ pub struct CorrectedStudy {
     pub pace_ns: u64,
     /// Requests filled in over all runs.
     pub n_filled: u64,
-    /// Of what was measured and filled in. Each run is filled in by itself and drawn whole; the pace is taken as known.
+    /// Of what was measured and filled in. Each run is filled in by itself and drawn whole; the pace is taken as known. Of a single run
+    /// without an interval: what is filled in follows from few stalls, so that its requests are no sample.
     pub percentiles: Vec<Percentile>,
 }
 
@@ -55,11 +56,11 @@ pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<Correc
     let pace_ns = job.service.percentile(0.5).flatten().filter(|_| asks)?;
     let filled = runs.iter().map(|run| filled_in(&run.service, pace_ns)).collect::<Option<Vec<_>>>()?;
     let times: Vec<&Distribution> = filled.iter().map(|run| &run.times).collect();
-    Some(CorrectedStudy {
-        pace_ns,
-        n_filled: filled.iter().map(|run| run.n_filled).sum(),
-        percentiles: those_told(&times),
-    })
+    let mut percentiles = those_told(&times);
+    for of in percentiles.iter_mut().filter(|of| of.basis == Basis::Operations) {
+        (of.low_ns, of.high_ns, of.confidence) = (None, None, None);
+    }
+    Some(CorrectedStudy { pace_ns, n_filled: filled.iter().map(|run| run.n_filled).sum(), percentiles })
 }
 
 /// Percentiles of last frames of bursts, ns, burst by burst in each of `runs`.
@@ -108,7 +109,6 @@ mod tests {
 
     use super::*;
     use crate::MetricStudy;
-    use crate::statistics::Basis;
 
     const MS: u64 = 1_000_000;
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_a_closed_load_hides_is_filled_in_run_by_run_with_intervals() {
-        for (n, basis) in [(3, Basis::Operations), (6, Basis::Runs)] {
+        for (n, basis) in [(3, Basis::Range), (6, Basis::Runs)] {
             let runs = runs(n);
             let found = corrected(&job(&runs), &runs).expect("a closed load");
             // Each stall of 50 ms keeps 49 more waiting: 49 ms, 48 ms, ... 1 ms.
@@ -156,6 +156,13 @@ mod tests {
             // As measured it is 1 ms, and says nothing of who waited.
             assert_eq!(job(&runs).service.percentile(0.99), Some(Some(MS)));
         }
+    }
+
+    #[test]
+    fn what_is_filled_in_of_a_single_run_has_no_interval() {
+        let runs = runs(1);
+        let found = corrected(&job(&runs), &runs).expect("a closed load");
+        assert!(!found.percentiles.is_empty() && found.percentiles.iter().all(|of| of.confidence.is_none()));
     }
 
     #[test]

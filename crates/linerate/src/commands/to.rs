@@ -318,8 +318,9 @@ fn corrected(job: &JobStudy) -> Option<String> {
         ns.map_or_else(|| "∞".to_owned(), |ns| show::quantity("response_time_p99", ns as f64 / 1e9, Unit::Second))
     };
     let told = |of: &Percentile| {
-        let (value, low, high) = (seconds(of.value_ns), seconds(of.low_ns), seconds(of.high_ns));
-        format!("p{} {value} [{low}, {high}]", of.quantile * 100.0)
+        let ends = || format!(" [{}, {}]", seconds(of.low_ns), seconds(of.high_ns));
+        let interval = of.confidence.map_or_else(String::new, |_| ends());
+        format!("p{} {}{interval}", of.quantile * 100.0, seconds(of.value_ns))
     };
     let tail = corrected.percentiles.iter().filter(|of| of.quantile > 0.5);
     let told: Vec<String> = tail.map(told).collect();
