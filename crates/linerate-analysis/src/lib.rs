@@ -22,5 +22,5 @@ pub use study::{
     GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossStudy,
     MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy, RateLevel,
     Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, Study, Surety,
-    Tested, TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, reached, searched, study,
+    Tested, TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, reached, reasons, searched, study,
 };

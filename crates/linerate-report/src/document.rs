@@ -136,6 +136,15 @@ pub struct PathStage {
     pub place: Place,
     /// Its name and whose it is.
     pub name: String,
+    /// What was observed there: of two arms by each that passes it, the first one first.
+    pub seen: Vec<StageSeen>,
+}
+
+/// What was observed at a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageSeen {
+    /// By which of two arms.
+    pub arm: Option<String>,
     /// The rate observed there.
     pub rate: Option<String>,
     /// What else was observed there, what the rate is of first.
@@ -148,6 +157,14 @@ pub struct PathStage {
     pub loses: bool,
     /// The flag of what limits.
     pub limit: Option<String>,
+}
+
+impl StageSeen {
+    /// Whether nobody looked.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.rate.is_none() && self.details.is_empty() && self.lost.is_none()
+    }
 }
 
 /// One of the figures one remembers.

@@ -33,13 +33,22 @@ pub(crate) fn shift(figure: &Compared) -> String {
     format!("{sign}{}{interval}{}", told(effect.shift), unit.trim_end())
 }
 
-/// Digits behind the point of a change in per cent: as many as its interval supports.
+/// Digits behind the point of a change in per cent: as many as its interval supports, and so many that an end which is not zero does not
+/// read as zero where it decides.
 fn decimals(effect: &Effect) -> usize {
-    match effect.interval {
-        Some((low, high)) if (high - low) * 100.0 < 0.5 => 2,
-        Some((low, high)) if (high - low) * 100.0 < 10.0 => 1,
+    const MOST: usize = 4;
+    let Some((low, high)) = effect.interval else { return 0 };
+    let supported = match (high - low) * 100.0 {
+        width if width < 0.5 => 2,
+        width if width < 10.0 => 1,
         _ => 0,
+    };
+    if !matches!(effect.change, Change::Better | Change::Worse) {
+        return supported;
     }
+    let nearest = (low - 1.0).abs().min((high - 1.0).abs()) * 100.0;
+    let is_seen = |digits: &usize| round_half_up(nearest, *digits).bytes().any(|digit| (b'1'..=b'9').contains(&digit));
+    (supported..=MOST).find(is_seen).unwrap_or(MOST)
 }
 
 /// The unit both sides are told in.

@@ -7,6 +7,8 @@
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
 
+use std::collections::BTreeMap;
+
 use linerate_model::{Counter, Incident, IncidentKind, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
 
 use super::loss::LossStudy;
@@ -221,4 +223,34 @@ fn told(incident: &Incident) -> String {
 pub(super) fn clock_uncertainty(trial: &TrialRecord, campaign: &linerate_model::Campaign) -> Nanos {
     let hosts = campaign.hosts.iter().map(|host| host.clock_uncertainty_ns).max();
     Nanos(trial.skew.map(|(_, uncertainty)| uncertainty).max(hosts).unwrap_or(0))
+}
+
+/// Kinds of reasons: each as it was met first, how often, and whether it always read the same. Reasons that differ in their numbers only
+/// are of one kind.
+#[must_use]
+pub fn reasons<'a>(all: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize, bool)> {
+    let kind =
+        |why: &str| -> String { why.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.').collect() };
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    let mut met: Vec<(&str, usize, bool)> = Vec::new();
+    for why in all {
+        let place = *kinds.entry(kind(why)).or_insert(met.len());
+        match met.get_mut(place) {
+            Some((first, times, is_one)) => (*times, *is_one) = (*times + 1, *is_one && *first == why),
+            None => met.push((why, 1, true)),
+        }
+    }
+    met
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_differ_in_their_numbers_only_are_one_kind() {
+        let all = ["waited 2.2 % on a", "waited 14 % on a", "dropped 5", "waited 3 % on b", "dropped 5"];
+        let kinds = [("waited 2.2 % on a", 2, false), ("dropped 5", 2, true), ("waited 3 % on b", 1, true)];
+        assert_eq!(reasons(all.into_iter()), kinds);
+    }
 }

@@ -55,6 +55,7 @@ use serde::{Deserialize, Serialize};
 pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
+pub use judge::reasons;
 pub use looked_at::looked_at;
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;

@@ -7,7 +7,7 @@
 use linerate_model::{ARM_AXIS, Arm, Campaign, Direction, Layer, Point, Role, Unit, metric};
 use serde::{Deserialize, Serialize};
 
-use super::{JobStudy, MetricStudy, PointStudy};
+use super::{JobStudy, MetricStudy, PointStudy, Study};
 use crate::compare::{Better, Effect, Margin, effect_beyond};
 use crate::statistics::ALPHA;
 
@@ -35,6 +35,15 @@ impl Comparison {
     pub fn job_in(&self, name: &str, number: usize) -> usize {
         let of_base = self.base.jobs.iter().position(|job| *job as usize == number);
         of_base.filter(|_| name != self.changed.name).unwrap_or(number)
+    }
+
+    /// What was measured of the arm called `name`; `None` of a search, which has no point.
+    #[must_use]
+    pub fn point_of<'a>(&self, name: &str, study: &'a Study) -> Option<&'a PointStudy> {
+        study.points.iter().find(|point| {
+            let arm = point.parameters.get(ARM_AXIS).and_then(|arm| arm.as_str());
+            point.sweep == self.sweep && arm == Some(name) && without_arm(point) == self.parameters
+        })
     }
 }
 

@@ -511,15 +511,10 @@ fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
     if having(Validity::Suspect) > 0 {
         standing.validity = standing.validity.max(Validity::Suspect);
     }
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
-    for why in judged.iter().flat_map(|one| &one.standing.why) {
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, times)) => *times += 1,
-            None => reasons.push((why, 1)),
-        }
-    }
-    for (why, times) in reasons {
-        standing.why.push(format!("{times} of {n} trials: {why}"));
+    let why = judged.iter().flat_map(|one| one.standing.why.iter().map(String::as_str));
+    for (why, times, is_one) in judge::reasons(why) {
+        let such_as = if is_one { "" } else { ", such as" };
+        standing.why.push(format!("{times} of {n} trials{such_as}: {why}"));
     }
     for drift in jobs.iter().filter(|job| !job.background).flat_map(|job| drift(judged, job)) {
         standing.lower(Validity::Suspect, drift);

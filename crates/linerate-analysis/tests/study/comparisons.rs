@@ -1,8 +1,8 @@
 //! Comparisons of arms: which pairs are formed, of which figures, and what many figures at once make of a probability.
 
 use linerate_analysis::compare::Change;
-use linerate_analysis::{Comparison, Study, study};
-use linerate_model::{ARM_AXIS, Arm, Direction, Ratio, Role, TrialOutcome, TrialRecord};
+use linerate_analysis::{Comparison, Headline, Study, headline, study};
+use linerate_model::{ARM_AXIS, Arm, Direction, Ratio, Role, TrialId, TrialOutcome, TrialRecord};
 
 use crate::fixture::{stream, two_hosts};
 
@@ -13,15 +13,7 @@ fn armed(number: u32, repeat: u32, (name, role): (&str, Role), megabytes: u64) -
     let mut trial = stream(number, megabytes * MEGA);
     trial.spec.repeat = repeat;
     trial.spec.point.insert(ARM_AXIS.to_owned(), serde_json::Value::from(name));
-    trial.spec.arm = Some(Arm {
-        name: name.into(),
-        role,
-        margin: Ratio(0.02),
-        settings: Vec::new(),
-        jobs: Vec::new(),
-        tests: None,
-        offered: None,
-    });
+    trial.spec.arm = Some(Arm::new(name, role, Ratio(0.02)));
     trial
 }
 
@@ -97,4 +89,38 @@ fn a_trial_that_failed_takes_its_pair_with_it_and_no_other() {
 fn points_without_arms_are_compared_with_nothing() {
     let study = study(&two_hosts((0..6).map(|number| stream(number, 10 * MEGA)).collect()));
     assert!(study.comparisons.is_empty());
+}
+
+#[test]
+fn of_two_arms_the_base_is_told_and_the_other_stands_beside_it() {
+    let wire = [100, 104, 96, 101, 99, 103];
+    for factor in [1, 2] {
+        let device = wire.map(|value| value * factor);
+        let campaign = two_hosts(arms(&[(WIRE, &wire), (DEVICE, &device), (AGAIN, &wire)]));
+        let told = headline(&campaign, &study(&campaign)).expect("something was measured");
+        let against = told.against.as_ref().expect("the other arm");
+        let arm = |told: &Headline| told.parameters[ARM_AXIS].clone();
+        assert_eq!([arm(&told), arm(against)], ["wire", "device"], "also where the other is the better one");
+        let rate = |told: &Headline| told.moved.as_ref().map(|moved| moved.estimate.value);
+        assert_eq!(rate(against), rate(&told).map(|rate| rate * factor as f64));
+        assert!(!against.stages.is_empty() && against.stages.len() == told.stages.len() && against.against.is_none());
+    }
+}
+
+#[test]
+fn of_several_comparisons_the_one_that_changed_most_is_told_unless_none_did() {
+    let wire = [100, 104, 96, 101, 99, 103];
+    let of_sweep = |(sweep, percent): (&str, u64)| {
+        let mut trials = arms(&[(WIRE, &wire), (DEVICE, &wire.map(|value| value * percent / 100))]);
+        trials.iter_mut().for_each(|trial| trial.spec.sweep = sweep.into());
+        trials
+    };
+    let told = |sweeps: [(&str, u64); 3]| {
+        let mut trials = sweeps.map(of_sweep).concat();
+        (0..).zip(&mut trials).for_each(|(number, trial)| trial.spec.id = TrialId(number));
+        let campaign = two_hosts(trials);
+        headline(&campaign, &study(&campaign)).expect("something was measured")
+    };
+    assert_eq!(told([("one", 120), ("two", 50), ("three", 110)]).sweep, "two");
+    assert_eq!(told([("one", 100), ("two", 100), ("three", 101)]).sweep, "three", "the one that carries most");
 }

@@ -1,5 +1,6 @@
 //! The picture of a path as SVG: the sender's stages downwards at the left, what lies between at the bottom, the receiver's upwards at
-//! the right; on a narrow screen all of them in one column. Colours are the page's own, so that it is light, dark and printed.
+//! the right; on a narrow screen all of them in one column. Of two arms both stand in each box; where they take other ways between the
+//! ends, these stand one below the other. Colours are the page's own, so that it is light, dark and printed.
 //!
 //! Text in SVG does not flow: lines are broken by the mean width of a letter, generously. Lengths are user units, which are pixels
 //! at full width.
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 
 use linerate_analysis::{End, Place};
 
-use crate::document::{PathPicture, PathStage};
+use crate::document::{PathPicture, PathStage, StageSeen};
 use crate::sections::place_word;
 
 /// Mean width of a letter, of the size of its type.
@@ -26,8 +27,13 @@ const PADDING: f64 = 12.0;
 const GAP: f64 = 26.0;
 /// Height of the meter and its text.
 const METER: f64 = 26.0;
-/// Half the height of the flag on the limit.
+/// Above each of two arms in a box.
+const ARM_GAP: f64 = 6.0;
+/// Half the height of the flag on the limit, and what it has on both sides of its words.
 const FLAG: f64 = 11.0;
+const FLAG_SIDES: f64 = 18.0;
+/// What stands between the ways of two arms.
+const OTHER_WAY: &str = "or";
 
 /// The wide layout: a column for each end, names of layers between them.
 const WIDE: f64 = 960.0;
@@ -70,51 +76,48 @@ fn framed(picture: &PathPicture, class: &str, width: f64, drawing: &Drawing) -> 
 struct Laid<'a> {
     stage: &'a PathStage,
     name: Vec<String>,
-    details: Vec<String>,
-    /// Whether the rate stands beside the name.
-    beside: bool,
+    seen: Vec<LaidSeen<'a>>,
     labelled: bool,
     width: f64,
+}
+
+/// What was seen at it, by one arm.
+struct LaidSeen<'a> {
+    seen: &'a StageSeen,
+    arm: Option<&'a str>,
+    details: Vec<String>,
+    /// Whether the rate stands beside the stage's name.
+    beside: bool,
 }
 
 impl<'a> Laid<'a> {
     fn new(stage: &'a PathStage, width: f64, labelled: bool) -> Self {
         let inside = width - 2.0 * PADDING;
-        let rate = stage.rate.as_ref().map_or(0.0, |rate| length(rate, NAME) + GAP);
-        let beside = length(&stage.name, NAME) + rate <= inside;
         let name = wrapped(&stage.name, inside, NAME);
-        let mut told = stage.details.join(" · ");
-        if let Some(lost) = stage.lost.as_ref().filter(|_| !stage.loses) {
-            told = [told, lost.clone()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ");
-        }
-        if told.is_empty() && stage.rate.is_none() && !stage.loses {
-            "not observed".clone_into(&mut told);
-        }
-        Self { stage, name, details: wrapped(&told, inside, DETAIL), beside, labelled, width }
+        // What nobody looked at says so once.
+        let unseen = stage.seen.iter().all(StageSeen::is_nothing);
+        let told = stage.seen.iter().take(if unseen { 1 } else { stage.seen.len() });
+        let of_arm = |seen: &'a StageSeen| {
+            let arm = seen.arm.as_deref().filter(|_| !unseen || stage.seen.len() == 1);
+            LaidSeen::new(seen, arm, inside, &stage.name)
+        };
+        Self { stage, name, seen: told.map(of_arm).collect(), labelled, width }
     }
 
     fn height(&self) -> f64 {
         let label = if self.labelled { DETAIL_LINE } else { 0.0 };
-        let rate = if self.beside || self.stage.rate.is_none() { 0.0 } else { NAME_LINE };
-        let lost = if self.stage.loses { DETAIL_LINE } else { 0.0 };
-        let meter = if self.stage.ceiling.is_some() { METER } else { 0.0 };
-        2.0 * PADDING
-            + label
-            + NAME_LINE * self.name.len() as f64
-            + rate
-            + DETAIL_LINE * self.details.len() as f64
-            + lost
-            + meter
+        let seen: f64 = self.seen.iter().map(LaidSeen::height).sum();
+        2.0 * PADDING + label + NAME_LINE * self.name.len() as f64 + seen
     }
 
     /// At `x`, `y`, at least `height` high.
     fn draw(&self, x: f64, y: f64, height: f64) -> String {
         let Self { stage, width, .. } = self;
         let mut class = String::from("box");
-        if stage.limit.is_some() {
+        if stage.seen.iter().any(|seen| seen.limit.is_some()) {
             class += " limit";
         }
-        if stage.rate.is_none() && stage.details.is_empty() && stage.lost.is_none() {
+        if stage.seen.iter().all(StageSeen::is_nothing) {
             class += " unseen";
         }
         let mut out =
@@ -129,34 +132,102 @@ impl<'a> Laid<'a> {
             at += NAME_LINE;
             out += &text("name", left, at - 5.0, "start", line);
         }
-        if let Some(rate) = &stage.rate {
-            if !self.beside {
-                at += NAME_LINE;
-            }
-            let (edge, anchor) = if self.beside { (right, "end") } else { (left, "start") };
+        for laid in &self.seen {
+            out += &laid.draw((left, right), at);
+            at += laid.height();
+        }
+        out + &self.flags(right, y)
+    }
+
+    /// What limits, on the upper edge; once if it limits every arm alike.
+    fn flags(&self, right: f64, y: f64) -> String {
+        let flagged: Vec<(&StageSeen, &String)> =
+            self.stage.seen.iter().filter_map(|seen| Some((seen, seen.limit.as_ref()?))).collect();
+        let alike = flagged.len() == self.stage.seen.len() && flagged.windows(2).all(|two| two[0].1 == two[1].1);
+        let told: Vec<String> = match flagged.first() {
+            Some((_, limit)) if alike => vec![(*limit).clone()],
+            _ => flagged
+                .iter()
+                .map(|(seen, limit)| {
+                    let arm = seen.arm.as_deref().unwrap_or_default();
+                    format!("{arm}: {}", limit.trim_start_matches("the "))
+                })
+                .collect(),
+        };
+        let most = (self.width - 2.0 * PADDING) / told.len() as f64 - FLAG_SIDES;
+        let (mut out, mut edge) = (String::new(), right);
+        for flag in told.iter().rev() {
+            let flag = clipped(flag, most, DETAIL);
+            let wide = length(&flag, DETAIL) + FLAG_SIDES;
+            let _infallible = write!(
+                out,
+                "<rect class=\"flag\" x=\"{}\" y=\"{}\" width=\"{wide}\" height=\"{}\" rx=\"{FLAG}\"/>",
+                edge - wide,
+                y - FLAG,
+                2.0 * FLAG
+            );
+            out += &text("flagged", edge - wide / 2.0, y + 4.5, "middle", &flag);
+            edge -= wide + FLAG;
+        }
+        out
+    }
+}
+
+impl<'a> LaidSeen<'a> {
+    fn new(seen: &'a StageSeen, arm: Option<&'a str>, inside: f64, name: &str) -> Self {
+        let rate = seen.rate.as_ref().map_or(0.0, |rate| length(rate, NAME) + GAP);
+        let mut told = seen.details.join(" · ");
+        if let Some(lost) = seen.lost.as_ref().filter(|_| !seen.loses) {
+            told = [told, lost.clone()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ");
+        }
+        if seen.is_nothing() {
+            "not observed".clone_into(&mut told);
+        }
+        let beside = arm.is_none() && length(name, NAME) + rate <= inside;
+        Self { seen, arm, details: wrapped(&told, inside, DETAIL), beside }
+    }
+
+    /// Above it, what parts it from the arm before.
+    fn space(&self) -> f64 {
+        if self.arm.is_some() { ARM_GAP } else { 0.0 }
+    }
+
+    /// Whether the arm or the rate takes a line of its own.
+    fn is_headed(&self) -> bool {
+        self.arm.is_some() || self.seen.rate.is_some() && !self.beside
+    }
+
+    fn height(&self) -> f64 {
+        let head = if self.is_headed() { NAME_LINE } else { 0.0 };
+        let lost = if self.seen.loses { DETAIL_LINE } else { 0.0 };
+        let meter = if self.seen.ceiling.is_some() { METER } else { 0.0 };
+        self.space() + head + DETAIL_LINE * self.details.len() as f64 + lost + meter
+    }
+
+    /// Between `left` and `right`, below `top`.
+    fn draw(&self, (left, right): (f64, f64), top: f64) -> String {
+        let (seen, mut at, mut out) = (self.seen, top + self.space(), String::new());
+        if self.is_headed() {
+            at += NAME_LINE;
+        }
+        let rate = seen.rate.as_deref().unwrap_or_default();
+        if let Some(arm) = self.arm {
+            out += &text("arm", left, at - 5.0, "start", &clipped(arm, right - left - length(rate, NAME), DETAIL));
+        }
+        let (edge, anchor) = if self.beside || self.arm.is_some() { (right, "end") } else { (left, "start") };
+        if !rate.is_empty() {
             out += &text("rate", edge, at - 5.0, anchor, rate);
         }
         for line in &self.details {
             at += DETAIL_LINE;
             out += &text("detail", left, at - 4.0, "start", line);
         }
-        if let Some(lost) = stage.lost.as_ref().filter(|_| stage.loses) {
+        if let Some(lost) = seen.lost.as_ref().filter(|_| seen.loses) {
             at += DETAIL_LINE;
             out += &text("lost", left, at - 4.0, "start", lost);
         }
-        if let Some((told, share)) = &stage.ceiling {
+        if let Some((told, share)) = &seen.ceiling {
             out += &meter(left, at + 5.0, right - left, told, *share);
-        }
-        if let Some(limit) = &stage.limit {
-            let wide = length(limit, DETAIL) + 18.0;
-            let _infallible = write!(
-                out,
-                "<rect class=\"flag\" x=\"{}\" y=\"{}\" width=\"{wide}\" height=\"{}\" rx=\"{FLAG}\"/>",
-                right - wide,
-                y - FLAG,
-                2.0 * FLAG
-            );
-            out += &text("flagged", right - wide / 2.0, y + 4.5, "middle", limit);
         }
         out
     }
@@ -215,23 +286,36 @@ fn wide(picture: &PathPicture) -> Drawing {
             y += height + GAP;
         }
     }
-    let between: Vec<&PathStage> = picture.stages.iter().filter(|stage| stage.end == End::Between).collect();
-    let n = between.len() as f64;
-    let width = (WIDE - GAP * (n - 1.0)) / n;
-    let laid: Vec<Laid<'_>> = between.iter().map(|stage| Laid::new(stage, width, false)).collect();
-    let height = laid.iter().map(Laid::height).fold(0.0, f64::max);
     for (side, edge) in edges.into_iter().enumerate() {
         let x = if side == 0 { 0.0 } else { right };
         body += &arrow(x + COLUMN / 2.0, edge.unwrap_or(y), y, side == 0);
     }
-    for (index, laid) in laid.iter().enumerate() {
-        let x = (width + GAP) * index as f64;
-        if index > 0 {
-            body += &sideways(x - GAP, x, y + height / 2.0);
+    let between: Vec<&PathStage> = picture.stages.iter().filter(|stage| stage.end == End::Between).collect();
+    for (number, row) in between.chunk_by(|a, b| !is_other_way(a, b)).enumerate() {
+        if number > 0 {
+            body += &text("label", WIDE / 2.0, y - GAP / 2.0 + 4.0, "middle", OTHER_WAY);
         }
-        body += &laid.draw(x, y, height);
+        let n = row.len() as f64;
+        let width = (WIDE - GAP * (n - 1.0)) / n;
+        let laid: Vec<Laid<'_>> = row.iter().map(|stage| Laid::new(stage, width, false)).collect();
+        let height = laid.iter().map(Laid::height).fold(0.0, f64::max);
+        for (index, laid) in laid.iter().enumerate() {
+            let x = (width + GAP) * index as f64;
+            if index > 0 {
+                body += &sideways(x - GAP, x, y + height / 2.0);
+            }
+            body += &laid.draw(x, y, height);
+        }
+        y += height + GAP;
     }
-    Drawing { body, height: y + height + 2.0 }
+    Drawing { body, height: y - GAP + 2.0 }
+}
+
+/// Whether `b` does not follow `a` but is on the other arm's way between the ends.
+fn is_other_way(a: &PathStage, b: &PathStage) -> bool {
+    let passes =
+        |stage: &PathStage| -> Vec<Option<String>> { stage.seen.iter().map(|seen| seen.arm.clone()).collect() };
+    a.end == End::Between && b.end == End::Between && passes(a) != passes(b)
 }
 
 fn narrow(picture: &PathPicture) -> Drawing {
@@ -240,7 +324,9 @@ fn narrow(picture: &PathPicture) -> Drawing {
     for (index, stage) in picture.stages.iter().enumerate() {
         let laid = Laid::new(stage, NARROW - 2.0, true);
         let height = laid.height();
-        if index > 0 {
+        if index > 0 && is_other_way(&picture.stages[index - 1], stage) {
+            body += &text("label", NARROW / 2.0, y - GAP / 2.0 + 4.0, "middle", OTHER_WAY);
+        } else if index > 0 {
             body += &arrow(NARROW / 2.0, y - GAP, y, true);
         }
         body += &laid.draw(1.0, y, height);

@@ -12,7 +12,7 @@ pub(crate) mod verdict;
 use std::collections::BTreeSet;
 
 use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, headline};
-use linerate_model::{Direction, Validity, metric};
+use linerate_model::{ARM_AXIS, Direction, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -60,8 +60,12 @@ impl Section for Answer {
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let headline = headline(subject.campaign, subject.study);
         let mut blocks: Vec<Block> = lead(subject.study, headline.as_ref()).map(Block::Lead).into_iter().collect();
-        let mut compared = super::comparison::told(subject);
-        compared.extend(super::together::told(subject));
+        // What the leading sentence says is not said again.
+        let mut compared = match compared::lead(subject.study) {
+            Some(_) => super::comparison::tallies(subject),
+            None => super::comparison::told(subject),
+        };
+        compared.extend(super::together::told(subject).into_iter().skip(mixes_led(subject.study)));
         // Whoever set two arms against each other asked for that, and not for the better one's figure.
         if (1..=MOST_LED).contains(&compared.len()) && !super::comparison::asked_for(subject.study).is_empty() {
             blocks.push(Block::List(std::mem::take(&mut compared)));
@@ -95,7 +99,15 @@ impl Section for Answer {
 
 /// The leading sentence: of the comparison that was asked for, else of what `headline` speaks of.
 pub(crate) fn lead(study: &Study, headline: Option<&Headline>) -> Option<Lead> {
-    compared::lead(study).or_else(|| headline.map(verdict::lead))
+    let mixed = || super::together::lead(study).filter(|_| mixes_led(study) > 0);
+    compared::lead(study).or_else(mixed).or_else(|| headline.map(verdict::lead))
+}
+
+/// Mixes that the leading sentence tells of: the only one of a campaign that measured nothing else.
+fn mixes_led(study: &Study) -> usize {
+    let is_arm = |point: &PointStudy| point.parameters.contains_key(ARM_AXIS);
+    let has_figures = matches!(study.mixes.as_slice(), [only] if !only.jobs.is_empty());
+    usize::from(has_figures && study.searches.is_empty() && study.points.iter().all(is_arm))
 }
 
 fn opening(subject: &Subject<'_>) -> String {
@@ -191,21 +203,14 @@ fn standing(subject: &Subject<'_>) -> String {
 
 /// Why trials are not valid, the most frequent reasons first. Reasons that differ in their numbers only are one, told as it was met first.
 fn reasons(subject: &Subject<'_>) -> Vec<String> {
-    let mut reasons: Vec<(String, &str, usize)> = Vec::new();
     let trials = subject.study.points.iter().flat_map(|point| &point.trials);
-    for why in trials.flat_map(|trial| &trial.why) {
-        let kind: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        match reasons.iter_mut().find(|(known, ..)| *known == kind) {
-            Some((.., times)) => *times += 1,
-            None => reasons.push((kind, why, 1)),
-        }
-    }
-    reasons.sort_by_key(|(.., times)| std::cmp::Reverse(*times));
+    let mut reasons = linerate_analysis::reasons(trials.flat_map(|trial| trial.why.iter().map(String::as_str)));
+    reasons.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
     let more = reasons.len().saturating_sub(REASONS);
     let mut told: Vec<String> = reasons
         .iter()
         .take(REASONS)
-        .map(|(_, why, times)| if *times == 1 { (*why).to_owned() } else { format!("{why} ({times} times so)") })
+        .map(|(why, times, _)| if *times == 1 { (*why).to_owned() } else { format!("{why} ({times} times so)") })
         .collect();
     if more > 0 {
         told.push(format!("and {}, in the section on validity", count(more, "other reason")));

@@ -6,7 +6,7 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
-use linerate_model::{ARM_AXIS, Arm, Role as ArmRole};
+use linerate_model::{Arm, Role as ArmRole};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -59,6 +59,23 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     comparisons.map(|comparison| format!("{}: {}", place(comparison), sentence(comparison))).collect()
 }
 
+/// What else is to be said of each comparison whose main figure is told: how many others changed, and which got worse.
+pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
+    /// Figures that got worse are named up to this many.
+    const MOST_NAMED: usize = 4;
+    let of_one = |comparison: &&Comparison| {
+        let worse = comparison.figures.iter().filter(|figure| figure.effect.change == Change::Worse);
+        let mut names: Vec<String> = worse.map(|figure| name(figure).to_lowercase()).collect();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let worse = if names.is_empty() { String::new() } else { format!("; worse: {}", names.join(", ")) };
+        format!("{}: {}{worse}", place(comparison), tally(comparison))
+    };
+    asked_for(subject.study).iter().filter(|comparison| !comparison.figures.is_empty()).map(of_one).collect()
+}
+
 /// The comparisons of arms for their own sake, and not to put a claim to the test.
 pub(super) fn asked_for(study: &Study) -> Vec<&Comparison> {
     let own_sake = |comparison: &&Comparison| !is_mix(comparison) && comparison.base.tests.is_none();
@@ -101,13 +118,21 @@ fn sentence(comparison: &Comparison) -> String {
     let Some(main) = main_figure(comparison) else {
         return format!("{changed} against {base}: no pair gave two figures, so nothing can be said");
     };
-    let of = |wanted: Change| comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count();
     format!(
-        "{changed} against {base}, {}: {} {} ({}). Of {} compared, {} got worse, {} better, {} did not change, {} cannot be told",
+        "{changed} against {base}, {}: {} {} ({}). {}",
         count(main.effect.n, "pair"),
         name(main).to_lowercase(),
         shift(main),
         verdict(&main.effect),
+        tally(comparison),
+    )
+}
+
+/// How many of the figures changed.
+fn tally(comparison: &Comparison) -> String {
+    let of = |wanted: Change| comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count();
+    format!(
+        "Of {} compared, {} got worse, {} better, {} did not change, {} cannot be told",
         count(comparison.figures.len(), "figure"),
         of(Change::Worse),
         of(Change::Better),
@@ -207,16 +232,7 @@ fn note(comparison: &Comparison) -> String {
 /// The points of the two arms and of the placebo, as far as there are.
 fn points<'a>(subject: &Subject<'a>, comparison: &Comparison) -> [Option<&'a PointStudy>; 3] {
     let placebo = format!("{} again", comparison.base.name);
-    let named = |name: &str| {
-        subject.study.points.iter().find(|point| {
-            let mut parameters = point.parameters.clone();
-            let arm = parameters.remove(ARM_AXIS);
-            point.sweep == comparison.sweep
-                && parameters == comparison.parameters
-                && arm.is_some_and(|arm| arm.as_str() == Some(name))
-        })
-    };
-    [named(&comparison.base.name), named(&comparison.changed.name), named(&placebo)]
+    [&comparison.base.name, &comparison.changed.name, &placebo].map(|name| comparison.point_of(name, subject.study))
 }
 
 fn between(points: [Option<&PointStudy>; 3], figure: &Compared) -> String {

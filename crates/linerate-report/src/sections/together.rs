@@ -5,14 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, Mix, MixedJob, Way};
+use linerate_analysis::{Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, Mix, MixedJob, Study, Way};
 use linerate_model::{Estimate, Role as ArmRole, Verdict};
 use serde_json::Value;
 
 use super::comparison::table;
 use super::{Section, Subject};
 use crate::curves::metric_title;
-use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone};
 use crate::effects::{scale, shift, verdict};
 use crate::grid::{axis_name, words};
 use crate::number::{Scale, round_half_up};
@@ -77,6 +77,17 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
             _ => group.iter().map(|mix| format!("{}: {}", place(mix), sentence(mix))).collect(),
         })
         .collect()
+}
+
+/// The first mix in one sentence.
+pub(super) fn lead(study: &Study) -> Option<Lead> {
+    let mix = study.mixes.first().filter(|mix| !mix.jobs.is_empty())?;
+    let surety = match mix.attribution.verdict {
+        Verdict::Proven => "proven",
+        Verdict::Suspected => "suspected",
+        Verdict::Inconclusive => "inconclusive",
+    };
+    Some(Lead { surety, text: format!("Together, {}.", sentence(mix)) })
 }
 
 /// What points of a sweep have in common at which no job lost anything.

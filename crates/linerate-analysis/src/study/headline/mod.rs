@@ -2,18 +2,18 @@
 //! every stage from application to application with what was observed there.
 //!
 //! It speaks of one point: the first whose limit was put to the test, else the one that moved most; where loads were searched and no
-//! point was measured, of the first search. Figures are medians over the trials that carry figures, of the span measured. A stage
+//! point was measured, of the first search. Where that point is an arm of a comparison, or a job of a mix alone or together, it speaks of
+//! the first arm and sets the other beside it, of the comparison that changed most (see [`beside`]). Figures are medians over the trials that carry figures, of the span measured. A stage
 //! that nobody looked at has no reading, and is never filled from its neighbours. What it does not see: what happens inside networks
 //! that count nothing, and how several jobs side by side share a stage (of those the one that carries most is drawn).
 
+mod beside;
 mod between;
 mod ends;
 mod mark;
 mod storage;
 
-use linerate_model::{
-    ARM_AXIS, Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict,
-};
+use linerate_model::{Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::samples::Hosts;
@@ -62,6 +62,9 @@ pub struct Headline {
     pub limit: Limit,
     /// From application to application, in the order in which data pass.
     pub stages: Vec<Stage>,
+    /// Where this is the first of two arms: the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Box<Headline>>,
 }
 
 /// A figure of what was moved.
@@ -243,30 +246,42 @@ struct Seen<'a> {
 #[must_use]
 pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
     let n_points = study.points.len() + study.searches.len();
-    match chosen(study) {
-        Some(point) => Some(of_point(campaign, study, point, n_points)),
-        None => study.searches.first().map(|search| of_search(campaign, search, n_points)),
-    }
+    let told_of = |told| of_point(campaign, study, told, n_points);
+    let found_by = |search| of_search(campaign, search, n_points);
+    let arms = match best(study) {
+        Some(best) => match beside::arms(study, best) {
+            Some(arms) => arms.map(told_of),
+            None => return Some(told_of((best, busiest(best)))),
+        },
+        None => match beside::searches(study) {
+            Some(arms) => arms.map(found_by),
+            None => return study.searches.first().map(found_by),
+        },
+    };
+    let [base, changed] = arms;
+    Some(Headline { against: Some(Box::new(changed)), ..base })
 }
 
-/// The point that is told.
-fn chosen(study: &Study) -> Option<&PointStudy> {
-    let tested = study.comparisons.iter().find(|comparison| comparison.base.tests.is_some());
-    let base = tested.and_then(|test| {
-        let is_base = |point: &&PointStudy| {
-            point.sweep == test.sweep && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == *test.base.name)
-        };
-        study.points.iter().find(is_base)
-    });
+/// The point that moved most.
+fn best(study: &Study) -> Option<&PointStudy> {
     let rank = |point: &PointStudy| {
         let figure = figure(point)?;
         let kind = FIGURES.iter().rposition(|name| *name == figure.name)?;
         Some((point.validity == Validity::Valid, std::cmp::Reverse(kind), figure.estimate?.value))
     };
     let by_rank = |a: &&PointStudy, b: &&PointStudy| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal);
-    let carrying = || study.points.iter().filter(|point| rank(point).is_some());
+    let carrying = study.points.iter().filter(|point| rank(point).is_some());
     // The first of equals: `max_by` takes the last.
-    base.or_else(|| carrying().rev().max_by(by_rank)).or_else(|| study.points.first())
+    carrying.rev().max_by(by_rank).or_else(|| study.points.first())
+}
+
+/// The number of the job of `point` that carries most.
+fn busiest(point: &PointStudy) -> Option<usize> {
+    let rate = |job: &JobStudy| figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value);
+    let by_rate = |(a_at, a): &(usize, &JobStudy), (b_at, b): &(usize, &JobStudy)| {
+        rate(a).total_cmp(&rate(b)).then(b_at.cmp(a_at))
+    };
+    measured(point).max_by(by_rate).map(|(number, _)| number)
 }
 
 /// The measured jobs, without the one that adds them up.
@@ -307,9 +322,13 @@ fn direction(job: &JobStudy) -> Direction {
     if carried(Direction::Rx) > carried(Direction::Tx) { Direction::Rx } else { Direction::Tx }
 }
 
-fn of_point(campaign: &Campaign, study: &Study, point: &PointStudy, n_points: usize) -> Headline {
-    let rate = |job: &JobStudy| figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value);
-    let busiest = measured(point).max_by(|(a_at, a), (b_at, b)| rate(a).total_cmp(&rate(b)).then(b_at.cmp(a_at)));
+/// What `point` says, and the path of its job of that number.
+fn of_point(
+    campaign: &Campaign,
+    study: &Study,
+    (point, number): (&PointStudy, Option<usize>),
+    n_points: usize,
+) -> Headline {
     let moved = figure(point).and_then(|metric| {
         Some(Moved {
             metric: metric.name.clone(),
@@ -335,8 +354,9 @@ fn of_point(campaign: &Campaign, study: &Study, point: &PointStudy, n_points: us
         moved,
         limit,
         stages: Vec::new(),
+        against: None,
     };
-    let Some((number, job)) = busiest else { return told };
+    let Some((number, job)) = number.and_then(|number| Some((number, point.jobs.get(number)?))) else { return told };
     let direction = direction(job);
     let usable: Vec<_> = point.trials.iter().filter(|t| t.validity <= Validity::Suspect).map(|t| t.id).collect();
     let trials: Vec<&TrialRecord> =
@@ -497,6 +517,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         moved,
         limit: Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next: None },
         stages: Vec::new(),
+        against: None,
     };
     // The trials nearest to what was found, of those that it carried.
     let runs = search.runs.iter().flat_map(|run| &run.trials).filter(|trial| trial.observation().is_some());

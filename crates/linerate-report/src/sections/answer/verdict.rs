@@ -4,7 +4,7 @@
 use linerate_analysis::{End, Headline, Moved, Place, Reading, Stage, StageCeiling, Surety};
 use linerate_model::{ARM_AXIS, Direction, Layer, Unit};
 
-use crate::document::{Block, Cell, Column, Lead, PathPicture, PathStage, Row, Table, Tone};
+use crate::document::{Block, Cell, Column, Lead, PathPicture, PathStage, Row, StageSeen, Table, Tone};
 use crate::grid::words;
 use crate::number::{Scale, percent, round_half_up};
 use crate::words::count;
@@ -21,14 +21,14 @@ pub(super) fn lead(headline: &Headline) -> Lead {
 
 /// What was moved how fast, what limits it, how sure that is, and what to do next.
 fn sentence(headline: &Headline) -> String {
-    let subject = subject(headline);
+    let (subject, place) = (subject(headline), place(headline, false));
     let Some(moved) = &headline.moved else {
         return match &headline.unsettled {
-            Some(word) => format!("{subject}{}: no single number, {word}; {}.", place(headline), limit(headline)),
+            Some(word) => format!("{subject}{place}: no single number, {word}; {}.", limit(headline)),
             None => format!("{subject}: no trial carries a figure."),
         };
     };
-    format!("{subject}{}: {}; {}.", place(headline), rate(moved), limit(headline))
+    format!("{subject}{place}: {}; {}.", rate(moved), limit(headline))
 }
 
 fn subject(headline: &Headline) -> String {
@@ -48,21 +48,24 @@ fn is_alone(headline: &Headline) -> bool {
     headline.from == headline.to || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == End::Sender)
 }
 
-/// Of many points, which it is.
-fn place(headline: &Headline) -> String {
-    if headline.n_points < 2 {
-        return String::new();
-    }
+/// Of many points, which it is; without the arm where that is told elsewhere.
+fn place(headline: &Headline, is_arm_told: bool) -> String {
     let axes: Vec<String> = headline
         .parameters
         .iter()
+        .filter(|(axis, _)| !is_arm_told || *axis != ARM_AXIS)
         .map(|(axis, value)| match axis.as_str() {
             ARM_AXIS => words(value),
             axis => format!("{} {}", crate::grid::axis_name(axis), words(value)),
         })
         .collect();
-    let axes = if axes.is_empty() { headline.sweep.clone() } else { axes.join(", ") };
-    format!(" ({axes})")
+    match axes.as_slice() {
+        _ if headline.n_points < 2 => String::new(),
+        // A sweep that is compared is called like its arm.
+        [] if is_arm_told => String::new(),
+        [] => format!(" ({})", headline.sweep),
+        axes => format!(" ({})", axes.join(", ")),
+    }
 }
 
 fn rate(moved: &Moved) -> String {
@@ -126,23 +129,67 @@ const fn surety(surety: Surety) -> &'static str {
     }
 }
 
-/// The picture as a block; nothing where the path has no stages.
+/// The picture as a block: of two arms the first one and the other beside it. Nothing where the path has no stages.
 pub(super) fn picture(headline: &Headline) -> Option<Block> {
     if headline.stages.is_empty() {
         return None;
     }
-    let stages: Vec<PathStage> = headline.stages.iter().map(|stage| drawn(headline, stage)).collect();
+    let against = headline.against.as_deref().filter(|against| !against.stages.is_empty());
+    let stages = match against {
+        Some(changed) => both(arm_stages(headline, true), arm_stages(changed, true)),
+        None => arm_stages(headline, false),
+    };
+    let arms = against.map_or(String::new(), |changed| format!(": {} beside {}", arm(headline), arm(changed)));
     let told: Vec<String> = stages.iter().map(spoken).collect();
     Some(Block::Path(PathPicture {
-        title: format!("The path of {}", subject(headline)),
+        title: format!("The path of {}{}{arms}", subject(headline), place(headline, against.is_some())),
         summary: format!("From application to application, {}", told.join("; ")),
         alone: is_alone(headline),
-        table: table(&stages),
+        table: table(&stages, against.is_some()),
         stages,
     }))
 }
 
-fn drawn(headline: &Headline, stage: &Stage) -> PathStage {
+/// What the arm that `headline` speaks of is called.
+fn arm(headline: &Headline) -> String {
+    headline.parameters.get(ARM_AXIS).map_or_else(String::new, words)
+}
+
+fn arm_stages(headline: &Headline, is_one_of_two: bool) -> Vec<PathStage> {
+    let arm = is_one_of_two.then(|| arm(headline));
+    headline.stages.iter().map(|stage| drawn(headline, stage, arm.clone())).collect()
+}
+
+/// The stages of two arms: at the ends each beside its like; between them as one path if they have it in common, else one after the
+/// other.
+fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
+    let names = |stages: &[PathStage]| -> Vec<String> {
+        stages.iter().filter(|stage| stage.end == End::Between).map(|stage| stage.name.clone()).collect()
+    };
+    let common = names(&base) == names(&changed);
+    let mut stages = base;
+    for stage in changed {
+        let is_like = |known: &&mut PathStage| {
+            let alike = (known.end, known.place) == (stage.end, stage.place) && (common || known.end != End::Between);
+            alike && known.seen.len() == 1 && known.seen[0].arm != stage.seen[0].arm
+        };
+        match stages.iter_mut().find(is_like) {
+            Some(known) => {
+                if known.name != stage.name {
+                    known.name = format!("{} / {}", known.name, stage.name);
+                }
+                known.seen.extend(stage.seen);
+            }
+            None => {
+                let after = stages.iter().rposition(|known| known.end <= stage.end).map_or(0, |last| last + 1);
+                stages.insert(after, stage);
+            }
+        }
+    }
+    stages
+}
+
+fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
     // Bits say more than packets, packets more than nothing.
     let rated =
         |reading: &&Reading| matches!(reading.unit, Unit::BitPerSecond | Unit::PacketPerSecond | Unit::BytePerSecond);
@@ -153,10 +200,8 @@ fn drawn(headline: &Headline, stage: &Stage) -> PathStage {
     let details_of = others.filter(|reading| stage.lost.is_none() || reading.what != "dropped");
     details.extend(details_of.map(detail));
     let standing = surety(headline.limit.surety);
-    PathStage {
-        end: stage.end,
-        place: stage.place,
-        name: named(stage),
+    let seen = StageSeen {
+        arm,
         rate: rate.map(|rate| figure(rate.value, rate.unit, rate.layer)),
         details,
         ceiling: stage.ceiling.as_ref().and_then(|ceiling| bound(headline, stage.end, ceiling, rate)),
@@ -171,7 +216,8 @@ fn drawn(headline: &Headline, stage: &Stage) -> PathStage {
             "located" => "lost here".to_owned(),
             other => other.to_owned(),
         }),
-    }
+    };
+    PathStage { end: stage.end, place: stage.place, name: named(stage), seen: vec![seen] }
 }
 
 fn named(stage: &Stage) -> String {
@@ -253,47 +299,48 @@ fn bound(
     if ceiling.hard {
         return Some((format!("ceiling {value}"), share));
     }
-    share.is_some_and(|share| share > FAR).then(|| (format!("{}: {value}", ceiling.name), share))
+    share.is_some_and(|share| share > FAR).then(|| (format!("{value}, {}", ceiling.name), share))
 }
 
 /// A stage for those who do not see it.
 fn spoken(stage: &PathStage) -> String {
     let mut told = vec![format!("{} {}", word(stage.place), stage.name)];
-    told.push(observed(stage));
-    told.extend(stage.ceiling.iter().map(|(text, _)| text.clone()));
-    told.extend(stage.limit.iter().map(|limit| limit.to_uppercase()));
+    for seen in &stage.seen {
+        told.extend(seen.arm.iter().cloned());
+        told.push(observed(seen));
+        told.extend(seen.ceiling.iter().map(|(text, _)| text.clone()));
+        told.extend(seen.limit.iter().map(|limit| limit.to_uppercase()));
+    }
     told.join(", ")
 }
 
-fn observed(stage: &PathStage) -> String {
-    let told: Vec<String> = stage.rate.iter().chain(&stage.details).chain(&stage.lost).cloned().collect();
-    match told.is_empty() {
-        true => UNOBSERVED.to_owned(),
-        false => told.join(", "),
+fn observed(seen: &StageSeen) -> String {
+    if seen.is_nothing() {
+        return UNOBSERVED.to_owned();
     }
+    let told: Vec<String> = seen.rate.iter().chain(&seen.details).chain(&seen.lost).cloned().collect();
+    told.join(", ")
 }
 
-fn table(stages: &[PathStage]) -> Table {
-    let columns = ["stage", "what", "observed", "ceiling", "of it", "limit"].map(Column::text).into();
-    let mut table = Table::new("answer-path", "The path, stage by stage", columns);
-    table.rows = stages
-        .iter()
-        .map(|stage| {
-            let dash = || Cell::Missing("–".into());
-            let text = |text: Option<String>| text.map_or_else(dash, Cell::Text);
-            let seen = observed(stage);
-            let ceiling = stage.ceiling.as_ref();
-            let cells = vec![
-                Cell::text(word(stage.place)),
-                Cell::text(&stage.name),
-                if seen == UNOBSERVED { Cell::Missing(seen) } else { Cell::Text(seen) },
-                text(ceiling.map(|(told, _)| told.clone())),
-                text(ceiling.and_then(|(_, share)| *share).map(|share| format!("{} %", percent(share)))),
-                text(stage.limit.clone()),
-            ];
-            Row { cells, tone: if stage.limit.is_some() { Tone::Marked } else { Tone::Plain } }
-        })
-        .collect();
+fn table(stages: &[PathStage], of_arms: bool) -> Table {
+    let arm = of_arms.then_some("arm");
+    let heads = ["stage", "what"].into_iter().chain(arm).chain(["observed", "ceiling", "of it", "limit"]);
+    let mut table = Table::new("answer-path", "The path, stage by stage", heads.map(Column::text).collect());
+    let of_stage = |stage: &'_ PathStage, seen: &StageSeen| {
+        let text = |text: Option<String>| text.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
+        let ceiling = seen.ceiling.as_ref();
+        let mut cells = vec![Cell::text(word(stage.place)), Cell::text(&stage.name)];
+        cells.extend(seen.arm.as_ref().map(Cell::text));
+        cells.extend([
+            if seen.is_nothing() { Cell::Missing(UNOBSERVED.into()) } else { Cell::Text(observed(seen)) },
+            text(ceiling.map(|(told, _)| told.clone())),
+            text(ceiling.and_then(|(_, share)| *share).map(|share| format!("{} %", percent(share)))),
+            text(seen.limit.clone()),
+        ]);
+        Row { cells, tone: if seen.limit.is_some() { Tone::Marked } else { Tone::Plain } }
+    };
+    let rows = stages.iter().flat_map(|stage| stage.seen.iter().map(move |seen| of_stage(stage, seen)));
+    table.rows = rows.collect();
     table.note = Some(
         "Medians over the trials that carry figures. L4: payload; L2: frames without their check sequence. A stage that nobody looked \
          at says so."
@@ -314,5 +361,38 @@ mod tests {
         assert_eq!(figure(65_536.0, Unit::Byte, None), "64 KiB");
         assert_eq!(figure(37_376.0, Unit::Byte, None), "36.5 KiB");
         assert_eq!(figure(12.0, Unit::Count, None), "12");
+    }
+
+    /// Stages of the path of one arm: the application of both ends, and `ways` between them.
+    fn path(arm: &str, ways: &[&str]) -> Vec<PathStage> {
+        let stage = |end, place, name: &str| {
+            let seen = StageSeen {
+                arm: Some(arm.into()),
+                rate: None,
+                details: Vec::new(),
+                ceiling: None,
+                lost: None,
+                loses: false,
+                limit: None,
+            };
+            PathStage { end, place, name: name.into(), seen: vec![seen] }
+        };
+        let sends = [stage(End::Sender, Place::Application, "load"), stage(End::Sender, Place::Interface, arm)];
+        let between = ways.iter().map(|way| stage(End::Between, Place::Wire, way));
+        sends.into_iter().chain(between).chain([stage(End::Receiver, Place::Application, "load")]).collect()
+    }
+
+    fn shown(stages: &[PathStage]) -> Vec<(&str, usize)> {
+        stages.iter().map(|stage| (stage.name.as_str(), stage.seen.len())).collect()
+    }
+
+    #[test]
+    fn arms_share_the_stages_they_both_pass_and_keep_their_own_ways_apart() {
+        let same = both(path("base", &["link", "link"]), path("more", &["link", "link"]));
+        assert_eq!(shown(&same), [("load", 2), ("base / more", 2), ("link", 2), ("link", 2), ("load", 2)]);
+        assert!(same.iter().all(|stage| stage.seen[0].arm.as_deref() == Some("base")), "the base first");
+        let other = both(path("wire", &["link"]), path("device", &["in", "device", "out"]));
+        let ways = [("load", 2), ("wire / device", 2), ("link", 1), ("in", 1), ("device", 1), ("out", 1), ("load", 2)];
+        assert_eq!(shown(&other), ways);
     }
 }
