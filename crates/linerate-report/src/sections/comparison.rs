@@ -65,13 +65,13 @@ pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
     const MOST_NAMED: usize = 4;
     let of_one = |comparison: &&Comparison| {
         let worse = comparison.figures.iter().filter(|figure| figure.effect.change == Change::Worse);
-        let mut names: Vec<String> = worse.map(|figure| name(figure).to_lowercase()).collect();
+        let mut names: Vec<String> = worse.map(name).collect();
         names.dedup();
         let more = names.len().saturating_sub(MOST_NAMED);
         names.truncate(MOST_NAMED);
         names.extend((more > 0).then(|| format!("{more} more")));
         let worse = if names.is_empty() { String::new() } else { format!("; worse: {}", names.join(", ")) };
-        format!("{}: {}{worse}", place(comparison), tally(comparison))
+        format!("{}: of {}{worse}", place(comparison), tally(comparison))
     };
     asked_for(subject.study).iter().filter(|comparison| !comparison.figures.is_empty()).map(of_one).collect()
 }
@@ -119,7 +119,7 @@ fn sentence(comparison: &Comparison) -> String {
         return format!("{changed} against {base}: no pair gave two figures, so nothing can be said");
     };
     format!(
-        "{changed} against {base}, {}: {} {} ({}). {}",
+        "{changed} against {base}, {}: {} {} ({}). Of {}",
         count(main.effect.n, "pair"),
         name(main).to_lowercase(),
         shift(main),
@@ -132,7 +132,7 @@ fn sentence(comparison: &Comparison) -> String {
 fn tally(comparison: &Comparison) -> String {
     let of = |wanted: Change| comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count();
     format!(
-        "Of {} compared, {} got worse, {} better, {} did not change, {} cannot be told",
+        "{} compared, {} got worse, {} better, {} did not change, {} cannot be told",
         count(comparison.figures.len(), "figure"),
         of(Change::Worse),
         of(Change::Better),
