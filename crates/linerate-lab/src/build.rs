@@ -166,9 +166,9 @@ fn prepare(namespace: &Namespace) -> Result<(), LabError> {
 
 /// Has every receive queue of `device` hand its packets to the CPUs of `mask`. sysfs shows the interfaces of the namespace it was mounted in,
 /// which `ip netns exec` sees to.
-fn steer(namespace: &str, device: &str, mask: u64) -> Result<(), LabError> {
+fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
     let set =
-        format!("for queue in /sys/class/net/{device}/queues/rx-*; do echo {mask:x} > $queue/rps_cpus || exit 1; done");
+        format!("for queue in /sys/class/net/{device}/queues/rx-*; do echo {mask} > $queue/rps_cpus || exit 1; done");
     run("ip", &["netns", "exec", namespace, "sh", "-c", &set], None).map(drop)
 }
 
@@ -185,7 +185,7 @@ fn furnish(namespace: &Namespace) -> Result<(), LabError> {
         run("ip", &["netns", "exec", &namespace.name, "ethtool", "-K", device, "tx", "off"], None)?;
     }
     for (device, mask) in &namespace.steered {
-        steer(&namespace.name, device, *mask)?;
+        steer(&namespace.name, device, mask)?;
     }
     if !namespace.tc.is_empty() {
         run("tc", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.tc))?;

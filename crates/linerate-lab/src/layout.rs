@@ -73,8 +73,8 @@ pub struct Namespace {
     pub offloads_off: Vec<String>,
     /// Interfaces that fill in checksums themselves.
     pub checksums_on: Vec<String>,
-    /// Interfaces that hand what they receive to other CPUs, and the mask of these (RPS).
-    pub steered: Vec<(String, u64)>,
+    /// Interfaces that hand what they receive to other CPUs, and the mask of these as the kernel reads it (RPS).
+    pub steered: Vec<(String, String)>,
     /// Share of one CPU that what runs in it may use.
     pub cpu: Option<Ratio>,
 }

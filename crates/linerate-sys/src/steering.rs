@@ -194,11 +194,12 @@ pub fn mask(cpus: &[usize]) -> String {
 /// Whether the setting of this name is a mask of CPUs.
 #[must_use]
 pub fn is_of_cpus(setting: &str) -> bool {
-    setting == INTERRUPTS || ["rps_cpus", "xps_cpus"].contains(&setting)
+    setting.ends_with("_cpus")
 }
 
 /// `mask` as the kernel reads it: no more than eight digits between commas (`bitmap_parse`).
-fn grouped(mask: &str) -> String {
+#[must_use]
+pub fn grouped(mask: &str) -> String {
     let mask = plain(mask);
     let group = |group: &[u8]| String::from_utf8_lossy(group).into_owned();
     mask.as_bytes().rchunks(8).rev().map(group).collect::<Vec<_>>().join(",")

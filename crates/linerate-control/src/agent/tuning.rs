@@ -326,15 +326,14 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
             Ok(vec![Change::Sysctl { name: name.clone(), before, after: value.clone() }])
         }
         Setting::Steering { device, name, value } => {
-            let everywhere = value == ALL && steering::is_of_cpus(name);
-            let allowed = if everywhere { cpu::allowed().map_err(|error| error.to_string())? } else { Vec::new() };
-            let value = &if everywhere { steering::mask(&allowed) } else { value.clone() };
-            if !steering::is_mask(value) {
-                return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask"));
-            }
+            let value = match value.as_str() {
+                ALL if steering::is_of_cpus(name) => steering::mask(&cpu::allowed().map_err(|error| error.to_string())?),
+                mask if steering::is_mask(mask) => steering::plain(mask),
+                _ => return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask")),
+            };
             let change = |place: String| {
                 let before = steering::read(device, &place).map_err(|error| error.to_string())?;
-                Ok(Change::Steering { device: device.clone(), place, before, after: steering::plain(value) })
+                Ok(Change::Steering { device: device.clone(), place, before, after: value.clone() })
             };
             steering_places(device, name)?.into_iter().map(change).collect()
         }

@@ -38,8 +38,8 @@ pub(super) struct HostText {
     min_rto: Option<toml::Spanned<Nanos>>,
 }
 
-/// Masks of CPUs are made for no more than fit into one word.
-const MOST_CPUS: usize = 64;
+/// No kernel has more (`NR_CPUS`, Linux arch/x86/Kconfig).
+const MOST_CPUS: usize = 8192;
 /// More rules take longer to make than a lab is worth.
 const MOST_FILTERS: u32 = 10_000;
 /// Below this a host gets a turn less than every tenth of a second.
@@ -72,7 +72,7 @@ impl HostText {
         }
         let far = |cpus: &&toml::Spanned<Vec<usize>>| cpus.get_ref().iter().any(|cpu| *cpu >= MOST_CPUS);
         if let Some(cpus) = self.receive_cpus.as_ref().filter(far) {
-            refuse(cpus.span(), "CPUs that a mask cannot name".into(), "numbers below 64");
+            refuse(cpus.span(), "CPUs that no kernel has".into(), "numbers below 8192");
         }
         if let Some(filters) = self.filters.as_ref().filter(|filters| *filters.get_ref() > MOST_FILTERS) {
             refuse(filters.span(), format!("{} filter rules", filters.get_ref()), "10000 at the most");
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!((settings.cpu.map(|c| c.0), settings.min_rto.map(|m| m.0)), (Some(0.5), Some(300_000_000)));
         assert_eq!((&settings.cpus[..], &settings.receive_cpus[..], settings.filters), (&[0][..], &[1][..], 300));
         let bad = format!(
-            "{head}cpu='0 %'\nmin_rto='1 us'\nsysctl={{'kernel.panic'='1'}}\nreceive_cpus=[64]\nfilters=10001\n"
+            "{head}cpu='0 %'\nmin_rto='1 us'\nsysctl={{'kernel.panic'='1'}}\nreceive_cpus=[8192]\nfilters=10001\n"
         );
         assert_eq!(Description::parse(&bad).1.len(), 5);
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_model::{Endpoint, Nanos};
+use linerate_sys::steering;
 
 use super::{Planner, Port};
 use crate::description::{Family, NodeKind};
@@ -17,8 +18,8 @@ impl Planner<'_> {
         let mut next_host = vec![1_usize; self.n_segments];
         for port in &self.ports {
             let settings = &self.description.nodes[port.node].settings;
-            let mask = settings.receive_cpus.iter().fold(0_u64, |mask, cpu| mask | 1 << cpu);
-            if mask != 0 {
+            if !settings.receive_cpus.is_empty() {
+                let mask = steering::grouped(&steering::mask(&settings.receive_cpus));
                 self.namespaces[port.node].steered.push((port.device.clone(), mask));
             }
             if settings.filters > 0 {

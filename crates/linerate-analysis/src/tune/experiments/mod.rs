@@ -102,6 +102,8 @@ pub struct Host {
     pub congestion_controls: Vec<String>,
     /// CPUs.
     pub n_cpus: usize,
+    /// The mask of them.
+    pub all_cpus: String,
 }
 
 impl Known<'_> {
@@ -161,7 +163,7 @@ pub(super) mod cases {
     /// A host with these settings.
     pub(in crate::tune) fn host(settings: &[(&str, &str)]) -> Host {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Host { settings, congestion_controls: vec!["reno".into(), "bbr".into(), "cubic".into()], n_cpus: 4 }
+        Host { settings, congestion_controls: vec!["reno".into(), "bbr".into(), "cubic".into()], n_cpus: 4, all_cpus: "f".into() }
     }
 
     #[test]

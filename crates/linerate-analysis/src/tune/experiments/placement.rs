@@ -6,9 +6,6 @@
 use super::{By, Candidate, FULL, Known, LEAST_EFFECT, TuningExperiment};
 use crate::End;
 
-/// Masks are made for no more CPUs than fit into one word.
-const MOST_CPUS: usize = 64;
-
 /// See the file.
 pub(super) struct Placement;
 
@@ -30,7 +27,6 @@ impl TuningExperiment for Placement {
         let Some(full) = path.value("softirq_core").filter(|cores| *cores > FULL && n_cpus > 1) else {
             return Vec::new();
         };
-        let mask = u64::MAX >> (MOST_CPUS - n_cpus.min(MOST_CPUS));
         let candidate = |setting: &'static str, after: String, name: &str| {
             let before = path.receiver.settings.get(setting).filter(|before| **before != after)?;
             Some(Candidate {
@@ -45,7 +41,7 @@ impl TuningExperiment for Placement {
             })
         };
         let spread = [("irq_cpus", "interrupts on any CPU"), ("rps_cpus", "packets spread over all CPUs")];
-        let spread = spread.into_iter().filter_map(|(setting, name)| candidate(setting, format!("{mask:x}"), name));
+        let spread = spread.into_iter().filter_map(|(setting, name)| candidate(setting, path.receiver.all_cpus.clone(), name));
         spread.chain(candidate("threaded", "1".into(), "polled in threads")).collect()
     }
 }

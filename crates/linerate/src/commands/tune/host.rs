@@ -194,11 +194,13 @@ fn facts(campaign: &Campaign, host: &str) -> Host {
             _ => Vec::new(),
         }
     };
-    let n_cpus = at(&["cpu", "count"]).or_else(|| at(&["cpu", "online"])).and_then(Value::as_u64).unwrap_or(1);
+    let n_cpus = at(&["cpu", "count"]).or_else(|| at(&["cpu", "online"])).and_then(Value::as_u64);
+    let n_cpus = n_cpus.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
     Host {
         settings: std::collections::BTreeMap::new(),
         congestion_controls: at(&["net", "available_congestion_control"]).map(names).unwrap_or_default(),
-        n_cpus: usize::try_from(n_cpus).unwrap_or(1),
+        n_cpus,
+        all_cpus: steering::mask(&(0..n_cpus).collect::<Vec<_>>()),
     }
 }
 
