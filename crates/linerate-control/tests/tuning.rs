@@ -142,6 +142,9 @@ fn a_change_is_all_or_nothing_and_only_where_it_was_consented_to() {
     let (agent, stopper, address) = space.agent(narrow);
     let (route, before) = (space.route(), space.rmem());
     let mut tuner = space.tuner(&address);
+    let told = tuner.read(vec![window(0), rmem("")]).unwrap();
+    let unless = told[1].refused.as_deref();
+    assert!(told[0].refused.is_none() && unless.is_some_and(|why| why.contains("--allow-tune host")), "{told:?}");
     let refused = tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap_err().to_string();
     assert!(refused.contains("--allow-tune host"), "{refused}");
     assert_eq!((space.route(), space.rmem()), (route.clone(), before), "the first change was undone");

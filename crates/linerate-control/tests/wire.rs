@@ -58,7 +58,7 @@ fn every_message() -> Vec<Message> {
     let destination = "198.18.0.1".parse().expect("an address");
     let window = Setting::RouteWindow { destination, device: "eth0".into(), window: 7300, initial: 5 };
     let sysctl = Setting::Sysctl { name: "net.ipv4.tcp_rmem".into(), value: "4096 12288 12288".into() };
-    let state = SettingState { setting: window.clone(), spelled: "198.18.0.0/24 dev eth0".into() };
+    let state = SettingState { setting: window.clone(), spelled: "198.18.0.0/24 dev eth0".into(), refused: None };
     let incident = Incident { host: String::new(), kind: IncidentKind::NotGranted, message: "less".into() };
     vec![
         Message::Hello(Box::new(greeting)),

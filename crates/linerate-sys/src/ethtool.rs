@@ -180,6 +180,15 @@ pub enum Tunable {
 }
 
 impl Tunable {
+    /// What reads its structure, as `linux/ethtool.h` calls it.
+    #[must_use]
+    pub const fn command(self) -> &'static str {
+        match self {
+            Self::RxUsecs | Self::RxFrames | Self::AdaptiveRx => "ETHTOOL_GCOALESCE",
+            Self::RxRing | Self::TxRing => "ETHTOOL_GRINGPARAM",
+        }
+    }
+
     /// What reads its structure, what sets it, the size of that in bytes, and the word it is (`struct ethtool_coalesce`,
     /// `struct ethtool_ringparam`).
     const fn place(self) -> (u32, u32, usize, usize) {

@@ -96,7 +96,7 @@ pub fn read(device: &str, place: &str) -> Result<String, SysError> {
         return Ethtool::open()?
             .tunable(device, tunable)
             .map(|value| value.to_string())
-            .map_err(|error| offered(error, device, place));
+            .map_err(|error| offered(error, device, place, tunable));
     }
     let text = path(device, place).and_then(std::fs::read_to_string);
     text.map(|text| plain(&text)).map_err(|cause| SysError::new("read", format!("{place} of {device}"), cause))
@@ -118,7 +118,7 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     if let Some(tunable) = tunable(place) {
         let number = value.parse().map_err(|_| wrap(Error::new(ErrorKind::InvalidInput, "it is no number")))?;
         let set = Ethtool::open()?.set_tunable(device, tunable, number);
-        set.map_err(|error| offered(error, device, place))?;
+        set.map_err(|error| offered(error, device, place, tunable))?;
         return granted(device, place, value);
     }
     let set = path(device, place).and_then(|path| std::fs::write(path, grouped(value)));
@@ -139,12 +139,13 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
 const IRQ: &str = "irq/";
 
 /// A refusal of a driver that has no such thing, in words.
-fn offered(error: SysError, device: &str, place: &str) -> SysError {
+fn offered(error: SysError, device: &str, place: &str, tunable: Tunable) -> SysError {
     if error.errno() != Some(libc::EOPNOTSUPP) {
         return error;
     }
-    let cause = Error::new(ErrorKind::Unsupported, "not offered by this device");
-    SysError::new("find", format!("{place} of {device}"), cause)
+    let driver = Ethtool::open().and_then(|ethtool| ethtool.driver(device)).map_or_else(|_| "none".into(), |d| d.name);
+    let words = format!("not offered by this device (driver {driver}, {}: {})", tunable.command(), error.cause);
+    SysError::new("find", format!("{place} of {device}"), Error::new(ErrorKind::Unsupported, words))
 }
 
 /// The interrupts of the queues of `device`: those of its bus device, or of the one below it (virtio), but not that for its configuration.
@@ -152,12 +153,16 @@ fn interrupts(device: &str) -> std::io::Result<Vec<String>> {
     let folder = folder(device)?;
     let folders = ["device/msi_irqs", "device/../msi_irqs"];
     let entries = folders.iter().find_map(|below| std::fs::read_dir(folder.join(below)).ok());
-    let entries = entries
-        .ok_or_else(|| Error::new(ErrorKind::Unsupported, "not offered by this device: it has no interrupts"))?;
+    let entries = entries.ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "not offered by this device: it has no interrupts of its own")
+    })?;
     let names = std::fs::read_to_string("/proc/interrupts")?;
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut numbers: Vec<u32> = numbers.filter(|number| is_of_queue(&names, *number)).collect();
     numbers.sort_unstable();
+    if numbers.is_empty() {
+        return Err(Error::new(ErrorKind::Unsupported, "not offered by this device: none of its interrupts is in use"));
+    }
     Ok(numbers.iter().map(|number| format!("{IRQ}{number}")).collect())
 }
 

@@ -430,6 +430,8 @@ pub(crate) enum TuneAction {
     Host(TuneHostArgs),
     /// Make this host as a profile says, where it still is as the profile found it
     Apply(ProfileArgs),
+    /// Say whether this host is as a profile says
+    Check(ProfileArgs),
     /// Put back what a profile changed on this host, where it still is as the profile made it
     Revert(ProfileArgs),
     /// Put back what an agent that was killed here has left changed

@@ -141,6 +141,26 @@ fn shape(pair: &Pair) {
     }
 }
 
+/// A plan whose arms change the receive buffers of the host that is reached.
+const ARMS: &str = r#"
+[campaign]
+name = "arms"
+repeats = 1
+[[sweep]]
+name = "arms"
+duration = "20 s"
+warmup = "100 ms"
+[sweep.compare]
+pairs = 1
+a = { name = "smaller", settings = [{ at = "b", name = "net.ipv4.tcp_rmem", value = "4096 12288 12288" }] }
+b = { name = "larger", settings = [{ at = "b", name = "net.ipv4.tcp_rmem", value = "4096 24576 24576" }] }
+[[sweep.job]]
+workload = "tcp_rr"
+from = "a"
+to = "b"
+params = { }
+"#;
+
 #[test]
 fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed() {
     let test = "tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed";
@@ -165,9 +185,11 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     let elsewhere = Ended::from(tune(&["--yes", "--interface", "eth9"]).output().expect("starts")).expect(2);
     assert!(elsewhere.stderr.contains("tune eth9") && elsewhere.stderr.contains("--interface v0"), "{elsewhere:?}");
 
-    // While a setting is in force, the conductor is interrupted, then killed.
-    for how in ["INT", "KILL"] {
-        let mut tuning = tune(&["--yes"]).stdout(std::process::Stdio::null()).spawn().expect("starts");
+    // While a setting is in force, the conductor is interrupted, then killed: a plan with settings changes the first ones sooner.
+    std::fs::write(folder.join("arms.toml"), ARMS).expect("the folder is ours");
+    let run = || pair.linerate(0, folder, "a", &["run", "arms.toml", "--to", AGENT, "--ledger", "arms.ledger"]);
+    for (how, mut conductor) in [("INT", tune(&["--yes"])), ("KILL", run())] {
+        let mut tuning = conductor.stdout(std::process::Stdio::null()).spawn().expect("starts");
         let stderr = BufReader::new(tuning.stderr.take().expect("piped"));
         let said = std::thread::spawn(move || std::io::read_to_string(stderr).expect("it speaks UTF-8"));
         let deadline = Instant::now() + Duration::from_secs(120);
@@ -295,7 +317,7 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
         "--lab",
         "./lab.toml",
         "--try",
-        "socket_buffers",
+        "placement,rings,socket_buffers",
         "--seconds",
         "0.3",
         "--omit",
@@ -308,6 +330,18 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
     let tried = &told["tried"][0];
     assert_eq!((&tried["setting"], &tried["host"]), (&"net.ipv4.tcp_rmem".into(), &"b".into()), "{told}");
     assert!(tried["shift"].as_f64().expect("a ratio") > 1.5, "{told}");
+    // What is not tried says why: a veth has neither rings nor interrupts of its own.
+    for setting in ["rx_ring", "irq_cpus"] {
+        let untried = told["untried"].as_array().expect("a list").iter().find(|untried| untried["setting"] == setting);
+        let untried = untried.unwrap_or_else(|| panic!("{setting}: {told}"));
+        assert_eq!((&untried["host"], &untried["reason"]), (&"b".into(), &"not_offered".into()), "{untried}");
+        assert!(untried["why"].as_str().is_some_and(|why| why.starts_with("not offered by this device")), "{untried}");
+    }
+    let text = std::fs::read_to_string(folder.join("tune-host/report.txt")).expect("written");
+    assert!(
+        text.contains("rings: rx_ring of a0 at b: not to be had: not offered by this device (driver veth"),
+        "{text}"
+    );
     if tried["verdict"] == "suspected" && stages_disturbed(&folder.join("tune-host"), "a larger buffer is proven") {
         assert_eq!((ended.code, &tried["kept"], &told["profiles"]), (Some(1), &false.into(), &serde_json::json!([])));
         return;
@@ -344,7 +378,9 @@ fn a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects() {
         String::from_utf8_lossy(&told.expect("ethtool runs").stdout).contains("generic-receive-offload: on")
     };
     assert!(!gro(), "a veth begins without");
+    assert!(turn("check").expect(1).stdout.contains("gro is 0, not 1: as it was before"));
     turn("apply").expect(0);
+    turn("check").expect(0);
     assert_eq!((settings(&pair).1.as_str(), gro()), ("4096 12288 12288", true));
     assert!(turn("apply").expect(0).stdout.contains("already"));
     turn("revert").expect(0);

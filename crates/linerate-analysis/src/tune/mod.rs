@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::fire_hose::{Inferred, Onset, WindowPoint};
 
 pub use crate::compare::{Better, Change, Effect, Proof, effect, prove};
-pub use observed::{Rates, Trains, change_of, rates, reading_of, retransmitted, trains, window_seen};
+pub use observed::{Rates, Trains, change_of, missed, rates, reading_of, retransmitted, trains, window_seen};
 
 /// A clean window this much below the best one's goodput is preferred to it.
 const AS_GOOD: f64 = 0.9;

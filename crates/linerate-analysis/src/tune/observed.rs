@@ -4,6 +4,8 @@
 
 use linerate_model::{BitRate, Bytes, Counter, JobRecord, Side, TrialRecord};
 
+use super::experiments::Missed;
+
 /// What a frame takes on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14, FCS 4, gap 12 (IEEE 802.3
 /// clauses 3.2 and 4.4.2).
 pub(super) const WIRE_OVERHEAD: f64 = 38.0;
@@ -119,4 +121,11 @@ pub fn change_of(trial: &TrialRecord, host: &str, sampler: &str, wanted: impl Fn
     let changes: Vec<f64> = changes.collect();
     let sum: f64 = changes.iter().sum();
     (!changes.is_empty() && sum >= 0.0).then_some(sum as u64)
+}
+
+/// What the interfaces of `host` received during `trial`, and what their rings had no room for; `None` if that was not counted.
+#[must_use]
+pub fn missed(trial: &TrialRecord, host: &str) -> Option<Missed> {
+    let rose = |names: &[&str]| change_of(trial, host, "interface", |name| names.contains(&name));
+    Some(Missed { missed: rose(&["rx_missed", "rx_fifo"])?, received: rose(&["rx_packets"])? })
 }

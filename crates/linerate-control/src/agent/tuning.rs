@@ -111,7 +111,7 @@ impl Changes {
     /// Does what a conductor asks for; the settings it named as they are then.
     pub(super) fn handle(&mut self, request: TuneRequest, consent: &Consent) -> Result<Vec<SettingState>, String> {
         match request {
-            TuneRequest::Read(settings) => settings.iter().map(state).collect::<Result<_, _>>(),
+            TuneRequest::Read(settings) => states(&settings, consent),
             TuneRequest::Apply(settings) => {
                 let n_before = self.made.len();
                 let applied = settings.iter().try_for_each(|setting| self.apply(setting, consent));
@@ -119,7 +119,7 @@ impl Changes {
                     let left = self.undo(n_before);
                     return Err([vec![why], left].concat().join("; "));
                 }
-                settings.iter().map(state).collect::<Result<_, _>>()
+                states(&settings, consent)
             }
             TuneRequest::Revert => match self.undo(0) {
                 left if left.is_empty() => Ok(Vec::new()),
@@ -327,7 +327,9 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
         }
         Setting::Steering { device, name, value } => {
             let value = match value.as_str() {
-                ALL if steering::is_of_cpus(name) => steering::mask(&cpu::allowed().map_err(|error| error.to_string())?),
+                ALL if steering::is_of_cpus(name) => {
+                    steering::mask(&cpu::allowed().map_err(|error| error.to_string())?)
+                }
                 mask if steering::is_mask(mask) => steering::plain(mask),
                 _ => return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask")),
             };
@@ -361,8 +363,18 @@ fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
     Ok(micros(share.0 * period_us as f64))
 }
 
-/// `setting` with the value it has now.
-fn state(setting: &Setting) -> Result<SettingState, String> {
+/// `settings` with the values they have now.
+fn states(settings: &[Setting], consent: &Consent) -> Result<Vec<SettingState>, String> {
+    let state = |setting| {
+        let (setting, spelled) = present(setting)?;
+        let refused = allowed(&setting, consent).err();
+        Ok(SettingState { setting, spelled, refused })
+    };
+    settings.iter().map(state).collect()
+}
+
+/// `setting` with the value it has now, and how it is spelled.
+fn present(setting: &Setting) -> Result<(Setting, String), String> {
     let told = |error: SysError| error.to_string();
     match setting {
         Setting::CpuQuota { .. } => {
@@ -370,7 +382,7 @@ fn state(setting: &Setting) -> Result<SettingState, String> {
             let (quota, period_us) = (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
             let share = quota.parse::<f64>().map(|quota| Ratio(quota / period_us as f64).to_string());
             let setting = Setting::CpuQuota { value: share.unwrap_or_else(|_| NO_QUOTA.to_owned()) };
-            Ok(SettingState { setting, spelled: format!("CPU quota {place}") })
+            Ok((setting, format!("CPU quota {place}")))
         }
         Setting::RouteWindow { destination, .. } => {
             let mut socket = RouteSocket::open().map_err(told)?;
@@ -379,21 +391,21 @@ fn state(setting: &Setting) -> Result<SettingState, String> {
             let spelled = route.spelled(&device);
             let (window, initial) = (route.window(), route.initial_window());
             let setting = Setting::RouteWindow { destination: *destination, device, window, initial };
-            Ok(SettingState { setting, spelled })
+            Ok((setting, spelled))
         }
         Setting::Sysctl { name, .. } => {
             if !SYSCTLS.contains(&name.as_str()) {
                 return Err(format!("read sysctl {name}: only {} are told", SYSCTLS.join(", ")));
             }
             let setting = Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(told)? };
-            Ok(SettingState { setting, spelled: name.clone() })
+            Ok((setting, name.clone()))
         }
         Setting::Steering { device, name, .. } => {
             let read = |place: &String| steering::read(device, place).map_err(told);
             let mut values: Vec<String> = steering_places(device, name)?.iter().map(read).collect::<Result<_, _>>()?;
             values.dedup();
             let setting = Setting::Steering { device: device.clone(), name: name.clone(), value: values.join(" ") };
-            Ok(SettingState { setting, spelled: format!("{name} of {device}") })
+            Ok((setting, format!("{name} of {device}")))
         }
     }
 }

@@ -69,6 +69,9 @@ pub struct SettingState {
     pub setting: Setting,
     /// What `ip route change` or `sysctl -w` takes to mean it, or where it is, without the value.
     pub spelled: String,
+    /// Why it may not be changed; absent if it may, and in answers of agents that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// What a conductor asks of a host's settings.

@@ -4,7 +4,7 @@
 //! recover over many round trips (RFC 9438, RFC 5681); a control that models the path does not. What it does not see: what it does to others on
 //! the path.
 
-use super::{By, Candidate, Known, LEAST_EFFECT, LOSSY, TuningExperiment};
+use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Proposal, TuningExperiment};
 use crate::End;
 
 const SETTING: &str = "net.ipv4.tcp_congestion_control";
@@ -27,49 +27,54 @@ impl TuningExperiment for CongestionControl {
         &[SETTING]
     }
 
-    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
-        let Some(before) = path.sender.settings.get(SETTING) else { return Vec::new() };
-        let lossy = path.value("retransmit_ratio").filter(|share| *share > LOSSY && path.room() > LEAST_ROOM);
-        let Some(again) = lossy else { return Vec::new() };
-        let others = path.sender.congestion_controls.iter().filter(|name| *name != before);
-        let candidate = |name: &String| Candidate {
-            name: format!("{name} instead of {before}"),
-            end: End::Sender,
-            setting: SETTING,
-            by: By::Agent,
-            before: before.clone(),
-            after: name.clone(),
-            why: format!(
-                "{:.2} % of the segments are sent again, and the path has room for x{:.1}",
-                again * 100.0,
-                path.room()
-            ),
-            ratio: [LEAST_EFFECT, path.room()],
+    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
+        let look = |other: Option<&String>| {
+            path.at(End::Sender, SETTING, |before| {
+                let again = path.share("retransmit_ratio", LOSSY, "segments sent again")?;
+                let room = path.room();
+                if room <= LEAST_ROOM {
+                    return Err(Hindrance::no_evidence(format!("the path has room for no more than x{room:.2}")));
+                }
+                let other = other.ok_or_else(|| Hindrance::already("the kernel has no other loaded"))?;
+                Ok(Proposal {
+                    name: format!("{other} instead of {before}"),
+                    after: other.clone(),
+                    why: format!(
+                        "{:.2} % of the segments are sent again, and the path has room for x{room:.1}",
+                        again * 100.0
+                    ),
+                    ratio: [LEAST_EFFECT, room],
+                })
+            })
         };
-        others.map(candidate).collect()
+        let present = path.sender.settings.get(SETTING).and_then(|value| value.as_ref().ok());
+        let others = path.sender.congestion_controls.iter().filter(|name| Some(*name) != present);
+        let looked: Vec<Looked> = others.map(|other| look(Some(other))).collect();
+        // One line is enough for what hinders all of them.
+        if looked.iter().any(Result::is_ok) { looked } else { vec![look(None)] }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{host, point};
+    use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
+    use super::super::cases::{host, known, parted, point};
+    use super::super::{HindranceKind, Host};
     use super::*;
 
     #[test]
     fn it_is_tried_where_loss_leaves_room_and_nowhere_else() {
-        let tried = |share: f64, lost: f64| {
+        let tried = |share: f64, lost: f64, sender: Host| {
             let point = point(share, &[("retransmit_ratio", lost)]);
-            let sender = host(&[(SETTING, "cubic")]);
-            CongestionControl.candidates(&Known {
-                point: &point,
-                sender,
-                receiver: host(&[]),
-                flood: None,
-                dropped: None,
-            })
+            let (found, hindered) = parted(CongestionControl.look(&known(&point, sender, host(&[]))));
+            (found.into_iter().map(|candidate| candidate.after).collect::<Vec<_>>(), hindered)
         };
-        let names: Vec<String> = tried(0.1, 0.01).into_iter().map(|candidate| candidate.after).collect();
-        assert_eq!(names, ["reno", "bbr"]);
-        assert!(tried(0.1, 0.0).is_empty() && tried(0.95, 0.01).is_empty());
+        let cubic = || host(&[(SETTING, "cubic")]);
+        assert_eq!(tried(0.1, 0.01, cubic()).0, ["reno", "bbr"]);
+        let none = |kind: HindranceKind| (vec![], vec![kind]);
+        assert_eq!(tried(0.1, 0.0, cubic()), none(NothingSpeaksForIt));
+        assert_eq!(tried(0.95, 0.01, cubic()), none(NothingSpeaksForIt));
+        assert_eq!(tried(0.1, 0.01, host(&[])), none(NotOffered));
+        assert_eq!(tried(0.1, 0.01, Host { congestion_controls: vec!["cubic".into()], ..cubic() }), none(AlreadySo));
     }
 }

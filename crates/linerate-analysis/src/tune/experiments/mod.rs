@@ -1,5 +1,5 @@
 //! What may be changed at the hosts of a path to make it faster, alphabetically: each with what it should do to goodput, said before it is
-//! tried. A candidate whose prediction fails is not kept, however fast it was.
+//! tried. A candidate whose prediction fails is not kept, however fast it was; what is not tried says why not ([`Untried`]).
 //!
 //! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; what belongs to the sockets of a program, and ends with them, as the
 //! load's parameter ([`By::Load`]).
@@ -9,11 +9,13 @@ mod congestion_control;
 mod offloads;
 mod pacing;
 mod placement;
+mod rings;
 mod socket_buffers;
 
 use std::collections::BTreeMap;
 
 use linerate_model::Direction;
+use serde::Serialize;
 
 use super::Rates;
 use crate::{End, JobStudy, PointStudy};
@@ -34,8 +36,8 @@ pub trait TuningExperiment: Sync {
         false
     }
 
-    /// What could be tried on `path`; nothing where nothing speaks for it.
-    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate>;
+    /// What could be tried on `path`, and why each of the others is not.
+    fn look(&self, path: &Known<'_>) -> Vec<Looked>;
 }
 
 /// Every kind of change.
@@ -45,8 +47,12 @@ pub static TUNING_EXPERIMENTS: &[&dyn TuningExperiment] = &[
     &offloads::Offloads,
     &pacing::Pacing,
     &placement::Placement,
+    &rings::Rings,
     &socket_buffers::SocketBuffers,
 ];
+
+/// What came of looking at a setting.
+pub type Looked = Result<Candidate, Untried>;
 
 /// Who makes a change, and undoes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +84,64 @@ pub struct Candidate {
     pub ratio: [f64; 2],
 }
 
+/// A setting at one end that is not tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untried {
+    /// At which end.
+    pub end: End,
+    /// The setting.
+    pub setting: &'static str,
+    /// Why not.
+    pub hindrance: Hindrance,
+}
+
+/// What keeps a setting from being tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hindrance {
+    /// Of which kind it is.
+    pub kind: HindranceKind,
+    /// One sentence, with its figure.
+    pub why: String,
+}
+
+/// Kinds of hindrances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HindranceKind {
+    /// The host or its interface has no such setting, or does not tell its value.
+    NotOffered,
+    /// The host's agent was not told that it may.
+    NotConsented,
+    /// There is nothing left to change.
+    AlreadySo,
+    /// Nothing that was measured speaks for it.
+    NothingSpeaksForIt,
+    /// Another of its kind did more in a run each.
+    Outdone,
+    /// The host was asked to, and could not.
+    Refused,
+}
+
+impl Hindrance {
+    /// Nothing is left to change.
+    fn already(why: impl Into<String>) -> Self {
+        Self { kind: HindranceKind::AlreadySo, why: why.into() }
+    }
+
+    /// What was measured does not speak for a change.
+    fn no_evidence(why: impl Into<String>) -> Self {
+        Self { kind: HindranceKind::NothingSpeaksForIt, why: why.into() }
+    }
+}
+
+/// What an experiment proposes for a setting.
+struct Proposal {
+    name: String,
+    after: String,
+    why: String,
+    ratio: [f64; 2],
+}
+
 /// What is known of the path before anything is changed.
 #[derive(Clone, Debug)]
 pub struct Known<'a> {
@@ -91,27 +155,69 @@ pub struct Known<'a> {
     pub flood: Option<Rates>,
     /// Packets that queues of the sender dropped during the stream, where they are counted.
     pub dropped: Option<u64>,
+    /// What the receiver's interface had no descriptor for during the stream, where it is counted.
+    pub missed: Option<Missed>,
+}
+
+/// Packets at an interface that receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// For which the ring had no room.
+    pub missed: u64,
+    /// Which it took.
+    pub received: u64,
 }
 
 /// What is known of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// Present values, by setting; what could not be read is not there.
-    pub settings: BTreeMap<String, String>,
+    /// Present values, by setting, or why each is not to be had or changed.
+    pub settings: BTreeMap<&'static str, Result<String, Hindrance>>,
     /// Congestion controls the kernel has.
     pub congestion_controls: Vec<String>,
     /// CPUs.
     pub n_cpus: usize,
     /// The mask of them.
     pub all_cpus: String,
+    /// Descriptors that the receive ring may have at the most.
+    pub largest_ring: Option<u64>,
 }
 
 impl Known<'_> {
+    /// What `propose` makes of the present value of `setting` at `end`.
+    fn at(&self, end: End, setting: &'static str, propose: impl FnOnce(&str) -> Result<Proposal, Hindrance>) -> Looked {
+        let host = if end == End::Receiver { &self.receiver } else { &self.sender };
+        let unasked = || Hindrance { kind: HindranceKind::NotOffered, why: "nobody asked for it".into() };
+        let proposed = host.settings.get(setting).cloned().unwrap_or_else(|| Err(unasked())).and_then(|before| {
+            let Proposal { name, after, why, ratio } = propose(&before)?;
+            Ok(Candidate { name, end, setting, by: By::Agent, before, after, why, ratio })
+        });
+        proposed.map_err(|hindrance| Untried { end, setting, hindrance })
+    }
+
     /// A figure of the stream, in its direction or of both.
     fn value(&self, metric: &str) -> Option<f64> {
         let job = self.job()?;
         let of = |direction| Some(job.metric(metric, direction)?.estimate?.value);
         of(Direction::Tx).or_else(|| of(Direction::Sum))
+    }
+
+    /// A share of the stream, `what` it is, if it is above `least`.
+    fn share(&self, metric: &str, least: f64, what: &str) -> Result<f64, Hindrance> {
+        match self.value(metric) {
+            Some(share) if share > least => Ok(share),
+            Some(share) => Err(Hindrance::no_evidence(format!(
+                "{what}: {:.2} %, too little below {:.2} %",
+                share * 100.0,
+                least * 100.0
+            ))),
+            None => Err(Hindrance::no_evidence(format!("{what}: not known"))),
+        }
+    }
+
+    /// What softirqs take of the CPU that has most of them, if that is nearly all of it.
+    fn full_of_softirqs(&self) -> Result<f64, Hindrance> {
+        self.share("softirq_core", FULL, "softirqs of one CPU")
     }
 
     fn job(&self) -> Option<&JobStudy> {
@@ -161,9 +267,38 @@ pub(super) mod cases {
     }
 
     /// A host with these settings.
-    pub(in crate::tune) fn host(settings: &[(&str, &str)]) -> Host {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Host { settings, congestion_controls: vec!["reno".into(), "bbr".into(), "cubic".into()], n_cpus: 4, all_cpus: "f".into() }
+    pub(in crate::tune) fn host(settings: &[(&'static str, &str)]) -> Host {
+        Host {
+            settings: settings.iter().map(|(name, value)| (*name, Ok((*value).to_owned()))).collect(),
+            congestion_controls: vec!["reno".into(), "bbr".into(), "cubic".into()],
+            n_cpus: 4,
+            all_cpus: "f".into(),
+            largest_ring: Some(1024),
+        }
+    }
+
+    /// What is known of a path between two hosts.
+    pub(in crate::tune) fn known(point: &PointStudy, sender: Host, receiver: Host) -> Known<'_> {
+        Known { point, sender, receiver, flood: None, dropped: None, missed: None }
+    }
+
+    /// Those that are to be tried, and kinds of what hinders the others.
+    pub(in crate::tune) fn parted(looked: Vec<Looked>) -> (Vec<Candidate>, Vec<HindranceKind>) {
+        let hindrance = |looked: &Looked| looked.as_ref().err().map(|untried| untried.hindrance.kind);
+        let hindrances = looked.iter().filter_map(hindrance).collect();
+        (looked.into_iter().flatten().collect(), hindrances)
+    }
+
+    #[test]
+    fn what_a_host_does_not_offer_or_consent_to_is_told_before_what_was_measured() {
+        let (point, mut receiver) = (point(0.3, &[("softirq_core", 0.1)]), host(&[("rx_usecs", "0")]));
+        let refused = Hindrance { kind: HindranceKind::NotConsented, why: "not asked".into() };
+        receiver.settings.insert("adaptive_rx", Err(refused.clone()));
+        let looked = coalescing::Coalescing.look(&known(&point, host(&[]), receiver));
+        let told: Vec<Hindrance> =
+            looked.into_iter().filter_map(Result::err).map(|untried| untried.hindrance).collect();
+        assert_eq!((&told[0], told[1].kind), (&refused, HindranceKind::NothingSpeaksForIt));
+        assert_eq!(told[1].why, "softirqs of one CPU: 10.00 %, too little below 80.00 %");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! What speaks for it: a worker or the kernel's softirqs are short of CPU, and every segment crosses the stack by itself. What it costs:
 //! segments arrive in bunches, so that a short answer may wait for a long one before it.
 
-use super::{By, Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
 
 /// Where each is switched, and whose want of CPU speaks for it.
@@ -30,46 +30,42 @@ impl TuningExperiment for Offloads {
         &["gro", "gso", "tso"]
     }
 
-    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
-        let candidate = |(setting, end, cpu): (&'static str, End, &str)| {
-            let host = if end == End::Receiver { &path.receiver } else { &path.sender };
-            let before = host.settings.get(setting).filter(|value| *value == "0")?;
-            let used = [path.value(cpu), path.value("softirq_core")].into_iter().flatten().fold(0.0, f64::max);
-            (used > BUSY).then(|| Candidate {
-                name: format!("{setting} on"),
-                end,
-                setting,
-                by: By::Agent,
-                before: before.clone(),
-                after: "1".into(),
-                why: format!("{:.0} % of a core is used there, and every segment crosses by itself", used * 100.0),
-                ratio: [LEAST_EFFECT, MOST.min(path.room().max(LEAST_EFFECT))],
+    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
+        let look = |(setting, end, cpu): (&'static str, End, &str)| {
+            path.at(end, setting, |before| {
+                if before != "0" {
+                    return Err(Hindrance::already(format!("{setting} is on")));
+                }
+                let busiest = if path.value(cpu) > path.value("softirq_core") { cpu } else { "softirq_core" };
+                let used = path.share(busiest, BUSY, "what is used of the busiest core there")?;
+                Ok(Proposal {
+                    name: format!("{setting} on"),
+                    after: "1".into(),
+                    why: format!("{:.0} % of a core is used there, and every segment crosses by itself", used * 100.0),
+                    ratio: [LEAST_EFFECT, MOST.min(path.room().max(LEAST_EFFECT))],
+                })
             })
         };
-        SWITCHES.into_iter().filter_map(candidate).collect()
+        SWITCHES.into_iter().map(look).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{host, point};
+    use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
+    use super::super::cases::{host, known, parted, point};
     use super::*;
 
     #[test]
     fn what_is_off_is_switched_on_where_cpu_is_short() {
         let tried = |cpu: f64, value: &str| {
             let point = point(0.3, &[("receiver_cpu", cpu)]);
-            let receiver = host(&[("gro", value)]);
-            Offloads.candidates(&Known {
-                point: &point,
-                sender: host(&[("tso", "0")]),
-                receiver,
-                flood: None,
-                dropped: None,
-            })
+            let (found, hindered) =
+                parted(Offloads.look(&known(&point, host(&[("tso", "0")]), host(&[("gro", value)]))));
+            (found.into_iter().map(|found| found.setting).collect::<Vec<_>>(), hindered)
         };
-        let found = tried(0.95, "0");
-        assert_eq!((found.len(), found[0].setting), (1, "gro"));
-        assert!(tried(0.95, "1").is_empty() && tried(0.3, "0").is_empty());
+        assert_eq!(tried(0.95, "0"), (vec!["gro"], vec![NotOffered, NothingSpeaksForIt]));
+        assert_eq!(tried(0.95, "1").1, [AlreadySo, NotOffered, NothingSpeaksForIt]);
+        assert_eq!(tried(0.3, "0").1, [NothingSpeaksForIt, NotOffered, NothingSpeaksForIt]);
     }
 }

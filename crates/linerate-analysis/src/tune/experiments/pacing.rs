@@ -10,7 +10,7 @@
 
 use linerate_model::BitRate;
 
-use super::{By, Candidate, Known, LEAST_EFFECT, LOSSY, TuningExperiment};
+use super::{By, Candidate, Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, TuningExperiment, Untried};
 use crate::End;
 use crate::tune::Rates;
 use crate::tune::observed::WIRE_OVERHEAD;
@@ -45,34 +45,43 @@ impl TuningExperiment for Pacing {
         true
     }
 
-    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
-        let candidate = || {
-            let lost = lost(path)?;
-            let rates = path.flood.filter(|rates| rates.feed.0 > rates.drain.0 * FASTER)?;
-            let pace = pace(&rates);
-            let now = path.value("goodput").filter(|now| *now > 0.0 && pace.0 > now * LEAST_EFFECT)?;
-            Some(Candidate {
-                name: format!("paced at {pace}"),
-                end: End::Sender,
-                setting: SETTING,
-                by: By::Load,
-                before: String::new(),
-                after: format!("{:.0} bit/s", pace.0),
-                why: format!("{lost} at {}, and a flood of {} drains at {}", BitRate(now), rates.feed, rates.drain),
-                ratio: [(REACHED * pace.0 / now).max(LEAST_EFFECT), pace.0 / now],
-            })
-        };
-        candidate().into_iter().collect()
+    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
+        vec![paced(path).map_err(|hindrance| Untried { end: End::Sender, setting: SETTING, hindrance })]
     }
 }
 
-/// What overran a buffer, if anything did.
-fn lost(path: &Known<'_>) -> Option<String> {
-    if let Some(again) = path.value("retransmit_ratio").filter(|share| *share > LOSSY) {
-        return Some(format!("{:.2} % of the segments are sent again", again * 100.0));
+fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
+    let lost = lost(path)?;
+    let rates = path.flood.ok_or_else(|| Hindrance::no_evidence("nothing of a flood of datagrams came through"))?;
+    if rates.feed.0 <= rates.drain.0 * FASTER {
+        return Err(Hindrance::no_evidence(format!("a flood of {} drains at {}", rates.feed, rates.drain)));
     }
-    let dropped = path.dropped.filter(|dropped| *dropped > 0)?;
-    Some(format!("queues of the sender dropped {dropped} packets of a stream"))
+    let pace = pace(&rates);
+    let now = path.value("goodput").filter(|now| *now > 0.0).ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
+    if pace.0 <= now * LEAST_EFFECT {
+        return Err(Hindrance::no_evidence(format!("{} is all but what the path drains at", BitRate(now))));
+    }
+    Ok(Candidate {
+        name: format!("paced at {pace}"),
+        end: End::Sender,
+        setting: SETTING,
+        by: By::Load,
+        before: String::new(),
+        after: format!("{:.0} bit/s", pace.0),
+        why: format!("{lost} at {}, and a flood of {} drains at {}", BitRate(now), rates.feed, rates.drain),
+        ratio: [(REACHED * pace.0 / now).max(LEAST_EFFECT), pace.0 / now],
+    })
+}
+
+/// What overran a buffer, if anything did.
+fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
+    match (path.share("retransmit_ratio", LOSSY, "segments sent again"), path.dropped) {
+        (Ok(again), _) => Ok(format!("{:.2} % of the segments are sent again", again * 100.0)),
+        (Err(_), Some(dropped)) if dropped > 0 => {
+            Ok(format!("queues of the sender dropped {dropped} packets of a stream"))
+        }
+        (Err(hindrance), _) => Err(hindrance),
+    }
 }
 
 /// The payload that full segments carry at [`PACE`] of the drain rate. The kernel counts payload alone where it paces by itself, and
@@ -86,7 +95,8 @@ fn pace(rates: &Rates) -> BitRate {
 mod tests {
     use linerate_model::Bytes;
 
-    use super::super::cases::{host, point};
+    use super::super::HindranceKind;
+    use super::super::cases::{host, known, parted, point};
     use super::*;
 
     fn tried(share: f64, lost: f64, feed: f64) -> Vec<Candidate> {
@@ -96,13 +106,8 @@ mod tests {
     fn with(share: f64, lost: f64, feed: f64, dropped: u64) -> Vec<Candidate> {
         let point = point(share, &[("retransmit_ratio", lost)]);
         let flood = Some(Rates { feed: BitRate(feed), drain: BitRate(100e6), packet: Bytes(1500) });
-        Pacing.candidates(&Known {
-            point: &point,
-            sender: host(&[]),
-            receiver: host(&[]),
-            flood,
-            dropped: Some(dropped),
-        })
+        let path = Known { flood, dropped: Some(dropped), ..known(&point, host(&[]), host(&[])) };
+        parted(Pacing.look(&path)).0
     }
 
     #[test]
@@ -128,7 +133,7 @@ mod tests {
         assert!(tried(0.033, 0.02, 105e6).is_empty(), "what goes in comes out");
         assert!(tried(0.09, 0.02, 900e6).is_empty(), "nothing to gain");
         let point = point(0.033, &[("retransmit_ratio", 0.02)]);
-        let unknown = Known { point: &point, sender: host(&[]), receiver: host(&[]), flood: None, dropped: None };
-        assert!(Pacing.candidates(&unknown).is_empty(), "no flood");
+        let hindered = parted(Pacing.look(&known(&point, host(&[]), host(&[])))).1;
+        assert_eq!(hindered, [HindranceKind::NothingSpeaksForIt], "no flood");
     }
 }

@@ -3,7 +3,7 @@
 //! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and connections whose work was on one CPU
 //! take two.
 
-use super::{By, Candidate, FULL, Known, LEAST_EFFECT, TuningExperiment};
+use super::{Hindrance, Host, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
 
 /// See the file.
@@ -22,48 +22,52 @@ impl TuningExperiment for Placement {
         &["irq_cpus", "rps_cpus", "threaded"]
     }
 
-    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
-        let n_cpus = path.receiver.n_cpus;
-        let Some(full) = path.value("softirq_core").filter(|cores| *cores > FULL && n_cpus > 1) else {
-            return Vec::new();
-        };
-        let candidate = |setting: &'static str, after: String, name: &str| {
-            let before = path.receiver.settings.get(setting).filter(|before| **before != after)?;
-            Some(Candidate {
-                name: name.to_owned(),
-                end: End::Receiver,
-                setting,
-                by: By::Agent,
-                before: before.clone(),
-                after,
-                why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
-                ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(n_cpus as f64)],
+    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
+        let Host { n_cpus, all_cpus, .. } = &path.receiver;
+        let changes = [
+            ("irq_cpus", all_cpus.as_str(), "interrupts on any CPU"),
+            ("rps_cpus", all_cpus.as_str(), "packets spread over all CPUs"),
+            ("threaded", "1", "polled in threads"),
+        ];
+        let look = |(setting, after, name): (&'static str, &str, &str)| {
+            path.at(End::Receiver, setting, |before| {
+                if before == after {
+                    return Err(Hindrance::already(format!("{setting} is {before}")));
+                }
+                if *n_cpus < 2 {
+                    return Err(Hindrance::already("the host has one CPU"));
+                }
+                let full = path.full_of_softirqs()?;
+                Ok(Proposal {
+                    name: name.to_owned(),
+                    after: after.to_owned(),
+                    why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
+                    ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(*n_cpus as f64)],
+                })
             })
         };
-        let spread = [("irq_cpus", "interrupts on any CPU"), ("rps_cpus", "packets spread over all CPUs")];
-        let spread = spread.into_iter().filter_map(|(setting, name)| candidate(setting, path.receiver.all_cpus.clone(), name));
-        spread.chain(candidate("threaded", "1".into(), "polled in threads")).collect()
+        changes.into_iter().map(look).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{host, point};
+    use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
+    use super::super::cases::{host, known, parted, point};
     use super::*;
 
     #[test]
     fn packets_are_spread_where_one_cpu_is_full() {
-        let tried = |full: f64| {
+        let tried = |full: f64, receiver: Host| {
             let point = point(0.3, &[("softirq_core", full)]);
-            let receiver = host(&[("rps_cpus", "0"), ("threaded", "0")]);
-            Placement.candidates(&Known { point: &point, sender: host(&[]), receiver, flood: None, dropped: None })
+            let (found, hindered) = parted(Placement.look(&known(&point, host(&[]), receiver)));
+            (found.into_iter().map(|c| format!("{} {}", c.setting, c.after)).collect::<Vec<_>>(), hindered)
         };
-        let found = tried(0.95);
-        assert_eq!(found.iter().map(|c| c.after.as_str()).collect::<Vec<_>>(), ["f", "1"]);
-        assert!(tried(0.5).is_empty());
-        let point = point(0.3, &[("softirq_core", 0.95)]);
-        let receiver = host(&[("irq_cpus", "2")]);
-        let known = Known { point: &point, sender: host(&[]), receiver, flood: None, dropped: None };
-        assert_eq!(Placement.candidates(&known)[0].name, "interrupts on any CPU");
+        let as_made = || host(&[("rps_cpus", "0"), ("threaded", "0")]);
+        assert_eq!(tried(0.95, as_made()), (vec!["rps_cpus f".into(), "threaded 1".into()], vec![NotOffered]));
+        assert_eq!(tried(0.5, as_made()).1, [NotOffered, NothingSpeaksForIt, NothingSpeaksForIt]);
+        assert_eq!(tried(0.95, Host { n_cpus: 1, ..as_made() }).1, [NotOffered, AlreadySo, AlreadySo]);
+        let one_cpu = host(&[("irq_cpus", "2"), ("rps_cpus", "f"), ("threaded", "1")]);
+        assert_eq!(tried(0.95, one_cpu), (vec!["irq_cpus f".into()], vec![AlreadySo; 2]));
     }
 }

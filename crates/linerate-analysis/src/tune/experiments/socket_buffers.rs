@@ -4,7 +4,7 @@
 //! room is covered: goodput grows with it until then (RFC 7323, methodology 3.6). What it costs: memory, for every connection that fills it, and
 //! queues as long as the buffer where nothing else bounds them.
 
-use super::{By, Candidate, Known, LEAST_EFFECT, TuningExperiment};
+use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
 
 const RECEIVE: &str = "net.ipv4.tcp_rmem";
@@ -34,28 +34,25 @@ impl TuningExperiment for SocketBuffers {
         &[RECEIVE, SEND]
     }
 
-    fn candidates(&self, path: &Known<'_>) -> Vec<Candidate> {
+    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         let waits = [
             (End::Receiver, RECEIVE, "rwnd_limited", "the peer's window"),
             (End::Sender, SEND, "sndbuf_limited", "its own buffer"),
         ];
-        let candidate = |(end, setting, metric, what): (End, &'static str, &str, &str)| {
-            let waited = path.value(metric).filter(|share| *share > HELD_BACK)?;
-            let host = if end == End::Receiver { &path.receiver } else { &path.sender };
-            let before = host.settings.get(setting)?;
-            let (after, factor) = larger(before, path.room())?;
-            Some(Candidate {
-                name: format!("{setting} x{factor}"),
-                end,
-                setting,
-                by: By::Agent,
-                before: before.clone(),
-                after,
-                why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
-                ratio: [predicted(factor as f64, path.room()).max(LEAST_EFFECT), factor as f64 * SCATTER],
+        let look = |(end, setting, metric, what): (End, &'static str, &str, &str)| {
+            path.at(end, setting, |before| {
+                let waited = path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
+                let odd = || Hindrance::already(format!("{before:?} is no three numbers"));
+                let (after, factor) = larger(before, path.room()).ok_or_else(odd)?;
+                Ok(Proposal {
+                    name: format!("{setting} x{factor}"),
+                    after,
+                    why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
+                    ratio: [predicted(factor as f64, path.room()).max(LEAST_EFFECT), factor as f64 * SCATTER],
+                })
             })
         };
-        waits.into_iter().filter_map(candidate).collect()
+        waits.into_iter().map(look).collect()
     }
 }
 
@@ -74,14 +71,15 @@ fn larger(before: &str, room: f64) -> Option<(String, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{host, point};
+    use super::super::Candidate;
+    use super::super::cases::{host, known, parted, point};
     use super::*;
 
     fn tried(figures: &[(&str, f64)]) -> Vec<Candidate> {
         let point = point(0.3, figures);
         let sender = host(&[(SEND, "4096 16384 65536")]);
         let receiver = host(&[(RECEIVE, "4096 32768 32768")]);
-        SocketBuffers.candidates(&Known { point: &point, sender, receiver, flood: None, dropped: None })
+        parted(SocketBuffers.look(&known(&point, sender, receiver))).0
     }
 
     #[test]

@@ -5,18 +5,23 @@
 //! writes the present value once more. What it does not see: other traffic on the path while it measures, and two changes that help only
 //! together.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_analysis::compare::{Change, prove};
-use linerate_analysis::tune::experiments::{By, Candidate, Host, Known, TUNING_EXPERIMENTS, TuningExperiment};
-use linerate_analysis::tune::{change_of, rates};
-use linerate_analysis::{Compared, Comparison, End, PointStudy, Study};
-use linerate_control::{Setting, SettingState, Tuner};
-use linerate_model::{Campaign, Direction, Endpoint, HostRecord, Verdict};
-use serde_json::{Value, json};
+use linerate_analysis::compare::prove;
+use linerate_analysis::tune::experiments::{
+    By, Candidate, Hindrance, HindranceKind, Host, Known, Looked, TUNING_EXPERIMENTS, TuningExperiment, Untried,
+};
+use linerate_analysis::tune::{change_of, missed, rates};
+use linerate_analysis::{End, PointStudy};
+use linerate_control::{ControlError, Setting, SettingState, Tuner};
+use linerate_model::{Campaign, Endpoint, HostRecord, Verdict};
+use linerate_sys::steering;
+use serde_json::Value;
 
-use super::profile::{self, Proven};
+use super::outcome::{self, Findings, NotTried, Tried};
+use super::profile;
 use crate::campaign;
 use crate::cli::Global;
 use crate::commands::ends::PathArgs;
@@ -29,7 +34,7 @@ use crate::testbeds::{self, Ground};
 pub(crate) struct TuneHostArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Only these kinds of change, separated by commas: coalescing, congestion_control, offloads, pacing, placement, socket_buffers
+    /// Only these kinds of change, separated by commas: coalescing, congestion_control, offloads, pacing, placement, rings, socket_buffers
     #[arg(long = "try", value_name = "NAME", value_delimiter = ',')]
     pub(crate) tried: Vec<String>,
     /// Pairs of an experiment: six are the fewest that prove anything
@@ -48,22 +53,11 @@ pub(crate) struct TuneHostArgs {
 
 /// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the grain of windows.
 const SLACK: f64 = 1.05;
-/// What gets worse by more than this speaks against a change.
-const MOST_HARM: f64 = 0.1;
-/// Figures that tell of side effects: in which sweep, which metric, what a person calls it.
-const SIDE_EFFECTS: [(&str, &str, &str); 4] = [
-    (FORWARD, "cpu_seconds_per_gigabyte", "CPU for a gigabyte"),
-    (FORWARD, "rtt", LOADED),
-    (BACKWARD, "goodput", "goodput the other way"),
-    (REQUESTS, "response_time_p50", "response time, median"),
-];
-/// The queue that comes with a full link: told, but no harm of the change.
-const LOADED: &str = "round trip under load";
 /// The sweeps of an experiment.
-const FORWARD: &str = "stream";
+pub(super) const FORWARD: &str = "stream";
 const FLOOD: &str = "flood";
-const BACKWARD: &str = "the other way";
-const REQUESTS: &str = "requests";
+pub(super) const BACKWARD: &str = "the other way";
+pub(super) const REQUESTS: &str = "requests";
 
 /// Tries what may help.
 pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
@@ -74,7 +68,9 @@ pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
     let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
-    let ended = try_all(args, global, &ground, &chosen);
+    let ended = find_devices(&args.path, &mut ground)
+        .map_err(Ended::from)
+        .and_then(|()| try_all(args, global, &ground, &chosen));
     ground.dismantle();
     Ended::outcome(ended)
 }
@@ -87,39 +83,6 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Failur
     let wanted =
         |experiment: &&&dyn TuningExperiment| names.is_empty() || names.iter().any(|name| name == experiment.name());
     Ok(TUNING_EXPERIMENTS.iter().filter(wanted).copied().collect())
-}
-
-/// What came of a candidate.
-struct Tried {
-    candidate: Candidate,
-    host: String,
-    device: String,
-    verdict: Verdict,
-    why: String,
-    goodput: Option<Compared>,
-    side_effects: Vec<SideEffect>,
-}
-
-/// A figure beside goodput, and whether it got worse.
-struct SideEffect {
-    what: &'static str,
-    percent: f64,
-    change: Change,
-}
-
-impl Tried {
-    /// Whether it helps, as predicted, and harms nothing.
-    fn is_kept(&self) -> bool {
-        let harms = self.side_effects.iter().any(SideEffect::harms);
-        let better = self.goodput.as_ref().is_some_and(|goodput| goodput.effect.change == Change::Better);
-        self.verdict == Verdict::Proven && better && !harms
-    }
-}
-
-impl SideEffect {
-    fn harms(&self) -> bool {
-        self.change == Change::Worse && self.what != LOADED && self.percent.abs() > MOST_HARM * 100.0
-    }
 }
 
 fn try_all(
@@ -136,53 +99,116 @@ fn try_all(
     let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
         Failure::new(Exit::Invalid, "tune: the path could not be measured: see the report of baseline.ledger")
     })?;
-    let known = known(ground, &campaign, point, (from, to), chosen)?;
-    let mut outcomes = Vec::new();
-    for experiment in chosen {
-        let candidates = experiment.candidates(&known);
-        let Some(candidate) = scout(&stages, &load, experiment.name(), candidates)? else { continue };
-        outcomes.push(put_to_test(&stages, &load, experiment.name(), candidate, (from, to))?);
+    let looked = look(ground, &campaign, point, (from, to), chosen)?;
+    let mut findings = Findings::default();
+    for (experiment, looked) in looked {
+        let name = experiment.name();
+        let not_tried = |untried: Untried| NotTried::new(name, endpoint(untried.end, (from, to)), untried);
+        let (candidates, untried): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
+        findings.untried.extend(untried.into_iter().filter_map(Result::err).map(not_tried));
+        let (best, outdone) = scout(&stages, &load, name, candidates.into_iter().flatten().collect())?;
+        findings.untried.extend(outdone.into_iter().map(not_tried));
+        if let Some(candidate) = best {
+            findings.tried.push(put_to_test(&stages, &load, name, candidate, (from, to))?);
+        }
     }
-    let kept: Vec<&Tried> = outcomes.iter().filter(|outcome| outcome.is_kept()).collect();
-    let proven: Vec<Proven> = kept.iter().map(|outcome| proven(outcome)).collect();
-    let profiles = profile::write(&args.out, &campaign.header.id, &proven)?;
-    tell(&outcomes, &profiles, chosen, global);
-    Ok(if kept.is_empty() { Exit::Missed } else { Exit::Done })
+    findings.profiles = profile::write(&args.out, &campaign.header.id, &findings)?;
+    findings.tell(&args.out, global)?;
+    Ok(if findings.kept().next().is_none() { Exit::Missed } else { Exit::Done })
 }
 
-/// What both hosts are set to.
-fn known<'a>(
+fn endpoint<'a>(end: End, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpoint {
+    if end == End::Receiver { to } else { from }
+}
+
+/// The interface of each end of the path that the testbed names none for: the one its route to the other end leads out of.
+fn find_devices(path: &PathArgs, ground: &mut Ground) -> Result<(), Failure> {
+    let (from, to) = path.among("tune", &ground.testbed.endpoints)?;
+    for (own, other) in [(from.clone(), to.clone()), (to.clone(), from.clone())] {
+        let (None, Some(destination)) = (&own.device, other.address) else { continue };
+        let question = Setting::RouteWindow { destination, device: String::new(), window: 0, initial: 0 };
+        // Without a route there is no path, and the first run says so.
+        let Ok(states) = open(ground, &own.host)?.read(vec![question]) else { continue };
+        let device = states.into_iter().find_map(|state| match state.setting {
+            Setting::RouteWindow { device, .. } => Some(device),
+            Setting::CpuQuota { .. } | Setting::Steering { .. } | Setting::Sysctl { .. } => None,
+        });
+        ground.testbed.endpoints.iter_mut().filter(|e| e.name == own.name).for_each(|e| e.device.clone_from(&device));
+    }
+    Ok(())
+}
+
+/// A session with the agent of `host`.
+fn open(ground: &Ground, host: &str) -> Result<Tuner, Failure> {
+    let hosts = &ground.testbed.hosts;
+    let address = hosts.iter().find(|(name, _)| name == host).map(|(_, address)| address);
+    let address = address.ok_or_else(|| Failure::wrong(format!("tune: host {host} is not in the testbed")))?;
+    Ok(Tuner::open(host, address, campaign::keys_for(hosts)?.as_ref(), "linerate tune")?)
+}
+
+/// An experiment, and what came of its look at the path.
+type Look = (&'static dyn TuningExperiment, Vec<Looked>);
+
+/// What speaks for each of the experiments, and what hinders it. What does has been set once, and put back, to know that it can be.
+fn look(
     ground: &Ground,
     campaign: &Campaign,
-    point: &'a PointStudy,
-    (from, to): (&Endpoint, &Endpoint),
+    point: &PointStudy,
+    ends: (&Endpoint, &Endpoint),
     chosen: &[&'static dyn TuningExperiment],
-) -> Result<Known<'a>, Failure> {
-    let asked: Vec<&str> = chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
-    let keys = campaign::keys_for(&ground.testbed.hosts)?;
-    let host = |endpoint: &Endpoint| -> Result<Host, Failure> {
-        let address = ground.testbed.hosts.iter().find(|(name, _)| *name == endpoint.host);
-        let (_, address) =
-            address.ok_or_else(|| Failure::wrong(format!("tune: host {} is not in the testbed", endpoint.host)))?;
-        let mut tuner = Tuner::open(&endpoint.host, address, keys.as_ref(), "linerate tune")?;
-        let mut host = facts(campaign, &endpoint.host);
-        for name in &asked {
-            // One by one: an interface without a setting must not hide the others.
-            let Ok(states) = tuner.read(vec![Setting::of(name, endpoint.device.as_deref(), "")]) else { continue };
-            if let Some(value) = states.first().and_then(value_of) {
-                host.settings.insert((*name).to_owned(), value);
-            }
+) -> Result<Vec<Look>, Failure> {
+    let (from, to) = ends;
+    let mut sessions = BTreeMap::new();
+    for host in [&from.host, &to.host] {
+        if !sessions.contains_key(host.as_str()) {
+            sessions.insert(host.as_str(), open(ground, host)?);
         }
-        Ok(host)
+    }
+    let asked: Vec<&'static str> = chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
+    let mut host = |endpoint: &Endpoint| {
+        let mut host = facts(campaign, endpoint);
+        if let Some(session) = sessions.get_mut(endpoint.host.as_str()) {
+            // One by one: an interface without a setting must not hide the others.
+            let mut read = |name: &'static str| {
+                (name, value_of(session.read(vec![Setting::of(name, endpoint.device.as_deref(), "")])))
+            };
+            host.settings = asked.iter().map(|name| read(name)).collect();
+        }
+        host
     };
     let trial = |sweep: &str| campaign.trials.iter().find(|trial| trial.spec.sweep == sweep);
-    let flood = trial(FLOOD).and_then(rates);
-    let dropped = trial(FORWARD).and_then(|trial| change_of(trial, &from.host, "qdisc", |name| name == "drops"));
-    Ok(Known { point, sender: host(from)?, receiver: host(to)?, flood, dropped })
+    let stream = trial(FORWARD);
+    let known = Known {
+        point,
+        sender: host(from),
+        receiver: host(to),
+        flood: trial(FLOOD).and_then(rates),
+        dropped: stream.and_then(|trial| change_of(trial, &from.host, "qdisc", |name| name == "drops")),
+        missed: stream.and_then(|trial| missed(trial, &to.host)),
+    };
+    let mut can_be = |candidate: Candidate| -> Looked {
+        let endpoint = endpoint(candidate.end, ends);
+        let Some(session) = sessions.get_mut(endpoint.host.as_str()).filter(|_| candidate.by == By::Agent) else {
+            return Ok(candidate);
+        };
+        let set = session.apply(vec![Setting::of(candidate.setting, endpoint.device.as_deref(), &candidate.after)]);
+        match set.and_then(|_| session.revert()) {
+            Ok(()) => Ok(candidate),
+            Err(error) => {
+                let hindrance = hindrance(HindranceKind::Refused, error);
+                Err(Untried { end: candidate.end, setting: candidate.setting, hindrance })
+            }
+        }
+    };
+    let look = |experiment: &&'static dyn TuningExperiment| {
+        let looked = experiment.look(&known).into_iter().map(|looked| looked.and_then(&mut can_be));
+        (*experiment, looked.collect())
+    };
+    Ok(chosen.iter().map(look).collect())
 }
 
-fn facts(campaign: &Campaign, host: &str) -> Host {
-    let record = campaign.hosts.iter().find(|record| record.host == host);
+fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
+    let record = campaign.hosts.iter().find(|record| record.host == endpoint.host);
     let at = |path: &[&str]| -> Option<&Value> {
         let facts: &HostRecord = record?;
         path.iter().try_fold(&facts.facts, |tree, name| tree.get(name))
@@ -196,21 +222,45 @@ fn facts(campaign: &Campaign, host: &str) -> Host {
     };
     let n_cpus = at(&["cpu", "count"]).or_else(|| at(&["cpu", "online"])).and_then(Value::as_u64);
     let n_cpus = n_cpus.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+    let device = endpoint.device.as_deref().unwrap_or_default();
     Host {
-        settings: std::collections::BTreeMap::new(),
+        settings: BTreeMap::new(),
         congestion_controls: at(&["net", "available_congestion_control"]).map(names).unwrap_or_default(),
         n_cpus,
         all_cpus: steering::mask(&(0..n_cpus).collect::<Vec<_>>()),
+        largest_ring: at(&["interfaces", device, "rings", "rx_max"]).and_then(Value::as_u64),
     }
 }
 
-fn value_of(state: &SettingState) -> Option<String> {
-    match &state.setting {
-        Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Some(value.clone()),
-        // Queues that differ have no one value to put back to.
-        Setting::Steering { value, .. } => (!value.contains(' ')).then(|| value.clone()),
-        Setting::RouteWindow { .. } => None,
+/// The one value of a setting that may be changed.
+fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
+    let not_offered = |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
+    let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
+    let state = states.into_iter().next().ok_or_else(|| not_offered("the agent did not tell"))?;
+    if let Some(why) = state.refused {
+        return Err(Hindrance { kind: HindranceKind::NotConsented, why: clause(&why) });
     }
+    match state.setting {
+        Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Ok(value),
+        Setting::Steering { value, .. } if value.contains(' ') => {
+            Err(not_offered(&format!("its queues differ ({value}): there is no one value to put back")))
+        }
+        Setting::Steering { value, .. } => Ok(value),
+        Setting::RouteWindow { .. } => Err(not_offered("the agent told of a route")),
+    }
+}
+
+fn hindrance(kind: HindranceKind, error: ControlError) -> Hindrance {
+    let why = match error {
+        ControlError::Setting { why, .. } => clause(&why),
+        other => other.to_string(),
+    };
+    Hindrance { kind, why }
+}
+
+/// An agent's words without what it was asked for, which is told beside them.
+fn clause(why: &str) -> String {
+    why.split_once(": ").map_or(why, |(_, cause)| cause).to_owned()
 }
 
 /// The load and its plans.
@@ -287,15 +337,15 @@ impl Load<'_> {
     }
 }
 
-/// The candidate that yields most in a run each; pairs of fresh runs judge it.
+/// The candidate that yields most in a run each, and those that yield less; pairs of fresh runs judge the best.
 fn scout(
     stages: &Stages<'_>,
     load: &Load<'_>,
     name: &str,
-    candidates: Vec<Candidate>,
-) -> Result<Option<Candidate>, Ended> {
+    mut candidates: Vec<Candidate>,
+) -> Result<(Option<Candidate>, Vec<Untried>), Ended> {
     if candidates.len() < 2 {
-        return Ok(candidates.into_iter().next());
+        return Ok((candidates.pop(), Vec::new()));
     }
     let stage = format!("{name}-scout");
     let (_, study) = stages.observe(&stage, load.scouts(&stage, &candidates))?;
@@ -303,7 +353,19 @@ fn scout(
         let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
         of.and_then(linerate_analysis::diagnosis::goodput_of).map_or(0.0, |goodput| goodput.effect.shift)
     };
-    Ok(candidates.into_iter().max_by(|a, b| yields(a).total_cmp(&yields(b))))
+    candidates.sort_by(|a, b| yields(a).total_cmp(&yields(b)));
+    let best = candidates.pop();
+    let outdone = |candidate: Candidate| {
+        let more = best.as_ref().map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
+        let why = format!("{} yields x{:.2} in a run of its own{more}", candidate.name, yields(&candidate));
+        Untried {
+            end: candidate.end,
+            setting: candidate.setting,
+            hindrance: Hindrance { kind: HindranceKind::Outdone, why },
+        }
+    };
+    let outdone = candidates.into_iter().map(outdone).collect();
+    Ok((best, outdone))
 }
 
 /// Pairs with and without `candidate`, the placebo beside them.
@@ -312,10 +374,10 @@ fn put_to_test(
     load: &Load<'_>,
     name: &str,
     candidate: Candidate,
-    (from, to): (&Endpoint, &Endpoint),
+    ends: (&Endpoint, &Endpoint),
 ) -> Result<Tried, Ended> {
     let (_, study) = stages.observe(name, load.pairs(name, &candidate))?;
-    let endpoint = if candidate.end == End::Receiver { to } else { from };
+    let endpoint = endpoint(candidate.end, ends);
     let of = |sweep: &str| study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let goodput = of(FORWARD).and_then(linerate_analysis::diagnosis::goodput_of).cloned();
     let (verdict, why) = match &goodput {
@@ -334,101 +396,11 @@ fn put_to_test(
     };
     Ok(Tried {
         host: endpoint.host.clone(),
-        device: endpoint.device.clone().unwrap_or_default(),
-        side_effects: side_effects(&study),
+        device: outcome::device_of(candidate.setting, endpoint),
+        side_effects: outcome::side_effects(&study),
         candidate,
         verdict,
         why,
         goodput,
     })
-}
-
-fn side_effects(study: &Study) -> Vec<SideEffect> {
-    let told = SIDE_EFFECTS.iter().filter_map(|(sweep, metric, what)| {
-        let comparison: &Comparison = study.comparisons.iter().find(|comparison| comparison.sweep == *sweep)?;
-        let of = |direction| comparison.figures.iter().find(|f| f.metric == *metric && f.direction == direction);
-        let figure = [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(of)?;
-        let percent = (figure.effect.shift - 1.0) * 100.0;
-        Some(SideEffect { what, percent, change: figure.effect.change })
-    });
-    told.collect()
-}
-
-fn proven(outcome: &Tried) -> Proven {
-    Proven {
-        host: outcome.host.clone(),
-        device: outcome.device.clone(),
-        setting: outcome.candidate.setting.to_owned(),
-        by: outcome.candidate.by,
-        before: outcome.candidate.before.clone(),
-        after: outcome.candidate.after.clone(),
-        why: outcome.candidate.why.clone(),
-        proof: goodput_told(outcome),
-        side_effects: outcome.side_effects.iter().map(told).collect(),
-    }
-}
-
-fn goodput_told(outcome: &Tried) -> String {
-    let Some(goodput) = &outcome.goodput else { return outcome.why.clone() };
-    let effect = &goodput.effect;
-    let interval = effect.interval.map_or_else(
-        || "no interval: fewer than six pairs".to_owned(),
-        |(low, high)| format!("{low:.3} to {high:.3} at 95 %"),
-    );
-    let placebo =
-        goodput.placebo.as_ref().map_or(String::new(), |placebo| format!("; a placebo x{:.3}", placebo.shift));
-    let [least, most] = outcome.candidate.ratio;
-    format!(
-        "goodput {} -> {}, x{:.3} [{interval}], n = {} pairs; predicted x{least:.2} to x{most:.2}{placebo}",
-        linerate_model::BitRate(effect.before),
-        linerate_model::BitRate(effect.after),
-        effect.shift,
-        effect.n
-    )
-}
-
-fn told(effect: &SideEffect) -> String {
-    let word = match effect.change {
-        Change::Worse => "worse",
-        Change::Better => "better",
-        Change::None => "no change",
-        Change::Unclear => "cannot be told",
-    };
-    format!("{} {:+.1} % ({word})", effect.what, effect.percent)
-}
-
-fn tell(outcomes: &[Tried], profiles: &[String], chosen: &[&'static dyn TuningExperiment], global: Global) {
-    if global.json {
-        let outcome = |outcome: &Tried| {
-            json!({
-                "change": outcome.candidate.name, "host": outcome.host, "setting": outcome.candidate.setting,
-                "before": outcome.candidate.before, "after": outcome.candidate.after, "why": outcome.candidate.why,
-                "predicted": outcome.candidate.ratio, "verdict": outcome.verdict, "proof": goodput_told(outcome),
-                "shift": outcome.goodput.as_ref().map(|goodput| goodput.effect.shift),
-                "side_effects": outcome.side_effects.iter().map(told).collect::<Vec<_>>(), "kept": outcome.is_kept(),
-            })
-        };
-        println!("{}", json!({ "tried": outcomes.iter().map(outcome).collect::<Vec<_>>(), "profiles": profiles }));
-        return;
-    }
-    if outcomes.is_empty() {
-        let names: Vec<&str> = chosen.iter().map(|experiment| experiment.name()).collect();
-        println!("nothing speaks for a change of {}: see baseline.ledger", names.join(", "));
-    }
-    for outcome in outcomes {
-        let Candidate { name, setting, before, after, why, .. } = &outcome.candidate;
-        let verdict = format!("{:?}", outcome.verdict).to_lowercase();
-        println!("{name} at {}: {verdict}{}", outcome.host, if outcome.is_kept() { ", in the profile" } else { "" });
-        println!("   seen: {why}");
-        match outcome.candidate.by {
-            By::Agent => println!("   changed: {setting} from {before:?} to {after:?}, put back"),
-            By::Load => println!("   changed: {setting} {after:?} at the sockets of the load, gone with them"),
-        }
-        println!("   {}", goodput_told(outcome));
-        if !outcome.why.is_empty() {
-            println!("   but: {}", outcome.why);
-        }
-        outcome.side_effects.iter().for_each(|effect| println!("   beside it: {}", told(effect)));
-    }
-    profiles.iter().for_each(|path| println!("profile {path}: on its host, `linerate tune apply {path}`"));
 }

@@ -1,6 +1,7 @@
 //! `linerate tune`: a setting changed with consent, what it does proven, and put back.
 
 pub(crate) mod host;
+mod outcome;
 mod plans;
 pub(crate) mod profile;
 mod settings;
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &TuneArgs, global: Global) -> Outcome {
         TuneAction::Window(args) => window::run(args, global),
         TuneAction::Host(args) => host::run(args, global),
         TuneAction::Apply(args) => profile::turn(&args.profile, profile::Turn::Apply, global),
+        TuneAction::Check(args) => profile::turn(&args.profile, profile::Turn::Check, global),
         TuneAction::Revert(args) => profile::turn(&args.profile, profile::Turn::Revert, global),
         TuneAction::Restore => put_back(global),
     }

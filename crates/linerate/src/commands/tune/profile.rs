@@ -1,6 +1,7 @@
-//! Profiles: what was changed at a host and why, so that it can be made so again, and put back.
+//! Profiles: what was changed at a host and why, so that it can be made so again, checked, and put back.
 //!
 //! ```toml
+//! # ... how it is applied, checked and reverted, and the commands that do the same by hand
 //! host = "b"
 //! campaign = "20261121T171500Z-7f3a"
 //!
@@ -15,11 +16,13 @@
 //! ```
 //!
 //! What belongs to the sockets of a program (`pacing_rate`) stands under `[[program]]`, alike: `tune apply` cannot make other programs do it, and
-//! says how they do.
+//! says how they do. What was tried and not kept stands under `[[dropped]]`, and what could not be tried under `[[untried]]`: both with why, and for
+//! people alone.
 //!
-//! A profile is applied and reverted on the host itself, by whoever may. A setting is changed only where it is as the profile expects
+//! A profile is applied, checked and reverted on the host itself, by whoever may. A setting is changed only where it is as the profile expects
 //! it: what somebody else has set since is left alone and told. All of a profile or nothing is changed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -29,6 +32,8 @@ use linerate_sys::{SysError, steering, sysctl};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::outcome::{Findings, NotTried, Tried};
+use super::settings::typed;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -36,20 +41,6 @@ use crate::exit::{Exit, Failure, Outcome};
 pub(crate) struct ProfileArgs {
     /// The profile, as `linerate tune host` wrote it
     pub(crate) profile: PathBuf,
-}
-
-/// A change that is proven to help.
-#[derive(Clone, Debug)]
-pub(super) struct Proven {
-    pub(super) host: String,
-    pub(super) device: String,
-    pub(super) setting: String,
-    pub(super) by: By,
-    pub(super) before: String,
-    pub(super) after: String,
-    pub(super) why: String,
-    pub(super) proof: String,
-    pub(super) side_effects: Vec<String>,
 }
 
 /// A profile as written.
@@ -62,6 +53,10 @@ struct Profile {
     change: Vec<Entry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     program: Vec<Entry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<Entry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    untried: Vec<Hindered>,
 }
 
 /// One change of it.
@@ -77,86 +72,135 @@ struct Entry {
     side_effects: Vec<String>,
 }
 
-/// Which way a profile is gone.
+/// One that could not be tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hindered {
+    setting: String,
+    device: String,
+    why: String,
+}
+
+/// What is done with a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Apply,
+    Check,
     Revert,
 }
 
-/// Writes a profile for each host of `proven` into `folder`; their paths.
-pub(super) fn write(folder: &Path, campaign: &str, proven: &[Proven]) -> Result<Vec<String>, Failure> {
-    let mut hosts: Vec<&str> = proven.iter().map(|change| change.host.as_str()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let mut paths = Vec::new();
-    for host in hosts {
-        let entry = |change: &Proven| Entry {
-            setting: change.setting.clone(),
-            device: change.device.clone(),
-            before: change.before.clone(),
-            after: change.after.clone(),
-            why: change.why.clone(),
-            proof: change.proof.clone(),
-            side_effects: change.side_effects.clone(),
-        };
-        let of = |by: By| {
-            proven.iter().filter(|change| change.host == host && change.by == by).map(entry).collect::<Vec<_>>()
-        };
-        let (change, program) = (of(By::Agent), of(By::Load));
-        let profile = Profile { host: host.to_owned(), campaign: campaign.to_owned(), change, program };
-        let path = folder.join(format!("{}.profile.toml", host.replace('/', "-")));
-        let written = |cause: String| Failure::missing(format!("write profile {}: {cause}", path.display()));
-        let text = toml::to_string(&profile).map_err(|error| written(error.to_string()))?;
-        std::fs::write(&path, text).map_err(|error| written(error.to_string()))?;
-        paths.push(path.display().to_string());
+impl From<&Tried> for Entry {
+    fn from(tried: &Tried) -> Self {
+        Self {
+            setting: tried.candidate.setting.to_owned(),
+            device: tried.device.clone(),
+            before: tried.candidate.before.clone(),
+            after: tried.candidate.after.clone(),
+            why: tried.candidate.why.clone(),
+            proof: if tried.why.is_empty() || tried.goodput.is_none() {
+                tried.proof()
+            } else {
+                format!("{}; but {}", tried.proof(), tried.why)
+            },
+            side_effects: tried.beside(),
+        }
     }
-    Ok(paths)
 }
 
-/// Applies or reverts the profile at `path`, on this host.
-pub(super) fn turn(path: &Path, way: Turn, global: Global) -> Outcome {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::wrong(format!("read profile {}: {error}", path.display())))?;
-    let profile: Profile = toml::from_str(&text)
-        .map_err(|error| Failure::wrong(format!("profile {}: {}", path.display(), error.message())))?;
-    let unknown = |entry: &&Entry| HOST_SETTINGS.iter().all(|(name, _)| *name != entry.setting);
-    if let Some(entry) = profile.change.iter().find(unknown) {
-        return Err(Failure::wrong(format!("profile {}: `{}` is never changed", path.display(), entry.setting)));
+impl Profile {
+    /// That of `host`.
+    fn of(host: &str, campaign: &str, findings: &Findings) -> Self {
+        let of = |wanted: &dyn Fn(&Tried) -> bool| {
+            findings.tried.iter().filter(|tried| tried.host == host && wanted(tried)).map(Entry::from).collect()
+        };
+        let kept = |by: By| of(&|tried: &Tried| tried.is_kept() && tried.candidate.by == by);
+        let hindered = |untried: &NotTried| Hindered {
+            setting: untried.setting.to_owned(),
+            device: untried.device.clone(),
+            why: untried.hindrance.why.clone(),
+        };
+        Self {
+            host: host.to_owned(),
+            campaign: campaign.to_owned(),
+            change: kept(By::Agent),
+            program: kept(By::Load),
+            dropped: of(&|tried| !tried.is_kept()),
+            untried: findings.untried.iter().filter(|untried| untried.host == host).map(hindered).collect(),
+        }
     }
+
+    /// Writes it into `folder`; its path.
+    fn write(&self, folder: &Path) -> Result<String, Failure> {
+        let path = folder.join(format!("{}.profile.toml", self.host.replace('/', "-")));
+        let written = |cause: String| Failure::missing(format!("write profile {}: {cause}", path.display()));
+        let text = toml::to_string(self).map_err(|error| written(error.to_string()))?;
+        let (host, file) = (&self.host, path.display().to_string());
+        let by_hand = |entry: &Entry| format!("#   {}\n", typed(&entry.setting, &entry.device, &entry.after));
+        let by_hand: String = self.change.iter().map(by_hand).collect();
+        let head = format!(
+            "# What `linerate tune host` found to help at {host}; nothing of it is in force. On {host} itself:\n\
+             #   linerate tune apply {file}    makes it so, until the next boot\n\
+             #   linerate tune check {file}    says whether it is so\n\
+             #   linerate tune revert {file}   puts back what was there before\n"
+        );
+        let lasting = "# To have it after every boot, let an init script apply it, or do the same by hand:\n";
+        let lasting = if by_hand.is_empty() { String::new() } else { format!("{lasting}{by_hand}") };
+        std::fs::write(&path, format!("{head}{lasting}\n{text}")).map_err(|error| written(error.to_string()))?;
+        Ok(file)
+    }
+
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::wrong(format!("read profile {}: {error}", path.display())))?;
+        let profile: Self = toml::from_str(&text)
+            .map_err(|error| Failure::wrong(format!("profile {}: {}", path.display(), error.message())))?;
+        let unknown = |entry: &&Entry| HOST_SETTINGS.iter().all(|(name, _)| *name != entry.setting);
+        match profile.change.iter().find(unknown) {
+            Some(Entry { setting, .. }) => {
+                Err(Failure::wrong(format!("profile {}: `{setting}` is never changed", path.display())))
+            }
+            None => Ok(profile),
+        }
+    }
+}
+
+/// Writes a profile into `folder` for each host at which something is proven to help; their paths.
+pub(super) fn write(folder: &Path, campaign: &str, findings: &Findings) -> Result<Vec<String>, Failure> {
+    let hosts: BTreeSet<&str> = findings.kept().map(|tried| tried.host.as_str()).collect();
+    hosts.into_iter().map(|host| Profile::of(host, campaign, findings).write(folder)).collect()
+}
+
+/// Applies, checks or reverts the profile at `path`, on this host.
+pub(super) fn turn(path: &Path, way: Turn, global: Global) -> Outcome {
+    let profile = Profile::read(path)?;
     let mut entries = profile.change;
     if way == Turn::Revert {
         entries.reverse();
         entries.iter_mut().for_each(|entry| std::mem::swap(&mut entry.before, &mut entry.after));
     }
     let mut lines = Vec::new();
+    let mut wanting = Vec::new();
     for entry in &entries {
         let now = read(entry).map_err(|error| Failure::missing(error.to_string()))?;
-        match () {
-            () if same(entry, &now, &entry.after) => {
-                lines.push(format!("{} is {} already", entry.setting, entry.after))
-            }
-            () if same(entry, &now, &entry.before) => {}
-            () => {
-                return Err(Failure::wrong(format!(
-                    "profile {}: {} is {now:?}, which is neither {:?} nor {:?}: somebody has set it since; nothing was changed",
-                    path.display(),
-                    entry.setting,
-                    entry.before,
-                    entry.after
-                )));
-            }
+        let Entry { setting, before, after, .. } = entry;
+        if same(entry, &now, after) {
+            lines.push(format!("{setting} is {after} already"));
+        } else if way == Turn::Check {
+            let made = if same(entry, &now, before) { "as it was before" } else { "somebody has set it since" };
+            lines.push(format!("{setting} is {now}, not {after}: {made}"));
+            wanting.push(entry);
+        } else if same(entry, &now, before) {
+            wanting.push(entry);
+        } else {
+            return Err(Failure::wrong(format!(
+                "profile {}: {setting} is {now:?}, which is neither {before:?} nor {after:?}: somebody has set it since; nothing was changed",
+                path.display()
+            )));
         }
     }
-    let mut made: Vec<&Entry> = Vec::new();
-    for entry in entries.iter().filter(|entry| read(entry).is_ok_and(|now| !same(entry, &now, &entry.after))) {
-        made.push(entry);
-        if let Err(error) = set(entry, &entry.after) {
-            let left: Vec<String> =
-                made.iter().rev().filter_map(|entry| set(entry, &entry.before).err()).map(|e| e.to_string()).collect();
-            return Err(Failure::missing([vec![error.to_string()], left].concat().join("; ")));
-        }
-        lines.push(format!("{} set to {} (it was {}): {}", entry.setting, entry.after, entry.before, entry.why));
+    let exit = if way == Turn::Check && !wanting.is_empty() { Exit::Missed } else { Exit::Done };
+    if way != Turn::Check {
+        lines.extend(make(&wanting)?);
     }
     if way == Turn::Apply {
         lines.extend(profile.program.iter().map(of_programs));
@@ -166,7 +210,21 @@ pub(super) fn turn(path: &Path, way: Turn, global: Global) -> Outcome {
     } else {
         lines.iter().for_each(|line| println!("{line}"));
     }
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+/// Makes all of `entries` so, or none; what was done.
+fn make(entries: &[&Entry]) -> Result<Vec<String>, Failure> {
+    for (at, entry) in entries.iter().enumerate() {
+        if let Err(error) = set(entry, &entry.after) {
+            let undo = entries[..=at].iter().rev().filter_map(|entry| set(entry, &entry.before).err());
+            let failed: Vec<String> = [error].into_iter().chain(undo).map(|error| error.to_string()).collect();
+            return Err(Failure::missing(failed.join("; ")));
+        }
+    }
+    let made =
+        |entry: &&Entry| format!("{} set to {} (it was {}): {}", entry.setting, entry.after, entry.before, entry.why);
+    Ok(entries.iter().map(made).collect())
 }
 
 /// What is not done here, and by whom it is.
@@ -218,53 +276,53 @@ mod tests {
 
     const QUIET: Global = Global { json: false, quiet: true, verbose: false, color: crate::cli::Color::Auto };
 
-    fn proven(host: &str, setting: &str) -> Proven {
-        Proven {
-            host: host.into(),
-            device: "eth0".into(),
+    fn entry(setting: &str, after: &str) -> Entry {
+        Entry {
             setting: setting.into(),
-            by: if setting == "pacing_rate" { By::Load } else { By::Agent },
+            device: "eth0".into(),
             before: "0".into(),
-            after: "1".into(),
+            after: after.into(),
             why: "because \"it\" was off".into(),
             proof: "x2".into(),
             side_effects: vec!["CPU +1 %".into()],
         }
     }
 
+    fn profile(change: Vec<Entry>, program: Vec<Entry>) -> Profile {
+        let untried = Hindered { setting: "rx_ring".into(), device: "eth0".into(), why: "not offered".into() };
+        let (host, campaign) = ("b".to_owned(), "campaign".to_owned());
+        Profile { host, campaign, change, program, dropped: Vec::new(), untried: vec![untried] }
+    }
+
     #[test]
-    fn each_host_has_a_profile_of_its_own_that_reads_back() {
+    fn a_profile_reads_back_and_tells_by_which_commands_it_is_turned() {
         let folder = tempfile::tempdir().expect("a folder");
-        let written = [proven("b", "gro"), proven("a", "tso"), proven("b", "threaded")];
-        let paths = write(folder.path(), "campaign", &written).unwrap_or_else(|_| panic!("written"));
-        assert_eq!(paths.len(), 2);
-        let read = |path: &str| -> Profile {
-            toml::from_str(&std::fs::read_to_string(path).expect("there")).expect("a profile")
-        };
-        assert_eq!(read(&paths[0]).host, "a");
-        let of_b: Vec<String> = read(&paths[1]).change.into_iter().map(|entry| entry.setting).collect();
-        assert_eq!(of_b, ["gro", "threaded"]);
-        assert_eq!(read(&paths[0]).change[0].why, "because \"it\" was off");
+        let written = profile(vec![entry("gro", "1"), entry("rx_ring", "512")], Vec::new());
+        let path = written.write(folder.path()).unwrap_or_else(|_| panic!("written"));
+        assert!(path.ends_with("/b.profile.toml"));
+        assert_eq!(Profile::read(Path::new(&path)).unwrap_or_else(|_| panic!("a profile")), written);
+        let text = std::fs::read_to_string(&path).expect("there");
+        for told in ["tune apply", "tune check", "tune revert", "ethtool -K eth0 gro on", "ethtool -G eth0 rx 512"] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
     }
 
     #[test]
     fn what_programs_do_themselves_is_told_and_nothing_is_changed_for_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let paced = Proven { after: "89440832 bit/s".into(), ..proven("a", "pacing_rate") };
-        let paths = write(folder.path(), "campaign", &[paced]).unwrap_or_else(|_| panic!("written"));
-        let read: Profile = toml::from_str(&std::fs::read_to_string(&paths[0]).expect("there")).expect("a profile");
-        assert_eq!((read.change.len(), read.program.len()), (0, 1));
-        assert!(of_programs(&read.program[0]).contains("dev eth0 root fq maxrate 89440832bit`"));
-        for way in [Turn::Apply, Turn::Revert] {
-            assert!(turn(Path::new(&paths[0]), way, QUIET).is_ok());
+        let paced = profile(Vec::new(), vec![entry("pacing_rate", "89440832 bit/s")]);
+        let path = paced.write(folder.path()).unwrap_or_else(|_| panic!("written"));
+        assert!(of_programs(&paced.program[0]).contains("dev eth0 root fq maxrate 89440832bit`"));
+        for way in [Turn::Apply, Turn::Check, Turn::Revert] {
+            assert!(turn(Path::new(&path), way, QUIET).is_ok());
         }
     }
 
     #[test]
     fn a_profile_that_names_anything_else_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let paths =
-            write(folder.path(), "campaign", &[proven("b", "kernel.panic")]).unwrap_or_else(|_| panic!("written"));
-        assert!(turn(Path::new(&paths[0]), Turn::Apply, QUIET).is_err());
+        let odd = profile(vec![entry("kernel.panic", "1")], Vec::new());
+        let path = odd.write(folder.path()).unwrap_or_else(|_| panic!("written"));
+        assert!(turn(Path::new(&path), Turn::Apply, QUIET).is_err());
     }
 }

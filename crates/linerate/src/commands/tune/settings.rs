@@ -110,11 +110,29 @@ impl Present {
                 let initial = if *initial > 0 { format!(" initrwnd {initial}") } else { String::new() };
                 format!("ip route change {} window {window}{initial}", self.route.spelled)
             }
-            Setting::Steering { device, name, value } => {
-                format!("for f in $(find /sys/class/net/{device}/ -name {name}); do echo {value} > $f; done")
-            }
-            Setting::Sysctl { name, value } => format!("sysctl -w {name}=\"{value}\""),
+            Setting::Steering { device, name, value } => typed(name, device, value),
+            Setting::Sysctl { name, value } => typed(name, "", value),
         }
+    }
+}
+
+/// A setting of a host, or of its interface `device`, as a person types it.
+pub(super) fn typed(setting: &str, device: &str, value: &str) -> String {
+    let switch = if value == "0" { "off" } else { "on" };
+    match setting {
+        "gro" | "gso" | "tso" => format!("ethtool -K {device} {setting} {switch}"),
+        "adaptive_rx" => format!("ethtool -C {device} adaptive-rx {switch}"),
+        "rx_usecs" | "rx_frames" => format!("ethtool -C {device} {} {value}", setting.replace('_', "-")),
+        "rx_ring" | "tx_ring" => format!("ethtool -G {device} {} {value}", setting.trim_end_matches("_ring")),
+        // Below the interface's device, or beside it (virtio).
+        "irq_cpus" => format!(
+            "for n in $(cd /sys/class/net/{device}/device && ls msi_irqs 2>/dev/null || ls ../msi_irqs); do echo {value} > \
+             /proc/irq/$n/smp_affinity; done"
+        ),
+        "rps_cpus" | "threaded" | "xps_cpus" => {
+            format!("for f in $(find /sys/class/net/{device}/ -name {setting}); do echo {value} > $f; done")
+        }
+        sysctl => format!("sysctl -w {sysctl}=\"{value}\""),
     }
 }
 
@@ -128,10 +146,11 @@ mod tests {
         let sysctl = |name: &str, value: &str| SettingState {
             setting: Setting::Sysctl { name: name.into(), value: value.into() },
             spelled: name.into(),
+            refused: None,
         };
         let spelled = "198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.3".into();
         let states = vec![
-            SettingState { setting: route, spelled },
+            SettingState { setting: route, spelled, refused: None },
             sysctl(RECEIVE, "4096 131072 6291456"),
             sysctl(SEND, "4096 16384 4194304"),
         ];
@@ -150,6 +169,20 @@ mod tests {
         assert_eq!(present.command(&host), "sysctl -w net.ipv4.tcp_rmem=\"4096 12288 12288\"");
         assert_eq!(present.before(Way::Host), "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"");
         assert!(present.before(Way::Route).ends_with("src 198.18.0.3"));
+    }
+
+    #[test]
+    fn every_setting_of_an_interface_is_typed_as_its_tool_takes_it() {
+        let typed = |name: &str| typed(name, "eth0", "1");
+        assert_eq!(typed("gro"), "ethtool -K eth0 gro on");
+        assert_eq!(typed("adaptive_rx"), "ethtool -C eth0 adaptive-rx on");
+        assert_eq!(
+            (typed("rx_usecs"), typed("rx_ring")),
+            ("ethtool -C eth0 rx-usecs 1".into(), "ethtool -G eth0 rx 1".into())
+        );
+        for setting in linerate_sys::steering::settings() {
+            assert!(typed(setting).contains("eth0") && !typed(setting).starts_with("sysctl"), "{setting}");
+        }
     }
 
     #[test]

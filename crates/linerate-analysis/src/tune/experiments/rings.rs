@@ -1,0 +1,101 @@
+//! A receive ring as large as the interface allows, at the receiver.
+//!
+//! What speaks for it: packets came for which the ring had no descriptor (`rx_missed_errors`, `rx_fifo_errors`), while one was to be fetched:
+//! a burst was longer than the ring. Predicted: these losses end, and goodput grows with the square root of the loss that is left (methodology
+//! 5.3, D4), up to the path's room. What it costs: memory for every descriptor, and a queue as long as the ring in front of a CPU that is slow for
+//! longer than a burst lasts.
+//!
+//! What it does not see: losses that a driver does not count, and which of a host's interfaces missed packets, if several did.
+
+use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Missed, Proposal, TuningExperiment};
+use crate::End;
+
+const SETTING: &str = "rx_ring";
+/// A model of loss is as good as this factor (methodology 5.3, D4).
+const MODEL: f64 = 2.0;
+
+/// See the file.
+pub(super) struct Rings;
+
+impl TuningExperiment for Rings {
+    fn name(&self) -> &'static str {
+        "rings"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the largest receive ring at the receiver, where packets came for which it had no room"
+    }
+
+    fn asks(&self) -> &'static [&'static str] {
+        &[SETTING]
+    }
+
+    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
+        vec![path.at(End::Receiver, SETTING, |before| {
+            let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
+            let after = largest.filter(|largest| largest != before);
+            let after =
+                after.ok_or_else(|| Hindrance::already(format!("the ring has {before}, and no more are offered")))?;
+            let missed = overrun(path)?;
+            Ok(Proposal {
+                name: format!("receive ring of {after}"),
+                why: format!("{:.3} % of the packets came when the ring of {before} was full", missed * 100.0),
+                after,
+                ratio: [LEAST_EFFECT, yields(path, missed).max(LEAST_EFFECT)],
+            })
+        })]
+    }
+}
+
+/// The share of packets for which the ring had no room, where that is enough to matter.
+fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
+    let Some(Missed { missed, received }) = path.missed else {
+        return Err(Hindrance::no_evidence("packets that the ring had no room for: not counted"));
+    };
+    let share = missed as f64 / (missed + received).max(1) as f64;
+    if share > LOSSY {
+        return Ok(share);
+    }
+    Err(Hindrance::no_evidence(format!("the ring had no room for {missed} packets, and took {received}")))
+}
+
+/// What goodput is multiplied by at the most when a loss of this share ends.
+fn yields(path: &Known<'_>, missed: f64) -> f64 {
+    let again = path.value("retransmit_ratio").unwrap_or(missed);
+    let left = again - missed;
+    if left <= LOSSY { path.room() } else { path.room().min((again / left).sqrt() * MODEL) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
+    use super::super::cases::{host, known, parted, point};
+    use super::super::{Candidate, HindranceKind};
+    use super::*;
+
+    fn looked(again: f64, ring: &[(&'static str, &str)], missed: Option<u64>) -> (Vec<Candidate>, Vec<HindranceKind>) {
+        let point = point(0.2, &[("retransmit_ratio", again)]);
+        let missed = missed.map(|missed| Missed { missed, received: 10_000 - missed });
+        parted(Rings.look(&Known { missed, ..known(&point, host(&[]), host(ring)) }))
+    }
+
+    #[test]
+    fn a_ring_that_bursts_overrun_is_made_as_large_as_it_can_be() {
+        let found = looked(0.01, &[(SETTING, "256")], Some(100)).0;
+        assert_eq!((found[0].after.as_str(), found[0].end), ("1024", End::Receiver));
+        assert_eq!(found[0].why, "1.000 % of the packets came when the ring of 256 was full");
+        assert!((found[0].ratio[1] - 5.0).abs() < 1e-9, "nothing else is lost: all of the room");
+        // A quarter of the loss is left: twice the goodput by the model, four times with its factor.
+        let ratio = looked(0.04, &[(SETTING, "256")], Some(300)).0[0].ratio;
+        assert!((ratio[1] - 4.0).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
+    fn a_ring_that_took_everything_or_is_as_large_as_it_can_be_is_left_alone() {
+        let hindered = |ring: &[(&'static str, &str)], missed| looked(0.01, ring, missed).1;
+        assert_eq!(hindered(&[(SETTING, "256")], Some(0)), [NothingSpeaksForIt]);
+        assert_eq!(hindered(&[(SETTING, "256")], None), [NothingSpeaksForIt]);
+        assert_eq!(hindered(&[(SETTING, "1024")], Some(100)), [AlreadySo]);
+        assert_eq!(hindered(&[], Some(100)), [NotOffered]);
+    }
+}
