@@ -13,6 +13,7 @@ use crate::commands::import::ImportArgs;
 use crate::commands::limit;
 use crate::commands::tune::host::TuneHostArgs;
 use crate::commands::tune::profile::ProfileArgs;
+use crate::commands::tune::window::WindowArgs;
 use crate::exit::Failure;
 
 /// Find out how fast a machine moves data, what each packet costs, what theory would allow, and what is in the way.
@@ -436,46 +437,6 @@ pub(crate) enum TuneAction {
     Revert(ProfileArgs),
     /// Put back what an agent that was killed here has left changed
     Restore,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WindowArgs {
-    /// The host behind the buffer, whose settings are changed: an agent's host, or with --lab an endpoint of the lab
-    #[arg(long, value_name = "HOST")]
-    pub(crate) to: String,
-    /// The endpoint that sends to it [default: the first one elsewhere]
-    #[arg(long, value_name = "ENDPOINT", requires = "lab")]
-    pub(crate) from: Option<String>,
-    /// A lab file or preset: hosts emulated on this machine
-    #[arg(long)]
-    pub(crate) lab: Option<String>,
-    /// The interface of HOST that may be touched [default: the one its route back leads out of]
-    #[arg(long, value_name = "IF")]
-    pub(crate) interface: Option<String>,
-    /// The interface of HOST behind which an NC-SI controller counts what it drops [default: the lab's]
-    #[arg(long, value_name = "IF")]
-    pub(crate) ncsi: Option<String>,
-    /// Congestion control of the streams: say what the senders of this path use
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
-    pub(crate) congestion: String,
-    /// Measure and print the commands, but change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Keep the setting if it is proven to help
-    #[arg(long, conflicts_with_all = ["put_back", "dry_run"])]
-    pub(crate) keep: bool,
-    /// Put the setting back whatever it does [default]
-    #[arg(long)]
-    pub(crate) put_back: bool,
-    /// Change settings without asking
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// Fewer windows and three pairs: an indication, no proof
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Folder for the ledgers
-    #[arg(long, default_value = "tune-window")]
-    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ mod plans;
 pub(crate) mod profile;
 mod settings;
 mod tell;
-mod window;
+pub(crate) mod window;
 
 use linerate_control::{Consent, Restored, restore};
 use serde_json::json;

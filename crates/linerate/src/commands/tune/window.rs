@@ -5,7 +5,9 @@
 //! in a ledger of its own. What it does not see: other traffic on the path while it measures.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 
+use clap::Args;
 use linerate_analysis::fire_hose::{BufferSearch, Drops, Hose, Inferred, WindowPoint, attribute, onset};
 use linerate_analysis::tune::{
     Better, Change, Choice, Effect, Proof, change_of, choose, effect, prove, rates, reading_of, report, retransmitted,
@@ -19,11 +21,51 @@ use super::plans::{self, Path, Sweep};
 use super::settings::{Present, Way, questions};
 use super::tell::{self, Told, Tried, WORTH, WindowRow};
 use crate::campaign;
-use crate::cli::{Global, Place, WindowArgs};
+use crate::cli::{Global, Place};
 use crate::commands::ends::REACHED;
 use crate::commands::stage::{Ended, Stages};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::testbeds::{self, Ground};
+
+#[derive(Debug, Args)]
+pub(crate) struct WindowArgs {
+    /// The host behind the buffer, whose settings are changed: an agent's host, or with --lab an endpoint of the lab
+    #[arg(long, value_name = "HOST")]
+    pub(crate) to: String,
+    /// The endpoint that sends to it [default: the first one elsewhere]
+    #[arg(long, value_name = "ENDPOINT", requires = "lab")]
+    pub(crate) from: Option<String>,
+    /// A lab file or preset: hosts emulated on this machine
+    #[arg(long)]
+    pub(crate) lab: Option<String>,
+    /// The interface of HOST that may be touched [default: the one its route back leads out of]
+    #[arg(long, value_name = "IF")]
+    pub(crate) interface: Option<String>,
+    /// The interface of HOST behind which an NC-SI controller counts what it drops [default: the lab's]
+    #[arg(long, value_name = "IF")]
+    pub(crate) ncsi: Option<String>,
+    /// Congestion control of the streams: say what the senders of this path use
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    pub(crate) congestion: String,
+    /// Measure and print the commands, but change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Keep the setting if it is proven to help
+    #[arg(long, conflicts_with_all = ["put_back", "dry_run"])]
+    pub(crate) keep: bool,
+    /// Put the setting back whatever it does [default]
+    #[arg(long)]
+    pub(crate) put_back: bool,
+    /// Change settings without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Fewer windows and three pairs: an indication, no proof
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Folder for the ledgers
+    #[arg(long, default_value = "tune-window")]
+    pub(crate) out: PathBuf,
+}
 
 /// Trains whose lengths the search asks for while it doubles: they are sent in one campaign.
 const DOUBLINGS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
