@@ -67,7 +67,7 @@ pub(crate) fn verdict(effect: &Effect) -> String {
             "inconclusive: among so many figures it may be chance".into()
         }
         (Change::Unclear, ..) if effect.doubt == Some(Doubt::Others) => {
-            "inconclusive: other programs' use of the CPUs changed as much".into()
+            "inconclusive: other programs used the CPUs too".into()
         }
         (Change::Unclear, None, _) if effect.runs.is_some() => {
             "inconclusive: four runs of each are the fewest for an interval".into()

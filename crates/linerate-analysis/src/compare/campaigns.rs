@@ -4,8 +4,8 @@
 //! are set against runs, and whatever else changed between the two campaigns is in the difference: only a campaign that repeats
 //! the first one later (`again`) tells how much that is. Without it the noise floor is what any two runs of one campaign differ by.
 //!
-//! Two campaigns do not share their minutes, so that other programs may load the CPUs in one and not in the other. A figure of what the CPUs did
-//! whose change that explains is claimed neither way.
+//! Campaigns that were not run in turn do not share their minutes, so that other programs may load the CPUs in one and not in the other. A
+//! figure of what the CPUs did whose change that explains, or that such company makes worthless, is claimed neither way.
 //!
 //! Searches are matched likewise, and what they found is compared (`searches`).
 //!
@@ -209,7 +209,7 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             let values =
                 Values { was: &was.values, is: &after.values, again: again.map(|metric| metric.values.as_slice()) };
             let figure = compared(after, values, paired, margin, part_of_error);
-            figures.extend(figure.map(|figure| Compared { job: number, ..beside(figure, &others) }));
+            figures.extend(figure.map(|figure| Compared { job: number, ..beside(figure, &others, paired) }));
         }
     }
     let named = |job: &JobStudy| match job.from.is_empty() {
@@ -327,7 +327,7 @@ fn over_points(
     let again = means(&|point| point.again.and_then(values));
     let values = Values { was: &was, is: &is, again: again.as_deref() };
     let others = others(whole.iter().copied());
-    let figure = beside(compared(shape, values, paired, margin, 1.0)?, &others);
+    let figure = beside(compared(shape, values, paired, margin, 1.0)?, &others, paired);
     Some(Overall { workload: workload.to_owned(), figure, points })
 }
 
@@ -341,9 +341,9 @@ fn others<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Option<
     sides.map(|side| median(&points.clone().filter_map(|point| share(side(point))).collect::<Vec<f64>>()))
 }
 
-/// A figure of what the CPUs did beside what other programs took of them before and after.
-fn beside(mut figure: Compared, others: &[Option<f64>; 2]) -> Compared {
-    if let ([Some(before), Some(after)], Touch::Cost) = (others, touched(&figure.metric)) {
+/// A figure of what the CPUs did beside what other programs took of them before and after; runs in turn have the same company.
+fn beside(mut figure: Compared, others: &[Option<f64>; 2], paired: bool) -> Compared {
+    if let ([Some(before), Some(after)], Touch::Cost, false) = (others, touched(&figure.metric), paired) {
         figure.effect = figure.effect.beside_others([*before, *after]);
     }
     figure
@@ -527,7 +527,7 @@ mod tests {
         assert!(cells.clone().any(|figure| figure.effect.doubt == Some(Doubt::Chance)));
     }
 
-    /// Both cost 20 % more: where the CPUs were shared with other programs meanwhile that is no claim, where they went on as before it is.
+    /// All cost 20 % more: that is no claim where others came and explain it, nor where they were there all the time and took much.
     #[test]
     fn what_other_programs_took_of_the_cpus_is_not_taken_for_a_higher_cost() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
@@ -549,10 +549,11 @@ mod tests {
             study
         };
         let (alone, shared, dearer) = (made(1.0, 0.0), made(1.2, 0.15), made(1.2, 0.01));
+        let (crowded, dearer_crowded) = (made(1.0, 0.5), made(1.2, 0.5));
         let campaign = campaign();
         let side = |study| Side { campaign: &campaign, study };
-        let costs = |after| {
-            let result = campaigns(side(&alone), side(after), None, 0.02);
+        let costs = |before, after| {
+            let result = campaigns(side(before), side(after), None, 0.02);
             let of_costs = |figure: &&Compared| figure.metric == "cpu_seconds_per_gigabyte";
             result
                 .figures()
@@ -560,8 +561,9 @@ mod tests {
                 .map(|figure| (figure.effect.change, figure.effect.doubt))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(costs(&shared), [(Change::Unclear, Some(Doubt::Others)); 3]);
-        assert_eq!(costs(&dearer), [(Change::Worse, None); 3]);
+        assert_eq!(costs(&alone, &shared), [(Change::Unclear, Some(Doubt::Others)); 3]);
+        assert_eq!(costs(&crowded, &dearer_crowded), [(Change::Unclear, Some(Doubt::Others)); 3]);
+        assert_eq!(costs(&alone, &dearer), [(Change::Worse, None); 3]);
     }
 
     #[test]

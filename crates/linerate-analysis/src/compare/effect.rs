@@ -22,6 +22,8 @@ const MARGIN: f64 = 0.02;
 const FLOOR_QUANTILE: f64 = 0.95;
 /// Part of a shift (as a logarithm) from which on what else explains so much of it leaves nothing to claim.
 const EXPLAINED: f64 = 0.5;
+/// Share of the CPUs' work from which on other programs change what everything costs.
+const COMPANY: f64 = 0.2;
 /// What is more probable than this by chance is not claimed among many figures.
 const CHANCE: f64 = 0.05;
 /// More pairs than this are not asked for.
@@ -94,7 +96,7 @@ pub enum Doubt {
     Noise,
     /// Among so many figures one differs as much by chance.
     Chance,
-    /// Other programs took so much more of the CPUs, or less, that half of the shift or more may be theirs.
+    /// Other programs took so much of the CPUs that what this shift is of cannot be told from what is theirs.
     Others,
 }
 
@@ -300,14 +302,14 @@ impl Effect {
         if p_adjusted.is_none_or(|p| p > CHANCE) { self.doubted(Doubt::Chance) } else { self }
     }
 
-    /// The same, of what the CPUs did, where other programs took these shares of all their work before and after: their part alone
-    /// multiplies a cost by (1 - before) / (1 - after). A shift that goes the same way and of which that explains half is claimed
-    /// neither way.
+    /// The same, of what the CPUs did, where other programs took these shares of all their work before and after. Their part alone
+    /// multiplies a cost by (1 - before) / (1 - after): a shift that goes the same way and of which that explains half is claimed neither
+    /// way. Nor is any beside others that took much on either side: caches and switches are shared too, and nobody counts what that costs.
     #[must_use]
     pub fn beside_others(self, [before, after]: [f64; 2]) -> Self {
         let theirs = ((1.0 - before) / (1.0 - after)).ln();
         let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
-        if explained { self.doubted(Doubt::Others) } else { self }
+        if explained || before.max(after) > COMPANY { self.doubted(Doubt::Others) } else { self }
     }
 
     fn doubted(mut self, doubt: Doubt) -> Self {
@@ -374,6 +376,10 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
         }
         (false, true) if effect.interval.is_none() => {
             (Verdict::Suspected, format!("{} pairs are too few for an interval (six are the fewest)", effect.n))
+        }
+        (false, _) if effect.doubt == Some(Doubt::Noise) => {
+            let why = format!("it moved by {:.0} %; single pairs of the placebo differ as much", percent(size));
+            (Verdict::Inconclusive, why)
         }
         (false, _) => (Verdict::Inconclusive, "the interval does not tell the change from none".to_owned()),
     };

@@ -1,9 +1,9 @@
 //! A second look at a claim that noise left undecided: its pairs once more, of longer runs (methodology 5.3, 6.4).
 //!
-//! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root of how long runs are: twice as long
-//! as their scatter asks for, and long enough for the placebo to be seen to do nothing, so that the second look is likely to tell. Whoever looks twice has two chances to be wrong: the usual error
-//! is shared out before anything is measured, and the second look has what the first leaves, for which it takes more pairs. It has runs of
-//! its own, and the last look counts, whatever it says.
+//! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root of how long runs are. They are twice
+//! as long as their scatter asks for, and long enough for the placebo to be seen to do nothing, so that the second look is likely to tell.
+//! Whoever looks twice has two chances to be wrong: the usual error is shared out before anything is measured, and the second look has
+//! what the first leaves, for which it takes more pairs. It has runs of its own, and the last look counts, whatever it says.
 //!
 //! What it does not see: noise that does not average out, such as a path that changes from minute to minute. Then the claim stays
 //! *suspected*.

@@ -39,8 +39,9 @@ fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
         finding.verdict = finding.verdict.max(more.verdict);
     }
     *finding = more.counterfactual.into_iter().fold(finding.clone(), Finding::experimented);
-    let placebos = finding.placebo.take().into_iter().chain(more.placebo);
-    finding.placebo = placebos.reduce(|before, after| format!("{before}; {after}"));
+    // Experiments of one campaign share a placebo: it is told once.
+    let another = more.placebo.filter(|more| finding.placebo.as_ref() != Some(more));
+    finding.placebo = finding.placebo.take().into_iter().chain(another).reduce(|one, more| format!("{one}; {more}"));
 }
 
 /// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one campaign are run in turn, so that both had

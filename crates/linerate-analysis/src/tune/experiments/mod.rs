@@ -207,7 +207,7 @@ impl Known<'_> {
         match self.value(metric) {
             Some(share) if share > least => Ok(share),
             Some(share) => Err(Hindrance::no_evidence(format!(
-                "{what}: {:.2} %, too little below {:.2} %",
+                "{what}: {:.2} % (tried above {:.2} %)",
                 share * 100.0,
                 least * 100.0
             ))),
@@ -298,7 +298,7 @@ pub(super) mod cases {
         let told: Vec<Hindrance> =
             looked.into_iter().filter_map(Result::err).map(|untried| untried.hindrance).collect();
         assert_eq!((&told[0], told[1].kind), (&refused, HindranceKind::NothingSpeaksForIt));
-        assert_eq!(told[1].why, "softirqs of one CPU: 10.00 %, too little below 80.00 %");
+        assert_eq!(told[1].why, "softirqs of one CPU: 10.00 % (tried above 80.00 %)");
     }
 
     #[test]
