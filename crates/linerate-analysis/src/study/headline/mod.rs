@@ -94,7 +94,7 @@ pub struct Moved {
 pub enum Surety {
     /// An experiment moved it as predicted, a placebo did not.
     Proven,
-    /// The evidence fits; no experiment was run.
+    /// The evidence fits; no experiment was run, or none that proved it.
     Suspected,
     /// The evidence does not decide.
     Inconclusive,

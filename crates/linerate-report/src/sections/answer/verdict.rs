@@ -1,7 +1,7 @@
 //! The verdict in one sentence, and the picture of the path it is about. Both say what [`linerate_analysis::headline`] found and
 //! nothing else: a stage that nobody looked at says so.
 
-use linerate_analysis::{End, Headline, Moved, Place, Reading, Stage, StageCeiling, Surety};
+use linerate_analysis::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety};
 use linerate_model::{ARM_AXIS, Direction, Layer, Unit};
 
 use crate::document::{Block, Cell, Column, Lead, PathPicture, PathStage, Row, StageSeen, Table, Tone};
@@ -24,11 +24,11 @@ fn sentence(headline: &Headline) -> String {
     let (subject, place) = (subject(headline), place(headline, false));
     let Some(moved) = &headline.moved else {
         return match &headline.unsettled {
-            Some(word) => format!("{subject}{place}: no single number, {word}; {}.", limit(headline)),
+            Some(word) => format!("{subject}{place}: no single number, {word}; {}.", limit(&headline.limit)),
             None => format!("{subject}: no trial carries a figure."),
         };
     };
-    format!("{subject}{place}: {}; {}.", rate(moved), limit(headline))
+    format!("{subject}{place}: {}; {}.", rate(moved), limit(&headline.limit))
 }
 
 fn subject(headline: &Headline) -> String {
@@ -96,8 +96,7 @@ fn rate(moved: &Moved) -> String {
     format!("{figure}{what} ({layer}{runs}{ways}{standing}){share}")
 }
 
-fn limit(headline: &Headline) -> String {
-    let limit = &headline.limit;
+fn limit(limit: &Limit) -> String {
     let next = limit.next.as_ref().map_or(String::new(), |next| format!("; next: {next}"));
     let claim = limit.claim.as_deref().unwrap_or_default();
     match limit.surety {
@@ -105,18 +104,25 @@ fn limit(headline: &Headline) -> String {
         Surety::NotDiagnosed => format!("{claim}; what limits it is not diagnosed{next}"),
         Surety::Located => claim.to_owned(),
         Surety::Inconclusive => format!("what limits it is inconclusive: {claim}{next}"),
-        Surety::Suspected => format!("what limits it, suspected and not yet put to the test: {claim}{next}"),
+        Surety::Suspected => match how(limit) {
+            None => format!("what limits it, suspected and not yet put to the test: {claim}{next}"),
+            Some(how) => format!("what limits it, suspected and put to the test without proof: {claim} ({how}){next}"),
+        },
         Surety::Proven => {
-            let how = limit.experiment.as_ref().map_or(String::new(), |tested| {
-                let ratio = |ratio: f64| round_half_up(ratio, 2);
-                let interval = tested.interval.map(|(low, high)| format!(" [{}, {}]", ratio(low), ratio(high)));
-                let placebo = tested.placebo.map(|shift| format!(", a placebo x{}", ratio(shift)));
-                let (interval, placebo) = (interval.unwrap_or_default(), placebo.unwrap_or_default());
-                format!(" ({} makes it x{}{interval}{placebo})", tested.changed, ratio(tested.shift))
-            });
+            let how = how(limit).map_or(String::new(), |how| format!(" ({how})"));
             format!("what limits it, proven: {claim}{how}")
         }
     }
+}
+
+/// What the experiment made of goodput.
+fn how(limit: &Limit) -> Option<String> {
+    let tested = limit.experiment.as_ref()?;
+    let ratio = |ratio: f64| round_half_up(ratio, 2);
+    let interval = tested.interval.map(|(low, high)| format!(" [{}, {}]", ratio(low), ratio(high)));
+    let placebo = tested.placebo.map(|shift| format!(", a placebo x{}", ratio(shift)));
+    let (interval, placebo) = (interval.unwrap_or_default(), placebo.unwrap_or_default());
+    Some(format!("{} makes it x{}{interval}{placebo}", tested.changed, ratio(tested.shift)))
 }
 
 const fn surety(surety: Surety) -> &'static str {
