@@ -3,9 +3,9 @@
 //! Evidence: the sender's connection was idle, with nothing to send and nothing under way, for more than 30 % of the time, though the
 //! sender is not out of CPU. On a long path what was sent is still under way when more comes, and no connection idles: there it is that less
 //! than a message and a segment waited to be sent, less than half of the congestion window was under way, neither window nor buffer held the sender
-//! back, and it used less than half of a core. (The kernel's own
-//! mark, `tcpi_delivery_rate_app_limited`, stays off as long as a sample from before was faster.) What it does not see: why the application
-//! has nothing: a disk, a peer it waits for, or its own pace.
+//! back, it used less than half of a core, and the receiver is not out of CPU: one that wakes by quota takes all at once, and leaves little under
+//! way as well. (The kernel's own mark, `tcpi_delivery_rate_app_limited`, stays off as long as a sample from before was faster.) What it does not
+//! see: why the application has nothing: a disk, a peer it waits for, or its own pace.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
@@ -42,13 +42,14 @@ impl Starved {
         let read = |metric| value(job, metric, direction);
         let free =
             ["rwnd_limited", "sndbuf_limited"].iter().all(|held| read(held).is_some_and(|held| held < HELD_BACK));
+        let is_taken = out_of_cpu(job, End::Receiving, direction).is_none();
         let at_rest = read("sender_cpu").is_some_and(|cores| cores < AT_REST);
         let under_way = read("goodput").zip(read("rtt")).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
         let filled = under_way.zip(read("congestion_window")).map(|(bytes, window)| bytes / window);
         let unsent = read("unsent").map(|bytes| bytes / n_flows(job));
         Some(Self {
             idle: 1.0 - read("sender_busy")?,
-            waited: unsent.zip(filled).filter(|_| free && at_rest),
+            waited: unsent.zip(filled).filter(|_| free && at_rest && is_taken),
             message: read("payload_per_send").unwrap_or_default().min(A_MESSAGE) + A_SEGMENT,
         })
     }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     /// On a long path, in messages of 8 KiB: always something under way, and `unsent` bytes that wait.
-    fn long_path(unsent: f64, sndbuf_limited: f64, sender_cpu: f64) -> PointStudy {
+    fn long_path(unsent: f64, more: &[(&str, f64)]) -> PointStudy {
         let seen = [
             ("goodput", 8e6),
             ("rtt", 0.034),
@@ -154,21 +155,22 @@ mod tests {
             ("payload_per_send", 8192.0),
             ("rwnd_limited", 0.0),
         ];
-        point(
-            &[&seen[..], &[("unsent", unsent), ("sndbuf_limited", sndbuf_limited), ("sender_cpu", sender_cpu)]]
-                .concat(),
-        )
+        let usual = [("unsent", unsent), ("sndbuf_limited", 0.0), ("sender_cpu", 0.01)];
+        let usual = usual.iter().filter(|(name, _)| more.iter().all(|(other, _)| other != name)).copied();
+        point(&seen.into_iter().chain(usual).chain(more.iter().copied()).collect::<Vec<_>>())
     }
 
     #[test]
     fn on_a_long_path_hardly_anything_waits_to_be_sent() {
-        let finding = SlowSource.judge(&long_path(416.0, 0.0, 0.01)).expect("nothing waits");
+        let finding = SlowSource.judge(&long_path(416.0, &[])).expect("nothing waits");
         assert!(finding.evidence[0].observed.starts_with("416 B of a flow waited"), "{:?}", finding.evidence);
         assert!(finding.evidence[0].observed.contains("26 % of the congestion window"), "{:?}", finding.evidence);
-        assert!(SlowSource.judge(&long_path(9586.0, 0.0, 0.01)).is_some(), "a message was just handed over");
-        assert_eq!(SlowSource.judge(&long_path(60_000.0, 0.0, 0.01)), None, "the path does not take more");
-        assert_eq!(SlowSource.judge(&long_path(120.0, 0.9, 0.01)), None, "it waits for its buffer");
-        assert_eq!(SlowSource.judge(&long_path(120.0, 0.0, 0.7)), None, "it is busy making what it sends");
+        assert!(SlowSource.judge(&long_path(9586.0, &[])).is_some(), "a message was just handed over");
+        assert_eq!(SlowSource.judge(&long_path(60_000.0, &[])), None, "the path does not take more");
+        let judge = |more: &[(&str, f64)]| SlowSource.judge(&long_path(120.0, more));
+        assert_eq!(judge(&[("sndbuf_limited", 0.9)]), None, "it waits for its buffer");
+        assert_eq!(judge(&[("sender_cpu", 0.7)]), None, "it is busy making what it sends");
+        assert_eq!(judge(&[("receiver_throttled", 0.9)]), None, "the receiver wakes by quota, and takes all at once");
     }
 
     #[test]
