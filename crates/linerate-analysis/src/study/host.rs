@@ -6,7 +6,7 @@
 //! | metric | from |
 //! |---|---|
 //! | `cpu_from`, `cpu_to` | sampler `cpu`: user, nice, system, irq and softirq of the hosts; where both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are apart in `cpu_softirq` |
-//! | `cpu_of_others` | sampler `cpu`, user and nice of each kernel once, less the workers' own: over all busy time; absent where an end has no worker of ours |
+//! | `cpu_of_others` | sampler `cpu`, user and nice of each kernel once, less the workers' own: over all busy time; absent where an end of a flow has no worker of ours |
 //! | `cpu_softirq`, `cpu_steal` | sampler `cpu`, each kernel once |
 //! | `cpu_seconds_per_gigabyte` | busy time of all kernels over payload delivered, 10^9 bytes |
 //! | `cpu_ns_per_packet`, `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
@@ -161,7 +161,8 @@ fn used_by_others(
 }
 
 /// What other programs took in user space of all that the CPUs of all kernels did, `busy` cores. The kernel's own threads have none: their
-/// work is the load's as often as not. `None` where an end has no worker of ours: a foreign server cannot be told from others.
+/// work is the load's as often as not. `None` where data go to or come from an end without a worker of ours:
+/// a foreign server cannot be told from others.
 fn share_of_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -169,7 +170,8 @@ fn share_of_others(
     span: Span,
     busy: Option<f64>,
 ) -> Option<f64> {
-    if jobs.iter().flat_map(Job::ends).any(|end| end.intervals.is_empty()) {
+    let between_ends = jobs.iter().filter(|job| !job.flows().is_empty());
+    if between_ends.flat_map(Job::ends).any(|end| end.intervals.is_empty()) {
         return None;
     }
     let in_user_space = (&["user", "nice"][..], &[Counter::CpuUser][..]);

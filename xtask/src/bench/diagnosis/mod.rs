@@ -40,7 +40,7 @@ struct Options {
     jobs: u32,
 }
 
-/// How long each run is, and what of it does not count: a seed of all scenarios is to take five minutes.
+/// How long each run is, and what of it does not count. A scenario takes 20 s where its first look tells, and 1 to 3 minutes with a second.
 const SECONDS: &str = "0.35";
 const OMITTED: &str = "0.25";
 

@@ -174,6 +174,21 @@ fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<Vec<Evid
     (!evidence.is_empty()).then_some(evidence)
 }
 
+/// The experiments on an `end` that is out of CPU: twice its quota where one is used up, and one of the `ways` to copy less. A copy is not all that
+/// moving bytes costs, nor is all of it spared; what is scarce may go to something else, so that copying less refutes nothing.
+fn more_cpu<const N: usize>(
+    point: &PointStudy,
+    end: End,
+    name: &str,
+    (key, ways): (&str, [&str; N]),
+) -> Vec<Experiment> {
+    const MOST_SPARED: f64 = 10.0;
+    let copies = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+    let changes = ways.map(|way| vec![set(key, way)]);
+    let copied_less = || Experiment::lift_by_one(name, changes, [LEAST_EFFECT, MOST_SPARED]).refuting_nothing();
+    twice_the_quota(point, end).into_iter().chain(copies.then(copied_less)).collect()
+}
+
 /// The experiment on a CPU quota that `end` has used up: goodput follows it.
 fn twice_the_quota(point: &PointStudy, end: End) -> Option<Experiment> {
     const LARGER: f64 = 2.0;

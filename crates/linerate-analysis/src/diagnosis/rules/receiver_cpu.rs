@@ -6,12 +6,9 @@
 
 use linerate_model::{Evidence, Finding, Verdict};
 
-use super::{
-    End, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject,
-    twice_the_quota, value,
-};
+use super::{End, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value};
 use crate::PointStudy;
-use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::experiment::Experiment;
 
 /// Fires where the busiest receiving worker fills its core.
 #[derive(Debug)]
@@ -49,16 +46,9 @@ impl Rule for ReceiverCpu {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let receives = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
-        let change = || vec![set("receive", "discard")];
-        let without_copying = || Experiment::lift("received without copying", change(), [LEAST_EFFECT, MOST_SPARED]);
-        let without_copying = receives.then(|| without_copying().refuting_nothing());
-        twice_the_quota(point, End::Receiving).into_iter().chain(without_copying).collect()
+        more_cpu(point, End::Receiving, "received without copying", ("receive", ["discard"]))
     }
 }
-
-/// A copy is not all that receiving costs, nor is all of it spared.
-const MOST_SPARED: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {

@@ -7,11 +7,10 @@
 use linerate_model::{Finding, Verdict};
 
 use super::{
-    End, LARGE, LEAST_EFFECT, Rule, TCP_STREAM, advise_command, flows, may_be_judged, out_of_cpu, score, subject,
-    twice_the_quota, value,
+    End, LARGE, Rule, TCP_STREAM, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value,
 };
 use crate::PointStudy;
-use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::experiment::Experiment;
 
 /// Fires where the busiest sending worker fills its core with large messages.
 #[derive(Debug)]
@@ -54,16 +53,9 @@ impl Rule for SenderCpu {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let sends = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
-        let ways = || ["sendfile", "zerocopy"].map(|way| vec![set("send", way)]);
-        let without_copying = || Experiment::lift_by_one("sent without copying", ways(), [LEAST_EFFECT, MOST_SPARED]);
-        let without_copying = sends.then(|| without_copying().refuting_nothing());
-        twice_the_quota(point, End::Sending).into_iter().chain(without_copying).collect()
+        more_cpu(point, End::Sending, "sent without copying", ("send", ["sendfile", "zerocopy"]))
     }
 }
-
-/// A copy is not all that sending costs, nor is all of it spared.
-const MOST_SPARED: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {

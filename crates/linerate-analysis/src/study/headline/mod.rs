@@ -3,9 +3,10 @@
 //!
 //! It speaks of one point: the first whose limit was put to the test, else the one that moved most; where loads were searched and no
 //! point was measured, of the first search. Where that point is an arm of a comparison, or a job of a mix alone or together, it speaks of
-//! the first arm and sets the other beside it, of the comparison that changed most (see [`beside`]). Figures are medians over the trials that carry figures, of the span measured. A stage
-//! that nobody looked at has no reading, and is never filled from its neighbours. What it does not see: what happens inside networks
-//! that count nothing, and how several jobs side by side share a stage (of those the one that carries most is drawn).
+//! the first arm and sets the other beside it, of the comparison that changed most (see [`beside`]). Figures are medians over the trials
+//! that carry figures, of the span measured. A stage that nobody looked at has no reading, and is never filled from its neighbours. What it
+//! does not see: what happens inside networks that count nothing, and how several jobs side by side share a stage (of those the one that
+//! carries most is drawn).
 
 mod beside;
 mod between;

@@ -44,7 +44,7 @@ pub(crate) struct DiagnoseArgs {
     /// Different limits to look for, one behind the other
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=19))]
     pub(crate) limits: u32,
-    /// Seconds of each run; pairs that noise leaves undecided are run once more, one or none more of them, 4 to 8 times as long
+    /// Seconds of each run; pairs that noise leaves undecided are run once more, four to eight times as long
     #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
     /// Seconds before each run that do not count
