@@ -2,7 +2,7 @@
 //!
 //! Every step runs even if one before it failed, so that one run shows all there is to repair. Nothing is repeated to
 //! make it pass. A test that cannot run here prints `skipped: NAME: why`; those lines are counted and listed at the end,
-//! because a skip is no pass.
+//! because a skip is no pass. So are the names of the tests that failed: nobody has to search thousands of lines for them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -32,17 +32,21 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     );
     println!("== tidy");
     note("tidy", tidy::report(root)?);
-    let (passed, skips) = tests(root)?;
+    let (passed, seen) = tests(root)?;
     note("tests", passed);
-    println!("== skipped: {}", skips.len());
-    for skip in &skips {
+    println!("== skipped: {}", seen.skips.len());
+    for skip in &seen.skips {
         println!("   {skip}");
+    }
+    println!("== tests that failed: {} of {}", seen.failures.len(), seen.passed + seen.failures.len());
+    for name in &seen.failures {
+        println!("   {name}");
     }
     for tool in missing {
         println!("   missing here: {tool}");
     }
     if failed.is_empty() {
-        println!("== passed: format, clippy, tidy, tests ({} skipped)", skips.len());
+        println!("== passed: format, clippy, tidy, tests ({} skipped)", seen.skips.len());
         Ok(ExitCode::SUCCESS)
     } else {
         println!("== failed: {}", failed.join(", "));
@@ -63,28 +67,49 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// One run of all tests, shown as it goes; whether it passed, and what was skipped.
-fn tests(root: &Path) -> anyhow::Result<(bool, Vec<String>)> {
+/// What the output of all tests says.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    /// Tests that passed.
+    passed: usize,
+    /// Names of the tests that failed.
+    failures: Vec<String>,
+    /// What was skipped, and why.
+    skips: Vec<String>,
+}
+
+impl Seen {
+    /// Reads one line of the output.
+    fn read(&mut self, line: &str) {
+        let line = line.trim();
+        // A test writes to the same standard output, so that its result may follow other text on the line.
+        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.failures.push(name.to_owned());
+        } else if line.starts_with("test ") && line.ends_with(" ... ok") {
+            self.passed += 1;
+        } else if let Some(skip) = line.strip_prefix(SKIP_MARK) {
+            self.skips.push(skip.to_owned());
+        }
+    }
+}
+
+/// Runs all tests once and shows their output as it comes; returns whether they passed, and what the output says.
+fn tests(root: &Path) -> anyhow::Result<(bool, Seen)> {
     // `--show-output` lets the skip lines of passing tests through.
     let arguments = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
     println!("== tests: cargo {}", arguments.join(" "));
     let mut child = cargo(root, &arguments).stdout(Stdio::piped()).spawn().context("start cargo test")?;
     let output = child.stdout.take().expect("stdout is piped two lines above");
     let mut shown = std::io::stdout().lock();
-    let mut skips = Vec::new();
+    let mut seen = Seen::default();
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line.context("read the output of cargo test")?).into_owned();
-        skips.extend(skip(&line).map(str::to_owned));
+        seen.read(&line);
         writeln!(shown, "{line}").context("write to stdout")?;
     }
     drop(shown);
     let status = child.wait().context("wait for cargo test")?;
-    Ok((status.success(), skips))
-}
-
-/// What `line` says was skipped, if it says so.
-fn skip(line: &str) -> Option<&str> {
-    line.trim().strip_prefix(SKIP_MARK)
+    Ok((status.success(), seen))
 }
 
 #[cfg(test)]
@@ -92,10 +117,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_lines_that_announce_a_skip_are_counted() {
-        assert_eq!(skip("skipped: shaped_link: needs root"), Some("shaped_link: needs root"));
-        assert_eq!(skip("  skipped: softnet: no such file"), Some("softnet: no such file"));
-        assert_eq!(skip("test softnet ... ok"), None);
-        assert_eq!(skip("3 intervals were skipped: late"), None);
+    fn passes_failures_and_announced_skips_are_counted_and_nothing_else() {
+        let mut seen = Seen::default();
+        for line in [
+            "running 3 tests",
+            "test softnet ... ok",
+            "test a::shaped_link ... FAILED",
+            "skipped: shaped_link: needs root",
+            "  skipped: softnet: no such file",
+            "3 intervals were skipped: late",
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored",
+            "    a::shaped_link",
+        ] {
+            seen.read(line);
+        }
+        let expected = Seen {
+            passed: 1,
+            failures: vec!["a::shaped_link".into()],
+            skips: vec!["shaped_link: needs root".into(), "softnet: no such file".into()],
+        };
+        assert_eq!(seen, expected);
     }
 }

@@ -50,7 +50,7 @@ fn every_run_reaches(measured: &Measured, ceiling: f64) -> Vec<f64> {
         println!("run {:?}: {value:.0} bit/s, {share:.4} of the ceiling, {:?}", trial.id, trial.validity);
         assert!(share <= 1.0 + CLOSE, "run {:?}: {share} of the ceiling", trial.id);
         if trial.validity == Validity::Suspect {
-            println!("disturbed: run {:?} is not held to the lower bound: {:?}", trial.id, trial.why);
+            println!("skipped: lower bound of run {:?}: it is suspect: {:?}", trial.id, trial.why);
         } else {
             assert_eq!(trial.validity, Validity::Valid, "{:?}", trial.why);
             assert!(share >= 1.0 - CLOSE, "run {:?}: {share} of the ceiling", trial.id);

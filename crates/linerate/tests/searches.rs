@@ -31,12 +31,12 @@ fn only(campaign: &Campaign) -> SearchRun {
 }
 
 /// A trial of `seconds` cannot see an excess that the buffer holds.
-fn holds_the_capacity(run: &SearchRun, seconds: f64) {
+fn holds_the_capacity(test: &str, run: &SearchRun, seconds: f64) {
     let found = &run.found[0];
     let (lower, upper) = (found.strict.lower.expect("a lower bound"), found.strict.upper.expect("an upper bound"));
     println!("found {lower:.0} to {upper:.0}, regular {}", found.regular);
     if run.trials.iter().any(|trial| trial.validity == Validity::Suspect) {
-        println!("disturbed: not held to the lower bound");
+        println!("skipped: {test}, lower bound: other programs disturbed a trial");
     } else {
         assert!(upper >= CAPACITY * 0.98, "{found:?}");
         assert!(found.regular, "{found:?}");
@@ -59,13 +59,13 @@ fn mlrsearch_finds_the_capacity_of_a_device_within_its_width() {
         // On a machine that others use the tester may be the limit, which is told.
         assert!(matches!(told.code, Some(0 | 3)), "{}\n{}", told.stdout, told.stderr);
         return println!(
-            "disturbed: the tester carried {:?} by itself, limited at {:?}",
+            "skipped: mlrsearch_finds_the_capacity_of_a_device_within_its_width: the tester carried {:?} by itself, limited at {:?}",
             found.tester, found.tester_limited
         );
     }
     assert_eq!(told.code, Some(0), "{}\n{}", told.stdout, told.stderr);
     assert_eq!(found.tester, Some(80_000.0), "the wire carries twice the highest load: {:?}", found.trials[0]);
-    holds_the_capacity(&found, 0.25);
+    holds_the_capacity("mlrsearch_finds_the_capacity_of_a_device_within_its_width", &found, 0.25);
     let json = run(folder.path(), &["report", "s.ledger", "--json", "--out", "report"]).expect(0).json();
     let lower = json["searches"][0]["runs"][0]["found"][0]["strict"]["lower"].as_f64();
     assert_eq!(lower, found.found[0].strict.lower);
@@ -101,10 +101,13 @@ fn a_strict_search_that_is_killed_goes_on_from_its_record() {
     let found = only(&campaign);
     if found.tester_limited.is_some() {
         assert_eq!(told.code, Some(3), "{}\n{}", told.stdout, told.stderr);
-        return println!("disturbed: the tester is the limit at {:?}", found.tester_limited);
+        return println!(
+            "skipped: a_strict_search_that_is_killed_goes_on_from_its_record: the tester is the limit at {:?}",
+            found.tester_limited
+        );
     }
     assert_eq!(told.code, Some(0), "{}\n{}", told.stdout, told.stderr);
-    holds_the_capacity(&found, 1.0);
+    holds_the_capacity("a_strict_search_that_is_killed_goes_on_from_its_record", &found, 1.0);
 }
 
 #[test]
@@ -276,7 +279,10 @@ fn recovery_after_an_overload_takes_as_long_as_the_queue_at_the_rate_of_the_devi
     let found = only(&load(&folder.path().join("s.ledger")));
     let overloads: Vec<_> = found.trials.iter().filter(|trial| trial.purpose == Purpose::Overload).collect();
     if found.tester_limited.is_some() {
-        return println!("disturbed: the tester is the limit at {:?}", found.tester_limited);
+        return println!(
+            "skipped: recovery_after_an_overload_takes_as_long_as_the_queue_at_the_rate_of_the_device: the tester is the limit at {:?}",
+            found.tester_limited
+        );
     }
     assert!(!overloads.is_empty(), "{:?}", found.trials);
     for trial in overloads.iter().filter(|trial| trial.observation().is_some()) {
