@@ -166,3 +166,22 @@ fn an_offer_for_other_parameters_is_refused() {
     let error = workload.connect(&shared::setup(&params, &local), &offer).err().expect("one port for two flows");
     assert!(error.to_string().contains("2 addresses for 2 flows"), "{error}");
 }
+
+#[test]
+fn an_offer_that_names_a_third_party_is_refused_and_nothing_is_sent_there() {
+    let third = UdpSocket::bind("127.0.0.2:0").expect("loopback");
+    let elsewhere = third.local_addr().expect("bound");
+    for workload in ["udp_stream", "udp_rr"] {
+        let (table, local) = (json!({}), shared::endpoint(V4));
+        let listener = listen(workload, V4, &table);
+        let mut offer = listener.offer();
+        *offer.addresses.last_mut().expect("one per flow") = elsewhere;
+        let params = shared::params(table);
+        let kind = linerate_load::workload(workload).expect("registered");
+        let refused = kind.connect(&shared::setup(&params, &local), &offer).map(|workers| workers.len());
+        let refused = refused.expect_err("it sends to nobody who has not answered").to_string();
+        assert!(refused.contains("127.0.0.2") && refused.contains("127.0.0.1"), "{refused}");
+    }
+    third.set_nonblocking(true).expect("a socket");
+    assert!(third.recv(&mut [0; 64]).is_err(), "a datagram reached a third party");
+}

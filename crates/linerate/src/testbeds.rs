@@ -199,13 +199,29 @@ fn own_program() -> Result<String, Failure> {
         .map_err(|path| Failure::missing(format!("use path {}: not UTF-8", path.display())))
 }
 
+/// An agent started through ssh at `target`, which is `[USER@]HOST`.
+///
+/// The only place that builds an ssh command line. A target that ssh could read as an option (`-oProxyCommand=...` runs a command
+/// here) is refused, and `--` ends the options in any case.
+fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ".:_-%[]".contains(c);
+    // The user and the host, or the host alone.
+    let mut parts = target.split('@');
+    let is_name = |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(is_word);
+    if !parts.clone().all(is_name) || parts.nth(2).is_some() {
+        return Err(Failure::wrong(format!(
+            "reach a host through ssh: `{}` is not [USER@]HOST (letters, digits and . : _ - @ % [ ], not beginning with -)",
+            target.escape_debug()
+        )));
+    }
+    let command = ["ssh", "-o", "BatchMode=yes", "--", target, "linerate", "agent", "--stdio"];
+    Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
+}
+
 /// Endpoint `a` here, `b` at `host`; `local` is the address to use here, if it is to be a certain one.
 pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
     let (address, name) = match host.strip_prefix("ssh:") {
-        Some(target) => {
-            let command = ["ssh", "-o", "BatchMode=yes", "--", target, "linerate", "agent", "--stdio"];
-            (HostAddress::Command(command.map(str::to_owned).to_vec()), machine_behind(target))
-        }
+        Some(target) => (through_ssh(target)?, machine_behind(target)),
         None => {
             let with_port = with_port(host, AGENT_PORT);
             let machine = with_port.rsplit_once(':').map_or(host, |(machine, _)| machine);
@@ -332,15 +348,13 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
         return Err(problems::failure(&origin, &text, &found));
     }
     let reach = |text: &str| match text.strip_prefix("ssh:") {
-        Some(target) => {
-            let command = ["ssh", "-o", "BatchMode=yes", target, "linerate", "agent", "--stdio"];
-            HostAddress::Command(command.map(str::to_owned).to_vec())
-        }
-        None if text == "local" => HostAddress::InProcess,
-        None => HostAddress::Tcp(with_port(text, AGENT_PORT)),
+        Some(target) => through_ssh(target),
+        None if text == "local" => Ok(HostAddress::InProcess),
+        None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
     };
+    let hosts: Result<_, Failure> = file.host.iter().map(|host| Ok((host.name.clone(), reach(&host.reach)?))).collect();
     let testbed = Testbed {
-        hosts: file.host.iter().map(|host| (host.name.clone(), reach(&host.reach))).collect(),
+        hosts: hosts?,
         endpoints: file
             .endpoint
             .into_iter()
@@ -376,4 +390,33 @@ fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
         }
     }
     specs
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_target_becomes_an_option_or_a_second_word_of_ssh(target in "(-o[A-Za-z]{0,8}=?)?\\PC{0,12}|[a-z.@-]{0,12}|[a-z]@\\PC{0,6}") {
+            if let Ok(HostAddress::Command(command)) = through_ssh(&target) {
+                let end_of_options = command.iter().position(|word| word == "--").expect("options end");
+                prop_assert_eq!(&command[end_of_options + 1..], [target.as_str(), "linerate", "agent", "--stdio"]);
+                prop_assert!(!target.starts_with('-') && !target.contains("@-"), "{}", target);
+                prop_assert!(!target.contains(|c: char| c.is_whitespace() || c.is_control() || "$;`&|".contains(c)));
+            }
+        }
+    }
+
+    #[test]
+    fn users_hosts_and_addresses_are_targets_and_options_are_not() {
+        for target in ["host", "user@host.example", "root@192.0.2.7", "user@2001:db8::1", "user@fe80::1%eth0"] {
+            assert!(through_ssh(target).is_ok(), "{target}");
+        }
+        for target in ["", "-oProxyCommand=id", "user@-oProxyCommand=id", "user@", "a b", "a\nb", "$(id)"] {
+            assert!(through_ssh(target).is_err(), "{target}");
+        }
+    }
 }

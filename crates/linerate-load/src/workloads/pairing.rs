@@ -1,9 +1,10 @@
 //! Pairing of UDP sockets: one on each end per flow, connected to each other, and no datagram to an unproven address.
 //!
 //! The passive end binds a socket per flow and offers the ports. The active end first opens its companions (TCP), whose
-//! handshake proves its address, then sends pairing datagrams from one socket per flow. The passive end connects each of
-//! its sockets to the port seen, only if the datagram carries the flow's tag and comes from the proven address; until then
-//! it sends nothing at all. Strangers' datagrams are counted and dropped.
+//! handshake proves both addresses, then sends pairing datagrams from one socket per flow. An offer that names another address
+//! for a flow than for the companions is refused: otherwise its author could make this host send to a third party. The passive end
+//! connects each of its sockets to the port seen, only if the datagram carries the flow's tag and comes from the proven address;
+//! until then it sends nothing at all. Strangers' datagrams are counted and dropped.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -199,6 +200,14 @@ pub(crate) fn connect(
         return Err(LoadError::Unsupported {
             what: format!("an offer of {} addresses for {flows} flows", offer.addresses.len()),
             why: "one for the companions and one per flow are expected (do both ends have the same parameters?)".into(),
+        });
+    }
+    if let Some(elsewhere) =
+        offer.addresses.iter().find(|other| other.ip().to_canonical() != address.ip().to_canonical())
+    {
+        return Err(LoadError::Unsupported {
+            what: format!("an offer of datagrams to {}", elsewhere.ip()),
+            why: format!("the other end is {}: this host sends to no address that has not answered it", address.ip()),
         });
     }
     let deadline = Instant::now() + setup.patience;
