@@ -137,6 +137,11 @@ pub trait Worker: Send {
         false
     }
 
+    /// Whether a step may wait for a disk, however long that takes: then the time a step takes says nothing of the tester.
+    fn may_wait_for_disk(&self) -> bool {
+        false
+    }
+
     /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start it
     /// puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten milliseconds, or the next operation's
     /// time, or the end of the interval), even if the peer is silent. It never allocates, logs or panics.

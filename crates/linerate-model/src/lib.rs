@@ -45,7 +45,7 @@ pub use params::{ParamError, Params};
 pub use problem::{Problem, nearest};
 pub use sample::{SampleBlock, SeriesKind, SeriesSpec};
 pub use search::{Goal, LoadUnit, Method, Purpose, Search, Searched, Step};
-pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue};
+pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue, StepGap};
 pub use tcp::TcpState;
 pub use testbed::{Endpoint, HostAddress, Testbed};
 pub use trial::{

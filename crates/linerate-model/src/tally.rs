@@ -165,6 +165,11 @@ pub struct Interval {
     /// included: an upper bound of that payload. `None` if nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_bytes: Option<u64>,
+    /// Of the times from one engine step of this worker to the next that ended in this interval, the one with the longest part in which its
+    /// thread did not run. A step waits ten milliseconds at most: a longer wait is the tester's own. `None` if nobody looked, or if steps
+    /// may wait for a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_step: Option<StepGap>,
     /// Service times: from actual start to end of an operation, ns.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub service: Distribution,
@@ -186,6 +191,31 @@ pub struct Interval {
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,
+}
+
+/// Time between two consecutive engine steps of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepGap {
+    /// When the first of them began, nanoseconds since the trial's start barrier.
+    pub start: Nanos,
+    /// Time until the next one began.
+    pub length: Nanos,
+    /// CPU time that the worker's thread took meanwhile, known to a few milliseconds and never too small.
+    pub ran: Nanos,
+}
+
+impl StepGap {
+    /// When the second step began.
+    #[must_use]
+    pub fn end(self) -> Nanos {
+        Nanos(self.start.0.saturating_add(self.length.0))
+    }
+
+    /// The part in which the worker's thread did not run.
+    #[must_use]
+    pub fn stood(self) -> Nanos {
+        self.length.since(self.ran)
+    }
 }
 
 /// A socket option as asked for, as granted when the flow was opened, and as found at its end.

@@ -2,7 +2,7 @@
 //!
 //! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
 //! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
-//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a host that swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock incident, a disturbed environment,
+//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a worker that did not run when it should have (`stalls`), a host that swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock incident, a disturbed environment,
 //! a CPU not granted, no steady state, an open load of which more than [`MOST_UNPACED`] was not started, or whose
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
@@ -120,6 +120,9 @@ pub(super) fn measured(
         for doubt in unpaced(job, span) {
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
         }
+    }
+    for doubt in super::stalls::doubts(jobs, span) {
+        standing.lower(Validity::Suspect, doubt);
     }
     for reason in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
         standing.lower(Validity::Invalid, format!("the loss ledger does not balance: {reason}"));

@@ -39,6 +39,7 @@ mod searches;
 mod series;
 mod settling;
 mod span;
+mod stalls;
 mod steady;
 mod traffic;
 mod transfers;
@@ -69,6 +70,7 @@ pub use searched::{SearchTrial, searched};
 pub use searched_latency::{LatencyAtLoad, SearchLatency};
 pub(crate) use searched_pairs::{lower_bounds, search_step, unit_of_load};
 pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
+pub use stalls::Stall;
 pub use settling::{RateLevel, Settled, TrialSettling};
 
 use crate::statistics::{MeanInterval, Percentile, mean, median};
@@ -215,6 +217,9 @@ pub struct TrialStudy {
     pub series: BTreeMap<String, Vec<Option<f64>>>,
     /// Where the measurement begins, seconds since the start barrier, after the warm-up was cut.
     pub measured_from: f64,
+    /// When workers of the tester did not run although they had something to do. Operations under way then are in no time of operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stall>,
 }
 
 /// What measuring itself cost.

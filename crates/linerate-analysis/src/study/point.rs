@@ -23,7 +23,7 @@ use super::transfers;
 use super::warmup;
 use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
-    percentiles, series,
+    percentiles, series, stalls,
 };
 use crate::statistics::{drifts, estimate, estimate_at};
 
@@ -141,6 +141,7 @@ pub(super) fn jobs_of(trial: &TrialRecord) -> Vec<Job<'_>> {
         active,
         passive,
         clocks: clocks::corrections(trial, number),
+        stalls: stalls::of(spec, active, passive),
     })
     .collect()
 }
@@ -486,6 +487,7 @@ fn trial_study(one: &Judged<'_>) -> TrialStudy {
         seconds,
         series,
         measured_from: one.measured.from.as_secs_f64(),
+        stalls: stalls::during(&one.jobs, one.measured),
     }
 }
 

@@ -26,7 +26,7 @@
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Bytes, Counter, Direction, Distribution, FlowReport, JobRecord, JobSpec, Nanos, Stages, Variation,
+    Bytes, Counter, Direction, Distribution, FlowReport, Interval, JobRecord, JobSpec, Nanos, Stages, Variation,
 };
 
 use super::clocks::Correction;
@@ -35,6 +35,7 @@ use super::figures::Figures;
 use super::loss::LossStudy;
 use super::samples::NANOS;
 use super::span::{Span, counted, total};
+use super::stalls::{self, Stall};
 use crate::limits::headers::IpVersion;
 use crate::limits::udp;
 use crate::statistics::{jain, latency};
@@ -57,6 +58,8 @@ pub(super) struct Job<'a> {
     pub(super) passive: &'a JobRecord,
     /// How one-way times of the active and of the passive end are set right, where their clocks differ.
     pub(super) clocks: [Option<Correction>; 2],
+    /// When its own workers did not run although they had something to do.
+    pub(super) stalls: Vec<Stall>,
 }
 
 /// One direction of a job: who sends and who receives.
@@ -126,13 +129,14 @@ impl<'a> Job<'a> {
         timed.filter_map(|(_, clock)| clock.map(|clock| clock.uncertainty() / NANOS)).reduce(f64::max)
     }
 
-    /// Distributions during `span`, both ends' merged. Datagrams that are timed one way and did not come are infinitely slow.
+    /// Distributions during `span`, both ends' merged, without the intervals that a stall of the tester disturbed. Datagrams that are timed one way and did not come are infinitely slow.
     pub(super) fn distributions(&self, span: Span) -> Distributions {
         let mut merged = Distributions::default();
         for (end, clock) in self.ends().into_iter().zip(&self.clocks) {
             // From a request to its response time passes on one clock.
             let clock = clock.filter(|_| is_timed_one_way(end));
-            for interval in end.intervals.iter().filter(|interval| span.holds_middle(interval)) {
+            let undisturbed = |interval: &&Interval| !stalls::disturb(&self.stalls, interval);
+            for interval in end.intervals.iter().filter(|interval| span.holds_middle(interval)).filter(undisturbed) {
                 let right = |times: &Distribution| clock.map(|clock| clock.apply(times, interval));
                 merged.response.merge(right(&interval.response).as_ref().unwrap_or(&interval.response));
                 merged.service.merge(right(&interval.service).as_ref().unwrap_or(&interval.service));

@@ -4,7 +4,7 @@
 //! another; the collector reads it, empties it and sends it back. Nothing is allocated, and nobody waits: without an
 //! empty buffer the worker does not cut, and its interval merges into the next.
 
-use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, Variation};
+use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, StepGap, Variation};
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -14,6 +14,9 @@ use crate::{Histogram, Tally, Worker};
 /// begin to merge.
 const N_BUFFERS: usize = 16;
 
+/// How often the CPU time of a worker's thread is read: by so much a gap between its steps may seem shorter than it was.
+const LOOK_EVERY: Nanos = Nanos::from_millis(5);
+
 /// One interval, in memory that is reused.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
@@ -21,6 +24,7 @@ pub(super) struct Buffer {
     end: Nanos,
     counters: Counters,
     held_bytes: Option<u64>,
+    longest_step: Option<StepGap>,
     service: Histogram,
     writes: Histogram,
     response: Histogram,
@@ -48,6 +52,38 @@ pub(super) struct Cutter {
     /// Opened on the worker's thread; absent where the kernel does not account waits.
     wait: Option<RunQueueWait>,
     waited: u64,
+    steps: Option<StepClock>,
+}
+
+/// The longest gap between the steps of one worker. The CPU time of its thread is read every [`LOOK_EVERY`] only: that takes a system call.
+#[derive(Debug, Default)]
+struct StepClock {
+    /// Of the current interval, on the monotonic clock.
+    longest: StepGap,
+    looked: Nanos,
+    ran_ns: u64,
+}
+
+impl StepClock {
+    /// A step was to begin at `from`, and the next one did at `until`.
+    #[inline]
+    fn stepped(&mut self, from: Nanos, until: Nanos) {
+        let length = until.since(from);
+        let ran = if until.since(self.looked) < LOOK_EVERY { Nanos(0) } else { self.look(until).min(length) };
+        let gap = StepGap { start: from, length, ran };
+        if gap.stood() > self.longest.stood() {
+            self.longest = gap;
+        }
+    }
+
+    /// CPU time of the calling thread since the last look.
+    #[cold]
+    fn look(&mut self, now: Nanos) -> Nanos {
+        let usage = ThreadUsage::of_this_thread();
+        let before = std::mem::replace(&mut self.ran_ns, usage.user_ns + usage.system_ns);
+        self.looked = now;
+        Nanos(self.ran_ns.saturating_sub(before))
+    }
 }
 
 /// The collector's end.
@@ -76,6 +112,7 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
         usage: ThreadUsage::default(),
         wait: None,
         waited: 0,
+        steps: (!worker.may_wait_for_disk()).then(StepClock::default),
     };
     (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
 }
@@ -97,8 +134,19 @@ impl Cutter {
     /// The load begins: called on the worker's thread, whose CPU time and waits for a CPU count from here.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
+        if let Some(steps) = &mut self.steps {
+            steps.look(now);
+        }
         self.usage = ThreadUsage::of_this_thread();
         self.waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(0);
+    }
+
+    /// The worker was to take a step at `from`, and the next one came at `until`.
+    #[inline]
+    pub(super) fn stepped(&mut self, from: Nanos, until: Nanos) {
+        if let Some(steps) = &mut self.steps {
+            steps.stepped(from, until);
+        }
     }
 
     /// Ends the current interval at `now` and sends it, if there is a buffer for it.
@@ -141,6 +189,7 @@ impl Cutter {
             tally.counters[counter] = value;
         }
         (buffer.start, buffer.end) = (self.start, now);
+        buffer.longest_step = self.steps.as_mut().map(|steps| std::mem::take(&mut steps.longest));
         buffer.counters = tally.counters.since(&self.counters);
         std::mem::swap(&mut buffer.service, &mut tally.service);
         std::mem::swap(&mut buffer.writes, &mut tally.writes);
@@ -195,6 +244,9 @@ impl Collector {
             end: buffer.end.since(self.origin),
             counters: buffer.counters,
             held_bytes: buffer.held_bytes,
+            longest_step: buffer
+                .longest_step
+                .map(|longest| StepGap { start: longest.start.since(self.origin), ..longest }),
             service: buffer.service.distribution(),
             writes: buffer.writes.distribution(),
             response: buffer.response.distribution(),
@@ -208,5 +260,38 @@ impl Collector {
             },
             flows: buffer.flows.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_sys::clock;
+
+    use super::*;
+
+    fn now() -> Nanos {
+        Nanos(clock::monotonic())
+    }
+
+    #[test]
+    fn a_long_step_knows_how_much_of_it_the_thread_ran() {
+        const WORK_NS: u64 = 20_000_000;
+        let mut steps = StepClock::default();
+        steps.look(now());
+        let (from, before) = (now(), ThreadUsage::of_this_thread());
+        let worked = || ThreadUsage::of_this_thread().since(&before);
+        while worked().user_ns + worked().system_ns < WORK_NS {}
+        steps.stepped(from, now());
+        assert!(steps.longest.ran.0 >= WORK_NS, "{:?}", steps.longest);
+        assert!(steps.longest.stood() <= steps.longest.length.since(Nanos(WORK_NS)), "{:?}", steps.longest);
+    }
+
+    #[test]
+    fn the_gap_in_which_a_thread_stood_longest_is_kept() {
+        let mut steps = StepClock { looked: Nanos(100), ..StepClock::default() };
+        for (from, until) in [(100, 200), (200, 900), (900, 1000)] {
+            steps.stepped(Nanos(from), Nanos(until));
+        }
+        assert_eq!(steps.longest, StepGap { start: Nanos(200), length: Nanos(700), ran: Nanos(0) });
     }
 }

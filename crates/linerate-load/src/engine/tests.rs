@@ -235,3 +235,19 @@ fn pinning_to_a_cpu_that_does_not_exist_is_remarked_and_the_worker_runs_on() {
     assert_eq!(report.incidents[0].kind, IncidentKind::NotGranted);
     assert!(report.started.is_some());
 }
+
+#[test]
+fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
+    let mut slept = false;
+    let worker = scripted(move |due, tally| {
+        if due.operations > 0 && !std::mem::replace(&mut slept, true) {
+            std::thread::sleep(std::time::Duration::from_millis(40));
+        }
+        counting(due, tally)
+    });
+    let report = Engine::start(worker, timeline(100, 0, 20), &[], 1).join();
+    let longest = report.intervals.iter().filter_map(|interval| interval.longest_step).max_by_key(|gap| gap.stood());
+    let longest = longest.expect("a worker that waits for no disk is watched");
+    // What it ran before it slept may be taken for a part of the step.
+    assert!(longest.stood() >= Nanos::from_millis(30) && longest.length >= Nanos::from_millis(40), "{longest:?}");
+}

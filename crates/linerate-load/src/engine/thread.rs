@@ -163,6 +163,7 @@ impl Run<'_> {
         let began = now();
         *self.started = Some(began);
         self.cutter.begin(began);
+        self.cutter.stepped(timeline.load_from.max(timeline.start), began);
         self.tick = next_tick(&timeline, began);
         let mut pacer = Pacer::new(self.worker.load(), timeline.load_from, self.task.seed);
         let mut progress = self.span(timeline.load_until, Some(&mut pacer));
@@ -224,6 +225,7 @@ impl Run<'_> {
                 return Progress::Ended;
             }
             let before = std::mem::replace(&mut at, now());
+            self.cutter.stepped(before, at);
             if may_burst {
                 let short = at.since(before) < SHORT_BURST;
                 burst = if short { (burst * 2).min(LONGEST_BURST) } else { (burst / 2).max(1) };

@@ -1,7 +1,7 @@
 //! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three distributions, the TCP state
 //! of the flows, and, if there are any, further distributions under their names.
 
-use linerate_model::{Counter, Distribution, FlowTcp, Interval, Nanos, TcpState};
+use linerate_model::{Counter, Distribution, FlowTcp, Interval, Nanos, StepGap, TcpState};
 use serde_json::{Map, Value};
 
 use super::column::{Reader, Writer};
@@ -17,10 +17,22 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     let used = |counter: Counter| intervals.iter().any(|interval| interval.counters[counter] != 0);
     let used: Vec<Counter> = Counter::ALL.iter().copied().filter(|counter| used(*counter)).collect();
     let held = intervals.iter().any(|interval| interval.held_bytes.is_some());
-    writer.varint(used.len() as u64 + u64::from(held));
+    let stepped = intervals.iter().any(|interval| interval.longest_step.is_some());
+    writer.varint(used.len() as u64 + u64::from(held) + 3 * u64::from(stepped));
     if held {
         writer.text(HELD);
         writer.column(intervals.iter().map(|interval| interval.held_bytes.map_or(0, |bytes| bytes.saturating_add(1))));
+    }
+    if stepped {
+        let longest = |of: fn(&StepGap) -> u64| {
+            intervals.iter().map(move |interval| interval.longest_step.as_ref().map_or(0, |gap| of(gap).saturating_add(1)))
+        };
+        writer.text(LONGEST_STEP[0]);
+        writer.column(longest(|gap| gap.start.0));
+        writer.text(LONGEST_STEP[1]);
+        writer.column(longest(|gap| gap.length.0));
+        writer.text(LONGEST_STEP[2]);
+        writer.column(longest(|gap| gap.ran.0));
     }
     for counter in used {
         writer.text(counter.name());
@@ -55,6 +67,9 @@ fn encode_distributions(writer: &mut Writer, intervals: &[&Interval], of: Distri
 /// The name under which memory held stands among the counters, so that a version that does not know it skips it: one more
 /// than the bytes, and 0 where nobody looked.
 const HELD: &str = "held_bytes";
+
+/// Likewise of the longest gap between two steps: its start, its length, and for how much of it the thread ran.
+const LONGEST_STEP: [&str; 3] = ["longest_step_start_ns", "longest_step_ns", "longest_step_ran_ns"];
 
 /// One of the distributions of an interval.
 type DistributionOf = fn(&Interval) -> &Distribution;
@@ -97,6 +112,14 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
         if name == HELD {
             let held = values.into_iter().map(|value| value.checked_sub(1));
             intervals.iter_mut().zip(held).for_each(|(interval, held)| interval.held_bytes = held);
+            continue;
+        }
+        if let Some(part) = LONGEST_STEP.iter().position(|known| *known == name) {
+            for (interval, value) in intervals.iter_mut().zip(values) {
+                let Some(ns) = value.checked_sub(1) else { continue };
+                let gap = interval.longest_step.get_or_insert_default();
+                *[&mut gap.start, &mut gap.length, &mut gap.ran][part] = Nanos(ns);
+            }
             continue;
         }
         // A counter of a later version is skipped.

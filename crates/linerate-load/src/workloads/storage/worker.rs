@@ -376,6 +376,10 @@ impl Worker for StorageWorker {
         Times { service: true, writes: true, response: self.gap.is_some() || self.has_replies, ..Times::NONE }
     }
 
+    fn may_wait_for_disk(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
         loop {
             let progress = self.round(due, tally);

@@ -230,6 +230,10 @@ impl<S: Session> Worker for ClientWorker<S> {
         Times { service: true, stages: true, ..Times::NONE }
     }
 
+    fn may_wait_for_disk(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
         if let Some(companion) = &mut self.companion {
             companion.look(due.intended, |_, _| {});

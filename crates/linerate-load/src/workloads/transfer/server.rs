@@ -191,6 +191,10 @@ impl<G: Guest> Worker for ServerWorker<G> {
         Times::NONE
     }
 
+    fn may_wait_for_disk(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
         let now = due.intended;
         tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
