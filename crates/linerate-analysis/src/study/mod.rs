@@ -70,8 +70,8 @@ pub use searched::{SearchTrial, searched};
 pub use searched_latency::{LatencyAtLoad, SearchLatency};
 pub(crate) use searched_pairs::{lower_bounds, search_step, unit_of_load};
 pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
-pub use stalls::Stall;
 pub use settling::{RateLevel, Settled, TrialSettling};
+pub use stalls::Stall;
 
 use crate::statistics::{MeanInterval, Percentile, mean, median};
 

@@ -25,7 +25,9 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     }
     if stepped {
         let longest = |of: fn(&StepGap) -> u64| {
-            intervals.iter().map(move |interval| interval.longest_step.as_ref().map_or(0, |gap| of(gap).saturating_add(1)))
+            intervals
+                .iter()
+                .map(move |interval| interval.longest_step.as_ref().map_or(0, |gap| of(gap).saturating_add(1)))
         };
         writer.text(LONGEST_STEP[0]);
         writer.column(longest(|gap| gap.start.0));

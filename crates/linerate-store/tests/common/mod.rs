@@ -3,8 +3,8 @@
 use linerate_model::{
     Campaign, CampaignHeader, Capacity, ClockExchange, Counter, Counters, Distribution, Endpoint, Event, FlowReport,
     FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock, Phases,
-    SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock, TrialClocks,
-    TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
+    SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock,
+    TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -167,11 +167,22 @@ fn interval() -> impl Strategy<Value = Interval> {
         .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
     let distributions = (distribution(), distribution(), distribution(), distribution(), variation, stages);
     let held = prop::option::of(0..u64::MAX - 1);
-    let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1]
-        .prop_map(|[start, length, ran]| StepGap { start: Nanos(start), length: Nanos(length), ran: Nanos(ran) });
+    let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| StepGap {
+        start: Nanos(start),
+        length: Nanos(length),
+        ran: Nanos(ran),
+    });
     let looked = (held, prop::option::of(gap));
     (any::<u32>(), number(), number(), counters, looked, distributions, flows).prop_map(
-        |(worker, start, end, set, (held_bytes, longest_step), (service, writes, response, gap, variation, stages), flows)| {
+        |(
+            worker,
+            start,
+            end,
+            set,
+            (held_bytes, longest_step),
+            (service, writes, response, gap, variation, stages),
+            flows,
+        )| {
             let mut counters = Counters::default();
             set.into_iter().for_each(|(index, value)| counters[Counter::ALL[index]] = value);
             let flows = flows.into_iter().map(|(flow, tcp)| FlowTcp { flow, tcp }).collect();
