@@ -29,9 +29,9 @@ mod transport;
 pub mod wire;
 
 pub use agent::{Access, Agent, AgentOptions, Consent, HostWide, Restored, Serving, Stopper, restore};
-pub use conductor::{CampaignRun, Exit, Progress, RunOptions, RunSummary, Tuner, run};
+pub use conductor::{CampaignRun, Exit, Progress, RunOptions, RunSummary, HostFacts, Tuner, ask, run};
 pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer};
 pub use link::Timeouts;
 pub use transport::DEFAULT_PORT;
-pub use wire::{Setting, SettingState, TuneRequest};
+pub use wire::{Setting, SettingState, TuneRequest, Way};

@@ -3,6 +3,9 @@
 //! Interfaces are listed over netlink, in the namespace of the calling thread. A sysfs mount shows the namespace it was
 //! mounted in, which may be another one, so what it says is used only where the interface index agrees.
 
+use std::net::IpAddr;
+
+use linerate_sys::SysError;
 use linerate_sys::netlink::{Link, RouteSocket};
 
 use crate::{Scope, Unavailable};
@@ -43,6 +46,36 @@ pub(crate) fn all() -> Result<Vec<Link>, Unavailable> {
     Ok(links)
 }
 
+/// The device that packets to `destination` leave by, as the routes of the calling thread's namespace say: the loopback where that is an
+/// address of this host. `None` of a route with several next hops.
+///
+/// # Errors
+/// If there is no route, or the kernel cannot tell.
+pub fn towards(destination: IpAddr) -> Result<Option<String>, SysError> {
+    let mut socket = RouteSocket::open()?;
+    let route = socket.route_to(destination)?;
+    if route.is_local() {
+        return Ok(Some(LOOPBACK.to_owned()));
+    }
+    let mut found = None;
+    socket.links(|link| {
+        if Some(link.index) == route.device() {
+            found = Some(link.name);
+        }
+    })?;
+    Ok(found)
+}
+
+/// The names of the links that `link` stands on: of a VLAN its interface, of a bond, team or bridge its members. A veth stands on nothing,
+/// although the kernel names its other end.
+pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
+    const ON_ANOTHER: [&str; 5] = ["ipvlan", "ipvtap", "macvlan", "macvtap", "vlan"];
+    let stands = link.kind.as_deref().is_some_and(|kind| ON_ANOTHER.contains(&kind));
+    let is_below =
+        |other: &&Link| stands && link.lower == Some(other.index) || other.master == Some(link.index);
+    links.iter().filter(is_below).map(|other| other.name.as_str()).collect()
+}
+
 /// Whether `/sys/class/net` below `root` shows this very link.
 pub(crate) fn sysfs_shows(root: &std::path::Path, link: &Link) -> bool {
     let index = std::fs::read_to_string(root.join("sys/class/net").join(&link.name).join("ifindex"));
@@ -77,5 +110,29 @@ mod tests {
         assert_eq!(names(&["bond0"]), [LOOPBACK, "eth0", "eth1", "bond0"]);
         assert_eq!(names(&["br0"]), [LOOPBACK, "br0"]);
         assert_eq!(names(&["eth1"]), [LOOPBACK, "eth1"]);
+    }
+
+    #[test]
+    fn a_vlan_stands_on_its_interface_and_a_bond_on_its_members() {
+        let link = |index, name: &str, kind: Option<&str>, lower, master| Link {
+            index,
+            name: name.to_owned(),
+            kind: kind.map(str::to_owned),
+            lower,
+            master,
+            ..Link::default()
+        };
+        let links = [
+            link(2, "eth0", None, None, Some(4)),
+            link(3, "eth1", None, None, Some(4)),
+            link(4, "bond0", Some("bond"), None, None),
+            link(5, "bond0.7", Some("vlan"), Some(4), None),
+            link(6, "veth0", Some("veth"), Some(2), None),
+        ];
+        let below = |at: usize| lower(&links[at], &links);
+        assert_eq!(below(0), [""; 0]);
+        assert_eq!(below(2), ["eth0", "eth1"]);
+        assert_eq!(below(3), ["bond0"]);
+        assert_eq!(below(4), [""; 0], "the other end of a pair is not below it");
     }
 }

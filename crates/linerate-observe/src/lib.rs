@@ -17,6 +17,7 @@ mod sampling;
 mod snmp;
 mod wrapping;
 
+pub use devices::towards as device_towards;
 pub use facts::facts;
 #[doc(hidden)]
 pub use facts::read_any as read_any_fact;

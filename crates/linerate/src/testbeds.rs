@@ -5,10 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use linerate_lab::{Lab, SwitchPort};
+use linerate_control::HostFacts;
 use linerate_model::{Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, nearest};
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
+use crate::campaign::keys_for;
 use crate::catalog::{LABS, Preset};
 use crate::cli::Place;
 use crate::commands::lab::describe;
@@ -72,19 +74,27 @@ impl Ground {
 pub(crate) fn prepare(place: &Place) -> Result<Ground, Failure> {
     match place {
         Place { lab: Some(lab), .. } => in_lab(lab),
-        Place { testbed: Some(path), .. } => from_file(path),
+        Place { testbed: Some(path), .. } => asked(from_file(path)?),
         Place { to: Some(host), .. } => to_host(host, None, false),
         _ => Ok(loopback(false)),
     }
 }
 
-/// The same endpoints without anything built or connected, for `plan`.
+/// The same endpoints without anything built or connected, for `plan`. Hosts that nobody asks are taken to have the CPUs of this one.
 pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
-    let Some(lab) = &place.lab else { return prepare(place) };
+    let Some(lab) = &place.lab else {
+        let mut ground = match place {
+            Place { testbed: Some(path), .. } => from_file(path)?,
+            Place { to: Some(host), .. } => towards(host, None, false)?,
+            _ => return Ok(loopback(false)),
+        };
+        list_own_cpus(&mut ground.testbed);
+        return Ok(ground);
+    };
     let (description, text) = describe(lab)?;
     let layout = linerate_lab::layout(&description, "plan");
     let mut testbed = layout.testbed;
-    list_cpus(&mut testbed);
+    list_own_cpus(&mut testbed);
     Ok(Ground {
         testbed,
         capacities: layout.capacities,
@@ -131,7 +141,7 @@ pub(crate) fn loopback(ipv6: bool) -> Ground {
         endpoints: vec![endpoint("a"), endpoint("b")],
         emulated: false,
     };
-    list_cpus(&mut testbed);
+    list_own_cpus(&mut testbed);
     Ground {
         testbed,
         capacities: Vec::new(),
@@ -164,7 +174,7 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
             command.extend(devices.chain(["host".into()]).flat_map(|device| ["--allow-tune".into(), device]));
         }
     }
-    list_cpus(&mut testbed);
+    list_own_cpus(&mut testbed);
     Ok(Ground {
         capacities: lab.capacities().to_vec(),
         testbed,
@@ -218,8 +228,13 @@ fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
     Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
 }
 
-/// Endpoint `a` here, `b` at `host`; `local` is the address to use here, if it is to be a certain one.
+/// Endpoint `a` here, `b` at `host`, whose agent is asked what it is; `local` is the address to use here, if it is to be a certain one.
 pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
+    asked(towards(host, local, ipv6)?)
+}
+
+/// The same with nobody asked.
+fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
     let (address, name) = match host.strip_prefix("ssh:") {
         Some(target) => (through_ssh(target)?, machine_behind(target)),
         None => {
@@ -242,12 +257,11 @@ pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<G
         pin: false,
         ncsi: None,
     };
-    let mut testbed = Testbed {
+    let testbed = Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
         endpoints: vec![endpoint("a", "here", here), endpoint("b", &name, there)],
         emulated: false,
     };
-    list_cpus(&mut testbed);
     Ok(Ground {
         testbed,
         capacities: Vec::new(),
@@ -288,11 +302,50 @@ fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
 }
 
 /// Lists the CPUs a `cpus` axis may use on endpoints of this machine. They are not pinned unless the plan says so.
-fn list_cpus(testbed: &mut Testbed) {
+fn list_own_cpus(testbed: &mut Testbed) {
     let allowed = linerate_sys::cpu::allowed().unwrap_or_default();
     for endpoint in testbed.endpoints.iter_mut().filter(|endpoint| endpoint.cpus.is_empty()) {
         endpoint.cpus.clone_from(&allowed);
     }
+}
+
+/// `ground` with what its hosts say of themselves: the CPUs that a `cpus` axis may use, and the device of each endpoint that names none.
+fn asked(mut ground: Ground) -> Result<Ground, Failure> {
+    let keys = keys_for(&ground.testbed.hosts)?;
+    for (host, address) in &ground.testbed.hosts {
+        let endpoints = &mut ground.testbed.endpoints;
+        let others: Vec<(String, IpAddr)> = endpoints.iter().filter_map(|e| Some((e.name.clone(), e.address?))).collect();
+        let destinations: Vec<IpAddr> = others.iter().map(|(_, address)| *address).collect();
+        let facts = linerate_control::ask(host, address, keys.as_ref(), "linerate", &destinations)?;
+        for endpoint in endpoints.iter_mut().filter(|endpoint| endpoint.host == *host) {
+            let others = others.iter().filter(|(name, _)| *name != endpoint.name).map(|(_, address)| *address);
+            complete(endpoint, &others.collect::<Vec<_>>(), &facts)?;
+        }
+    }
+    Ok(ground)
+}
+
+/// Fills in what the owner of `endpoint` left open, from what its host says: the device by which it reaches the `others`, where that is
+/// one, and its CPUs. CPUs that were named must be there.
+fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Result<(), Failure> {
+    let cpus = facts.cpus();
+    if endpoint.cpus.is_empty() {
+        endpoint.cpus = cpus;
+    } else if let Some(missing) = endpoint.cpus.iter().find(|cpu| !cpus.is_empty() && !cpus.contains(cpu)) {
+        let (name, host) = (&endpoint.name, &endpoint.host);
+        return Err(Failure::wrong(format!(
+            "testbed: endpoint `{name}` lists CPU {missing}, which programs on {host} may not use (its CPUs: {})",
+            cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        )));
+    }
+    if endpoint.device.is_none() {
+        let mut devices: Vec<&str> = others.iter().filter_map(|other| facts.device_towards(*other)).collect();
+        devices.dedup();
+        if let [device] = devices[..] {
+            endpoint.device = Some(device.to_owned());
+        }
+    }
+    Ok(())
 }
 
 #[derive(Deserialize)]
@@ -394,7 +447,9 @@ fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_control::Way;
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -418,5 +473,51 @@ mod tests {
         for target in ["", "-oProxyCommand=id", "user@-oProxyCommand=id", "user@", "a b", "a\nb", "$(id)"] {
             assert!(through_ssh(target).is_err(), "{target}");
         }
+    }
+
+    fn endpoint(cpus: &[usize]) -> Endpoint {
+        let Ground { mut testbed, .. } = loopback(false);
+        let own = testbed.endpoints.swap_remove(0);
+        Endpoint { host: "far".into(), device: None, cpus: cpus.to_vec(), ..own }
+    }
+
+    /// A host of eight CPUs whose routes lead to 198.18.0.x by eth0, to 198.18.1.x by eth1.
+    fn far() -> HostFacts {
+        let way = |destination: &str, device: &str| Way {
+            destination: destination.parse().expect("an address"),
+            device: device.into(),
+        };
+        HostFacts {
+            facts: json!({ "cpu": { "allowed": [0, 1, 2, 3, 4, 5, 6, 7] } }),
+            routes: vec![way("198.18.0.1", "eth0"), way("198.18.0.2", "eth0"), way("198.18.1.1", "eth1")],
+        }
+    }
+
+    fn completed(mut endpoint: Endpoint, others: &[&str], facts: &HostFacts) -> Result<Endpoint, Failure> {
+        let others: Vec<IpAddr> = others.iter().map(|other| other.parse().expect("an address")).collect();
+        complete(&mut endpoint, &others, facts).map(|()| endpoint)
+    }
+
+    #[test]
+    fn the_device_of_an_end_is_the_one_its_host_reaches_the_others_by() {
+        let device = |others: &[&str]| completed(endpoint(&[]), others, &far()).expect("fits").device;
+        assert_eq!(device(&["198.18.0.1"]).as_deref(), Some("eth0"));
+        assert_eq!(device(&["198.18.0.1", "198.18.0.2"]).as_deref(), Some("eth0"));
+        assert_eq!(device(&["198.18.0.1", "198.18.1.1"]), None, "two devices are none");
+        assert_eq!(device(&["203.0.113.1"]), None, "there is no route");
+        let named = Endpoint { device: Some("bond0".into()), ..endpoint(&[]) };
+        let named = completed(named, &["198.18.0.1"], &far()).expect("fits").device;
+        assert_eq!(named.as_deref(), Some("bond0"), "its owner knows better");
+    }
+
+    #[test]
+    fn cpus_are_those_of_the_host_they_are_on() {
+        assert_eq!(completed(endpoint(&[]), &[], &far()).expect("fits").cpus, [0, 1, 2, 3, 4, 5, 6, 7]);
+        // No matter how few this host has.
+        assert_eq!(completed(endpoint(&[7]), &[], &far()).expect("the far host has it").cpus, [7]);
+        let failure = completed(endpoint(&[2, 8]), &[], &far()).expect_err("the far host has no CPU 8");
+        assert!(failure.to_string().contains("lists CPU 8"), "{failure}");
+        let silent = completed(endpoint(&[8]), &[], &HostFacts::default()).expect("nobody knows better");
+        assert_eq!(silent.cpus, [8]);
     }
 }

@@ -1,5 +1,6 @@
 //! One session at the agent's end: greet, take the conductor's place, carry out its trials, give the place up.
 
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,7 +14,7 @@ use super::{Current, Shared};
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
-use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, printable};
+use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, Way, printable};
 
 /// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent away.
 pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
@@ -33,6 +34,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     };
     let called = printable(&greeting.name);
     let by = format!("{} ({peer})", if called.is_empty() { "a conductor" } else { &called });
+    if let Some(destinations) = &greeting.asks {
+        drop(ticket);
+        return tell(shared, channel, destinations, &by);
+    }
     if greeting.tunes {
         drop(ticket);
         return tune(shared, reader, channel, &greeting, by);
@@ -64,6 +69,24 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         (channel.closer)();
     }
     drop(place);
+}
+
+/// Tells a conductor what this host is and by which devices it reaches `destinations`, beside whoever is served.
+fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str) {
+    /// A testbed has no more ends.
+    const MOST: usize = 64;
+    let way = |destination: &IpAddr| {
+        // Without a route there is nothing to tell; the first trial says what that means.
+        let device = linerate_observe::device_towards(*destination).ok().flatten()?;
+        Some(Way { destination: *destination, device })
+    };
+    let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
+    answer.facts = (shared.options.facts)();
+    answer.routes = destinations.iter().take(MOST).filter_map(way).collect();
+    // Whoever asked may have left.
+    let _ = write(&mut *channel.writer, &Message::Hello(Box::new(answer)));
+    (channel.closer)();
+    (shared.options.notify)(&format!("told {by} what this host is"));
 }
 
 /// Serves a conductor that changes settings, beside the one that measures; what it has changed is put back when it leaves.

@@ -3,6 +3,7 @@
 //! Deciding is [`core`](self): inputs in, outputs out, time an argument, no socket and no thread, so that a day's campaign
 //! with dying agents is tested in a millisecond. Doing is the runner: it owns the sockets and the clock and decides nothing.
 
+mod asked;
 mod core;
 mod host;
 mod runner;
@@ -26,6 +27,7 @@ use linerate_model::{
 use crate::search::Ended;
 use crate::{Agent, ControlError, KeyStore, Timeouts};
 
+pub use asked::{HostFacts, ask};
 pub use tuner::Tuner;
 
 /// How long is waited for what in a campaign.

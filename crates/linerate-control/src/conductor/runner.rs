@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use linerate_model::{Event, HostAddress, Nanos, Recorder};
-use serde_json::Value;
 
 use super::core::{Conductor, Input, Now, Output};
 use super::{CampaignRun, Progress, RunOptions, RunSummary};
@@ -35,7 +34,7 @@ enum Told {
 pub(super) struct Greeted {
     pub(super) reader: FrameReader,
     pub(super) channel: Channel,
-    facts: Value,
+    pub(super) theirs: Box<Greeting>,
 }
 
 /// What connecting needs, shared by the threads that do it.
@@ -177,7 +176,8 @@ impl Runner<'_> {
         self.generation += 1;
         let generation = self.generation;
         let tell = self.tell.clone();
-        let Greeted { reader, channel, facts } = greeted;
+        let Greeted { reader, channel, theirs } = greeted;
+        let facts = theirs.facts;
         let link = Link::start(reader, channel.writer, channel.closer, move |heard, _| {
             tell.send(Told::Heard { host, generation, heard }).is_ok()
         });
@@ -338,7 +338,7 @@ pub(super) fn greet(
     let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
     let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
     match exchange(host, ours, &mut channel, &mut reader) {
-        Ok(facts) => Ok(Greeted { reader, channel, facts }),
+        Ok(theirs) => Ok(Greeted { reader, channel, theirs }),
         Err(error) => {
             (channel.closer)();
             Err(error)
@@ -351,7 +351,7 @@ fn exchange(
     ours: Greeting,
     channel: &mut Channel,
     reader: &mut FrameReader,
-) -> Result<Value, ControlError> {
+) -> Result<Box<Greeting>, ControlError> {
     // If the agent has closed already, it has said why; that is read below.
     let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
     // An agent's greeting carries its facts.
@@ -361,12 +361,12 @@ fn exchange(
     understand(host, answer)
 }
 
-/// What an agent's first message means; its facts, if it serves us.
-fn understand(host: &str, answer: Message) -> Result<Value, ControlError> {
+/// What an agent's first message means; its greeting, with its facts, if it serves us.
+fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError> {
     let host = host.to_owned();
     match answer {
         Message::Hello(theirs) if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION => {
-            Ok(theirs.facts)
+            Ok(theirs)
         }
         Message::Hello(theirs) => Err(version_mismatch(host, theirs.version, &theirs.release)),
         Message::Refused { version, release, .. } if version != PROTOCOL_VERSION => {

@@ -1,5 +1,7 @@
 //! The messages of the control protocol.
 
+use std::net::IpAddr;
+
 use linerate_load::{Offer, Secret};
 use linerate_model::{
     Background, Endpoint, FlowReport, Incident, Interval, Params, PeerClock, Phases, SampleBlock, Side, TrialId,
@@ -50,9 +52,25 @@ pub struct Greeting {
     /// Whether a conductor comes to change settings ([`Message::Tune`]) rather than to measure; both may be served at once.
     #[serde(default)]
     pub tunes: bool,
+    /// Set by a conductor that comes only to ask what the host is, and by which device it reaches these addresses: it is answered and
+    /// let go, beside whoever is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Vec<IpAddr>>,
+    /// An agent's answer to `asks`: the addresses it has a route to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Way>,
     /// An agent's facts about its host.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
+}
+
+/// The device by which a host reaches an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// The address asked for.
+    pub destination: IpAddr,
+    /// The interface that packets to it leave by.
+    pub device: String,
 }
 
 impl Greeting {
@@ -67,6 +85,8 @@ impl Greeting {
             name: name.into(),
             campaign: String::new(),
             tunes: false,
+            asks: None,
+            routes: Vec::new(),
             facts: Value::Null,
         }
     }

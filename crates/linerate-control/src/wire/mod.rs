@@ -5,6 +5,7 @@
 //! session = Hello both ways , then Ping/Pong at any time , then for each trial
 //!           Prepare -> Offers -> Connect -> Ready -> StartAt -> Intervals* -> FlowsEnded* , Samples* , Done
 //! tuning  = Hello both ways (`tunes`) , then Ping/Pong at any time , then Tune -> Tuned, any number of times
+//! asking  = Hello both ways (`asks`, answered by `facts` and `routes`)
 //! ```
 //!
 //! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`]; their shapes never
@@ -18,6 +19,6 @@ mod tune;
 pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
     Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, RELEASE,
-    name, printable,
+    Way, name, printable,
 };
 pub use tune::{Setting, SettingState, TuneRequest};

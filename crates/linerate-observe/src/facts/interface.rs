@@ -1,7 +1,8 @@
 //! Network interfaces: link, driver, queues, rings, offloads, coalescing, interrupts, queueing disciplines, addresses.
 //!
 //! Asked over netlink and SIOCETHTOOL in the calling thread's namespace; sysfs only where it shows the same interface. MAC
-//! addresses are left out. Not seen: bonding and bridge membership, hardware queues behind a switch in the card.
+//! addresses are left out; `lower` names what a VLAN, bond, team or bridge stands on. Not seen: what carries a tunnel, hardware queues behind a
+//! switch in the card.
 
 use std::fmt::Display;
 
@@ -25,11 +26,12 @@ pub(super) fn interfaces(root: &Root) -> Value {
     };
     let addresses = addresses();
     let qdiscs = qdiscs();
-    let of_link = |link: Link| {
-        let fact = interface(root, &link, &addresses, &qdiscs);
-        (link.name, fact)
+    let of_link = |link: &Link| {
+        let mut fact = interface(root, link, &addresses, &qdiscs);
+        fact["lower"] = json!(devices::lower(link, &links));
+        (link.name.clone(), fact)
     };
-    Value::Object(links.into_iter().map(of_link).collect::<Map<_, _>>())
+    Value::Object(links.iter().map(of_link).collect::<Map<_, _>>())
 }
 
 fn interface(

@@ -36,6 +36,9 @@ pub struct Link {
     pub address: Option<[u8; 6]>,
     /// Index of the bond, team or bridge it is a member of.
     pub master: Option<u32>,
+    /// Index of the link it stands on (of a VLAN its interface) or, of a veth pair, of the other end; `None` if that is in another
+    /// network namespace.
+    pub lower: Option<u32>,
     /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
     pub kind: Option<String>,
 }
@@ -147,19 +150,27 @@ impl RouteSocket {
 fn parse_link(payload: &[u8]) -> Option<Link> {
     const IFINFOMSG: usize = 16;
     let mut link = Link { index: word(payload, 4)?, flags: word(payload, 8)?, ..Link::default() };
+    let mut is_elsewhere = false;
     for (kind, value) in attributes(payload.get(IFINFOMSG..)?) {
         match kind {
             1 => link.address = value.try_into().ok(),
             3 => link.name = text(value).to_owned(),
             4 => link.mtu = word(value, 0)?,
+            // A device on no other one names itself (IFLA_LINK), or 0.
+            5 => link.lower = word(value, 0).filter(|lower| ![0, link.index].contains(lower)),
             10 => link.master = word(value, 0),
             16 => link.operstate = *value.first()?,
             18 => link.kind = attributes(value).find(|(kind, _)| *kind == 1).map(|(_, kind)| text(kind).to_owned()),
             31 => link.tx_queues = word(value, 0)?,
             32 => link.rx_queues = word(value, 0)?,
+            // IFLA_LINK_NETNSID: the index is one of another namespace.
+            37 => is_elsewhere = true,
             41 => link.gso_max_size = word(value, 0),
             _ => {}
         }
+    }
+    if is_elsewhere {
+        link.lower = None;
     }
     Some(link)
 }

@@ -70,6 +70,13 @@ impl Route {
         self.attribute(ATTRIBUTE_DEVICE).and_then(|value| word(value, 0))
     }
 
+    /// Whether it leads to this host itself: its packets take the loopback, whatever device it names (`RTN_LOCAL`).
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        const LOCAL: u8 = 2;
+        self.message[7] == LOCAL
+    }
+
     /// The next hop; `None` if its destinations are neighbours themselves.
     #[must_use]
     pub fn gateway(&self) -> Option<IpAddr> {

@@ -68,9 +68,7 @@ pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
     let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
-    let ended = find_devices(&args.path, &mut ground)
-        .map_err(Ended::from)
-        .and_then(|()| try_all(args, global, &ground, &chosen));
+    let ended = try_all(args, global, &ground, &chosen);
     ground.dismantle();
     Ended::outcome(ended)
 }
@@ -119,23 +117,6 @@ fn try_all(
 
 fn endpoint<'a>(end: End, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpoint {
     if end == End::Receiver { to } else { from }
-}
-
-/// The interface of each end of the path that the testbed names none for: the one its route to the other end leads out of.
-fn find_devices(path: &PathArgs, ground: &mut Ground) -> Result<(), Failure> {
-    let (from, to) = path.among("tune", &ground.testbed.endpoints)?;
-    for (own, other) in [(from.clone(), to.clone()), (to.clone(), from.clone())] {
-        let (None, Some(destination)) = (&own.device, other.address) else { continue };
-        let question = Setting::RouteWindow { destination, device: String::new(), window: 0, initial: 0 };
-        // Without a route there is no path, and the first run says so.
-        let Ok(states) = open(ground, &own.host)?.read(vec![question]) else { continue };
-        let device = states.into_iter().find_map(|state| match state.setting {
-            Setting::RouteWindow { device, .. } => Some(device),
-            Setting::CpuQuota { .. } | Setting::Steering { .. } | Setting::Sysctl { .. } => None,
-        });
-        ground.testbed.endpoints.iter_mut().filter(|e| e.name == own.name).for_each(|e| e.device.clone_from(&device));
-    }
-    Ok(())
 }
 
 /// A session with the agent of `host`.
