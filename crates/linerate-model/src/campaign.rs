@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BitRate, Bytes, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks, TrialOutcome,
+    BitRate, BoundClass, Bytes, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks, TrialOutcome,
     TrialSpec,
 };
 
@@ -23,8 +23,11 @@ pub enum TestbedKind {
 /// A known capacity of the path, shared by everything that crosses it: a link, a shaper, a bus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// What it is, e.g. `link a-b`.
+    /// What it is called, e.g. `link a-b`. Nothing follows from it.
     pub name: String,
+    /// What kind of thing it is; absent in testbed files that leave it out and in ledgers before 2026-11-22 ([`Capacity::class`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<BoundClass>,
     /// How much crosses it per second, counted as `frame_overhead` says.
     pub rate: BitRate,
     /// Bytes it counts per frame beyond the IP packet: 38 on an Ethernet wire (preamble, header, FCS, gap), 14 for a
@@ -44,6 +47,18 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// What kind of thing it is. Where that was not declared: a bus if it carries payload without frames, or is one edge of a lab's bus, else
+    /// a link.
+    #[must_use]
+    pub fn class(&self) -> BoundClass {
+        /// How labs of earlier releases said where the capacity of a bus's edge comes from; of a port channel they listed the links.
+        const OF_LAB_BUS: &str = ": class of a hierarchical token bucket";
+        let is_lab_bus = self.members.is_empty() && self.source.starts_with("lab ") && self.source.ends_with(OF_LAB_BUS);
+        let undeclared =
+            if is_lab_bus || self.frame_overhead == Bytes(0) { BoundClass::Bus } else { BoundClass::Link };
+        self.class.unwrap_or(undeclared)
+    }
+
     /// The interface that each member is, or whose queueing discipline it is.
     pub fn member_devices(&self) -> impl Iterator<Item = &str> {
         self.members.iter().filter_map(|member| member.split(' ').next())

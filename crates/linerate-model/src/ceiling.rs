@@ -4,6 +4,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Direction, Layer, Unit};
 
+/// What kind of thing sets a bound. Rules of diagnosis decide by it, never by what somebody called the thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundClass {
+    /// A bus of a host: a slot, a bridge, what several devices share inside.
+    Bus,
+    /// A device in the path, such as a switch or a filter.
+    Device,
+    /// A network interface and its cable.
+    Interface,
+    /// A cable, or what stands for one.
+    #[default]
+    Link,
+    /// A queueing discipline that shapes.
+    Queue,
+    /// A window of a transport protocol.
+    Window,
+}
+
+/// One thing that sets a bound, as the stages of a path know it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BoundPart {
+    /// What kind of thing.
+    pub class: BoundClass,
+    /// The host it is in; empty for what lies between the hosts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// Its name there: a capacity, a device, a PCI function, an endpoint.
+    pub name: String,
+}
+
 /// An upper bound on a measurable, with how it was derived and from which source. It cannot be built without both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -24,6 +55,19 @@ pub struct Ceiling {
     pub derivation: Vec<String>,
     /// Standard and clause, data sheet, or what was read where.
     pub source: String,
+    /// What kind of thing sets it; a bus where any of several is one.
+    #[serde(default)]
+    pub class: BoundClass,
+    /// Whether nothing can exceed it. An expected value comes from readings and bounds nothing.
+    #[serde(default = "yes")]
+    pub hard: bool,
+    /// What sets it, as far as it is on the path measured; several where their sum does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<BoundPart>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Ceiling {
@@ -52,7 +96,37 @@ impl Ceiling {
             direction,
             derivation,
             source,
+            class: BoundClass::default(),
+            hard: true,
+            parts: Vec::new(),
         }
+    }
+
+    /// The same bound, set by a thing of this class.
+    #[must_use]
+    pub fn of(mut self, class: BoundClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The same bound, set by these things of the path.
+    #[must_use]
+    pub fn set_by(mut self, parts: Vec<BoundPart>) -> Self {
+        let is_bus = |part: &BoundPart| part.class == BoundClass::Bus;
+        self.class = match parts.first() {
+            Some(_) if parts.iter().any(is_bus) => BoundClass::Bus,
+            Some(first) => first.class,
+            None => self.class,
+        };
+        self.parts = parts;
+        self
+    }
+
+    /// The same as an expected value, which bounds nothing.
+    #[must_use]
+    pub fn expected(mut self) -> Self {
+        self.hard = false;
+        self
     }
 
     /// The same bound counted at another layer than the metric's usual one.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Direction;
+
 /// How far a claim is carried by its evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -33,6 +35,9 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What it is about: a point, a path, a host.
     pub subject: String,
+    /// The job it is about, of those of its point, and the direction in which that carries data; absent where it is about no job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<JobFlow>,
     /// The claim in one sentence.
     pub claim: String,
     /// What it stands on.
@@ -45,18 +50,50 @@ pub struct Finding {
     pub advice: Vec<String>,
 }
 
+/// The data that a job of a point carries one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobFlow {
+    /// The job's number among those of its point.
+    pub job: u32,
+    /// As the job's first endpoint sees it.
+    pub direction: Direction,
+}
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// In words.
+    pub text: String,
+    /// The job of its point and the direction, if it is about one.
+    pub flow: Option<JobFlow>,
+}
+
+impl From<&About> for About {
+    fn from(about: &About) -> Self {
+        about.clone()
+    }
+}
+
+impl From<&str> for About {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), flow: None }
+    }
+}
+
 impl Finding {
     /// A claim by `rule` about `subject`.
     ///
     /// # Panics
     /// If `evidence` is empty.
     #[must_use]
-    pub fn new(rule: &str, verdict: Verdict, subject: &str, claim: impl Into<String>, evidence: Vec<Evidence>) -> Self {
+    pub fn new(rule: &str, verdict: Verdict, subject: impl Into<About>, claim: impl Into<String>, evidence: Vec<Evidence>) -> Self {
         assert!(!evidence.is_empty(), "a finding stands on evidence");
+        let subject = subject.into();
         Self {
             rule: rule.to_owned(),
             verdict,
-            subject: subject.to_owned(),
+            subject: subject.text,
+            flow: subject.flow,
             claim: claim.into(),
             evidence,
             counterfactual: None,

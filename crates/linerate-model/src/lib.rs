@@ -33,11 +33,11 @@ mod validity;
 
 pub use arm::{ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION};
 pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
-pub use ceiling::{Ceiling, Estimate};
+pub use ceiling::{BoundClass, BoundPart, Ceiling, Estimate};
 pub use clock::{ClockExchange, HostClock, PeerClock, ToldClock, TrialClocks};
 pub use distribution::{Distribution, Stages, Variation};
 pub use event::{Event, Recorder, RecorderError};
-pub use finding::{Evidence, Finding, Verdict};
+pub use finding::{About, Evidence, Finding, JobFlow, Verdict};
 pub use ledger::LossLedger;
 pub use metric::{Direction, Layer, METRICS, Metric, Unit, metric};
 pub use observed::ObservedPort;

@@ -10,8 +10,6 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
 use crate::number::Scale;
 
-/// What the name of a value that bounds nothing begins with.
-const EXPECTED: &str = "expected: ";
 /// What the name of a value that bounds all jobs of a point ends with.
 const OF_ALL: &str = ", all jobs";
 /// More lines than this are not told apart: the chart is split.
@@ -268,7 +266,7 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
             let hard = point.ceilings.iter().filter(|bound| {
                 let own = point.jobs.len() == 1 || bound.name.ends_with(OF_ALL);
                 let is_of_figure = bound.metric == metric.name && bound.direction == metric.direction;
-                own && is_of_figure && !bound.name.starts_with(EXPECTED)
+                own && is_of_figure && bound.hard
             });
             for bound in hard {
                 let element = element_name(&bound.name);

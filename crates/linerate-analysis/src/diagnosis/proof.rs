@@ -5,7 +5,7 @@
 //! several experiments on one claim all agree. A change that made no difference refutes the claim, unless its failing says nothing: such a
 //! one counts where no other was made. Everything else leaves the claim as it was: the evidence fits, and that is all.
 
-use linerate_model::{ARM_AXIS, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict};
+use linerate_model::{ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict};
 
 use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
@@ -84,7 +84,7 @@ fn outcome(
     let seen = base.and_then(|point| super::judged(rule, point));
     let evident = seen.as_ref().is_some_and(|finding| finding.verdict == Verdict::Suspected);
     let mut finding = seen.unwrap_or_else(|| {
-        let about = base.map_or_else(|| test.sweep.clone(), subject_of);
+        let about = base.map_or_else(|| About::from(test.sweep.as_str()), subject_of);
         let observed = "the evidence that spoke for it did not come again in these runs".to_owned();
         let evidence = vec![Evidence { observed, source: format!("the runs of arm {}", test.base.name) }];
         Finding::new(rule.name(), Verdict::Inconclusive, &about, format!("not confirmed: {}", rule.summary()), evidence)
@@ -217,7 +217,7 @@ mod tests {
             vec!["by hand".into()],
             "TCP_INFO",
         );
-        base.ceilings.push(window);
+        base.ceilings.push(window.of(linerate_model::BoundClass::Window).expected());
         [named("as it is", base), named("twice the receive buffer", point(&[("goodput", 98e6)]))]
     }
 

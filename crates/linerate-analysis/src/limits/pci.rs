@@ -6,7 +6,7 @@
 //! What it does not see: arbitration and retries, bridges, and the latency of the host's memory beyond the clocks
 //! given. Half duplex: the bound holds for the sum of everything on the bus. PCI-X has other rules and is not here.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -156,11 +156,12 @@ impl Limit for Pci {
         let width = if width == 64 { Width::Bits64 } else { Width::Bits32 };
         let dual = if address == 64 { DUAL_ADDRESS_CLOCKS } else { 0 };
         let write = WRITE_OVERHEAD_CLOCKS + dual;
-        Ok(vec![
+        let ceilings = [
             peak_ceiling(width, clock),
             burst_ceiling("writes", width, clock, burst, write),
             burst_ceiling("reads", width, clock, burst, write + latency),
-        ])
+        ];
+        Ok(ceilings.map(|ceiling| ceiling.of(BoundClass::Bus)).to_vec())
     }
 }
 

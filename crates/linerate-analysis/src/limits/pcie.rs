@@ -14,7 +14,7 @@ pub mod link;
 pub mod nic;
 pub mod slots;
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -272,7 +272,8 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
         .chain([format!("{} bit/s / ({} B x 8) = {} writes/s", plain(link.write(size).0), size.0, plain(rate))])
         .collect();
     let ceiling = |what: &str, metric: &str, value: f64, direction: Direction, derivation: Vec<String>| {
-        Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
+        let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE).of(BoundClass::Bus);
+        if link.is_bound() { ceiling } else { ceiling.expected() }
     };
     vec![
         ceiling("memory writes", "bandwidth", link.write(size).0, Direction::Rx, write_lines.clone()),
@@ -296,7 +297,8 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
         plain(value)
     )];
     let name = format!("{tags} tags, memory reads of {} B", request.0);
-    Some(Ceiling::new(name, "bandwidth", value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2"))
+    let ceiling = Ceiling::new(name, "bandwidth", value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2");
+    Some(ceiling.of(BoundClass::Bus))
 }
 
 /// Frames of a card: sent, received, and both at once. Expected: descriptors are a model of the card.
@@ -328,6 +330,7 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
             Ceiling::new(name.clone(), "packet_rate", ways * each.0, direction, derivation, NIC_SOURCE),
             Ceiling::new(name, "throughput_l2", throughput.0, direction, bits, NIC_SOURCE),
         ]
+        .map(|ceiling| ceiling.of(BoundClass::Bus).expected())
     };
     sides.into_iter().flat_map(of_side).collect()
 }
@@ -356,6 +359,7 @@ fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
     let line = format!("{} bit/s / ({} B x 8) = {} frames/s each way", plain(port.0), on_wire.0, plain(rate.0));
     let name = format!("port of {port}, frames of {} B", frame.0);
     Ceiling::new(name, "packet_rate", rate.0, Direction::Tx, vec![line], "IEEE 802.3 clauses 3.1 and 4.4.2")
+        .of(BoundClass::Interface)
 }
 
 fn base_lines(link: &Link) -> Vec<String> {

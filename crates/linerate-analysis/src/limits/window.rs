@@ -7,7 +7,7 @@
 //! they are *not applicable*. The round-trip time is taken as constant. `SO_RCVBUF` is not the window: measure
 //! `tcpi_snd_wnd` at the sender.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -174,7 +174,7 @@ impl Limit for Window {
             }
             ceilings.extend(pftk_ceiling(mss, rtt, rto, loss, by_window));
         }
-        Ok(ceilings)
+        Ok(ceilings.into_iter().map(|ceiling| ceiling.of(BoundClass::Window)).collect())
     }
 }
 

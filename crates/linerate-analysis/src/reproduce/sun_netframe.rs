@@ -4,7 +4,7 @@
 //! tenths of that), `buses` (eight interfaces under a bus tree at a tenth of the paper's rates) and `host` (an unshaped
 //! link, where the CPUs are the limit).
 
-use linerate_model::{Bytes, Direction, Estimate, Validity};
+use linerate_model::{BoundClass, Bytes, Direction, Estimate, Validity};
 
 use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep, whole};
 use crate::{PointStudy, Study};
@@ -67,7 +67,7 @@ fn buffers(link: &Study) -> Vec<Shape> {
     let window_rate = |buffer: &str| {
         let point =
             sweep(link, SWEEP).find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
-        point.ceilings.iter().find(|c| c.name.starts_with("expected: peer window")).map(|c| c.value)
+        point.ceilings.iter().find(|c| c.class == BoundClass::Window && !c.hard).map(|c| c.value)
     };
     let ceiling = sweep(link, SWEEP).find_map(|point| {
         let metric = whole(point)?.metric("goodput", Direction::Tx)?;

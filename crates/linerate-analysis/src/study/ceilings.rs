@@ -6,7 +6,8 @@
 //! - for the sum of both directions, and for all measured jobs together, the bound of the tree that the shared capacities
 //!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum; and beside it what the ports and what the bus behind
 //!   them allow each by itself; for datagrams of one size also as packet rate;
-//! - a physical receiving device's speed, as frame bits;
+//! - a physical receiving device's speed, as frame bits (`interfaces`);
+//! - each queueing discipline of the sending device that shapes all it sends (`queues`);
 //! - each PCI Express link on the way to a physical device (`buses`).
 //!
 //! Expected bound (shown, never a gate, because the largest window and the smallest round trip are only sampled): the peer's
@@ -17,10 +18,14 @@
 //! tell (declare it as a capacity), CPUs, memory.
 
 mod buses;
+mod interfaces;
+mod queues;
 
 use std::collections::BTreeSet;
 
-use linerate_model::{BitRate, Bytes, Campaign, Ceiling, Direction, METRICS, PacketRate, TestbedKind};
+use linerate_model::{
+    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, Direction, METRICS, PacketRate, TestbedKind,
+};
 use serde_json::Value;
 
 use super::connections::Connections;
@@ -31,9 +36,6 @@ use crate::limits::headers::{self, IpVersion, Timestamps};
 use crate::limits::tree::{self, Shared};
 use crate::limits::{ethernet, tcp, udp};
 
-/// Drivers whose reported speed is a name, not a limit.
-const VIRTUAL_DRIVERS: [&str; 11] =
-    ["bonding", "bridge", "dummy", "ena", "hv_netvsc", "team", "tun", "veth", "virtio_net", "vmxnet3", "xen_netfront"];
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// Where a bound of several flows comes from.
@@ -54,6 +56,8 @@ pub(super) struct Bound {
     pub(super) ceiling: Ceiling,
     pub(super) scope: Scope,
     pub(super) hard: bool,
+    /// Bytes that pass on top of the rate: the bucket of a shaper.
+    pub(super) burst: f64,
 }
 
 /// A directed flow of data: a job's number and its direction.
@@ -61,11 +65,16 @@ type FlowId = (usize, Direction);
 
 /// Something of known rate that flows cross.
 struct Element {
+    part: BoundPart,
     name: String,
     rate: BitRate,
     frame_overhead: Bytes,
     mtu: Bytes,
     crossed_by: BTreeSet<FlowId>,
+    /// Whether it is an interface that counts what it receives, as frames.
+    receives: bool,
+    /// Bytes that pass on top of the rate.
+    burst: f64,
     source: String,
 }
 
@@ -96,14 +105,15 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
     let shared: Vec<Shared<FlowId>> = elements.iter().filter_map(|element| as_goodput(element, &carried)).collect();
     for job in 0..jobs.len() {
         let both: BTreeSet<FlowId> = carried.iter().map(|c| c.id).filter(|(of, _)| *of == job).collect();
-        bounds.extend(together(&shared, &both, Scope::Job(job), Direction::Sum, &name_of(&carried, job)));
+        let scope = (Scope::Job(job), Direction::Sum);
+        bounds.extend(together(&shared, &elements, &both, scope, &name_of(&carried, job)));
     }
     if jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1 {
         for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
             let flows: BTreeSet<FlowId> =
                 measured.iter().copied().filter(|(_, d)| direction == Direction::Sum || *d == direction).collect();
             let payload = payload_of_all(&flows, &carried, &elements);
-            bounds.extend(of_all(&shared, &flows, direction, payload));
+            bounds.extend(of_all(&shared, &elements, &flows, direction, payload));
         }
     }
     let place = |bound: &Bound| METRICS.iter().position(|metric| metric.name == bound.ceiling.metric);
@@ -179,7 +189,10 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
             let crossing = || carried.iter().filter(|one| crosses(&one.id));
             let n_flows = crossing().map(|one| one.flow.n_flows()).fold(0, usize::saturating_add);
             Element {
+                part: BoundPart { class: capacity.class(), host: String::new(), name: capacity.name.clone() },
                 name: capacity.name.clone(),
+                receives: false,
+                burst: 0.0,
                 rate: capacity.room(n_flows),
                 frame_overhead: capacity.frame_overhead,
                 mtu: capacity.mtu,
@@ -189,41 +202,11 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
         })
         .collect();
     if campaign.header.testbed == TestbedKind::Hosts {
-        elements.extend(devices(hosts, jobs, carried));
+        elements.extend(interfaces::elements(hosts, jobs, carried));
+        elements.extend(queues::elements(hosts, jobs, carried));
         elements.extend(buses::links(hosts, jobs, carried));
     }
     elements.retain(|element| !element.crossed_by.is_empty() && element.rate.0 > 0.0);
-    elements
-}
-
-/// Physical devices of the ends, each direction by itself (full duplex).
-fn devices(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
-    let mut elements: Vec<Element> = Vec::new();
-    for one in carried {
-        let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
-        for (end, way) in [(sender, "sending"), (receiver, "receiving")] {
-            let Some(device) = &end.device else { continue };
-            let fact = |name| hosts.interface_fact(&end.host, device, name);
-            let virtual_driver = fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
-            let is_virtual = virtual_driver || fact("virtual").and_then(Value::as_bool).unwrap_or(false);
-            let speed = fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !is_virtual);
-            let (Some(speed), Some(mtu)) = (speed, fact("mtu").and_then(Value::as_u64)) else { continue };
-            let name = format!("{device} of {} ({way})", end.host);
-            match elements.iter_mut().find(|element| element.name == name) {
-                Some(element) => {
-                    element.crossed_by.insert(one.id);
-                }
-                None => elements.push(Element {
-                    name,
-                    rate: BitRate(speed),
-                    frame_overhead: ethernet::packet_overhead(0),
-                    mtu: Bytes(mtu),
-                    crossed_by: BTreeSet::from([one.id]),
-                    source: format!("facts of {}: interfaces.{device}.speed_bps and mtu; IEEE 802.3", end.host),
-                }),
-            }
-        }
-    }
     elements
 }
 
@@ -290,9 +273,11 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
     let (job, direction) = one.id;
     let name = format!("{}, {}, mtu {}{}", element.name, element.rate, element.mtu.0, one.label);
     let hard = |metric: &str, value: f64, derivation| Bound {
-        ceiling: Ceiling::new(&*name, metric, value, direction, derivation, &*element.source),
+        ceiling: Ceiling::new(&*name, metric, value, direction, derivation, &*element.source)
+            .set_by(vec![element.part.clone()]),
         scope: Scope::Job(job),
         hard: true,
+        burst: element.burst,
     };
     let (bound, mut derivation) = goodput(one, element);
     derivation.extend(left_out);
@@ -308,8 +293,7 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
         );
         bounds.push(hard("packet_rate", rate.0, vec![line]));
     }
-    let is_wire = element.frame_overhead == ethernet::packet_overhead(0);
-    if is_wire && element.name.ends_with("(receiving)") {
+    if element.receives {
         let frame = element.mtu + ethernet::FRAME_OVERHEAD;
         let bits = ethernet::throughput_l2(element.rate, frame);
         let line = format!("{} x {} / {} = {bits}", element.rate, frame.0, frame.0 + ethernet::WIRE_OVERHEAD.0);
@@ -327,9 +311,9 @@ fn as_goodput(element: &Element, carried: &[Carried<'_>]) -> Option<Shared<FlowI
 
 fn together(
     shared: &[Shared<FlowId>],
+    elements: &[Element],
     flows: &BTreeSet<FlowId>,
-    scope: Scope,
-    direction: Direction,
+    (scope, direction): (Scope, Direction),
     name: &str,
 ) -> Option<Bound> {
     if flows.len() < 2 {
@@ -344,9 +328,11 @@ fn together(
             direction,
             bound.derivation(),
             OF_TREE,
-        ),
+        )
+        .set_by(binding(&bound, elements).map(|element| element.part.clone()).collect()),
         scope,
         hard: true,
+        burst: binding(&bound, elements).map(|element| element.burst).sum(),
     })
 }
 
@@ -354,6 +340,7 @@ fn together(
 /// them are datagrams of one `payload` that fit into a packet each.
 fn of_all(
     shared: &[Shared<FlowId>],
+    elements: &[Element],
     flows: &BTreeSet<FlowId>,
     direction: Direction,
     payload: Option<Bytes>,
@@ -378,9 +365,11 @@ fn of_all(
             direction,
             derivation,
             OF_TREE,
-        ),
+        )
+        .set_by(binding(bound, elements).map(|element| element.part.clone()).collect()),
         scope: Scope::All,
         hard: true,
+        burst: binding(bound, elements).map(|element| element.burst).sum(),
     };
     let told = |bound: &tree::Bound| {
         let mut told = vec![hard("goodput", bound.value.0, bound, bound.derivation())];
@@ -408,6 +397,12 @@ fn payload_of_all(flows: &BTreeSet<FlowId>, carried: &[Carried<'_>], elements: &
     payloads.all(|other| other == Some(first)).then_some(first)
 }
 
+/// The elements that are full at `bound`.
+fn binding<'a>(bound: &tree::Bound, elements: &'a [Element]) -> impl Iterator<Item = &'a Element> {
+    let names: BTreeSet<String> = bound.binding.iter().map(|(name, _)| name.clone()).collect();
+    elements.iter().filter(move |element| names.contains(&element.name))
+}
+
 fn binding_names(bound: &tree::Bound) -> String {
     bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ")
 }
@@ -422,6 +417,9 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
     });
     let (window, rtt) = seen.max_by(|a, b| (a.0 as f64 / a.1).total_cmp(&(b.0 as f64 / b.1)))?;
     let value = window as f64 * BITS / rtt;
+    let (_, receiver) = ends(&trials.first()?.0[number], direction);
+    let advertiser =
+        BoundPart { class: BoundClass::Window, host: receiver.host.clone(), name: receiver.name.clone() };
     Some(Bound {
         ceiling: Ceiling::new(
             format!("expected: peer window over round-trip time{}", one.label),
@@ -438,8 +436,11 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
                 ),
             ],
             "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6",
-        ),
+        )
+        .set_by(vec![advertiser])
+        .expected(),
         scope: Scope::Job(number),
         hard: false,
+        burst: 0.0,
     })
 }

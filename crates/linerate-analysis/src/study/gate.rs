@@ -5,7 +5,7 @@
 //! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
 //!   call returned;
 //! - on an emulated path, one bucket: a token-bucket shaper passes its burst on top of its rate, and holds at least one GSO
-//!   packet, hence [`BUCKET`];
+//!   packet, hence [`BUCKET`]; on other paths, the bucket of the shaper that sets the ceiling;
 //! - what the receiving application read in the span although it had arrived before, as observed at the receivers
 //!   ([`super::backlog`]). It does not widen what is counted at a device.
 //!
@@ -61,7 +61,7 @@ pub(super) fn exceeded(
         let lowest = bounds.iter().filter(applies).min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value));
         let (Some(value), Some(bound)) = (figures.at(key), lowest) else { continue };
         let edges = Edges::of(jobs, metric.name, key.1, span);
-        let tolerance = tolerance(bound.ceiling.value, edges, span, doubt);
+        let tolerance = tolerance(bound, edges, span, doubt);
         if value > bound.ceiling.value * (1.0 + tolerance) {
             found.push(explain(metric.name, key.1, value, bound, tolerance, edges));
         }
@@ -100,13 +100,13 @@ fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item 
     flows.into_iter().filter(move |flow| direction == Direction::Sum || flow.direction == direction)
 }
 
-/// How far a value may exceed `ceiling` before it is impossible.
-fn tolerance(ceiling: f64, edges: Edges, span: Span, doubt: Doubt) -> f64 {
-    let possible = ceiling * span.seconds();
+/// How far a value may exceed `bound` before it is impossible.
+fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -> f64 {
+    let possible = bound.ceiling.value * span.seconds();
     if possible <= 0.0 {
         return 0.0;
     }
-    let bucket = if doubt.emulated { BUCKET } else { 0.0 };
+    let bucket = if doubt.emulated { BUCKET.max(bound.burst) } else { bound.burst };
     let bytes = 2.0 * edges.quantum + bucket + edges.late;
     CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
 }

@@ -96,6 +96,7 @@ pub(crate) fn two_hosts(trials: Vec<TrialRecord>) -> Campaign {
 pub(crate) fn gigabit(pairs: &[(&str, &str)]) -> Capacity {
     Capacity {
         name: "link".into(),
+        class: None,
         rate: BitRate(1e9),
         frame_overhead: Bytes(38),
         mtu: Bytes(1500),

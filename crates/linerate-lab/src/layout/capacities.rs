@@ -1,6 +1,6 @@
 //! What links, buses and sidebands bound: the capacities a study takes its ceilings from.
 
-use linerate_model::{BitRate, Bytes, Capacity};
+use linerate_model::{BitRate, BoundClass, Bytes, Capacity};
 
 use super::port_channel::{bus_classes, queue_instance};
 use super::{Planner, WIRE_FRAME_OVERHEAD};
@@ -9,6 +9,7 @@ use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Element, End
 /// What a cable or a device lets pass each way.
 struct Bound {
     name: String,
+    class: BoundClass,
     rate: BitRate,
     frame_overhead: Bytes,
     mtu: Bytes,
@@ -34,6 +35,7 @@ impl Planner<'_> {
         for (word, pairs) in [("out of", out), ("into", into)] {
             self.capacities.push(Capacity {
                 name: format!("sideband of {}, {word} {own}", controller.name),
+                class: Some(BoundClass::Link),
                 rate: controller.sideband.rate,
                 frame_overhead: WIRE_FRAME_OVERHEAD,
                 mtu: controller.mtu,
@@ -49,7 +51,7 @@ impl Planner<'_> {
         let Some(rate) = link.rate else { return };
         let name = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
         let source = format!("lab {}: token bucket", self.description.name);
-        self.note_cable(&link.ends, Bound { name, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source });
+        self.note_cable(&link.ends, Bound { name, class: BoundClass::Link, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source });
     }
 
     /// A device bounds what passes it, counted as a wire does.
@@ -59,7 +61,7 @@ impl Planner<'_> {
         let source = format!("lab {}: emulated device", self.description.name);
         self.note_cable(
             &element.ends,
-            Bound { name, rate, frame_overhead: WIRE_FRAME_OVERHEAD, mtu: element.mtu, source },
+            Bound { name, class: BoundClass::Device, rate, frame_overhead: WIRE_FRAME_OVERHEAD, mtu: element.mtu, source },
         );
     }
 
@@ -85,6 +87,7 @@ impl Planner<'_> {
             for (word, pairs) in directions {
                 found.push(Capacity {
                     name: format!("{}, {word} {own}", bound.name),
+                    class: Some(bound.class),
                     rate: bound.rate,
                     frame_overhead: bound.frame_overhead,
                     mtu: bound.mtu,
@@ -115,6 +118,8 @@ impl Planner<'_> {
             for direction in [0, 1] {
                 self.capacities.push(Capacity {
                     name: format!("{}, {} to {}", edge.name, bus.between[direction], bus.between[1 - direction]),
+                    // A port channel leads out of the host.
+                    class: Some(if edge.group().is_some() { BoundClass::Link } else { BoundClass::Bus }),
                     rate: edge.rate,
                     frame_overhead: ETHERNET_HEADER,
                     mtu: bus.mtu,

@@ -40,7 +40,7 @@ impl Section for Limits {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let all = subject.study.points.iter().flat_map(|point| &point.ceilings);
-        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) = all.partition(|bound| bound.name.starts_with(EXPECTED));
+        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) = all.partition(|bound| !bound.hard);
         [ceilings(&hard), expectations(&expected)].into_iter().flatten().map(Block::Table).collect()
     }
 }

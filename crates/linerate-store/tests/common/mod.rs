@@ -21,6 +21,7 @@ pub fn header(id: &str) -> CampaignHeader {
         testbed: TestbedKind::Lab,
         capacities: vec![Capacity {
             name: "link a-b".into(),
+            class: None,
             rate: "100 Mbit/s".parse().expect("a rate"),
             frame_overhead: "14 B".parse().expect("a size"),
             mtu: "1500 B".parse().expect("a size"),

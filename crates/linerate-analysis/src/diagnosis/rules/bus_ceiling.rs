@@ -50,12 +50,15 @@ impl Rule for BusCeiling {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::BoundClass;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 
     fn on_bus(goodput: f64) -> PointStudy {
         let mut point = point(&[("goodput", goodput)]);
-        point.ceilings[0].name = "PCIe slot, a to b".into();
+        point.ceilings[0] = point.ceilings[0].clone().of(BoundClass::Bus);
+        point.ceilings[0].name = "I/O assembly, a to b".into();
         point.jobs[0].obtained.insert("mss".into(), "1448".into());
         point
     }
@@ -63,7 +66,7 @@ mod tests {
     #[test]
     fn it_fires_where_a_bus_is_full_and_asks_for_smaller_segments() {
         let finding = BusCeiling.judge(&on_bus(0.92e9)).expect("92 % of the slot");
-        assert_eq!((finding.verdict, finding.claim.as_str()), (Verdict::Suspected, "PCIe slot, a to b is full"));
+        assert_eq!((finding.verdict, finding.claim.as_str()), (Verdict::Suspected, "I/O assembly, a to b is full"));
         let experiments = BusCeiling.experiments(&on_bus(0.92e9));
         assert_eq!(experiments[0].candidates[0][0].0, "mss");
         assert!(experiments[0].ratio[1] < 0.9 && !experiments[0].lifts, "{experiments:?}");
@@ -72,6 +75,8 @@ mod tests {
     #[test]
     fn it_is_silent_below_and_on_links() {
         assert_eq!(BusCeiling.judge(&on_bus(0.85e9)), None);
-        assert_eq!(BusCeiling.judge(&point(&[("goodput", 0.97e9)])), None);
+        let mut link = point(&[("goodput", 0.97e9)]);
+        link.ceilings[0].name = "link a-robust of the PCI bus slot".into();
+        assert_eq!(BusCeiling.judge(&link), None, "a link, whatever it is called");
     }
 }

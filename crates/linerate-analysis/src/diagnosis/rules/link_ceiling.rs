@@ -3,7 +3,7 @@
 //! Evidence: at least [`REACHED`] of the ceiling. Where others took CPU from the trial the ends could not keep the link full, however full it
 //! would be: there what they took counts as reached too, from [`LEAST`] of the ceiling on, if nothing but the path held the sender back and
 //! a queue stood all the same. What it does not see: which of two equal ceilings holds, whether the declared rate is the true one, and
-//! at which hop the queue stands. A bus is told apart by its name, one flow on a group of links by itself.
+//! at which hop the queue stands. A bus is told apart by its class, one flow on a group of links by itself.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
@@ -23,7 +23,7 @@ const STANDS: f64 = 1.0;
 
 /// The flow that fills its link, what shows that, and the link.
 fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, &str)> {
-    let is_link = |name: &str| !is_bus(name);
+    let is_link = |class| !is_bus(class);
     if let Some((job, direction, evidence, ceiling)) = at_ceiling(point, REACHED, is_link) {
         return Some((job, direction, vec![evidence], ceiling));
     }
@@ -78,7 +78,7 @@ impl Rule for LinkCeiling {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         let one_of_a_group =
             flows(point).any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
-        score::share(point, REACHED, |name| !is_bus(name)).filter(|_| !one_of_a_group)
+        score::share(point, REACHED, |class| !is_bus(class)).filter(|_| !one_of_a_group)
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {

@@ -22,7 +22,7 @@ mod small_message;
 mod softirq_core;
 mod unknown;
 
-use linerate_model::{BitRate, Direction, Evidence, Finding, HostSetting, Validity};
+use linerate_model::{About, BitRate, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity};
 
 use super::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -266,22 +266,21 @@ fn param<'a>(job: &'a JobStudy, name: &str) -> Option<&'a serde_json::Value> {
     job.params.0.get(name)
 }
 
-/// Whether a ceiling is a bus of a host and not a cable.
-fn is_bus(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["pci", "bus", "slot", "host bridge"].iter().any(|word| name.contains(word))
+/// Whether what sets a ceiling is a bus of a host and not a cable.
+fn is_bus(class: BoundClass) -> bool {
+    class == BoundClass::Bus
 }
 
 /// The first flow of `point` whose goodput is at least `share` of its lowest ceiling, and that ceiling.
 fn at_ceiling<'a>(
     point: &'a PointStudy,
     share: f64,
-    wanted: impl Fn(&str) -> bool,
+    wanted: impl Fn(BoundClass) -> bool,
 ) -> Option<(&'a JobStudy, Direction, Evidence, &'a str)> {
     let reached = |(job, direction): (&'a JobStudy, Direction)| {
         let metric = job.metric("goodput", direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
-        let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(&ceiling.name))?;
+        let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class))?;
         let evidence = Evidence {
             observed: format!(
                 "goodput {} is {:.1} % of {}",
@@ -333,10 +332,11 @@ pub(super) fn nothing_known(point: &PointStudy) -> Finding {
 }
 
 /// What any flow in any direction of a measured job is about, for findings without a flow of their own.
-pub(super) fn subject_of(point: &PointStudy) -> String {
+pub(super) fn subject_of(point: &PointStudy) -> About {
     match flows(point).next() {
-        Some((job, direction)) => subject(point, job, direction),
-        None => point.sweep.clone(),
+        // Of no flow of its own.
+        Some((job, direction)) => About { flow: None, ..subject(point, job, direction) },
+        None => About::from(point.sweep.as_str()),
     }
 }
 
@@ -353,11 +353,15 @@ pub(super) fn coordinate(point: &PointStudy) -> String {
 }
 
 /// What a finding on `job` in `direction` is about.
-fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> String {
+fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
     let coordinate = coordinate(point);
     let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
     let (sender, receiver) = if direction == Direction::Rx { (&job.to, &job.from) } else { (&job.from, &job.to) };
-    format!("{}{place}: {} from {sender} to {receiver}", point.sweep, job.workload)
+    let number = point.jobs.iter().position(|other| std::ptr::eq(other, job)).and_then(|at| u32::try_from(at).ok());
+    About {
+        text: format!("{}{place}: {} from {sender} to {receiver}", point.sweep, job.workload),
+        flow: number.map(|job| JobFlow { job, direction }),
+    }
 }
 
 #[cfg(test)]

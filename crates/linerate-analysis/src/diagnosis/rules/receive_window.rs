@@ -5,7 +5,7 @@
 //! the verdict is inconclusive. A receiver without CPU, or one whose buffer is more than half full of what it has not read, is
 //! another rule's affair. What it does not see: a queue that fills and empties between two readings.
 
-use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict};
+use linerate_model::{BitRate, BoundClass, Direction, Evidence, Finding, Verdict};
 
 use super::{End, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
 use crate::diagnosis::experiment::{Experiment, bytes, set};
@@ -18,8 +18,6 @@ const UNREAD: f64 = 0.5;
 /// How goodput may relate to window over round-trip time where the window is the limit; wider than the 0.9 to 1.1 of the
 /// reference because both are sampled once per interval.
 const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
-/// How the bound from the window is named among the ceilings.
-const EXPECTED: &str = "expected: peer window";
 
 /// Fires where the sender waits for the peer's window.
 #[derive(Debug)]
@@ -99,7 +97,7 @@ const LARGER: f64 = 2.0;
 fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     let measured_jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
     let named = |ceiling: &&linerate_model::Ceiling| {
-        ceiling.name.starts_with(EXPECTED) && ceiling.direction == direction && measured_jobs == 1
+        ceiling.class == BoundClass::Window && !ceiling.hard && ceiling.direction == direction && measured_jobs == 1
     };
     let over_smallest = point.ceilings.iter().find(named)?.value;
     let (smallest, smoothed) = (value(job, "rtt_min", direction)?, value(job, "rtt", direction)?);
@@ -119,7 +117,7 @@ mod tests {
             let mut point = point(&[("goodput", goodput), ("rtt", 0.002), ("rtt_min", 0.001), ("rwnd_limited", 0.6)]);
             let name = "expected: peer window over round-trip time";
             let bound = Ceiling::new(name, "goodput", 200e6, Direction::Tx, vec!["by hand".into()], "TCP_INFO");
-            point.ceilings.push(bound);
+            point.ceilings.push(bound.of(BoundClass::Window).expected());
             ReceiveWindow.judge(&point).expect("it waited").verdict
         };
         assert_eq!(with_window(95e6), Verdict::Suspected);

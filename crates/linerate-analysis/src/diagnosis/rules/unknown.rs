@@ -121,7 +121,7 @@ pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
         None => {
             let observed = "no flow carried data".to_owned();
             let evidence = Evidence { observed, source: "the counters of both ends".into() };
-            Finding::new(UNKNOWN, Verdict::Inconclusive, &point.sweep, CLAIM, vec![evidence])
+            Finding::new(UNKNOWN, Verdict::Inconclusive, point.sweep.as_str(), CLAIM, vec![evidence])
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{Bytes, Endpoint};
+use linerate_model::{BoundClass, BoundPart, Bytes, Endpoint};
 use serde_json::Value;
 
 use super::super::samples::Hosts;
@@ -39,8 +39,9 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
 fn chain(hosts: &Hosts<'_>, end: &Endpoint, way: &str) -> Option<Vec<Element>> {
     let device = end.device.as_ref()?;
     let mtu = hosts.interface_fact(&end.host, device, "mtu").and_then(Value::as_u64).map(Bytes)?;
-    let functions = hosts.fact(&end.host, "pcie")?.get(device)?.as_array()?;
-    Some(functions.iter().filter_map(|function| link(function, &end.host, device, mtu, way)).collect())
+    let carrier = hosts.carrier(&end.host, device);
+    let functions = hosts.fact(&end.host, "pcie")?.get(carrier)?.as_array()?;
+    Some(functions.iter().filter_map(|function| link(function, &end.host, carrier, mtu, way)).collect())
 }
 
 fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Option<Element> {
@@ -53,6 +54,9 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Op
     let link = pcie::Link::new(generation, lanes, payload, request)?;
     let address = function.get("address").and_then(Value::as_str)?;
     Some(Element {
+        part: BoundPart { class: BoundClass::Bus, host: host.to_owned(), name: format!("pcie {address}") },
+        receives: false,
+        burst: 0.0,
         name: format!("pcie {address} of {host} ({way})"),
         rate: if way == "reading" { link.read(pcie::link::PAGE) } else { link.write(pcie::link::PAGE) },
         frame_overhead: FRAME_HEADER,

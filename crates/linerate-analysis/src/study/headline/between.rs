@@ -1,6 +1,6 @@
 //! What lies between the ends: the capacities the path is known to cross, a lab's devices under test, ports that an observer counts.
 
-use linerate_model::{Campaign, SeriesSpec, Unit};
+use linerate_model::{BoundClass, Campaign, SeriesSpec, Unit};
 
 use super::super::PointStudy;
 use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES};
@@ -15,29 +15,36 @@ pub(super) fn stages(campaign: &Campaign, first: &Seen<'_>, point: Option<&Point
     let (from, to) = (&first.side(End::Sender).1.name, &first.side(End::Receiver).1.name);
     let crossed = campaign.header.capacities.iter().filter(|c| c.pairs.iter().any(|(a, b)| a == from && b == to));
     let mut stages: Vec<Stage> =
-        crossed.map(|capacity| Stage::new(End::Between, Place::Wire, "", &capacity.name)).collect();
+        crossed.map(|capacity| wire(&capacity.name).bounded_by(capacity.class(), &capacity.name)).collect();
     for device in devices(first) {
         if !stages.iter().any(|stage| is_of(stage, device)) {
-            stages.push(Stage::new(End::Between, Place::Wire, "", device));
+            stages.push(wire(device));
         }
     }
     for port in point.into_iter().flat_map(|point| &point.observed) {
         let name = format!("{} {}", port.observer, port.port);
         if stages.iter().all(|stage| stage.name != name) {
-            let mut stage = Stage::new(End::Between, Place::Wire, "", name);
+            let mut stage = wire(&name);
             stage.lost = port.dropped.map(|dropped| dropped.round() as u64);
             stages.push(stage);
         }
     }
     if stages.is_empty() {
-        stages.push(Stage::new(End::Between, Place::Wire, "", UNKNOWN));
+        stages.push(wire(UNKNOWN));
     }
     stages
 }
 
+fn wire(name: &str) -> Stage {
+    Stage::new(End::Between, Place::Wire, "", name)
+}
+
 /// Whether `stage` is the lab's device called `device`, by itself or as what its capacity is called: `device NAME, into ENDPOINT`.
 pub(super) fn is_of(stage: &Stage, device: &str) -> bool {
-    let name = stage.name.strip_prefix("device ").unwrap_or(&stage.name);
+    let name = match &stage.part {
+        Some(part) if part.class == BoundClass::Device => part.name.strip_prefix("device ").unwrap_or(&part.name),
+        _ => &stage.name,
+    };
     name == device || name.strip_prefix(device).is_some_and(|rest| rest.starts_with(", "))
 }
 
@@ -80,8 +87,9 @@ mod tests {
 
     #[test]
     fn a_device_is_one_stage_whatever_its_capacity_is_called() {
-        let is = |name: &str, device: &str| is_of(&Stage::new(End::Between, Place::Wire, "", name), device);
-        assert!(is("dut", "dut") && is("device dut, into b", "dut") && is("dut, out of a", "dut"));
-        assert!(!is("device dut2, into b", "dut") && !is("link a-b, into b", "dut"));
+        let is = |name: &str, device: &str| is_of(&wire(name), device);
+        let device = |name: &str| is_of(&wire(name).bounded_by(BoundClass::Device, name), "dut");
+        assert!(is("dut", "dut") && device("device dut, into b") && is("dut, out of a", "dut"));
+        assert!(!device("device dut2, into b") && !is("link a-b, into b", "dut"));
     }
 }

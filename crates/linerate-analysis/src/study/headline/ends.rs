@@ -4,7 +4,7 @@
 //! Rates are bits a second of the layer told. Devices count frames without their check sequence. Bytes a socket sent contain those
 //! it sent again.
 
-use linerate_model::{Counter, Direction, Endpoint, JobRecord, Layer, SeriesSpec, Unit};
+use linerate_model::{BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, SeriesSpec, Unit};
 use serde_json::Value;
 
 use super::super::connections::Connections;
@@ -54,18 +54,21 @@ fn stack(first: &Seen<'_>, end: End, hosts: &Hosts<'_>) -> Vec<Stage> {
     let disk = mode(record, if end == End::Sender { "source_device" } else { "sink_device" });
     let mut stages: Vec<Stage> = disk.map(|disk| Stage::new(end, Place::Disk, host, disk)).into_iter().collect();
     stages.push(Stage::new(end, Place::Application, host, &first.job.spec.workload));
-    stages.push(Stage::new(end, Place::Socket, host, protocol(first)));
+    let socket = Stage::new(end, Place::Socket, host, protocol(first));
+    stages.push(if end == End::Receiver { socket.bounded_by(BoundClass::Window, &endpoint.name) } else { socket });
     let Some(device) = &endpoint.device else { return stages };
     if end == End::Sender && device != LOOPBACK {
-        stages.push(Stage::new(end, Place::Queue, host, discipline(first, device)));
+        stages.push(Stage::new(end, Place::Queue, host, discipline(first, device)).bounded_by(BoundClass::Queue, device));
     }
     let driver = hosts.interface_fact(host, device, "driver").and_then(Value::as_str);
     let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));
-    stages.push(Stage::new(end, Place::Interface, host, format!("{device}{driver}")));
-    let functions = hosts.fact(host, "pcie").and_then(|pcie| pcie.get(device)?.as_array());
+    let interface = Stage::new(end, Place::Interface, host, format!("{device}{driver}"));
+    stages.push(interface.bounded_by(BoundClass::Interface, device));
+    let functions = hosts.fact(host, "pcie").and_then(|pcie| pcie.get(hosts.carrier(host, device))?.as_array());
     for function in functions.into_iter().flatten() {
         if let Some(address) = function.get("address").and_then(Value::as_str) {
-            stages.push(Stage::new(end, Place::Bus, host, format!("pcie {address}")));
+            let name = format!("pcie {address}");
+            stages.push(Stage::new(end, Place::Bus, host, &name).bounded_by(BoundClass::Bus, &name));
         }
     }
     stages

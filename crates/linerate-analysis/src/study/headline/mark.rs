@@ -1,11 +1,11 @@
 //! What the study says of each stage, and which of them limits.
 
-use linerate_model::{Direction, Unit};
+use linerate_model::{BoundPart, Direction, Finding, Unit};
 
 use super::super::searched::SearchTrial;
 use super::super::{JobStudy, PointStudy};
 use super::between::is_of;
-use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety};
+use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety, measured};
 
 /// What the name of a value that bounds nothing begins with.
 const EXPECTED: &str = "expected: ";
@@ -53,6 +53,8 @@ const PLACES: [(&str, &[(End, Place)]); 19] = [
     ("softirq_core", &[(End::Receiver, Place::Socket)]),
     ("unknown", &[]),
 ];
+/// The rule whose limit is where losses are.
+const PATH_LOSS: &str = "path_loss";
 /// Rules that see the limit between the ends or in a bus.
 const OF_CAPACITIES: [&str; 6] =
     ["bus_ceiling", "fire_hose", "hash_polarised", "link_ceiling", "path_loss", "single_flow"];
@@ -73,21 +75,13 @@ pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec
 /// The lowest bound known at `stage`.
 pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<StageCeiling> {
     let metric = job.metric("goodput", direction).map_or("goodput", |metric| metric.name.as_str());
-    let is_here = |name: &str| match (stage.end, stage.place) {
-        (End::Between, _) => name == stage.name || name.starts_with(&format!("{}, ", stage.name)),
-        (_, Place::Interface) => {
-            let device = stage.name.split(' ').next().unwrap_or_default();
-            !device.is_empty() && name.starts_with(&format!("{device} of {} (", stage.host))
-        }
-        (_, Place::Bus) => name.starts_with(&format!("{} of {} (", stage.name, stage.host)),
-        (End::Receiver, Place::Socket) => name.starts_with(EXPECTED),
-        _ => false,
-    };
-    let bounds = point.ceilings.iter().filter(|c| c.metric == metric && c.direction == direction && is_here(&c.name));
+    let here = stage.part.as_ref()?;
+    let bounds = point.ceilings.iter().filter(|ceiling| {
+        ceiling.metric == metric && ceiling.direction == direction && ceiling.parts == std::slice::from_ref(here)
+    });
     let lowest = bounds.min_by(|a, b| a.value.total_cmp(&b.value))?;
-    let hard = !lowest.name.starts_with(EXPECTED);
     let name = lowest.name.trim_start_matches(EXPECTED).split(", ").next().unwrap_or_default().to_owned();
-    Some(StageCeiling { name, value: lowest.value, unit: lowest.unit, layer: lowest.layer, hard })
+    Some(StageCeiling { name, value: lowest.value, unit: lowest.unit, layer: lowest.layer, hard: lowest.hard })
 }
 
 /// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or nothing keeps a ledger.
@@ -114,27 +108,60 @@ fn is_at(stage: &Stage, place: &str) -> bool {
     }
 }
 
-/// Marks what limits.
-pub(super) fn mark(stages: &mut [Stage], limit: &Limit, point: &PointStudy, job: &JobStudy, direction: Direction) {
-    let Some(rule) = limit.rule.as_deref().filter(|_| limit.surety != Surety::Inconclusive) else { return };
-    if OF_CAPACITIES.contains(&rule) {
-        let bound = job.metric("goodput", direction).and_then(|metric| point.ceilings.get(metric.ceiling?));
-        let is_lowest = |stage: &Stage| {
-            bound.is_some_and(|bound| {
-                stage.ceiling.as_ref().is_some_and(|known| known.value.total_cmp(&bound.value).is_eq())
-                    && bound.name.starts_with(&stage.name)
-            })
-        };
-        let most_lost = stages.iter().filter(|stage| stage.end == End::Between).filter_map(|stage| stage.lost).max();
-        let of_loss = rule == "path_loss" && most_lost.is_some();
-        for stage in stages.iter_mut() {
-            stage.limits = if of_loss { stage.lost == most_lost } else { is_lowest(stage) };
-        }
-        return;
+/// Where on the path something limits, as the finding that says so has it: the sentence and the picture both follow from this.
+pub(super) struct Bottleneck {
+    /// The job it is about; `None` where it is about the whole point.
+    job: Option<usize>,
+    at: At,
+}
+
+/// What of a path it is.
+enum At {
+    /// These stages, whatever they are called.
+    Places(&'static [(End, Place)]),
+    /// What sets the ceiling of the job's goodput.
+    Parts(Vec<BoundPart>),
+    /// Where counters between the ends found most losses; what sets the ceiling, if they found none.
+    MostLost(Vec<BoundPart>),
+}
+
+/// Where on the path of a job of `point` the limit is that `finding` names.
+pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottleneck> {
+    let number = finding.flow.and_then(|flow| usize::try_from(flow.job).ok());
+    // The job that adds up all others has no path of its own.
+    let job = number.filter(|number| measured(point).any(|(known, _)| known == *number));
+    let rule = finding.rule.as_str();
+    if !OF_CAPACITIES.contains(&rule) {
+        let (_, places) = PLACES.iter().find(|(name, _)| *name == rule).filter(|(_, places)| !places.is_empty())?;
+        return Some(Bottleneck { job, at: At::Places(places) });
     }
-    let places = PLACES.iter().find(|(name, _)| *name == rule).map_or(&[][..], |(_, places)| places);
-    for stage in stages {
-        stage.limits = places.contains(&(stage.end, stage.place));
+    let flow = finding.flow?;
+    let goodput = point.jobs.get(number?)?.metric("goodput", flow.direction);
+    let bound = goodput.and_then(|metric| point.ceilings.get(metric.ceiling?));
+    let parts = bound.map_or_else(Vec::new, |bound| bound.parts.clone());
+    Some(Bottleneck { job, at: if rule == PATH_LOSS { At::MostLost(parts) } else { At::Parts(parts) } })
+}
+
+/// The job whose path shows what `finding` is about; `None` where that is no single one.
+pub(super) fn job(finding: &Finding, point: &PointStudy) -> Option<usize> {
+    bottleneck(finding, point)?.job
+}
+
+impl Bottleneck {
+    /// Marks it among the stages of the path of job `number`. What limits another job alone is not on this path.
+    pub(super) fn mark(&self, stages: &mut [Stage], number: usize) {
+        let is_own = self.job.is_none_or(|job| job == number);
+        let sets = |stage: &Stage, parts: &[BoundPart]| stage.part.as_ref().is_some_and(|part| parts.contains(part));
+        let most_lost = stages.iter().filter(|stage| stage.end == End::Between).filter_map(|stage| stage.lost).max();
+        let most_lost = most_lost.filter(|lost| *lost > 0);
+        for stage in stages {
+            stage.limits = match &self.at {
+                At::Places(places) => is_own && places.contains(&(stage.end, stage.place)),
+                At::MostLost(_) if most_lost.is_some() => is_own && stage.lost == most_lost,
+                // What all jobs share is on the path of each.
+                At::Parts(parts) | At::MostLost(parts) => sets(stage, parts),
+            };
+        }
     }
 }
 

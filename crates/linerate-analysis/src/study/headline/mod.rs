@@ -14,7 +14,7 @@ mod ends;
 mod mark;
 mod storage;
 
-use linerate_model::{Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict};
+use linerate_model::{BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::samples::Hosts;
@@ -120,6 +120,13 @@ pub struct Limit {
     pub next: Option<String>,
 }
 
+impl Limit {
+    /// Whether something is said to limit, and not only that it may.
+    fn is_told(&self) -> bool {
+        self.rule.is_some() && self.surety != Surety::Inconclusive
+    }
+}
+
 /// An experiment and what it made of goodput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tested {
@@ -186,6 +193,9 @@ pub struct Stage {
     pub lost: Option<u64>,
     /// Whether this is what limits.
     pub limits: bool,
+    /// What it is to those who set ceilings; `None` where nothing there sets one.
+    #[serde(skip)]
+    part: Option<BoundPart>,
 }
 
 /// What was observed at a stage.
@@ -218,8 +228,14 @@ pub struct StageCeiling {
 
 impl Stage {
     fn new(end: End, place: Place, host: &str, name: impl Into<String>) -> Self {
-        let (readings, ceiling, lost) = (Vec::new(), None, None);
-        Self { end, place, host: host.to_owned(), name: name.into(), readings, ceiling, lost, limits: false }
+        let (readings, ceiling, lost, part) = (Vec::new(), None, None, None);
+        Self { end, place, host: host.to_owned(), name: name.into(), readings, ceiling, lost, limits: false, part }
+    }
+
+    /// The same as the thing of this class and name, at its host.
+    fn bounded_by(mut self, class: BoundClass, name: &str) -> Self {
+        self.part = Some(BoundPart { class, host: self.host.clone(), name: name.to_owned() });
+        self
     }
 
     /// Whether anybody looked.
@@ -252,7 +268,12 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
     let arms = match best(study) {
         Some(best) => match beside::arms(study, best) {
             Some(arms) => arms.map(told_of),
-            None => return Some(told_of((best, busiest(best)))),
+            None => {
+                // The path drawn is that of the job which the sentence is about.
+                let leading = diagnosis::of_point(study, best).into_iter().next();
+                let number = leading.and_then(|finding| mark::job(&finding, best)).or_else(|| busiest(best));
+                return Some(told_of((best, number)));
+            }
         },
         None => match beside::searches(study) {
             Some(arms) => arms.map(found_by),
@@ -342,7 +363,9 @@ fn of_point(
             validity: point.validity,
         })
     });
-    let limit = limit(diagnosis::of_point(study, point), study, point);
+    let findings = diagnosis::of_point(study, point);
+    let bottleneck = findings.first().and_then(|finding| mark::bottleneck(finding, point));
+    let limit = limit(findings, study, point);
     let mut told = Headline {
         sweep: point.sweep.clone(),
         parameters: point.parameters.clone(),
@@ -367,7 +390,9 @@ fn of_point(
     (told.from, told.to) = sides(job, direction);
     if job.workload != NULL_WORKLOAD {
         told.stages = stages(campaign, Some((point, job)), &seen);
-        mark::mark(&mut told.stages, &told.limit, point, job, direction);
+        if let Some(bottleneck) = bottleneck.filter(|_| told.limit.is_told()) {
+            bottleneck.mark(&mut told.stages, number);
+        }
     }
     told
 }

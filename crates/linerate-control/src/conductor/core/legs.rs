@@ -30,6 +30,7 @@ mod tests {
     fn capacity(pair: (&str, &str), members: &[&str]) -> Capacity {
         Capacity {
             name: "legs".into(),
+            class: None,
             rate: BitRate(1e9),
             frame_overhead: Bytes(38),
             mtu: Bytes(1500),
