@@ -29,7 +29,7 @@ mod transport;
 pub mod wire;
 
 pub use agent::{Access, Agent, AgentOptions, Consent, HostWide, Restored, Serving, Stopper, restore};
-pub use conductor::{CampaignRun, Exit, Progress, RunOptions, RunSummary, HostFacts, Tuner, ask, run};
+pub use conductor::{CampaignRun, Exit, HostFacts, Progress, RunOptions, RunSummary, Tuner, ask, run};
 pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer};
 pub use link::Timeouts;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BitRate, BoundClass, Bytes, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks, TrialOutcome,
-    TrialSpec,
+    BitRate, BoundClass, Bytes, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks,
+    TrialOutcome, TrialSpec,
 };
 
 /// What kind of path was measured.
@@ -53,9 +53,9 @@ impl Capacity {
     pub fn class(&self) -> BoundClass {
         /// How labs of earlier releases said where the capacity of a bus's edge comes from; of a port channel they listed the links.
         const OF_LAB_BUS: &str = ": class of a hierarchical token bucket";
-        let is_lab_bus = self.members.is_empty() && self.source.starts_with("lab ") && self.source.ends_with(OF_LAB_BUS);
-        let undeclared =
-            if is_lab_bus || self.frame_overhead == Bytes(0) { BoundClass::Bus } else { BoundClass::Link };
+        let is_lab_bus =
+            self.members.is_empty() && self.source.starts_with("lab ") && self.source.ends_with(OF_LAB_BUS);
+        let undeclared = if is_lab_bus || self.frame_overhead == Bytes(0) { BoundClass::Bus } else { BoundClass::Link };
         self.class.unwrap_or(undeclared)
     }
 

@@ -86,7 +86,13 @@ impl Finding {
     /// # Panics
     /// If `evidence` is empty.
     #[must_use]
-    pub fn new(rule: &str, verdict: Verdict, subject: impl Into<About>, claim: impl Into<String>, evidence: Vec<Evidence>) -> Self {
+    pub fn new(
+        rule: &str,
+        verdict: Verdict,
+        subject: impl Into<About>,
+        claim: impl Into<String>,
+        evidence: Vec<Evidence>,
+    ) -> Self {
         assert!(!evidence.is_empty(), "a finding stands on evidence");
         let subject = subject.into();
         Self {

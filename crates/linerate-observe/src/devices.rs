@@ -71,8 +71,7 @@ pub fn towards(destination: IpAddr) -> Result<Option<String>, SysError> {
 pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
     const ON_ANOTHER: [&str; 5] = ["ipvlan", "ipvtap", "macvlan", "macvtap", "vlan"];
     let stands = link.kind.as_deref().is_some_and(|kind| ON_ANOTHER.contains(&kind));
-    let is_below =
-        |other: &&Link| stands && link.lower == Some(other.index) || other.master == Some(link.index);
+    let is_below = |other: &&Link| stands && link.lower == Some(other.index) || other.master == Some(link.index);
     links.iter().filter(is_below).map(|other| other.name.as_str()).collect()
 }
 

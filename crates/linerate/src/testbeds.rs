@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use std::path::Path;
 use std::process::Command;
 
-use linerate_lab::{Lab, SwitchPort};
 use linerate_control::HostFacts;
+use linerate_lab::{Lab, SwitchPort};
 use linerate_model::{Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, nearest};
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
@@ -314,7 +314,8 @@ fn asked(mut ground: Ground) -> Result<Ground, Failure> {
     let keys = keys_for(&ground.testbed.hosts)?;
     for (host, address) in &ground.testbed.hosts {
         let endpoints = &mut ground.testbed.endpoints;
-        let others: Vec<(String, IpAddr)> = endpoints.iter().filter_map(|e| Some((e.name.clone(), e.address?))).collect();
+        let others: Vec<(String, IpAddr)> =
+            endpoints.iter().filter_map(|e| Some((e.name.clone(), e.address?))).collect();
         let destinations: Vec<IpAddr> = others.iter().map(|(_, address)| *address).collect();
         let facts = linerate_control::ask(host, address, keys.as_ref(), "linerate", &destinations)?;
         for endpoint in endpoints.iter_mut().filter(|endpoint| endpoint.host == *host) {

@@ -297,7 +297,8 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
         plain(value)
     )];
     let name = format!("{tags} tags, memory reads of {} B", request.0);
-    let ceiling = Ceiling::new(name, "bandwidth", value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2");
+    let ceiling =
+        Ceiling::new(name, "bandwidth", value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2");
     Some(ceiling.of(BoundClass::Bus))
 }
 

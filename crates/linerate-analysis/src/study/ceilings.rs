@@ -418,8 +418,7 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
     let (window, rtt) = seen.max_by(|a, b| (a.0 as f64 / a.1).total_cmp(&(b.0 as f64 / b.1)))?;
     let value = window as f64 * BITS / rtt;
     let (_, receiver) = ends(&trials.first()?.0[number], direction);
-    let advertiser =
-        BoundPart { class: BoundClass::Window, host: receiver.host.clone(), name: receiver.name.clone() };
+    let advertiser = BoundPart { class: BoundClass::Window, host: receiver.host.clone(), name: receiver.name.clone() };
     Some(Bound {
         ceiling: Ceiling::new(
             format!("expected: peer window over round-trip time{}", one.label),

@@ -365,9 +365,7 @@ fn exchange(
 fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError> {
     let host = host.to_owned();
     match answer {
-        Message::Hello(theirs) if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION => {
-            Ok(theirs)
-        }
+        Message::Hello(theirs) if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION => Ok(theirs),
         Message::Hello(theirs) => Err(version_mismatch(host, theirs.version, &theirs.release)),
         Message::Refused { version, release, .. } if version != PROTOCOL_VERSION => {
             Err(version_mismatch(host, version, &release))

@@ -51,7 +51,10 @@ impl Planner<'_> {
         let Some(rate) = link.rate else { return };
         let name = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
         let source = format!("lab {}: token bucket", self.description.name);
-        self.note_cable(&link.ends, Bound { name, class: BoundClass::Link, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source });
+        self.note_cable(
+            &link.ends,
+            Bound { name, class: BoundClass::Link, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source },
+        );
     }
 
     /// A device bounds what passes it, counted as a wire does.
@@ -61,7 +64,14 @@ impl Planner<'_> {
         let source = format!("lab {}: emulated device", self.description.name);
         self.note_cable(
             &element.ends,
-            Bound { name, class: BoundClass::Device, rate, frame_overhead: WIRE_FRAME_OVERHEAD, mtu: element.mtu, source },
+            Bound {
+                name,
+                class: BoundClass::Device,
+                rate,
+                frame_overhead: WIRE_FRAME_OVERHEAD,
+                mtu: element.mtu,
+                source,
+            },
         );
     }
 

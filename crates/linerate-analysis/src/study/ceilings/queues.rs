@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn only_what_every_packet_passes_bounds_a_device() {
         let tbf = json!({ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 });
-        let of = |qdiscs: &[Value]| chain(qdiscs).iter().map(|(kind, rate, _)| format!("{kind} {rate}")).collect::<Vec<_>>();
+        let of =
+            |qdiscs: &[Value]| chain(qdiscs).iter().map(|(kind, rate, _)| format!("{kind} {rate}")).collect::<Vec<_>>();
         assert_eq!(of(std::slice::from_ref(&tbf)), ["tbf 1000000000"]);
         // A delay outside, the shaper inside, and the other way round.
         let netem = json!({ "kind": "netem", "handle": "8001:", "parent": "root" });

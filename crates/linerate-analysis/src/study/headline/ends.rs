@@ -58,7 +58,8 @@ fn stack(first: &Seen<'_>, end: End, hosts: &Hosts<'_>) -> Vec<Stage> {
     stages.push(if end == End::Receiver { socket.bounded_by(BoundClass::Window, &endpoint.name) } else { socket });
     let Some(device) = &endpoint.device else { return stages };
     if end == End::Sender && device != LOOPBACK {
-        stages.push(Stage::new(end, Place::Queue, host, discipline(first, device)).bounded_by(BoundClass::Queue, device));
+        stages
+            .push(Stage::new(end, Place::Queue, host, discipline(first, device)).bounded_by(BoundClass::Queue, device));
     }
     let driver = hosts.interface_fact(host, device, "driver").and_then(Value::as_str);
     let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));

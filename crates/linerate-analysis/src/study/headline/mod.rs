@@ -14,7 +14,9 @@ mod ends;
 mod mark;
 mod storage;
 
-use linerate_model::{BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict};
+use linerate_model::{
+    BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict,
+};
 use serde::{Deserialize, Serialize};
 
 use super::samples::Hosts;
