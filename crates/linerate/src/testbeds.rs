@@ -517,7 +517,7 @@ mod tests {
         // No matter how few this host has.
         assert_eq!(completed(endpoint(&[7]), &[], &far()).expect("the far host has it").cpus, [7]);
         let failure = completed(endpoint(&[2, 8]), &[], &far()).expect_err("the far host has no CPU 8");
-        assert!(failure.to_string().contains("lists CPU 8"), "{failure}");
+        assert!(failure.message().contains("lists CPU 8"), "{failure:?}");
         let silent = completed(endpoint(&[8]), &[], &HostFacts::default()).expect("nobody knows better");
         assert_eq!(silent.cpus, [8]);
     }
