@@ -47,7 +47,7 @@ counters! {
     WouldBlock "would_block" "System calls that found no room or no data.",
     SendErrors "send_errors" "System calls that failed to send.",
     ReceiveErrors "receive_errors" "System calls that failed to receive.",
-    SocketDrops "socket_drops" "Datagrams or frames the kernel dropped at the receiving socket or ring (SO_RXQ_OVFL, PACKET_STATISTICS).",
+    SocketDrops "socket_drops" "Messages or frames the kernel dropped at the receiving socket or ring (SO_RXQ_OVFL, PACKET_STATISTICS); a coalesced message counts once.",
     SendDrops "send_drops" "Frames that a queue or driver of the sending host refused and dropped: they are not among those sent.",
     Reflected "reflected" "Own frames that came back to the end that sent them.",
     ZerocopySends "zerocopy_sends" "Sends the kernel completed as zero-copy notifications.",
@@ -74,6 +74,7 @@ counters! {
     PayloadAcknowledged "payload_acknowledged" "L4 payload bytes the other end's TCP acknowledged, counted by the sender where the other end is not linerate.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
     VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
+    SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the receiving socket dropped messages, at most as many as those can hold (segments of coalesced messages counted singly).",
 }
 
 /// One value for each [`Counter`].

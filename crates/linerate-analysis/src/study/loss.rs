@@ -5,8 +5,10 @@
 //! alone reports as no loss): see [`LossLedger`]. Totals are over the whole trial, warm-up and drain included, because a datagram sent in one
 //! phase may arrive in the next. Duplicates never make up for losses (methodology 4.0).
 //!
-//! Losses are located as far as counters allow, in the order of the path; the rest is *unexplained*. Counters of queues and
-//! devices also count other traffic: what they show is claimed only up to what was lost. A lab's devices under test count
+//! Losses are located as far as counters allow, each at a [`LossPlace`]; the rest is *unexplained*. The kernel counts drops in socket buffers, each
+//! of which may hold many datagrams (GSO, GRO): drops at a socket are counted in datagrams by the gaps in the numbers that they leave, drops of
+//! a packet filter by what IP received and what came out. Checksum errors are counted one by one: the kernel coalesces nothing that it has not
+//! verified. Counters of queues and devices also count other traffic: what they show is claimed only up to what was lost. A lab's devices under test count
 //! datagrams apart and by cause: what they dropped is located to the frame. What it does not see: drops inside
 //! other networks, and which of two flows a shared counter belongs to (so shared counters are used only where one job ran).
 
@@ -15,6 +17,7 @@ use std::collections::BTreeMap;
 use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, SeriesSpec};
 use serde::{Deserialize, Serialize};
 
+use super::loss_place::LossPlace;
 use super::samples::Samples;
 
 /// What became of the datagrams of one direction, all flows added.
@@ -25,9 +28,9 @@ pub struct LossStudy {
     /// Both ends' counts, reconciled.
     pub ledger: LossLedger,
     /// Losses found: where, and how many of the lost ones.
-    pub located: Vec<(String, u64)>,
+    pub located: Vec<(LossPlace, u64)>,
     /// Places whose counters were not read in every trial.
-    pub unobserved: Vec<String>,
+    pub unobserved: Vec<LossPlace>,
     /// Lost and not found anywhere.
     pub unexplained: u64,
     /// Why the ledger does not balance; empty if it does.
@@ -53,7 +56,7 @@ impl LossStudy {
             }
         }
         let unknown = more.unobserved.iter().filter(|place| !self.unobserved.contains(place));
-        let unknown: Vec<String> = unknown.cloned().collect();
+        let unknown: Vec<LossPlace> = unknown.cloned().collect();
         self.unobserved.extend(unknown);
         self.imbalance.extend(more.imbalance.iter().cloned());
     }
@@ -144,18 +147,37 @@ pub(super) struct Places<'a> {
     pub(super) received: &'a JobRecord,
     /// Whether this job alone used the hosts, so that their counters speak of it.
     pub(super) alone: bool,
+    /// Whether UDP sockets received it: frames may pass beside them.
+    pub(super) over_udp: bool,
 }
 
 /// Looks for the losses of `loss` along the path.
 pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
-    let Places { sender: (sending, from), receiver: (receiving, to), devices, sent, received, alone } = places;
+    // What happened to the datagrams themselves goes before counters that others share.
+    for (place, drops) in at_receiver(places, loss.ledger.lost()).into_iter().chain(shared(places)) {
+        match drops {
+            None => loss.unobserved.push(place),
+            Some(drops) => {
+                let found = (drops.round().max(0.0) as u64).min(loss.unexplained);
+                loss.unexplained -= found;
+                if found > 0 {
+                    loss.located.push((place, found));
+                }
+            }
+        }
+    }
+    // In the order of the path.
+    loss.located.sort_by(|(a, _), (b, _)| a.cmp(b));
+    loss.unobserved.sort();
+}
+
+/// A place and the datagrams it dropped at the most; `None` if its counters were not read.
+type Drops = (LossPlace, Option<f64>);
+
+/// What queues, devices and networks dropped.
+fn shared(places: &Places<'_>) -> Vec<Drops> {
+    let Places { sender: (sending, from), receiver: (receiving, to), devices, sent, alone, .. } = places;
     let within = in_devices(devices, &from.name, &to.name);
-    let summed = |samples: &Samples<'_>, sampler: &str, name: &str, device: Option<&str>| {
-        let wanted = |s: &SeriesSpec| {
-            s.sampler == sampler && s.name == name && device.is_none_or(|device| is_of(&s.instance, device))
-        };
-        samples.extent().and_then(|span| samples.change(span, wanted))
-    };
     // A queueing discipline counts what its children drop too, so that the largest of a device's is all of them.
     let queued = |samples: &Samples<'_>, name: &str, device: Option<&str>| {
         let wanted = |s: &SeriesSpec| {
@@ -165,43 +187,104 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
     };
     let sideband = to.ncsi.as_deref();
     let (from, to) = (from.device.as_deref(), to.device.as_deref());
-    let dropped_at_socket = super::span::total(received, Counter::SocketDrops);
-    let socket = if dropped_at_socket > 0 || !*alone {
-        Some(dropped_at_socket as f64)
-    } else {
-        summed(receiving, "udp", "rcvbuf_errors", None).or(Some(0.0))
-    };
     let passed = from.and_then(|device| queued(sending, "packets", Some(device)));
     let at_queue = queued(sending, "drops", from);
-    let at_device = summed(sending, "interface", "tx_dropped", from);
+    let at_device = change(sending, "interface", "tx_dropped", from);
     let (at_queue, at_device) =
         without_refused(at_queue, at_device, super::span::total(sent, Counter::SendDrops) as f64);
     let dropped_at_queue = at_queue.map(|drops| dropped_datagrams(drops, passed, sent));
-    let near = [("sender qdisc", dropped_at_queue), ("sender device", at_device)];
+    let near = [(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
     let far = [
         (
-            "receiver device",
-            sum(summed(receiving, "interface", "rx_dropped", to), summed(receiving, "interface", "rx_missed", to)),
+            LossPlace::ReceiverDevice,
+            sum(change(receiving, "interface", "rx_dropped", to), change(receiving, "interface", "rx_missed", to)),
         ),
-        ("receiver backlog (softnet)", summed(receiving, "softnet", "dropped", None)),
+        (LossPlace::ReceiverBacklog, change(receiving, "softnet", "dropped", None)),
     ];
     let controller =
-        sideband.map(|device| ("network controller", summed(receiving, "ncsi", "pass_through_dropped", Some(device))));
-    let named = |(place, drops): (&str, Option<f64>)| (place.to_owned(), drops);
-    let shared = near.into_iter().map(named).chain(within).chain(far.into_iter().chain(controller).map(named));
-    let shared = shared.map(|(place, drops)| (place, drops.filter(|_| *alone)));
-    for (place, drops) in shared.chain([named(("receiver socket", socket))]) {
-        match drops {
-            None => loss.unobserved.push(place),
-            Some(drops) => {
-                let found = (drops.round() as u64).min(loss.unexplained);
-                loss.unexplained -= found;
-                if found > 0 {
-                    loss.located.push((place, found));
-                }
-            }
-        }
-    }
+        sideband.map(|device| (LossPlace::Controller, change(receiving, "ncsi", "pass_through_dropped", Some(device))));
+    let shared = near.into_iter().chain(within).chain(far).chain(controller);
+    shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
+}
+
+/// What the receiving host dropped of the `lost` datagrams after its device: at the packet filter, for their checksums, and at the socket.
+fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
+    let Places { receiver: (receiving, _), sent, received, alone, over_udp, .. } = places;
+    let total = |counter| super::span::total(received, counter) as f64;
+    let (messages, datagrams) = (total(Counter::SocketDrops), total(Counter::SocketDroppedDatagrams));
+    // A receiver that does not count datagrams counts what cannot be coalesced.
+    let at_socket = if datagrams > 0.0 { datagrams } else { messages };
+    let family = family(received);
+    let udp = |name: &str| change(receiving, "udp", name, family).filter(|_| *alone && *over_udp);
+    let Some((overflows, checksums)) = udp("rcvbuf_errors").zip(udp("in_csum_errors")) else {
+        return vec![(LossPlace::ReceiverSocket, Some(at_socket))];
+    };
+    // The rest of the errors are what a filter attached to the socket refused.
+    let refused = udp("in_errors").map_or(0.0, |errors| {
+        (errors - overflows - checksums - udp("mem_errors").unwrap_or(0.0)).max(0.0)
+    });
+    let at_socket = if messages + datagrams > 0.0 { (at_socket - checksums - refused).max(0.0) } else { overflows };
+    let overflowed = if overflows > 0.0 { at_socket } else { 0.0 };
+    let filtered = filtered(&udp).map(|dropped| {
+        // Datagrams that did not even arrive were not dropped here.
+        let sent_all = super::span::total(sent, Counter::DatagramsSent) as f64;
+        let before = arrived(&udp).map_or(0.0, |arrived| (sent_all - arrived).max(0.0));
+        let rest = lost as f64 - before - overflowed - checksums - refused;
+        (dropped * widest_message(sent, received)).min(rest.max(0.0))
+    });
+    vec![
+        (LossPlace::ReceiverChecksum, Some(checksums)),
+        (LossPlace::ReceiverSocket, Some(overflowed)),
+        (LossPlace::ReceiverFilter, filtered.map(|filtered| filtered + refused)),
+    ]
+}
+
+/// Datagrams of a message, rounded up: as they were handed to the sending socket, or as they came together.
+fn widest_message(sent: &JobRecord, received: &JobRecord) -> f64 {
+    let total = |end, counter| super::span::total(end, counter) as f64;
+    let ratio = |end, datagrams, messages| (total(end, datagrams) / total(end, messages).max(1.0)).ceil();
+    ratio(sent, Counter::DatagramsSent, Counter::MessagesSent)
+        .max(ratio(received, Counter::DatagramsReceived, Counter::MessagesReceived))
+        .max(1.0)
+}
+
+/// The instance of sampler `udp` that counts the datagrams of `received`; both if that is not known.
+fn family(received: &JobRecord) -> Option<&'static str> {
+    let local: std::net::SocketAddr = received.flows.first()?.local.parse().ok()?;
+    Some(if local.ip().to_canonical().is_ipv4() { "ipv4" } else { "ipv6" })
+}
+
+/// Socket buffers that IP received and neither delivered, forwarded nor rejected, by its counters `ip`; `None` if not read, or among
+/// fragments, which are received many and delivered once.
+fn filtered(ip: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    /// Packets to groups are delivered or not: the host may not belong to the group.
+    const ACCOUNTED: [&str; 9] = [
+        "ip_in_delivers",
+        "ip_in_header_errors",
+        "ip_in_address_errors",
+        "ip_in_unknown_protocols",
+        "ip_in_discards",
+        "ip_in_no_routes",
+        "ip_in_truncated",
+        "ip_in_multicast",
+        "ip_forwarded",
+    ];
+    let accounted: f64 = ACCOUNTED.iter().filter_map(|name| ip(name)).sum();
+    (ip("ip_fragments")? == 0.0).then_some((ip("ip_in_receives")? - accounted).max(0.0))
+}
+
+/// IP packets that arrived, those of other programs included: the only counters of the receiving IP in which a coalesced message counts
+/// its datagrams.
+fn arrived(ip: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    Some(ip("ip_in_not_ect")? + ip("ip_in_ect0")? + ip("ip_in_ect1")? + ip("ip_in_ce")?)
+}
+
+/// How much all of a trial changed what `sampler` reads as `name`, of `device` if one is named.
+fn change(samples: &Samples<'_>, sampler: &str, name: &str, device: Option<&str>) -> Option<f64> {
+    let wanted = |s: &SeriesSpec| {
+        s.sampler == sampler && s.name == name && device.is_none_or(|device| is_of(&s.instance, device))
+    };
+    samples.extent().and_then(|span| samples.change(span, wanted))
 }
 
 /// Drops at the sender's queue and device without the `refused` ones: those the sender was told of at once, so that they are not among
@@ -214,7 +297,7 @@ fn without_refused(queue: Option<f64>, device: Option<f64>, refused: f64) -> (Op
 
 /// What the devices on the way from endpoint `from` to `to` dropped, by device and cause. One that joins neither of them to anything is
 /// not known to be on the way.
-fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<(String, Option<f64>)> {
+fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     let Some(span) = devices.extent() else { return Vec::new() };
     let mut found = Vec::new();
     for instance in devices.instances(DEVICE_SAMPLER) {
@@ -230,7 +313,7 @@ fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<(String, Optio
         for (counter, cause) in CAUSES {
             let dropped = devices.change(span, |s| s.instance == instance && s.name == counter);
             if dropped.is_some_and(|dropped| dropped > 0.0) {
-                found.push((format!("{name} ({cause})"), dropped));
+                found.push((LossPlace::Device(format!("{name} ({cause})")), dropped));
             }
         }
     }

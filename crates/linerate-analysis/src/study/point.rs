@@ -53,6 +53,8 @@ const ADDITIVE: [&str; 19] = [
     "transfer_rate",
     "transfer_rate_binary",
 ];
+/// The workload whose datagrams UDP sockets receive one by one.
+const UDP_STREAM: &str = "udp_stream";
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";
 /// Likewise of steadiness from run to run.
@@ -250,13 +252,14 @@ pub(super) fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<
     }
     let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
     let devices = Samples::of(trial, loss::OF_DEVICES);
+    let over_udp = job.spec.workload == UDP_STREAM;
     let flows = job.flows();
     let losses = flows.iter().filter_map(|flow| {
         let mut loss = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
         let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
         let (sent, received) = (flow.sender, flow.receiver);
-        loss::locate(&mut loss, &Places { sender, receiver, devices: &devices, sent, received, alone });
+        loss::locate(&mut loss, &Places { sender, receiver, devices: &devices, sent, received, alone, over_udp });
         Some(loss)
     });
     losses.collect()

@@ -299,7 +299,7 @@ fn dropped_by_tester<'a>(
         move |(job, loss)| {
             let shaped = is_shaped(campaign, job, loss.direction);
             let of_tester = move |place: &str| OF_TESTER.contains(&place) || (!shaped && OF_SENDER.contains(&place));
-            loss.located.iter().map(|(place, n)| (place.as_str(), *n)).filter(move |(place, _)| of_tester(place))
+            loss.located.iter().map(|(place, n)| (place.name(), *n)).filter(move |(place, _)| of_tester(place))
         },
     )
 }
@@ -316,9 +316,9 @@ fn is_shaped(campaign: &Campaign, job: &Job<'_>, direction: Direction) -> bool {
 fn located(losses: &[Vec<LossStudy>]) -> Vec<(String, u64)> {
     let mut places: Vec<(String, u64)> = Vec::new();
     for (place, n) in losses.iter().flatten().flat_map(|loss| &loss.located) {
-        match places.iter_mut().find(|(known, _)| known == place) {
+        match places.iter_mut().find(|(known, _)| known == place.name()) {
             Some((_, sum)) => *sum += n,
-            None => places.push((place.clone(), *n)),
+            None => places.push((place.to_string(), *n)),
         }
     }
     places

@@ -1,6 +1,6 @@
 //! The loss ledger, and where losses are found.
 
-use linerate_analysis::study;
+use linerate_analysis::{LossPlace, study};
 use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{Counter, Distribution, Validity};
 
@@ -30,9 +30,9 @@ fn gaps_and_tails_are_told_apart_and_located() {
     let loss = &only(&study).jobs[0].loss[0];
     let ledger = &loss.ledger;
     assert_eq!((ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail), (5000, 4950, 20, 30));
-    assert_eq!(loss.located, [("sender qdisc".to_owned(), 20), ("receiver socket".to_owned(), 15)]);
+    assert_eq!(loss.located, [(LossPlace::SenderQueue, 20), (LossPlace::ReceiverSocket, 15)]);
     assert_eq!(loss.unexplained, 15);
-    assert_eq!(loss.unobserved, ["sender device", "receiver device", "receiver backlog (softnet)"]);
+    assert_eq!(loss.unobserved, [LossPlace::SenderDevice, LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog]);
     near(value(only(&study), 0, "loss_ratio", Tx), 0.01);
     assert_eq!(only(&study).trials[0].series["loss_ratio"].len(), 5);
 }
@@ -52,7 +52,7 @@ fn what_a_device_dropped_is_located_there_by_cause_and_to_the_frame() {
     ));
     let study = study(&two_hosts(vec![lossy]));
     let loss = &only(&study).jobs[0].loss[0];
-    assert_eq!(loss.located, [("dut (buffer full)".to_owned(), 40), ("link a-s (every n-th)".to_owned(), 10)]);
+    assert_eq!(loss.located, [("dut (buffer full)".into(), 40), ("link a-s (every n-th)".into(), 10)]);
     assert_eq!((loss.ledger.lost(), loss.unexplained), (50, 0));
     assert!(!study.overhead.samplers.contains_key(""), "devices are no samplers");
 }
@@ -79,6 +79,61 @@ fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
     assert_eq!(located(80, 386.0, Some(614.0)), (1930, 0), "a queue that counts each datagram");
     assert_eq!(located(5000, 6.0, Some(614.0)), (30, 1900), "messages of one datagram are counted singly");
     assert_eq!(located(80, 6.0, None), (30, 1900), "what passed is unknown: each drop was one at least");
+}
+
+/// Counters as Linux 6.18 changed them, each drop of the filter and the socket a message of 64 datagrams; `lost` of 12,800.
+fn lost_at_receiver(lost: u64, drops: [u64; 2], counters: &[(&'static str, f64)]) -> (Vec<(LossPlace, u64)>, u64) {
+    let mut lossy = datagrams(2560, 2560 - lost / 5, 12_800);
+    lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = 200;
+    let received = &mut lossy.jobs[0].1.flows[0];
+    received.local = "10.0.0.2:5001".into();
+    [received.counters[Counter::SocketDrops], received.counters[Counter::SocketDroppedDatagrams]] = drops;
+    // Readings are made every second, of which the trial has five.
+    let series: Vec<_> = counters.iter().map(|(name, total)| ("udp", *name, "ipv4", total / 5.0)).collect();
+    lossy.samples.push(("right".into(), samples(&series)));
+    let study = study(&two_hosts(vec![lossy]));
+    let loss = &only(&study).jobs[0].loss[0];
+    assert!(loss.balances());
+    (loss.located.clone(), loss.unexplained)
+}
+
+#[test]
+fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() {
+    use LossPlace::{ReceiverChecksum, ReceiverFilter, ReceiverSocket};
+    const QUIET: [(&str, f64); 9] = [
+        ("rcvbuf_errors", 0.0),
+        ("in_csum_errors", 0.0),
+        ("in_errors", 0.0),
+        ("ip_fragments", 0.0),
+        ("ip_in_receives", 200.0),
+        ("ip_in_delivers", 200.0),
+        ("ip_in_not_ect", 12_800.0),
+        ("ip_in_ect0", 0.0),
+        ("ip_in_ect1", 0.0),
+    ];
+    let counted = |changed: &[(&'static str, f64)]| {
+        let quiet = QUIET.iter().chain(&[("ip_in_ce", 0.0)]).filter(|(name, _)| !changed.iter().any(|(c, _)| c == name));
+        quiet.chain(changed).copied().collect::<Vec<_>>()
+    };
+    let overflow = counted(&[("rcvbuf_errors", 20.0), ("in_errors", 20.0)]);
+    assert_eq!(lost_at_receiver(1280, [20, 1280], &overflow), (vec![(ReceiverSocket, 1280)], 0));
+    let corrupt = counted(&[("in_csum_errors", 1280.0), ("in_errors", 1280.0), ("ip_in_delivers", 200.0)]);
+    assert_eq!(lost_at_receiver(1280, [1280, 1280], &corrupt), (vec![(ReceiverChecksum, 1280)], 0));
+    let filter = counted(&[("ip_in_delivers", 180.0)]);
+    assert_eq!(lost_at_receiver(1280, [0, 0], &filter), (vec![(ReceiverFilter, 1280)], 0));
+    let attached = counted(&[("in_errors", 1280.0)]);
+    assert_eq!(lost_at_receiver(1280, [1280, 1280], &attached), (vec![(ReceiverFilter, 1280)], 0));
+    // Half was lost on the way, so that only half arrived.
+    let both = counted(&[("ip_in_delivers", 160.0), ("ip_in_not_ect", 12_160.0)]);
+    assert_eq!(lost_at_receiver(1280, [0, 0], &both), (vec![(ReceiverFilter, 640)], 640));
+    let three = counted(&[
+        ("rcvbuf_errors", 10.0),
+        ("in_csum_errors", 100.0),
+        ("in_errors", 110.0),
+        ("ip_in_delivers", 195.0),
+    ]);
+    let places = vec![(ReceiverFilter, 320), (ReceiverChecksum, 100), (ReceiverSocket, 640)];
+    assert_eq!(lost_at_receiver(1060, [110, 740], &three), (places, 0));
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 mod controllers;
 
-use linerate_analysis::{JobStudy, LossStudy, PointStudy};
+use linerate_analysis::{JobStudy, LossPlace, LossStudy, PointStudy};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
@@ -97,8 +97,8 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 fn places(accounts: &[Account<'_>]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     for (place, _) in accounts.iter().flat_map(|account| &account.loss.located) {
-        if !places.contains(place) {
-            places.push(place.clone());
+        if !places.iter().any(|known| known == place.name()) {
+            places.push(place.to_string());
         }
     }
     if accounts.iter().any(|account| account.loss.unexplained > 0) {
@@ -112,7 +112,11 @@ fn lost_at(account: &Account<'_>, place: &str) -> u64 {
     if place == UNEXPLAINED {
         return account.loss.unexplained;
     }
-    account.loss.located.iter().filter(|(known, _)| known == place).map(|(_, n)| n).sum()
+    account.loss.located.iter().filter(|(known, _)| known.name() == place).map(|(_, n)| n).sum()
+}
+
+fn names(places: &[LossPlace]) -> String {
+    places.iter().map(LossPlace::name).collect::<Vec<&str>>().join(", ")
 }
 
 /// What tells accounts of one sweep apart: point, pair of endpoints, direction.
@@ -164,8 +168,8 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Option
 fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Table {
     let several = accounts.iter().any(|a| (&a.job.from, &a.job.to) != (&accounts[0].job.from, &accounts[0].job.to));
     let has = |count: fn(&LossStudy) -> u64| accounts.iter().any(|account| count(account.loss) > 0);
-    let says = |words: fn(&LossStudy) -> &Vec<String>| accounts.iter().any(|account| !words(account.loss).is_empty());
-    let (unobserved, imbalance) = (says(|loss| &loss.unobserved), says(|loss| &loss.imbalance));
+    let says = |is_silent: fn(&LossStudy) -> bool| accounts.iter().any(|account| !is_silent(account.loss));
+    let (unobserved, imbalance) = (says(|loss| loss.unobserved.is_empty()), says(|loss| loss.imbalance.is_empty()));
     let mut columns = grid.axis_columns();
     if several {
         columns.push(Column::text("between"));
@@ -199,7 +203,7 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Table
         cells.push(Cell::Number(loss.ledger.lost() as f64 / loss.ledger.sent.max(1) as f64));
         cells.extend(places.iter().map(|place| count(lost_at(account, place))));
         cells.extend(kinds.iter().map(|(_, of)| count(of(loss))));
-        cells.extend(unobserved.then(|| Cell::Text(loss.unobserved.join(", "))));
+        cells.extend(unobserved.then(|| Cell::Text(names(&loss.unobserved))));
         cells.extend(imbalance.then(|| Cell::Text(loss.imbalance.join("; "))));
         let tone = match loss.ledger.lost() {
             _ if !loss.balances() => Tone::Refused,

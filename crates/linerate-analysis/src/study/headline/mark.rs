@@ -87,8 +87,8 @@ pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, directi
 /// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or nothing keeps a ledger.
 pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Option<u64> {
     let loss = job.loss.iter().find(|loss| loss.direction == direction)?;
-    let found: u64 = loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
-    let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place));
+    let found: u64 = loss.located.iter().filter(|(place, _)| is_at(stage, place.name())).map(|(_, n)| n).sum();
+    let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place.name()));
     // A counter that was read and found nothing says zero; at the ends every place has one.
     let counted = !unobserved && stage.end != End::Between && stage.place != Place::Application;
     (found > 0 || counted && stage.is_observed()).then_some(found)
@@ -100,7 +100,7 @@ fn is_at(stage: &Stage, place: &str) -> bool {
         "sender qdisc" => (stage.end, stage.place) == (End::Sender, Place::Queue),
         "sender device" => (stage.end, stage.place) == (End::Sender, Place::Interface),
         "receiver device" => (stage.end, stage.place) == (End::Receiver, Place::Interface),
-        "receiver backlog (softnet)" | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
+        "receiver backlog (softnet)" | "receiver packet filter" | "receiver checksum" | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
         other => {
             let name = other.rsplit_once(" (").map_or(other, |(name, _)| name);
             stage.end == End::Between && is_of(stage, name)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
 use linerate_model::{Counter, Counters, SocketValue};
+use linerate_sys::udp;
 
 use crate::workloads::datagram::Tag;
 use crate::workloads::sequence::Sequence;
@@ -22,6 +23,10 @@ pub(super) struct Flow {
     /// The socket's drop counter as last seen, and whether it has been asked for since the last message.
     pub(super) drops: u32,
     pub(super) drops_known: bool,
+    /// Messages the socket dropped of which no gap in the numbers is known yet.
+    pub(super) undated_drops: u64,
+    /// The most datagrams of a message received; 0 if none was.
+    pub(super) widest_message: u64,
     /// What the other end says it sent.
     pub(super) peer_sent: Option<u64>,
     pub(super) options: BTreeMap<String, SocketValue>,
@@ -30,12 +35,83 @@ pub(super) struct Flow {
 impl Flow {
     /// Drops since the counter was last seen.
     pub(super) fn note_drops(&mut self, drops: u32) -> u64 {
-        u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
+        let new = u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)));
+        self.undated_drops += new;
+        new
+    }
+
+    /// Datagrams that the socket dropped before number `next`, which comes now or would come next. The socket counts messages: the gap in
+    /// the numbers tells how many datagrams were in them, and a dropped message held no more than the widest one received.
+    #[inline]
+    pub(super) fn dropped_before(&mut self, next: u64, coalesced: bool) -> u64 {
+        let dropped = std::mem::take(&mut self.undated_drops);
+        if dropped == 0 {
+            return 0;
+        }
+        let widest = match (coalesced, self.widest_message) {
+            (false, _) => 1,
+            (true, 0) => udp::MAX_SEGMENTS as u64,
+            (true, widest) => widest,
+        };
+        next.saturating_sub(self.sequence.next()).min(dropped.saturating_mul(widest))
     }
 
     /// Whether everything the other end sent is accounted for.
     pub(super) fn is_complete(&self) -> bool {
         let known = self.counters[Counter::DatagramsReceived] + self.counters[Counter::Late];
         self.peer_sent.is_some_and(|sent| known >= sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Secret;
+    use crate::workloads::datagram::Purpose;
+
+    fn flow(widest_message: u64) -> Flow {
+        let tag = |purpose| Tag::new(Secret([1; 16]), 0, purpose);
+        let mut sequence = Sequence::default();
+        (0..10).for_each(|number| drop(sequence.observe(number)));
+        Flow {
+            number: 0,
+            socket: UdpSocket::bind("127.0.0.1:0").expect("loopback"),
+            outward: tag(Purpose::Forward),
+            inward: tag(Purpose::Backward),
+            pairing: tag(Purpose::Pairing),
+            next_number: 0,
+            sequence,
+            counters: Counters::default(),
+            drops: u32::MAX,
+            drops_known: true,
+            undated_drops: 0,
+            widest_message,
+            peer_sent: None,
+            options: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn dropped_messages_are_counted_in_datagrams_by_the_gap_they_leave() {
+        let mut flow = flow(64);
+        assert_eq!(flow.dropped_before(50, true), 0, "a gap without a drop was lost elsewhere");
+        assert_eq!(flow.note_drops(1), 2, "the counter wraps");
+        assert_eq!(flow.dropped_before(10 + 128, true), 128, "two whole messages");
+        assert_eq!(flow.dropped_before(10 + 128, true), 0, "once");
+        flow.note_drops(2);
+        assert_eq!(flow.dropped_before(10 + 7, true), 7, "a short one");
+        flow.note_drops(3);
+        assert_eq!(flow.dropped_before(10 + 1000, true), 64, "the rest was lost elsewhere");
+        flow.note_drops(4);
+        assert_eq!(flow.dropped_before(10 + 1000, false), 1, "single datagrams");
+        flow.note_drops(5);
+        assert_eq!(flow.dropped_before(10, true), 0, "no gap: what was dropped was none of ours");
+    }
+
+    #[test]
+    fn a_socket_that_passed_nothing_may_have_dropped_the_widest_messages_there_are() {
+        let mut flow = flow(0);
+        flow.note_drops(0);
+        assert_eq!(flow.dropped_before(10 + 1000, true), udp::MAX_SEGMENTS as u64);
     }
 }

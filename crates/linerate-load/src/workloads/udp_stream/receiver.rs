@@ -57,6 +57,11 @@ impl Receiver {
         Self { batch: ReceiveBatch::new(messages, bytes), discard, coalesced: params.gro, messages: 0, bytes: 0 }
     }
 
+    /// Whether several datagrams may come as one message.
+    pub(super) fn is_coalesced(&self) -> bool {
+        self.coalesced
+    }
+
     /// As the mode is named in reports.
     pub(super) fn mode(&self, wait: &str) -> String {
         let kept = match (self.discard, self.coalesced) {
@@ -103,6 +108,10 @@ impl Receiver {
             if let Some(drops) = message.drops {
                 change[Counter::SocketDrops] += flow.note_drops(drops);
             }
+            if let Some(first) = number_of(first_of(message), flow.inward) {
+                flow.widest_message = flow.widest_message.max(message.n_datagrams() as u64);
+                change[Counter::SocketDroppedDatagrams] += flow.dropped_before(first, self.coalesced);
+            }
             if self.discard { count_run(flow, message, &mut change) } else { count_each(flow, message, &mut change) }
         }
         change[Counter::MessagesReceived] = messages as u64;
@@ -117,6 +126,12 @@ impl Receiver {
         tally.counters.add(&change);
         messages > 0
     }
+}
+
+/// The first datagram of a message, as far as it is visible.
+#[inline]
+fn first_of(message: Received<'_>) -> &[u8] {
+    &message.visible[..message.visible.len().min(message.segment_bytes.max(1))]
 }
 
 /// Accounts every segment of a message by its own header.

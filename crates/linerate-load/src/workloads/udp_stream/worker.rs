@@ -93,6 +93,8 @@ fn deal(params: &UdpStreamParams, end: End, secret: Secret, paired: Paired) -> R
         counters: Counters::default(),
         drops: udp::drops(&socket).unwrap_or(0),
         drops_known: true,
+        undated_drops: 0,
+        widest_message: 0,
         peer_sent: None,
         options: params.options.granted(&socket),
         socket,
@@ -262,11 +264,14 @@ impl Worker for UdpStreamWorker {
             modes.insert("receive".to_owned(), receiver.mode(self.wait.name()));
         }
         let receives = self.receiver.is_some();
+        let coalesced = self.receiver.as_ref().is_some_and(Receiver::is_coalesced);
         let number = self.number;
         let report = |mut flow: Flow| {
             if receives {
                 let drops = udp::drops(&flow.socket).map_or(0, |drops| flow.note_drops(drops));
                 flow.counters[Counter::SocketDrops] += drops;
+                let tail = flow.peer_sent.map_or(0, |sent| flow.dropped_before(sent, coalesced));
+                flow.counters[Counter::SocketDroppedDatagrams] += tail;
             }
             socket_options::at_end(&mut flow.options, &flow.socket);
             FlowReport {
