@@ -224,7 +224,8 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
         (errors - overflows - checksums - udp("mem_errors").unwrap_or(0.0)).max(0.0)
     });
     let at_socket = if messages + datagrams > 0.0 { (at_socket - checksums - refused).max(0.0) } else { overflows };
-    let overflowed = if overflows > 0.0 { at_socket } else { 0.0 };
+    // A socket buffer that found no room held one datagram at the least.
+    let overflowed = if overflows > 0.0 { at_socket.max(overflows) } else { 0.0 };
     let filtered = filtered(&udp).map(|dropped| {
         // Datagrams that did not even arrive were not dropped here.
         let sent_all = super::span::total(sent, Counter::DatagramsSent) as f64;
