@@ -19,9 +19,9 @@ pub mod tune;
 
 pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, End, Found,
-    GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace, LossStudy,
-    MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy, RateLevel,
-    Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, Stall, Study,
-    Surety, Tested, TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, reached, reasons,
-    searched, study,
+    GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace,
+    LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy,
+    RateLevel, Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling,
+    Stall, Study, Surety, Tested, TrialSettling, TrialStudy, Way, clock_course, headline, look, looked_at, reached,
+    reasons, searched, study,
 };

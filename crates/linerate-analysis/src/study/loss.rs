@@ -220,9 +220,8 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
         return vec![(LossPlace::ReceiverSocket, Some(at_socket))];
     };
     // The rest of the errors are what a filter attached to the socket refused.
-    let refused = udp("in_errors").map_or(0.0, |errors| {
-        (errors - overflows - checksums - udp("mem_errors").unwrap_or(0.0)).max(0.0)
-    });
+    let refused = udp("in_errors")
+        .map_or(0.0, |errors| (errors - overflows - checksums - udp("mem_errors").unwrap_or(0.0)).max(0.0));
     let at_socket = if messages + datagrams > 0.0 { (at_socket - checksums - refused).max(0.0) } else { overflows };
     // A socket buffer that found no room held one datagram at the least.
     let overflowed = if overflows > 0.0 { at_socket.max(overflows) } else { 0.0 };

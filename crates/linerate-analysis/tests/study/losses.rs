@@ -112,7 +112,8 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
         ("ip_in_ect1", 0.0),
     ];
     let counted = |changed: &[(&'static str, f64)]| {
-        let quiet = QUIET.iter().chain(&[("ip_in_ce", 0.0)]).filter(|(name, _)| !changed.iter().any(|(c, _)| c == name));
+        let quiet =
+            QUIET.iter().chain(&[("ip_in_ce", 0.0)]).filter(|(name, _)| !changed.iter().any(|(c, _)| c == name));
         quiet.chain(changed).copied().collect::<Vec<_>>()
     };
     let overflow = counted(&[("rcvbuf_errors", 20.0), ("in_errors", 20.0)]);
@@ -126,12 +127,8 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
     // Half was lost on the way, so that only half arrived.
     let both = counted(&[("ip_in_delivers", 160.0), ("ip_in_not_ect", 12_160.0)]);
     assert_eq!(lost_at_receiver(1280, [0, 0], &both), (vec![(ReceiverFilter, 640)], 640));
-    let three = counted(&[
-        ("rcvbuf_errors", 10.0),
-        ("in_csum_errors", 100.0),
-        ("in_errors", 110.0),
-        ("ip_in_delivers", 195.0),
-    ]);
+    let three =
+        counted(&[("rcvbuf_errors", 10.0), ("in_csum_errors", 100.0), ("in_errors", 110.0), ("ip_in_delivers", 195.0)]);
     let places = vec![(ReceiverFilter, 320), (ReceiverChecksum, 100), (ReceiverSocket, 640)];
     assert_eq!(lost_at_receiver(1060, [110, 740], &three), (places, 0));
 }

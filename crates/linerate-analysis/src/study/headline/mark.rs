@@ -100,7 +100,9 @@ fn is_at(stage: &Stage, place: &str) -> bool {
         "sender qdisc" => (stage.end, stage.place) == (End::Sender, Place::Queue),
         "sender device" => (stage.end, stage.place) == (End::Sender, Place::Interface),
         "receiver device" => (stage.end, stage.place) == (End::Receiver, Place::Interface),
-        "receiver backlog (softnet)" | "receiver packet filter" | "receiver checksum" | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
+        "receiver backlog (softnet)" | "receiver packet filter" | "receiver checksum" | "receiver socket" => {
+            (stage.end, stage.place) == (End::Receiver, Place::Socket)
+        }
         other => {
             let name = other.rsplit_once(" (").map_or(other, |(name, _)| name);
             stage.end == End::Between && is_of(stage, name)
