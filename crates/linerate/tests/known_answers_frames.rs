@@ -109,11 +109,7 @@ fn a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that() {
     assert!(loss.ledger.sent >= 4_000);
     // Pairing datagrams are of another length, which the wire counts apart.
     assert_eq!(loss.ledger.lost(), loss.ledger.sent / 100);
-    assert_eq!(
-        loss.located,
-        [("link a-b (every n-th)".into(), loss.ledger.lost())],
-        "between the hosts, not in them"
-    );
+    assert_eq!(loss.located, [("link a-b (every n-th)".into(), loss.ledger.lost())], "between the hosts, not in them");
 }
 
 #[test]
