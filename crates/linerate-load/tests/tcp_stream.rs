@@ -127,6 +127,14 @@ fn every_mode_delivers_what_it_sent() {
 }
 
 #[test]
+fn a_source_with_a_rate_counts_how_long_it_had_nothing() {
+    let waited = |what: Value| total(&run(what, V4).0, Counter::SourceWait);
+    assert_eq!(waited(json!({"message_size": "4 KiB"})), 0, "memory always has something");
+    // The first turn alone is what such a source produces in seconds.
+    assert!(waited(json!({"message_size": "4 KiB", "source_rate": "100 kbit/s"})) > 0);
+}
+
+#[test]
 fn messages_from_four_bytes_to_sixteen_mebibytes_go_both_families() {
     for address in [V4, V6] {
         for size in ["4 B", "64 B", "1460 B", "16 MiB"] {

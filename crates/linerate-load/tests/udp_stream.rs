@@ -41,6 +41,8 @@ fn every_mode_and_direction_balances_on_both_families() {
                 }
                 assert_eq!(sum(sender, Counter::DatagramsSent), flows_sum(sender, Counter::DatagramsSent));
                 assert_eq!(sum(receiver, Counter::DatagramsReceived), flows_sum(receiver, Counter::DatagramsReceived));
+                let highest: u64 = receiver.flows.iter().map(|flow| flow.next_sequence).sum();
+                assert_eq!(sum(receiver, Counter::SequenceAdvance), highest, "{table}");
                 assert_eq!(sum(receiver, Counter::Foreign), 0);
             }
         }

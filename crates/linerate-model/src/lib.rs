@@ -46,7 +46,7 @@ pub use problem::{Problem, nearest};
 pub use sample::{SampleBlock, SeriesKind, SeriesSpec};
 pub use search::{Goal, LoadUnit, Method, Purpose, Search, Searched, Step};
 pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue, StepGap};
-pub use tcp::TcpState;
+pub use tcp::{TcpState, counter_growth};
 pub use testbed::{Endpoint, HostAddress, Testbed};
 pub use trial::{
     Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId, TrialOutcome, TrialSpec,

@@ -75,6 +75,8 @@ counters! {
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
     VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
     SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the receiving socket dropped messages, at most as many as those can hold (segments of coalesced messages counted singly).",
+    SequenceAdvance "sequence_advance" "By how much the highest datagram numbers seen rose, all flows added: what of it was not received is missing.",
+    SourceWait "source_wait_ns" "Time the worker had room to send and its source had produced nothing, ns.",
 }
 
 /// One value for each [`Counter`].

@@ -69,3 +69,29 @@ pub struct TcpState {
     /// Retransmission timeouts (since Linux 6.7).
     pub timeouts: u32,
 }
+
+/// Returns the growth of a counter of a connection from `before` to `now`; a 32-bit counter that wrapped is unwrapped, one that fell otherwise began anew.
+#[must_use]
+pub fn counter_growth(before: u64, now: u64) -> u64 {
+    const WRAP: u64 = 1 << 32;
+    if now >= before {
+        now - before
+    } else if before < WRAP && before - now > WRAP / 2 {
+        now + WRAP - before
+    } else {
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrapped_counter_goes_on_and_a_reopened_flow_begins_anew() {
+        assert_eq!(counter_growth(10, 15), 5);
+        assert_eq!(counter_growth((1 << 32) - 10, 5), 15);
+        assert_eq!(counter_growth(1000, 7), 7);
+        assert_eq!(counter_growth(1 << 40, 7), 7);
+    }
+}

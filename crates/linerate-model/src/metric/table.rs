@@ -397,6 +397,13 @@ pub static METRICS: &[Metric] = &[
         "times the softirq ran out of budget with packets waiting, both hosts",
     ),
     m(
+        "source_wait",
+        Unit::Ratio,
+        L4,
+        DOWN,
+        "share of time the sending workers had nothing to send: their source had produced nothing",
+    ),
+    m(
         "start_skew",
         Unit::Second,
         None,

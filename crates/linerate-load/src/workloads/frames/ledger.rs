@@ -167,13 +167,19 @@ impl Ledger {
         }
         let number = u32::from(signature.flow);
         let (own, n_flows) = (self.is_own(number), self.n_flows_beside(number));
+        // Of a flow that several workers receive, each sees the numbers rise.
+        let is_only_here = self.worker.is_some() || self.n_workers == 1;
         let idx = self.idx(number);
         let Some(flow) = self.flows.get_mut(idx).filter(|_| own) else {
             return tally.add(Counter::Foreign, 1);
         };
         let expected = flow.sequence.next();
         let sequence = signature.sequence(expected);
-        let counter = match flow.sequence.observe(sequence) {
+        let arrival = flow.sequence.observe(sequence);
+        if is_only_here {
+            tally.add(Counter::SequenceAdvance, flow.sequence.next() - expected);
+        }
+        let counter = match arrival {
             arrival @ (Arrival::InOrder | Arrival::Reordered) => {
                 if arrival == Arrival::Reordered {
                     flow.counters[Counter::Reordered] += 1;

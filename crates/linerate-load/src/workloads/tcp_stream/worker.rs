@@ -135,7 +135,12 @@ impl Worker for StreamWorker {
         let now = clock::monotonic();
         let early = pace.early(now);
         let progress = if early > 0 {
-            thread::sleep(Duration::from_nanos(early.min(due.until.0.saturating_sub(now))));
+            let wait = early.min(due.until.0.saturating_sub(now));
+            if pace.counter() == Counter::PayloadSent {
+                // As long as it is meant to be: a CPU that comes late is not the source's doing.
+                tally.add(Counter::SourceWait, wait);
+            }
+            thread::sleep(Duration::from_nanos(wait));
             Progress::Idle
         } else {
             let before = tally.counters[pace.counter()];

@@ -163,7 +163,9 @@ fn count_run(flow: &mut Flow, message: Received<'_>, change: &mut Counters) {
 
 #[inline]
 fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) {
+    let expected = flow.sequence.next();
     let arrival = flow.sequence.observe(number);
+    change[Counter::SequenceAdvance] += flow.sequence.next() - expected;
     match arrival {
         Arrival::InOrder | Arrival::Reordered => {
             change[Counter::DatagramsReceived] += 1;
