@@ -22,7 +22,7 @@ use super::span::{Span, counted};
 /// any case no more than was held when the span began, so that a miscounting application is not excused.
 pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     let before = held(receiver, span.from);
-    let surplus = match Connections::of(receiver).arrived(span) {
+    let surplus = match Connections::receiving(receiver).arrived(span) {
         Some(arrived) => counted(receiver, Counter::PayloadReceived, span) - arrived,
         None => before - held(receiver, span.to),
     };

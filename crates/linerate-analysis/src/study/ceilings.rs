@@ -28,7 +28,6 @@ use linerate_model::{
 };
 use serde_json::Value;
 
-use super::connections::Connections;
 use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::{Flow, Job, Path};
@@ -412,7 +411,7 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
     let (number, direction) = one.id;
     let seen = trials.iter().filter_map(|(jobs, span)| {
         let flow = jobs.get(number)?.flow(direction).filter(|flow| !flow.is_datagrams())?;
-        let connections = Connections::of(flow.sender);
+        let connections = flow.sending();
         Some((connections.peer_window(*span)?, connections.smallest_rtt_seconds(*span)?))
     });
     let (window, rtt) = seen.max_by(|a, b| (a.0 as f64 / a.1).total_cmp(&(b.0 as f64 / b.1)))?;

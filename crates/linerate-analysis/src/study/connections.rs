@@ -3,12 +3,16 @@
 //! Counters in `TCP_INFO` are cumulative since the connection was opened and are read at the end of each interval; between
 //! two readings they are taken to grow evenly. The kernel counts GSO segments as the packets they become
 //! (`tcp_transmit_skb` and `tcp_segs_in` add `gso_segs`). 32-bit counters may wrap once between readings.
+//!
+//! One end may have sockets that only send and sockets that only receive. A receiving socket has a round-trip time, a window and a
+//! pacing rate too, and they describe nothing but its handshake. [`Connections::sending`] and [`Connections::receiving`] therefore select
+//! the flows that carried payload in one direction.
 
 use std::collections::BTreeMap;
 
-use linerate_model::{JobRecord, Nanos, TcpState};
+use linerate_model::{Counter, JobRecord, Nanos, TcpState, counter_growth};
 
-use super::span::Span;
+use super::span::{Span, total};
 
 /// The kernel's initial value of the smallest round-trip time: none was seen yet (`include/net/tcp.h`, `~0U`).
 const RTT_UNSEEN: u32 = u32::MAX;
@@ -22,6 +26,7 @@ struct Readings<'a> {
 }
 
 /// All flows of one end, by flow number.
+#[derive(Default)]
 pub(super) struct Connections<'a>(BTreeMap<u32, Readings<'a>>);
 
 impl<'a> Connections<'a> {
@@ -42,6 +47,35 @@ impl<'a> Connections<'a> {
         Self(flows)
     }
 
+    /// The flows on which `record` sent payload.
+    pub(super) fn sending(record: &'a JobRecord) -> Self {
+        Self::of(record).carrying(record, Counter::PayloadSent, |state| state.bytes_sent.max(state.bytes_acked))
+    }
+
+    /// The flows on which `record` received payload.
+    pub(super) fn receiving(record: &'a JobRecord) -> Self {
+        Self::of(record).carrying(record, Counter::PayloadReceived, |state| state.bytes_received)
+    }
+
+    /// The flows of which `record` counted some of `payload`. Without reports of its flows: those whose `bytes` grew between two
+    /// readings, because each connection exchanges a greeting before the first. All of them if none grew: the kernel does not report
+    /// these bytes.
+    fn carrying(mut self, record: &JobRecord, payload: Counter, bytes: impl Fn(&TcpState) -> u64) -> Self {
+        let counted: Vec<u32> =
+            record.flows.iter().filter(|flow| flow.counters[payload] > 0).map(|flow| flow.flow).collect();
+        let is_reported = !record.flows.is_empty() && (!counted.is_empty() || total(record, payload) == 0);
+        let grew = |readings: &Readings<'_>| {
+            let ends = readings.states.first().zip(readings.states.last());
+            ends.is_some_and(|((_, first), (_, last))| bytes(last) > bytes(first))
+        };
+        if is_reported {
+            self.0.retain(|flow, _| counted.contains(flow));
+        } else if self.0.values().any(grew) {
+            self.0.retain(|_, readings| grew(readings));
+        }
+        self
+    }
+
     /// Whether no state is known.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -53,7 +87,7 @@ impl<'a> Connections<'a> {
     }
 
     /// How many flows sent payload during `span`; all of them where the kernel does not tell.
-    pub(super) fn sending(&self, span: Span) -> usize {
+    pub(super) fn n_sending(&self, span: Span) -> usize {
         let sending = self.changes(span, |state| state.bytes_sent).iter().filter(|(_, sent)| *sent > 0.0).count();
         if sending > 0 { sending } else { self.0.len() }
     }
@@ -61,6 +95,15 @@ impl<'a> Connections<'a> {
     /// Change of a counter during `span`, all flows added; `None` if no state is known.
     pub(super) fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Option<f64> {
         (!self.is_empty()).then(|| self.changes(span, counter).iter().map(|(_, change)| change).sum())
+    }
+
+    /// How much a counter of rare events grew in readings whose middle lies in `span`: spread over time they would be fractions.
+    pub(super) fn events(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Option<f64> {
+        let within = |(start, end, _): &(Nanos, Nanos, f64)| {
+            let middle = Nanos(start.0.midpoint(end.0));
+            span.from <= middle && middle < span.to
+        };
+        (!self.is_empty()).then(|| self.steps(counter).iter().filter(|step| within(step)).map(|(.., n)| n).sum())
     }
 
     /// Payload bytes that arrived during `span`, in order or not: segments with payload, each of the largest size its flow's
@@ -136,7 +179,7 @@ impl Readings<'_> {
         let mut steps = Vec::with_capacity(self.states.len());
         for (at, state) in &self.states {
             let now = counter(state);
-            steps.push((at_before, *at, step(before, now) as f64));
+            steps.push((at_before, *at, counter_growth(before, now) as f64));
             (before, at_before) = (now, *at);
         }
         steps
@@ -144,30 +187,5 @@ impl Readings<'_> {
 
     fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> f64 {
         self.steps(counter).iter().map(|(start, end, change)| change * span.share(*start, *end)).sum()
-    }
-}
-
-/// Growth from `before` to `now`; a 32-bit counter that wrapped is unwrapped, one that fell otherwise began anew.
-fn step(before: u64, now: u64) -> u64 {
-    const WRAP: u64 = 1 << 32;
-    if now >= before {
-        now - before
-    } else if before < WRAP && before - now > WRAP / 2 {
-        now + WRAP - before
-    } else {
-        now
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wrapped_counter_goes_on_and_a_reopened_flow_begins_anew() {
-        assert_eq!(step(10, 15), 5);
-        assert_eq!(step((1 << 32) - 10, 5), 15);
-        assert_eq!(step(1000, 7), 7);
-        assert_eq!(step(1 << 40, 7), 7);
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `congestion_window`, `pacing_rate`, `unsent` | `TCP_INFO` of the sender, mean over its readings during the span, flows added |
 //! | `peer_window`, `window_swing` | `tcpi_snd_wnd` of the sender: the largest, flows added; the flow whose window moved most |
+//! | `source_wait` | `source_wait_ns` of the sending workers over the span and their number; 0 where they never waited, absent where nobody counts |
 //! | `ecn_marks` | `tcpi_delivered_ce` of the sender |
 //! | `receive_queue` | `held_bytes` of the receiving workers over the receive buffers of their flows |
 //! | `sender_throttled`, `receiver_throttled` | sampler `cgroup` of the end's host: periods throttled over periods |
@@ -17,19 +18,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Direction, Endpoint, JobRecord, SeriesSpec, TcpState, TrialRecord};
+use linerate_model::{Counter, Direction, Endpoint, JobRecord, SeriesSpec, TcpState, TrialRecord};
 use serde_json::Value;
 
-use super::connections::Connections;
 use super::figures::Figures;
 use super::samples::{Hosts, NANOS, Samples};
-use super::span::Span;
+use super::span::{Span, counted};
 use super::traffic::{Flow, Job};
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// What the kernel reports for a connection that is not paced (`include/net/sock.h`, `~0UL`).
 const UNPACED: u64 = u64::MAX;
+/// The workload that counts how long its source had nothing.
+const TCP_STREAM: &str = "tcp_stream";
 /// What a CPU spends on interrupts, in sampler `cpu`.
 const INTERRUPTS: [&str; 2] = ["irq", "softirq"];
 
@@ -46,7 +48,10 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
         let stalled = Samples::of(trial, &receiving.host)
             .rate(span, |s| (s.sampler.as_str(), s.instance.as_str(), s.name.as_str()) == ("pressure", "io", "some"));
         figures.put_some("io_stalled", flow.direction, stalled.map(|ns| ns / NANOS));
-        figures.put_some("receive_queue", flow.direction, receive_queue(flow.receiver, span));
+        figures.put_some("receive_queue", flow.direction, flow.own_receiver().and_then(|end| receive_queue(end, span)));
+        let counts_waits = job.spec.workload == TCP_STREAM;
+        let waited = flow.own_sender().filter(|_| counts_waits).and_then(|end| source_wait(end, span));
+        figures.put_some("source_wait", flow.direction, waited);
         if flow.is_tcp() {
             of_connections(figures, flow, span);
         }
@@ -54,9 +59,9 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
 }
 
 fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
-    let connections = Connections::of(flow.sender);
+    let connections = flow.sending();
     let direction = flow.direction;
-    let n_flows = connections.sending(span) as f64;
+    let n_flows = connections.n_sending(span) as f64;
     let mean = |value: &dyn Fn(&TcpState) -> Option<f64>| {
         let seen: Vec<f64> = connections.states(span).filter_map(value).collect();
         crate::statistics::mean(&seen).map(|mean| mean * n_flows)
@@ -80,6 +85,14 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     figures.put_some("window_swing", direction, swing);
 }
 
+/// Share of the time the workers of a sending end that sent had nothing to send, mean over them.
+fn source_wait(sender: &JobRecord, span: Span) -> Option<f64> {
+    let sending = sender.intervals.iter().filter(|interval| interval.counters[Counter::PayloadSent] > 0);
+    let workers: BTreeSet<u32> = sending.map(|interval| interval.worker).collect();
+    let waited = counted(sender, Counter::SourceWait, span) / NANOS;
+    (!workers.is_empty()).then(|| waited / span.seconds() / workers.len() as f64)
+}
+
 /// Periods throttled over periods; `None` where the host has no quota.
 fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
     let of = |name: &str| samples.change(span, |s| s.sampler == "cgroup" && s.name == name);
@@ -87,11 +100,11 @@ fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
     (periods > 0.0).then(|| throttled / periods)
 }
 
-/// What was held for a receiving end over what its buffers take, mean over readings; `None` where nobody looked.
+/// What was held for a receiving end over what the buffers of its receiving flows take, mean over readings; `None` where nobody looked.
 fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
     let buffer = |value: &linerate_model::SocketValue| value.at_end.as_ref().or(value.granted.as_ref())?.as_f64();
-    let buffers: f64 =
-        receiver.flows.iter().filter_map(|flow| flow.socket.get("receive_buffer").and_then(buffer)).sum();
+    let receives = receiver.flows.iter().filter(|flow| flow.counters[Counter::PayloadReceived] > 0);
+    let buffers: f64 = receives.filter_map(|flow| flow.socket.get("receive_buffer").and_then(buffer)).sum();
     let mut held: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for interval in receiver.intervals.iter().filter(|interval| span.holds_middle(interval)) {
         if let Some(bytes) = interval.held_bytes {

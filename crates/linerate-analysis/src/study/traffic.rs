@@ -6,7 +6,7 @@
 //! | `message_rate` | receiving end, `messages_received` |
 //! | `packet_rate` | TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's `segments_out` where the receiver's is not known), segments counted after GSO; on a connection that carries data both ways acknowledgements are among them. UDP: datagrams received, given only if they were not fragmented as far as the path's MTU is known |
 //! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
-//! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the end that sends, per direction; times over the span and the number of flows that sent |
+//! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the sockets that sent payload in this direction; times over the span and the number of flows that sent |
 //! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
 //! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of requests: `transactions_lost`, direction `sum` |
 //! | `clock_uncertainty` | exchanges of time stamps with both hosts, before, during and after the trial (`clocks`); one-way times no longer than that are no figures |
@@ -68,6 +68,9 @@ pub(super) struct Flow<'a> {
     pub(super) direction: Direction,
     pub(super) sender: &'a JobRecord,
     pub(super) receiver: &'a JobRecord,
+    /// Whether these records are their own: of a foreign end the other end's record stands for it.
+    sees_sender: bool,
+    sees_receiver: bool,
     workload: &'a str,
 }
 
@@ -102,7 +105,14 @@ impl<'a> Job<'a> {
     pub(super) fn flows(&self) -> Vec<Flow<'a>> {
         [(Direction::Tx, self.active, self.passive), (Direction::Rx, self.passive, self.active)]
             .into_iter()
-            .map(|(direction, sender, receiver)| Flow { direction, sender, receiver, workload: &self.spec.workload })
+            .map(|(direction, sender, receiver)| Flow {
+                direction,
+                sender,
+                receiver,
+                sees_sender: true,
+                sees_receiver: true,
+                workload: &self.spec.workload,
+            })
             .filter(Flow::carries_data)
             .map(Flow::with_what_is_known)
             .collect()
@@ -164,22 +174,38 @@ impl<'a> Job<'a> {
     }
 }
 
-impl Flow<'_> {
+impl<'a> Flow<'a> {
     /// A foreign end tells nothing: what its other end knows stands for it.
     fn with_what_is_known(self) -> Self {
         let tells = |end: &JobRecord| !end.intervals.is_empty();
+        let (sender, receiver) = (tells(self.sender), tells(self.receiver));
         Self {
-            sender: if tells(self.sender) { self.sender } else { self.receiver },
-            receiver: if tells(self.receiver) { self.receiver } else { self.sender },
+            sender: if sender { self.sender } else { self.receiver },
+            receiver: if receiver { self.receiver } else { self.sender },
+            sees_sender: sender || !receiver,
+            sees_receiver: receiver || !sender,
             ..self
         }
     }
 
+    /// The sender's own counters, `None` of a foreign one.
+    pub(super) fn own_sender(&self) -> Option<&'a JobRecord> {
+        self.sees_sender.then_some(self.sender)
+    }
+
+    /// The receiver's own counters, `None` of a foreign one.
+    pub(super) fn own_receiver(&self) -> Option<&'a JobRecord> {
+        self.sees_receiver.then_some(self.receiver)
+    }
+
+    /// TCP state of the sockets that send in this direction; none of a foreign sender.
+    pub(super) fn sending(&self) -> Connections<'a> {
+        self.own_sender().map(Connections::sending).unwrap_or_default()
+    }
+
     /// The bytes that were delivered: those received, or sent where the receiving end is foreign.
     pub(super) fn delivered(&self) -> Counter {
-        let none_came = total(self.receiver, Counter::PayloadReceived) == 0;
-        let is_foreign = none_came && std::ptr::eq(self.sender, self.receiver);
-        if is_foreign { Counter::PayloadSent } else { Counter::PayloadReceived }
+        if self.sees_receiver { Counter::PayloadReceived } else { Counter::PayloadSent }
     }
 
     fn carries_data(&self) -> bool {
@@ -263,8 +289,8 @@ impl Flow<'_> {
             let packets: f64 = received.iter().map(|counter| counted(self.receiver, *counter, span)).sum();
             return (!fragmented).then(|| packets / span.seconds());
         }
-        let received = Connections::of(self.receiver).change(span, |state| u64::from(state.segments_in));
-        let sent = || Connections::of(self.sender).change(span, |state| u64::from(state.segments_out));
+        let received = Connections::receiving(self.receiver).change(span, |state| u64::from(state.segments_in));
+        let sent = || self.sending().change(span, |state| u64::from(state.segments_out));
         received.or_else(sent).map(|packets| packets / span.seconds())
     }
 
@@ -288,7 +314,7 @@ impl Flow<'_> {
             .map(|flow| flow.flow)
             .collect();
         let counts = |flow: u32| sent_on.is_empty() || sent_on.contains(&flow);
-        let connections = Connections::of(self.receiver);
+        let connections = Connections::receiving(self.receiver);
         if !connections.is_empty() && !self.is_datagrams() {
             let received = connections.changes(span, |state| state.bytes_received);
             return received.into_iter().filter(|(flow, _)| counts(*flow)).map(|(_, bytes)| bytes).collect();
@@ -344,8 +370,8 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     for flow in job.flows() {
         let sent = (counted(flow.sender, Counter::PayloadSent, span), counted(flow.sender, Counter::CallsSent, span));
         figures.put_some("payload_per_send", flow.direction, (sent.1 > 0.0).then(|| sent.0 / sent.1));
-        figures.put_some("receiver_cpu", flow.direction, busiest(flow.receiver, span));
-        figures.put_some("sender_cpu", flow.direction, busiest(flow.sender, span));
+        figures.put_some("receiver_cpu", flow.direction, flow.own_receiver().and_then(|end| busiest(end, span)));
+        figures.put_some("sender_cpu", flow.direction, flow.own_sender().and_then(|end| busiest(end, span)));
     }
     loss_figures(&mut figures, losses);
     operation_figures(&mut figures, job, span);
@@ -399,19 +425,19 @@ fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
 }
 
 fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
-    let connections = Connections::of(flow.sender);
+    let connections = flow.sending();
     if connections.is_empty() || flow.is_datagrams() {
         return;
     }
     let direction = flow.direction;
     let change = |counter: fn(&linerate_model::TcpState) -> u64| connections.change(span, counter);
-    figures.put_some("retransmits", direction, change(|state| u64::from(state.retransmits)));
+    figures.put_some("retransmits", direction, connections.events(span, |state| u64::from(state.retransmits)));
     let sent = change(|state| state.bytes_sent).filter(|sent| *sent > 0.0);
     let repeated = change(|state| state.bytes_retransmitted);
     figures.put_some("retransmit_ratio", direction, repeated.zip(sent).map(|(repeated, sent)| repeated / sent));
     figures.put_some("rtt", direction, connections.rtt_seconds(span));
     figures.put_some("rtt_min", direction, connections.smallest_rtt_seconds(span));
-    let flow_time = span.seconds() * connections.sending(span) as f64 * MICROS;
+    let flow_time = span.seconds() * connections.n_sending(span) as f64 * MICROS;
     for (metric, micros) in [
         ("rwnd_limited", change(|state| state.receive_window_limited_us)),
         ("sender_busy", change(|state| state.busy_us)),

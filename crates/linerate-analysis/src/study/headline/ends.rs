@@ -122,10 +122,9 @@ fn application(end: End, one: &Seen<'_>) -> Vec<Reading> {
 fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
     let (record, _) = one.side(end);
     let seconds = one.span.seconds();
-    let connections = Connections::of(record);
     let bytes = match end {
-        End::Receiver => connections.change(one.span, |state| state.bytes_received),
-        End::Sender | End::Between => connections.change(one.span, |state| state.bytes_sent),
+        End::Receiver => Connections::receiving(record).change(one.span, |state| state.bytes_received),
+        End::Sender | End::Between => Connections::sending(record).change(one.span, |state| state.bytes_sent),
     };
     let (datagrams, refused, word) = match end {
         End::Receiver => (Counter::DatagramsReceived, Counter::SocketDrops, "dropped"),

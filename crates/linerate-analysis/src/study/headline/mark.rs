@@ -32,7 +32,7 @@ const JUDGED: [(End, Place, &str, &str, bool); 15] = [
 ];
 
 /// Where on the path each rule sees the limit; those that name a capacity are looked up by it.
-const PLACES: [(&str, &[(End, Place)]); 19] = [
+const PLACES: [(&str, &[(End, Place)]); 20] = [
     ("bus_ceiling", &[]),
     ("congestion_control", &[(End::Sender, Place::Socket)]),
     ("fire_hose", &[]),
@@ -42,6 +42,7 @@ const PLACES: [(&str, &[(End, Place)]); 19] = [
     ("not_valid", &[]),
     ("numa_placement", &[(End::Sender, Place::Application), (End::Receiver, Place::Application)]),
     ("path_loss", &[]),
+    ("path_mtu", &[]),
     ("receive_window", &[(End::Receiver, Place::Socket)]),
     ("receiver_cpu", &[(End::Receiver, Place::Application)]),
     ("send_buffer", &[(End::Sender, Place::Socket)]),
