@@ -8,12 +8,20 @@ pub(super) struct Grid {
     pub(super) width: u64,
     /// How many.
     pub(super) n_bins: usize,
+    /// Where the last one ends, ns: it may be shorter than the others.
+    pub(super) end: u64,
 }
 
 impl Grid {
     /// The ends of the bins, seconds.
     pub(super) fn ends(&self) -> Vec<f64> {
-        (1..=self.n_bins as u64).map(|bin| Nanos(bin * self.width).as_secs_f64()).collect()
+        (1..=self.n_bins as u64).map(|bin| Nanos((bin * self.width).min(self.end)).as_secs_f64()).collect()
+    }
+
+    /// How long `bin` is, ns.
+    pub(super) fn length(&self, bin: usize) -> f64 {
+        let from = bin as u64 * self.width;
+        (from + self.width).min(self.end).saturating_sub(from) as f64
     }
 
     /// The bin whose end is nearest to `at`.
@@ -31,7 +39,7 @@ impl Grid {
         let first = (start.0 / self.width) as usize;
         for (bin, sum) in bins.iter_mut().enumerate().skip(first) {
             let from = (bin as u64 * self.width).max(start.0);
-            let to = ((bin as u64 + 1) * self.width).min(end.0);
+            let to = ((bin as u64 + 1) * self.width).min(end.0).min(self.end);
             if to <= from {
                 break;
             }
@@ -46,7 +54,7 @@ mod tests {
 
     #[test]
     fn an_amount_is_apportioned_by_time_and_cut_at_the_last_bin() {
-        let grid = Grid { width: 10, n_bins: 3 };
+        let grid = Grid { width: 10, n_bins: 3, end: 30 };
         let mut bins = vec![0.0; 3];
         grid.spread(Nanos(5), Nanos(25), 20.0, &mut bins);
         assert_eq!(bins, [5.0, 10.0, 5.0]);
@@ -58,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_reading_a_little_late_belongs_to_the_bin_it_ended() {
-        let grid = Grid { width: 1000, n_bins: 3 };
+        let grid = Grid { width: 1000, n_bins: 3, end: 3000 };
         assert_eq!([999, 1000, 1003, 1999, 2400].map(|at| grid.bin_ending_at(Nanos(at))), [0, 0, 0, 1, 1]);
     }
 }

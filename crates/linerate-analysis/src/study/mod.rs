@@ -22,6 +22,7 @@ mod looked_at;
 mod looks;
 mod loss;
 mod loss_place;
+mod loss_series;
 mod members;
 mod mixes;
 mod observed;

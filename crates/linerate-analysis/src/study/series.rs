@@ -1,8 +1,10 @@
 //! What happened during a trial, interval by interval, on one grid for all workers; measured jobs added up.
 //!
 //! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second), `loss_ratio` (of the
-//! datagrams sent in the interval, how many more were missing for good at its end), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits` (segments), `rtt` (seconds, mean
-//! over flows), `peer_window` (bytes the receivers advertise, all flows added up). A bin that intervals do not cover by half is a gap, never zero.
+//! datagrams sent in the interval, how many never came: see `loss_series`), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits` (segments), `rtt` (seconds, mean
+//! over flows), `peer_window` (bytes the receivers advertise, all flows added up). A bin that intervals do not cover by half is a gap, never zero. A rate
+//! is that of the part of its bin that is covered and lies before the end of the load, so that neither the last, shorter bin nor what
+//! comes while the load drains looks like a fall. Counts of the drain stand in the last bin.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +12,7 @@ use linerate_model::{Counter, Direction, JobRecord, Nanos, TrialRecord};
 
 use super::connections::Connections;
 use super::grid::Grid;
+use super::loss_series::{self, Lost};
 use super::samples::NANOS;
 use super::span::{extent, total};
 use super::traffic::{Flow, Job};
@@ -31,7 +34,7 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> (Vec<f64>, Series) {
     let Some(end) = records.filter_map(extent).map(|extent| extent.to).max() else {
         return (Vec::new(), Series::new());
     };
-    let grid = covering(end, trial.spec.phases.interval);
+    let grid = covering(end, trial.spec.phases.loaded(), trial.spec.phases.interval);
     let flows: Vec<Flow<'_>> = measured.iter().flat_map(|job| job.flows()).collect();
     let mut series = Series::new();
     for (direction, name) in [(Direction::Tx, "goodput_tx"), (Direction::Rx, "goodput_rx")] {
@@ -57,47 +60,22 @@ fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let (senders, receivers) = (datagrams().map(|flow| flow.sender), datagrams().map(|flow| flow.receiver));
     insert_rate(grid, series, "datagrams_sent", senders.collect(), Counter::DatagramsSent, 1.0);
     insert_rate(grid, series, "datagrams_received", receivers.collect(), Counter::DatagramsReceived, 1.0);
-    if let (Some(sent), Some(received)) = (series.get("datagrams_sent"), series.get("datagrams_received")) {
-        let ratio = lost(sent, received, grid.width as f64 / NANOS);
-        series.insert("loss_ratio".to_owned(), ratio);
+    let lost: Option<Vec<Lost>> = datagrams().map(|flow| loss_series::of(grid, *flow)).collect();
+    if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
+        let bin = |idx: usize| {
+            let sum = |of: fn(&Lost) -> &Vec<f64>| lost.iter().map(|one| of(one)[idx]).sum::<f64>();
+            let (lost, sent) = (sum(|one| &one.lost), sum(|one| &one.sent));
+            (sent > 0.0).then(|| lost / sent)
+        };
+        series.insert("loss_ratio".to_owned(), (0..grid.n_bins).map(bin).collect());
     }
-}
-
-/// The share of what was sent in each bin of `seconds` that never came. What is under way when a bin ends, or was cut at another
-/// instant by the receiver, is not lost: of all that was missing at the end of a bin, only what is still missing at the end of
-/// every later one, less what still came after the last was sent: so much was under way then, and is taken to have been before. Over all
-/// bins that adds up to what was lost.
-fn lost(sent: &[Option<f64>], received: &[Option<f64>], seconds: f64) -> Vec<Option<f64>> {
-    /// Shares of intervals are fractions: less than this many datagrams is none.
-    const NOTHING: f64 = 0.5;
-    let mut missing = Vec::with_capacity(sent.len());
-    let mut outstanding = 0.0;
-    for (sent, received) in sent.iter().zip(received) {
-        outstanding += (sent.unwrap_or(0.0) - received.unwrap_or(0.0)) * seconds;
-        missing.push(outstanding);
-    }
-    let last = sent.iter().rposition(|sent| sent.is_some_and(|sent| sent > 0.0));
-    let drained = last.zip(missing.last()).map_or(0.0, |(last, end)| f64::max(missing[last] - end, 0.0));
-    let sending = last.map_or(0, |last| last + 1);
-    missing[..sending].iter_mut().for_each(|missing| *missing = f64::max(*missing - drained, 0.0));
-    for bin in (1..missing.len()).rev() {
-        missing[bin - 1] = f64::min(missing[bin - 1], missing[bin]);
-    }
-    let mut before = 0.0;
-    let ratio = |((sent, received), missing): ((&Option<f64>, &Option<f64>), &f64)| {
-        let (new, sent) = (missing - before, sent.zip(*received).map(|(sent, _)| sent * seconds));
-        let counts = new >= NOTHING;
-        before = if counts { *missing } else { before };
-        sent.filter(|sent| *sent > 0.0).map(|sent| if counts { (new / sent).min(1.0) } else { 0.0 })
-    };
-    sent.iter().zip(received).zip(&missing).map(ratio).collect()
 }
 
 fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let senders: Vec<Connections<'_>> = flows
         .iter()
         .filter(|flow| !flow.is_datagrams())
-        .map(|flow| Connections::of(flow.sender))
+        .map(|flow| flow.sending())
         .filter(|connections| !connections.is_empty())
         .collect();
     if senders.is_empty() {
@@ -135,12 +113,14 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     series.insert("retransmits".to_owned(), retransmits);
 }
 
-/// The grid that covers a trial until `end`.
-fn covering(end: Nanos, interval: Nanos) -> Grid {
+/// The grid that covers a trial whose intervals reach until `end`, as far as it was under load.
+fn covering(end: Nanos, loaded: Nanos, interval: Nanos) -> Grid {
+    let end = if loaded > Nanos(0) { end.min(loaded) } else { end };
     let width = interval.0.max(1).max(end.0.div_ceil(MOST_BINS));
     // An interval that ended a little late does not make a bin of its own.
     let n_bins = usize::try_from(((end.0 + width / 2) / width).max(1)).expect("bins are limited in number");
-    Grid { width, n_bins }
+    let whole = n_bins as u64 * width;
+    Grid { width, n_bins, end: if loaded > Nanos(0) { whole.min(loaded.0) } else { whole } }
 }
 
 /// `counter` per second times `scale`, all `records` added.
@@ -148,40 +128,66 @@ fn insert_rate(grid: &Grid, series: &mut Series, name: &str, records: Vec<&JobRe
     if records.is_empty() {
         return;
     }
-    let mut sums = vec![0.0; grid.n_bins];
-    let mut covered = vec![true; grid.n_bins];
+    let mut sums = vec![Some(0.0); grid.n_bins];
     for record in records {
-        let mut shares = vec![0.0; grid.n_bins];
-        let mut workers: Vec<u32> = record.intervals.iter().map(|interval| interval.worker).collect();
-        workers.sort_unstable();
-        workers.dedup();
+        let mut counts = vec![0.0; grid.n_bins];
+        let mut workers: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for interval in &record.intervals {
-            let share = interval.end.since(interval.start).0 as f64 / (grid.width as f64 * workers.len() as f64);
-            grid.spread(interval.start, interval.end, share, &mut shares);
-            grid.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut sums);
+            let covered = workers.entry(interval.worker).or_insert_with(|| vec![0.0; grid.n_bins]);
+            grid.spread(interval.start, interval.end, interval.end.since(interval.start).0 as f64, covered);
+            grid.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut counts);
         }
-        for (covered, share) in covered.iter_mut().zip(shares) {
-            *covered &= share >= LEAST_COVERED;
+        for (bin, sum) in sums.iter_mut().enumerate() {
+            let covered = workers.values().map(|covered| covered[bin]);
+            let is_covered = covered.clone().sum::<f64>() >= LEAST_COVERED * grid.length(bin) * workers.len() as f64;
+            // A worker that has ended counts nothing more: the others' time is the bin's.
+            let ns = covered.fold(0.0, f64::max);
+            *sum = sum.filter(|_| is_covered && ns > 0.0).map(|sum| sum + counts[bin] / ns);
         }
     }
-    let per_second = scale * NANOS / grid.width as f64;
-    let values = sums.into_iter().zip(covered).map(|(sum, covered)| covered.then_some(sum * per_second));
-    series.insert(name.to_owned(), values.collect());
+    let per_second = scale * NANOS;
+    series.insert(name.to_owned(), sums.into_iter().map(|sum| sum.map(|sum| sum * per_second)).collect());
 }
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Interval;
+
     use super::*;
 
+    /// Bytes received by these workers: from, until (ms), bytes.
+    fn received(intervals: &[(u32, u64, u64, u64)]) -> JobRecord {
+        let interval = |(worker, from, until, bytes): &(u32, u64, u64, u64)| {
+            let (start, end) = (Nanos::from_millis(*from), Nanos::from_millis(*until));
+            let mut interval = Interval { worker: *worker, start, end, ..Interval::default() };
+            interval.counters[Counter::PayloadReceived] = *bytes;
+            interval
+        };
+        JobRecord { intervals: intervals.iter().map(interval).collect(), flows: Vec::new() }
+    }
+
+    fn rates(record: &JobRecord, loaded: u64) -> Vec<Option<f64>> {
+        let end = extent(record).expect("intervals").to;
+        let grid = covering(end, Nanos::from_millis(loaded), Nanos::from_millis(100));
+        let mut series = Series::new();
+        insert_rate(&grid, &mut series, "rate", vec![record], Counter::PayloadReceived, 1.0);
+        series.remove("rate").expect("inserted")
+    }
+
     #[test]
-    fn what_is_only_under_way_is_not_lost_and_what_is_lost_is_counted_where_it_was() {
-        let some = |values: &[f64]| values.iter().map(|value| Some(*value)).collect::<Vec<_>>();
-        // A quarter of a bin is on the way; in the third bin forty of a hundred are lost. Drained at the end.
-        let sent = some(&[100.0, 100.0, 100.0, 100.0, 0.0]);
-        let received = some(&[75.0, 100.0, 60.0, 100.0, 25.0]);
-        assert_eq!(lost(&sent, &received, 1.0), [Some(0.0), Some(0.0), Some(0.4), Some(0.0), None]);
-        // The receiver cuts its bins a little later or earlier than the sender: nothing is lost.
-        let cut = some(&[75.0, 125.0, 90.0, 110.0, 0.0]);
-        assert_eq!(lost(&sent, &cut, 1.0), [Some(0.0), Some(0.0), Some(0.0), Some(0.0), None]);
+    fn the_last_shorter_bin_and_the_drain_are_no_fall() {
+        // 1000 bytes a millisecond for 260 ms, then a drain in which 5 ms bring something.
+        let record =
+            received(&[(0, 0, 100, 100_000), (0, 100, 200, 100_000), (0, 200, 260, 60_000), (0, 260, 300, 5_000)]);
+        assert_eq!(rates(&record, 260), [Some(1e6), Some(1e6), Some(1e6)]);
+        // Cut off in the middle of its last bin.
+        let cut = received(&[(0, 0, 100, 100_000), (0, 100, 160, 60_000)]);
+        assert_eq!(rates(&cut, 1000), [Some(1e6), Some(1e6)]);
+    }
+
+    #[test]
+    fn a_worker_that_ended_is_not_made_up_for() {
+        let record = received(&[(0, 0, 100, 100_000), (1, 0, 100, 100_000), (0, 100, 200, 100_000), (1, 100, 101, 0)]);
+        assert_eq!(rates(&record, 200), [Some(2e6), Some(1e6)]);
     }
 }

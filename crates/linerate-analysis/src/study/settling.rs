@@ -117,7 +117,7 @@ impl Readings {
     }
 
     fn rate(self, record: &JobRecord, counter: Counter, scale: f64) -> Vec<f64> {
-        let grid = Grid { width: self.width, n_bins: self.n };
+        let grid = Grid { width: self.width, n_bins: self.n, end: self.width * self.n as u64 };
         let covered = Span { from: self.span.from, to: Nanos(self.span.from.0 + self.width * self.n as u64) };
         let mut sums = vec![0.0; self.n];
         for interval in record.intervals.iter().filter(|interval| interval.counters[counter] > 0) {

@@ -73,7 +73,7 @@ fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
         return Vec::new();
     };
     let n_bins = n_bins as usize;
-    let grid = Grid { width: interval.0, n_bins };
+    let grid = Grid { width: interval.0, n_bins, end: interval.0 * n_bins as u64 };
     let mut bins = vec![0.0; n_bins];
     for interval in records.iter().flat_map(|record| &record.intervals) {
         grid.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut bins);

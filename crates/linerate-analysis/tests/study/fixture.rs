@@ -198,7 +198,11 @@ pub(crate) fn datagrams(sent: u64, received: u64, next_sequence: u64) -> TrialRe
     };
     let mut sender = steady(&[(Counter::DatagramsSent, sent), (Counter::PayloadSent, sent * 1000)]);
     sender.flows.push(total(Counter::DatagramsSent, sent, sent * SECONDS));
-    let mut receiver = steady(&[(Counter::DatagramsReceived, received), (Counter::PayloadReceived, received * 1000)]);
+    let mut receiver = steady(&[
+        (Counter::DatagramsReceived, received),
+        (Counter::PayloadReceived, received * 1000),
+        (Counter::SequenceAdvance, next_sequence / SECONDS),
+    ]);
     receiver.flows.push(total(Counter::DatagramsReceived, received, next_sequence));
     trial.jobs[0] = (sender, receiver);
     trial

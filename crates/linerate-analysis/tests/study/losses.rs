@@ -34,7 +34,11 @@ fn gaps_and_tails_are_told_apart_and_located() {
     assert_eq!(loss.unexplained, 15);
     assert_eq!(loss.unobserved, [LossPlace::SenderDevice, LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog]);
     near(value(only(&study), 0, "loss_ratio", Tx), 0.01);
-    assert_eq!(only(&study).trials[0].series["loss_ratio"].len(), 5);
+    // Four of each second's thousand are gaps, the last 30 sent are the tail.
+    let series = &only(&study).trials[0].series["loss_ratio"];
+    assert_eq!(series.len(), 5);
+    assert!(series[0].is_some_and(|ratio| (0.004..0.0041).contains(&ratio)), "{series:?}");
+    near(Some(series.iter().flatten().map(|ratio| ratio * 1000.0).sum()), ledger.lost() as f64);
 }
 
 #[test]

@@ -1,0 +1,242 @@
+//! When the datagrams that were lost had been sent.
+//!
+//! A receiver cannot say when a missing datagram was sent, but it knows its number. In each interval the receiver counts by how much
+//! the highest numbers rose (`sequence_advance`) and how many datagrams came; what is missing of a rise lies among the numbers of that
+//! rise. Senders number datagrams one by one, so that a number says in which of the sender's intervals it was sent. The clocks and the
+//! delay between the ends do not matter, and nothing that is only under way counts as lost.
+//!
+//! Numbers of all flows of a worker are added, as are those of its counterpart: exact for a worker with one flow, and for several whose
+//! turns at both ends agree. What was sent behind the highest number seen (the tail) was sent last; a flow of which nothing came lost in
+//! proportion to what was sent. The losses of all bins add up to those of the loss ledger. Not seen: where within an interval of the
+//! sender a datagram was lost.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{Counter, Interval, JobRecord, Nanos};
+
+use super::grid::Grid;
+use super::span::total;
+use super::traffic::Flow;
+
+/// Datagrams of one direction by the bin in which they were sent.
+pub(super) struct Lost {
+    /// How many were sent.
+    pub(super) sent: Vec<f64>,
+    /// How many of them never came.
+    pub(super) lost: Vec<f64>,
+}
+
+/// The losses of `flow`; `None` where its receiver did not count how numbers rose.
+pub(super) fn of(grid: &Grid, flow: Flow<'_>) -> Option<Lost> {
+    let (sender, receiver) = flow.own_sender().zip(flow.own_receiver())?;
+    lost(grid, sender, receiver)
+}
+
+fn lost(grid: &Grid, sender: &JobRecord, receiver: &JobRecord) -> Option<Lost> {
+    let is_counted = total(receiver, Counter::SequenceAdvance) > 0;
+    if !is_counted && total(receiver, Counter::DatagramsReceived) > 0 {
+        return None;
+    }
+    let mut found = Lost { sent: vec![0.0; grid.n_bins], lost: vec![0.0; grid.n_bins] };
+    let (senders, receivers) = (by_worker(sender), by_worker(receiver));
+    let is_paired = receivers.keys().all(|worker| senders.contains_key(worker));
+    if is_paired {
+        for (worker, sent) in &senders {
+            let received = receivers.get(worker).map_or(&[][..], Vec::as_slice);
+            let vanished = vanished(sender, receiver, Some(*worker));
+            Sent::of(grid, sent, vanished).losses(grid, received, &mut found);
+        }
+    } else {
+        let mut sent: Vec<&Interval> = senders.into_values().flatten().collect();
+        let mut received: Vec<&Interval> = receivers.into_values().flatten().collect();
+        sent.sort_by_key(|interval| interval.end);
+        received.sort_by_key(|interval| interval.end);
+        Sent::of(grid, &sent, vanished(sender, receiver, None)).losses(grid, &received, &mut found);
+    }
+    Some(found)
+}
+
+/// Intervals in order, by worker.
+fn by_worker(record: &JobRecord) -> BTreeMap<u32, Vec<&Interval>> {
+    let mut workers: BTreeMap<u32, Vec<&Interval>> = BTreeMap::new();
+    record.intervals.iter().for_each(|interval| workers.entry(interval.worker).or_default().push(interval));
+    workers.values_mut().for_each(|intervals| intervals.sort_by_key(|interval| interval.end));
+    workers
+}
+
+/// Datagrams of flows of which nothing came, sent by `worker` or, without one, by all.
+fn vanished(sender: &JobRecord, receiver: &JobRecord, worker: Option<u32>) -> u64 {
+    let came = |number: u32| receiver.flows.iter().any(|flow| flow.flow == number && flow.next_sequence > 0);
+    let own = sender.flows.iter().filter(|flow| worker.is_none_or(|worker| flow.worker == worker));
+    own.filter(|flow| !came(flow.flow)).map(|flow| flow.counters[Counter::DatagramsSent]).sum()
+}
+
+/// What a worker sent, interval by interval.
+struct Sent {
+    /// Start, end, datagrams.
+    intervals: Vec<(Nanos, Nanos, f64)>,
+    /// The share of them that belongs to flows of which something came.
+    kept: f64,
+}
+
+impl Sent {
+    fn of(grid: &Grid, intervals: &[&Interval], vanished: u64) -> Self {
+        // What is counted at the end of the load is of the last bin.
+        let within = |at: Nanos| Nanos(at.0.min(grid.end));
+        let sent = |interval: &&Interval| {
+            (within(interval.start), within(interval.end), interval.counters[Counter::DatagramsSent] as f64)
+        };
+        let intervals: Vec<_> = intervals.iter().map(sent).collect();
+        let all: f64 = intervals.iter().map(|(_, _, n)| n).sum();
+        Self { kept: if all > 0.0 { (1.0 - vanished as f64 / all).max(0.0) } else { 0.0 }, intervals }
+    }
+
+    /// Adds to `found` what was sent and what of it is missing from `received`.
+    fn losses(&self, grid: &Grid, received: &[&Interval], found: &mut Lost) {
+        for (start, end, n) in &self.intervals {
+            grid.spread(*start, *end, *n, &mut found.sent);
+            grid.spread(*start, *end, n * (1.0 - self.kept), &mut found.lost);
+        }
+        let (mut risen, mut missing) = (0_u64, 0_i64);
+        let steps: Vec<(u64, i64)> = received
+            .iter()
+            .map(|interval| {
+                let came = interval.counters[Counter::DatagramsReceived] + interval.counters[Counter::Late];
+                risen += interval.counters[Counter::SequenceAdvance];
+                missing += interval.counters[Counter::SequenceAdvance] as i64 - came as i64;
+                (risen, missing)
+            })
+            .collect();
+        // What was missing and came after all is not lost: only what is still missing at the end of every later interval.
+        let mut missing = i64::MAX;
+        let for_good: Vec<i64> = steps
+            .iter()
+            .rev()
+            .map(|(_, now)| {
+                missing = missing.min(*now).max(0);
+                missing
+            })
+            .collect();
+        let (mut before, mut number) = (0, 0);
+        for ((risen, _), missing) in steps.iter().zip(for_good.into_iter().rev()) {
+            self.attribute(grid, number, *risen, (missing - before) as f64, &mut found.lost);
+            (number, before) = (*risen, missing);
+        }
+        let all: f64 = self.intervals.iter().map(|(_, _, n)| n * self.kept).sum();
+        let tail = all - number as f64;
+        if tail > 0.0 {
+            self.attribute(grid, number, all.round() as u64, tail, &mut found.lost);
+        }
+    }
+
+    /// Adds `lost` datagrams, which are among the numbers from `from` until `until`, to the bins in which those were sent.
+    fn attribute(&self, grid: &Grid, from: u64, until: u64, lost: f64, bins: &mut [f64]) {
+        if lost <= 0.0 || until <= from {
+            return;
+        }
+        let mut first = 0.0;
+        for (start, end, n) in &self.intervals {
+            let next = first + n * self.kept;
+            let shared = (until as f64).min(next) - (from as f64).max(first);
+            if shared > 0.0 {
+                grid.spread(*start, *end, lost * shared / (until - from) as f64, bins);
+            }
+            first = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::FlowReport;
+
+    use super::*;
+
+    const WIDTH: u64 = 100;
+
+    fn grid(n_bins: usize) -> Grid {
+        Grid { width: WIDTH, n_bins, end: WIDTH * n_bins as u64 }
+    }
+
+    /// Intervals of worker 0 that end at these times, with these counts.
+    fn record(counted: &[(u64, &[(Counter, u64)])]) -> JobRecord {
+        let mut start = 0;
+        let interval = |(end, counts): &(u64, &[(Counter, u64)])| {
+            let mut interval = Interval { start: Nanos(start), end: Nanos(*end), ..Interval::default() };
+            start = *end;
+            counts.iter().for_each(|(counter, n)| interval.counters[*counter] = *n);
+            interval
+        };
+        JobRecord { intervals: counted.iter().map(interval).collect(), flows: Vec::new() }
+    }
+
+    fn sent(per_bin: &[u64]) -> JobRecord {
+        let counts: Vec<[(Counter, u64); 1]> = per_bin.iter().map(|n| [(Counter::DatagramsSent, *n)]).collect();
+        let ends = (1..).map(|bin| bin * WIDTH);
+        record(&ends.zip(&counts).map(|(end, counts)| (end, &counts[..])).collect::<Vec<_>>())
+    }
+
+    /// What came: end of the interval, numbers risen, received.
+    fn came(intervals: &[(u64, u64, u64)]) -> JobRecord {
+        let counts: Vec<_> = intervals
+            .iter()
+            .map(|(end, risen, n)| (*end, [(Counter::SequenceAdvance, *risen), (Counter::DatagramsReceived, *n)]))
+            .collect();
+        record(&counts.iter().map(|(end, counts)| (*end, &counts[..])).collect::<Vec<_>>())
+    }
+
+    fn losses(sender: &JobRecord, receiver: &JobRecord) -> Vec<f64> {
+        let n_bins = sender.intervals.len();
+        lost(&grid(n_bins), sender, receiver).expect("counted").lost
+    }
+
+    #[test]
+    fn what_is_under_way_is_not_lost() {
+        // A quarter of a bin of delay; the drain brings the rest.
+        let receiver = came(&[(100, 75, 75), (200, 100, 100), (300, 100, 100), (360, 25, 25)]);
+        assert_eq!(losses(&sent(&[100, 100, 100]), &receiver), [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_loss_is_of_the_interval_that_sent_it_however_long_it_was_under_way() {
+        // Delayed by a bin and a half; 40 of the numbers 100 to 199, which the second bin sent, are missing.
+        let receiver = came(&[(100, 0, 0), (200, 50, 50), (250, 50, 50), (350, 100, 60), (450, 100, 100)]);
+        assert_eq!(losses(&sent(&[100, 100, 100]), &receiver), [0.0, 40.0, 0.0]);
+    }
+
+    #[test]
+    fn a_gap_that_is_filled_later_is_no_loss() {
+        let receiver = came(&[(100, 100, 90), (200, 100, 110), (300, 100, 100)]);
+        assert_eq!(losses(&sent(&[100, 100, 100]), &receiver), [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_tail_was_sent_last_and_all_adds_up() {
+        // Ten of the second bin, and the last 30, after which no number was seen.
+        let receiver = came(&[(100, 100, 100), (200, 100, 90), (300, 70, 70)]);
+        let found = losses(&sent(&[100, 100, 100]), &receiver);
+        assert_eq!(found, [0.0, 10.0, 30.0]);
+        // Nothing came at all.
+        assert_eq!(losses(&sent(&[100, 50]), &record(&[(100, &[]), (200, &[])])), [100.0, 50.0]);
+    }
+
+    #[test]
+    fn a_flow_of_which_nothing_came_lost_all_the_time() {
+        let flow = |flow: u32, n: u64, next_sequence: u64| {
+            let mut report = FlowReport { flow, next_sequence, ..FlowReport::default() };
+            report.counters[Counter::DatagramsSent] = n;
+            report
+        };
+        let mut sender = sent(&[100, 100]);
+        sender.flows = vec![flow(0, 100, 100), flow(1, 100, 100)];
+        let mut receiver = came(&[(100, 50, 50), (200, 50, 45)]);
+        receiver.flows = vec![flow(0, 0, 100)];
+        assert_eq!(losses(&sender, &receiver), [50.0, 55.0]);
+    }
+
+    #[test]
+    fn without_a_count_of_numbers_nothing_is_claimed() {
+        let receiver = record(&[(100, &[(Counter::DatagramsReceived, 90)])]);
+        assert!(lost(&grid(1), &sent(&[100]), &receiver).is_none());
+    }
+}
