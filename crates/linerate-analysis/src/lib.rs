@@ -10,6 +10,7 @@ pub mod diagnosis;
 pub mod fire_hose;
 pub mod flow_hash;
 pub mod limits;
+pub mod live;
 pub mod replay;
 pub mod reproduce;
 pub mod search;

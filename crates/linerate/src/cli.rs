@@ -227,10 +227,11 @@ pub(crate) struct ToArgs {
     /// Socket buffers, both ends; K, M are 1024 and 1024^2
     #[arg(short = 'w', long = "window")]
     pub(crate) window: Option<String>,
-    /// Bits a second of each direction, all streams together; K, M, G are decimal (tcp: paced by the kernel)
+    /// Bits a second of each direction, all streams together; K, M, G are decimal, 0 is no limit (udp: 1M unless given; tcp: no limit
+    /// unless given, paced by the kernel)
     #[arg(short = 'b', long = "bitrate")]
     pub(crate) bitrate: Option<String>,
-    /// Congestion control
+    /// Congestion control at both ends [default: each host's own]
     #[arg(short = 'C', long = "congestion")]
     pub(crate) congestion: Option<String>,
     /// Send small messages at once

@@ -17,6 +17,8 @@ use crate::parameter::{ParamDoc, Takes};
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// What Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
 const MSS: Takes = Takes::Size { least: Bytes(88), most: Bytes(32_767) };
+/// Leaves the congestion control as the host has it.
+const HOST_DEFAULT: &str = "host";
 /// A module of the kernel: which there are only the host knows.
 const CONGESTION: Takes = Takes::Text { example: "cubic" };
 
@@ -29,7 +31,8 @@ pub(crate) struct TcpOptions {
     pub(crate) socket: SocketOptions,
     /// Whether small segments are sent at once (`TCP_NODELAY`); absent: no, unless a workload says otherwise.
     pub(crate) no_delay: Option<bool>,
-    /// Congestion control. Never left to the host: its default differs between hosts and is a first-order effect.
+    /// Congestion control. Left to the host only where that is asked for ([`HOST_DEFAULT`]): its default differs between hosts and is a
+    /// first-order effect.
     pub(crate) congestion: String,
     /// Maximum segment size asked for.
     pub(crate) mss: Option<Bytes>,
@@ -54,7 +57,7 @@ impl TcpOptions {
             name: "congestion",
             takes: CONGESTION,
             default: "\"cubic\"",
-            meaning: "congestion control at both ends",
+            meaning: "congestion control at both ends; host: the default of each host",
         },
         ParamDoc { name: "mss", takes: MSS, default: "of the path", meaning: "maximum segment size (TCP_MAXSEG)" },
     ];
@@ -92,7 +95,7 @@ impl TcpOptions {
         let mut values = self.socket.granted(socket);
         let no_delay = self.no_delay.unwrap_or(false);
         let asked = [
-            ("congestion", Some(self.congestion.as_str().into())),
+            ("congestion", Some(self.congestion.as_str()).filter(|name| *name != HOST_DEFAULT).map(Into::into)),
             ("mss", self.mss.map(|mss| mss.0.into())),
             ("no_delay", Some(no_delay.into())),
         ];
@@ -133,6 +136,9 @@ fn text(bytes: Option<Vec<u8>>) -> Option<Value> {
 
 /// Asks for a congestion control by name.
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
+    if name == HOST_DEFAULT {
+        return Ok(());
+    }
     socket.set_tcp_congestion(name.as_bytes()).map_err(|cause| {
         let allowed = std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
         let remedy = if cause.kind() == io::ErrorKind::NotFound {

@@ -1,12 +1,14 @@
 //! `linerate to HOST`: the path to a host, now.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::statistics::Percentile;
-use linerate_analysis::{JobStudy, Study, study};
+use linerate_analysis::{JobStudy, PointStudy, Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::parse;
-use linerate_model::{BitRate, Campaign, Counter, Direction, Interval, Nanos, Side, Unit, Verdict};
+use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Verdict};
 use linerate_report::study_json;
 
 use crate::campaign::{self, Request};
@@ -14,6 +16,13 @@ use crate::catalog::Found;
 use crate::cli::{Global, ToArgs, ToMode};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{show, testbeds};
+
+/// The shortest span a line may have: workers hand on their counts every 100 ms.
+const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
+/// What `to HOST udp` offers unless told otherwise: the rate that users of iperf3 expect, which floods no path.
+const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
+/// The congestion control that leaves the choice to each host.
+const HOST_DEFAULT: &str = "host";
 
 /// Measures, with a line a second, and prints one line of result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
@@ -32,21 +41,24 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| PathBuf::from(scratch.path()).join("to.ledger"));
     let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
-    let mut lines = Lines::new(Nanos::from_secs_f64(args.interval), Nanos::from_secs_f64(args.omit));
+    let omit = Nanos::from_secs_f64(args.omit);
+    let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
+    let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
+    let mut printer = Printer { omit, headed: false };
     let show = !global.quiet && !global.json;
     let (campaign, summary) = campaign::conduct(&request, &mut |event| match event {
-        Progress::Intervals { side, intervals, .. } if show => lines.take(side, intervals),
+        Progress::Intervals { side, intervals, .. } if show => printer.print(&lines.take(side, intervals)),
         Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
         _ => {}
     })?;
     if show {
-        lines.rest();
+        printer.print(&lines.rest());
     }
     let study = study(&campaign);
     if global.json {
         println!("{}", study_json(&campaign, &study));
     } else {
-        result(&campaign, &study);
+        result(&campaign, &study, args);
     }
     match campaign::exit_of(&summary)? {
         Exit::Done => Ok(crate::reports::exit_of(&study)),
@@ -90,19 +102,23 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
             _ => return refuse("-w", "requests and responses"),
         }
     }
-    if let Some(rate) = &args.bitrate {
-        let name = match args.mode {
-            ToMode::Tcp => "pacing_rate",
-            ToMode::Udp => "rate",
-            _ => return refuse("-b", "requests and responses"),
-        };
-        params.push((name, quoted(BitRate(decimal("-b", rate)?).to_string())));
+    let rate = args.bitrate.as_ref().map(|rate| decimal("-b", rate)).transpose()?;
+    let (name, default) = match args.mode {
+        ToMode::Tcp => ("pacing_rate", 0.0),
+        ToMode::Udp => ("rate", DEFAULT_UDP_RATE.0),
+        _ if rate.is_some() => return refuse("-b", "requests and responses"),
+        _ => ("", 0.0),
+    };
+    // As with iperf3, 0 is no limit. The kernel paces each connection by itself.
+    let share = if args.mode == ToMode::Tcp { f64::from(args.parallel.max(1)) } else { 1.0 };
+    if let Some(rate) = Some(rate.unwrap_or(default) / share).filter(|rate| *rate > 0.0) {
+        params.push((name, quoted(BitRate(rate).to_string())));
     }
-    if let Some(congestion) = &args.congestion {
-        if !tcp {
-            return refuse("-C", "UDP");
-        }
-        params.push(("congestion", quoted(congestion.clone())));
+    if args.congestion.is_some() && !tcp {
+        return refuse("-C", "UDP");
+    }
+    if tcp {
+        params.push(("congestion", quoted(args.congestion.clone().unwrap_or_else(|| HOST_DEFAULT.into()))));
     }
     let only_tcp_stream = [("-N", args.no_delay), ("-M", args.mss.is_some()), ("-Z", args.zerocopy)];
     if let Some((letter, _)) = only_tcp_stream.iter().find(|(_, given)| *given && args.mode != ToMode::Tcp) {
@@ -151,7 +167,7 @@ fn decimal(option: &str, text: &str) -> Result<f64, Failure> {
     let error = || {
         Failure::wrong(format!("to {option} {text}: not a rate (bits a second, with K, M or G for 10^3, 10^6, 10^9)"))
     };
-    suffixed(text, 1000.0).filter(|rate| *rate > 0.0).ok_or_else(error)
+    suffixed(text, 1000.0).ok_or_else(error)
 }
 
 fn suffixed(text: &str, base: f64) -> Option<f64> {
@@ -165,96 +181,49 @@ fn suffixed(text: &str, base: f64) -> Option<f64> {
     Some(value * base.powi(power))
 }
 
-/// One line for each span of the measurement, from what both ends counted.
-struct Lines {
-    span: Nanos,
+/// Prints lines as they are complete, with a head before the first.
+struct Printer {
     omit: Nanos,
     headed: bool,
-    /// Sums by span and side.
-    sums: std::collections::BTreeMap<u64, [Sums; 2]>,
-    /// How far each side has reported.
-    reached: [Nanos; 2],
-    printed: u64,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Sums {
-    bytes: u64,
-    transactions: u64,
-    connections: u64,
-    retransmits: u32,
-    rtt_us: u32,
-}
-
-impl Lines {
-    fn new(span: Nanos, omit: Nanos) -> Self {
-        let span = Nanos(span.0.max(100_000_000));
-        Self { span, omit, headed: false, sums: Default::default(), reached: Default::default(), printed: 0 }
+impl Printer {
+    fn print(&mut self, lines: &[LiveLine]) {
+        lines.iter().for_each(|line| self.line(line));
     }
 
-    fn take(&mut self, side: Side, intervals: &[Interval]) {
-        let index = usize::from(side == Side::Passive);
-        for interval in intervals {
-            let slot = interval.start.0.midpoint(interval.end.0) / self.span.0;
-            let sums = &mut self.sums.entry(slot).or_default()[index];
-            sums.bytes += interval.counters[Counter::PayloadReceived];
-            sums.transactions += interval.counters[Counter::Transactions];
-            sums.connections += interval.counters[Counter::Connections];
-            for flow in &interval.flows {
-                sums.retransmits = sums.retransmits.max(flow.tcp.retransmits);
-                sums.rtt_us = flow.tcp.rtt_us;
-            }
-            self.reached[index] = self.reached[index].max(interval.end);
-        }
-        let complete = self.reached.iter().map(|reached| reached.0 / self.span.0).min().unwrap_or(0);
-        while self.printed < complete {
-            self.print(self.printed);
-            self.printed += 1;
-        }
-    }
-
-    /// Prints what is whole but was not yet certain to be.
-    fn rest(&mut self) {
-        let last = self.sums.keys().next_back().copied().unwrap_or(0);
-        while self.printed < last {
-            self.print(self.printed);
-            self.printed += 1;
-        }
-    }
-
-    fn print(&mut self, slot: u64) {
-        let [active, passive] = self.sums.get(&slot).copied().unwrap_or_default();
-        let before = slot.checked_sub(1).and_then(|slot| self.sums.get(&slot)).copied().unwrap_or_default();
-        let span = self.span.as_secs_f64();
-        let rate = |bytes: u64| {
-            if bytes == 0 {
-                "-".to_owned()
-            } else {
-                show::quantity("goodput", bytes as f64 * 8.0 / span, Unit::BitPerSecond)
-            }
-        };
-        let operations = active.transactions + active.connections;
+    fn line(&mut self, line: &LiveLine) {
+        let seconds = line.until.since(line.from).as_secs_f64();
+        // Each connection of `crr` carries one request.
+        let operations = if line.connections > 0.0 { line.connections } else { line.transactions };
         if !self.headed {
-            let heads = if operations > 0 { ["operations", ""] } else { ["tx", "rx"] };
+            let heads = if operations > 0.0 { ["operations", ""] } else { ["tx", "rx"] };
             println!("{:>13}  {:>14}  {:>14}  {:>8}  {:>9}", "seconds", heads[0], heads[1], "retrans", "rtt");
             self.headed = true;
         }
-        let (from, until) = (slot as f64 * span, (slot + 1) as f64 * span);
-        let forward = if operations > 0 { format!("{:.0}/s", operations as f64 / span) } else { rate(passive.bytes) };
-        let backward = if operations > 0 { String::new() } else { rate(active.bytes) };
-        let retransmits = active
-            .retransmits
-            .max(passive.retransmits)
-            .saturating_sub(before[0].retransmits.max(before[1].retransmits));
-        let rtt = active.rtt_us.max(passive.rtt_us);
-        let rtt = if rtt == 0 { "-".to_owned() } else { format!("{rtt} us") };
-        let omitted = if until <= self.omit.as_secs_f64() { "  (omitted)" } else { "" };
-        println!("{from:>5.1} - {until:<5.1}  {forward:>14}  {backward:>14}  {retransmits:>8}  {rtt:>9}{omitted}");
+        let none = || "-".to_owned();
+        let rate = |bytes: f64| match bytes {
+            0.0 => none(),
+            _ => show::quantity("goodput", bytes * 8.0 / seconds, Unit::BitPerSecond),
+        };
+        let [forward, backward] = match operations {
+            0.0 => [rate(line.forward_bytes), rate(line.backward_bytes)],
+            _ => [format!("{:.0}/s", operations / seconds), String::new()],
+        };
+        let retransmits = line.retransmits.map_or_else(none, |n| n.to_string());
+        let rtt = line.rtt.map_or_else(none, |rtt| format!("{:.0} us", rtt * 1e6));
+        let remark = match line {
+            _ if line.is_drain => "  (drain: not in the result)",
+            _ if line.until <= self.omit => "  (omitted)",
+            _ => "",
+        };
+        let (from, until) = (line.from.as_secs_f64(), line.until.as_secs_f64());
+        println!("{from:>5.1} - {until:<5.1}  {forward:>14}  {backward:>14}  {retransmits:>8}  {rtt:>9}{remark}");
     }
 }
 
 /// The result: each figure with its interval or spread, its ceiling, and what the rules say.
-fn result(campaign: &Campaign, study: &Study) {
+fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
     let Some(point) = study.points.first() else { return };
     println!();
     let mut has_interval = false;
@@ -266,6 +235,7 @@ fn result(campaign: &Campaign, study: &Study) {
             "response_time_p50",
             "response_time_p99",
             "loss_ratio",
+            "retransmits",
             "cpu_seconds_per_gigabyte",
         ] {
             for metric in job.metrics.iter().filter(|metric| metric.name == name) {
@@ -290,6 +260,7 @@ fn result(campaign: &Campaign, study: &Study) {
         }
         corrected(job).iter().for_each(|line| println!("{line}"));
     }
+    conditions(campaign, point, args).iter().for_each(|line| println!("{line}"));
     let header = &campaign.header;
     println!("n = 1 run; the spread is of its intervals, no confidence interval (run a plan with repeats for one)");
     if has_interval {
@@ -309,6 +280,32 @@ fn result(campaign: &Campaign, study: &Study) {
         };
         println!("likely limit ({word}): {}", finding.claim);
     }
+}
+
+/// The congestion control that was used and the rate that was offered: a user who chose neither must know.
+fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<String> {
+    let congestion = point.jobs.iter().find_map(|job| job.obtained.get("congestion")).map(|used| {
+        let defaults: BTreeSet<&str> = campaign
+            .hosts
+            .iter()
+            .filter_map(|host| host.facts.pointer("/net/congestion_control").and_then(serde_json::Value::as_str))
+            .collect();
+        let defaults = defaults.into_iter().collect::<Vec<_>>().join(", ");
+        match &args.congestion {
+            None => format!("congestion control: {used} (the default of the host; -C NAME chooses another)"),
+            Some(_) => format!("congestion control: {used} (asked for; the default of the hosts is {defaults})"),
+        }
+    });
+    let offered = (args.mode == ToMode::Udp).then(|| match args.bitrate.as_deref() {
+        None => format!("offered load: {DEFAULT_UDP_RATE} per direction, the default (-b RATE sets it, -b 0 sends as fast as possible)"),
+        Some(rate) if decimal("-b", rate).is_ok_and(|rate| rate == 0.0) => {
+            "offered load: as fast as possible (-b 0)".to_owned()
+        }
+        Some(rate) => {
+            format!("offered load: {} per direction (-b {rate})", BitRate(decimal("-b", rate).unwrap_or_default()))
+        }
+    });
+    congestion.into_iter().chain(offered).collect()
 }
 
 /// What a closed load hides: those of its percentiles that differ once it is filled in.
@@ -336,6 +333,10 @@ fn corrected(job: &JobStudy) -> Option<String> {
 /// Smallest to largest interval of the measurement.
 fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     let Some(trial) = study.points.first().and_then(|point| point.trials.first()) else { return String::new() };
+    // Segments sent again are a count of the whole measurement.
+    if metric == "retransmits" {
+        return String::new();
+    }
     let key = if metric == "goodput" { format!("goodput_{direction}") } else { metric.to_owned() };
     let Some(series) = trial.series.get(&key) else { return String::new() };
     let measured =

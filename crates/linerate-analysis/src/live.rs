@@ -1,0 +1,303 @@
+//! Lines of a trial while it runs: what both ends counted, span by span. Pure: intervals in, lines out.
+//!
+//! A line is complete once every worker seen so far has passed its end, so that lines add up to the result of the study. Counts are
+//! apportioned by time, as the study does; the last line ends with the load, and what drains after it has a line of its own.
+//! Retransmitted segments are those of all connections of both ends, as the kernel counts them (`TcpRetransSegs`), and stand where they
+//! were read. The round-trip time is the mean over the connections that sent payload: one that only receives has measured nothing but
+//! its handshake.
+//!
+//! What arrives of a span whose line was given out is added to the next line: a worker that had counted nothing before, or one that was
+//! more than [`PATIENCE`] behind the others.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use linerate_model::{Counter, Interval, Nanos, Side, TcpState, counter_growth};
+
+/// A worker this far behind the first is not waited for: it has ended, or its host was cut off.
+const PATIENCE: Nanos = Nanos::from_secs(3);
+/// Microseconds in a second.
+const MICROS: f64 = 1e6;
+
+/// What happened in one span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveLine {
+    /// Its start, since the start barrier.
+    pub from: Nanos,
+    /// Its end.
+    pub until: Nanos,
+    /// Whether the load had ended: what was under way arrived.
+    pub is_drain: bool,
+    /// Payload bytes received by the passive end.
+    pub forward_bytes: f64,
+    /// Payload bytes received by the active end.
+    pub backward_bytes: f64,
+    /// Requests answered.
+    pub transactions: f64,
+    /// Connections opened, used and closed.
+    pub connections: f64,
+    /// Segments sent again, both ends; `None` if no connection's state was read in the trial so far.
+    pub retransmits: Option<u64>,
+    /// Smoothed round-trip time in seconds, mean over readings of the connections that sent; `None` if none did.
+    pub rtt: Option<f64>,
+}
+
+/// Counts of one span.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    received: [f64; 2],
+    transactions: f64,
+    connections: f64,
+    retransmits: u64,
+    rtt_us: f64,
+    n_rtt: u32,
+}
+
+/// The fold from intervals to lines, of one trial.
+#[derive(Debug)]
+pub struct LiveLines {
+    span: Nanos,
+    loaded: Nanos,
+    /// Lines not yet given out, the first one being number `given`.
+    pending: VecDeque<Counts>,
+    given: usize,
+    /// How far each worker has counted, by end and number.
+    reached: BTreeMap<(usize, u32), Nanos>,
+    /// The last state read of each connection, by end and number.
+    states: BTreeMap<(usize, u32), TcpState>,
+}
+
+impl LiveLines {
+    /// Lines of `span` each, of a load that lasts until `loaded`.
+    #[must_use]
+    pub fn new(span: Nanos, loaded: Nanos) -> Self {
+        let (pending, reached, states) = Default::default();
+        Self { span: Nanos(span.0.max(1)), loaded, pending, given: 0, reached, states }
+    }
+
+    /// Takes intervals of workers of one end, in their order, and returns the lines that are complete.
+    pub fn take(&mut self, side: Side, intervals: &[Interval]) -> Vec<LiveLine> {
+        let end = usize::from(side == Side::Passive);
+        for interval in intervals {
+            self.count(end, interval);
+            let reached = self.reached.entry((end, interval.worker)).or_default();
+            *reached = (*reached).max(interval.end);
+        }
+        let first = self.reached.values().copied().max().unwrap_or_default();
+        let waited_for = self.reached.values().filter(|reached| first.since(**reached) <= PATIENCE);
+        let both = [0, 1].iter().all(|end| self.reached.keys().any(|(of, _)| of == end)) || first > PATIENCE;
+        let passed = waited_for.min().copied().filter(|_| both).unwrap_or_default();
+        let mut lines = Vec::new();
+        while self.given < self.drain() && self.span_of(self.given).1 <= passed {
+            lines.push(self.give());
+        }
+        lines
+    }
+
+    /// Returns what is left once the trial has ended: incomplete lines, and the drain if anything happened in it.
+    pub fn rest(&mut self) -> Vec<LiveLine> {
+        let mut lines = Vec::new();
+        while self.given < self.drain() && !self.pending.is_empty() {
+            lines.push(self.give());
+        }
+        if !self.pending.is_empty() {
+            let line = self.give();
+            let is_quiet = line.forward_bytes + line.backward_bytes + line.transactions + line.connections == 0.0;
+            lines.extend(Some(line).filter(|line| !is_quiet || line.retransmits.is_some_and(|n| n > 0)));
+        }
+        lines
+    }
+
+    /// The number of the line of the drain.
+    fn drain(&self) -> usize {
+        self.loaded.0.div_ceil(self.span.0) as usize
+    }
+
+    /// Start and end of a line.
+    fn span_of(&self, line: usize) -> (Nanos, Nanos) {
+        if line >= self.drain() {
+            let end = self.reached.values().copied().max().unwrap_or_default();
+            return (self.loaded, end.max(self.loaded));
+        }
+        let at = |line: usize| Nanos(line as u64 * self.span.0).min(self.loaded);
+        (at(line), at(line + 1))
+    }
+
+    /// The line in which `at` lies.
+    fn line_at(&self, at: Nanos) -> usize {
+        if at >= self.loaded { self.drain() } else { (at.0 / self.span.0) as usize }
+    }
+
+    /// The counts of `line`; of the next one if it was given out.
+    fn counts(&mut self, line: usize) -> &mut Counts {
+        let place = line.max(self.given) - self.given;
+        while self.pending.len() <= place {
+            self.pending.push_back(Counts::default());
+        }
+        &mut self.pending[place]
+    }
+
+    fn count(&mut self, end: usize, interval: &Interval) {
+        let middle = self.line_at(Nanos(interval.start.0.midpoint(interval.end.0)));
+        let length = interval.end.since(interval.start).0 as f64;
+        let counted = |counter| interval.counters[counter] as f64;
+        for line in self.line_at(interval.start)..=self.line_at(interval.end) {
+            let is_drain = line >= self.drain();
+            let (from, until) = self.span_of(line);
+            let until = if is_drain { interval.end } else { until.min(interval.end) };
+            let share = if length > 0.0 {
+                until.since(from.max(interval.start)).0 as f64 / length
+            } else {
+                f64::from(u8::from(line == middle))
+            };
+            if share > 0.0 {
+                let counts = self.counts(line);
+                counts.received[end] += counted(Counter::PayloadReceived) * share;
+                // Both ends count operations; the active one asks.
+                if end == 0 {
+                    counts.transactions += counted(Counter::Transactions) * share;
+                    counts.connections += counted(Counter::Connections) * share;
+                }
+            }
+        }
+        for flow in &interval.flows {
+            let before = self.states.insert((end, flow.flow), flow.tcp);
+            let known = before.unwrap_or_default();
+            let sends = before.is_some_and(|before| sent(&flow.tcp) > sent(&before));
+            let counts = self.counts(middle);
+            counts.retransmits += counter_growth(known.retransmits.into(), flow.tcp.retransmits.into());
+            if sends && flow.tcp.rtt_us > 0 {
+                counts.rtt_us += f64::from(flow.tcp.rtt_us);
+                counts.n_rtt += 1;
+            }
+        }
+    }
+
+    fn give(&mut self) -> LiveLine {
+        let (from, until) = self.span_of(self.given);
+        let counts = self.pending.pop_front().unwrap_or_default();
+        let is_drain = self.given >= self.drain();
+        self.given += 1;
+        LiveLine {
+            from,
+            until,
+            is_drain,
+            forward_bytes: counts.received[1],
+            backward_bytes: counts.received[0],
+            transactions: counts.transactions,
+            connections: counts.connections,
+            retransmits: (!self.states.is_empty()).then_some(counts.retransmits),
+            rtt: (counts.n_rtt > 0).then(|| counts.rtt_us / f64::from(counts.n_rtt) / MICROS),
+        }
+    }
+}
+
+/// Payload a connection sent; kernels before 4.19 report only what was acknowledged.
+fn sent(state: &TcpState) -> u64 {
+    state.bytes_sent.max(state.bytes_acked)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::FlowTcp;
+
+    use super::*;
+
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    fn interval(worker: u32, from_ms: u64, until_ms: u64, counted: &[(Counter, u64)]) -> Interval {
+        let (start, end) = (Nanos::from_millis(from_ms), Nanos::from_millis(until_ms));
+        let mut interval = Interval { worker, start, end, ..Interval::default() };
+        counted.iter().for_each(|(counter, n)| interval.counters[*counter] = *n);
+        interval
+    }
+
+    fn received(worker: u32, from_ms: u64, until_ms: u64, bytes: u64) -> Interval {
+        interval(worker, from_ms, until_ms, &[(Counter::PayloadReceived, bytes)])
+    }
+
+    /// An interval of a worker with one connection in this state at its end.
+    fn state(flow: u32, from_ms: u64, until_ms: u64, tcp: TcpState) -> Interval {
+        Interval { flows: vec![FlowTcp { flow, tcp }], ..interval(flow, from_ms, until_ms, &[]) }
+    }
+
+    #[test]
+    fn a_line_waits_for_every_worker_of_both_ends() {
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
+        assert_eq!(lines.take(Side::Active, &[interval(0, 0, 1000, &[]), interval(1, 0, 1000, &[])]), []);
+        let first = [received(0, 0, 1000, 700), received(1, 0, 900, 270)];
+        assert_eq!(lines.take(Side::Passive, &first), [], "a worker has not passed the second");
+        let given = lines.take(Side::Passive, &[received(1, 900, 1100, 60)]);
+        assert_eq!(given.iter().map(|line| line.forward_bytes).collect::<Vec<_>>(), [1000.0]);
+        assert_eq!((given[0].from, given[0].until), (Nanos(0), SECOND));
+    }
+
+    #[test]
+    fn lines_add_up_and_the_drain_stands_apart() {
+        let mut lines = LiveLines::new(SECOND, Nanos::from_millis(1500));
+        let counted = [
+            received(0, 0, 800, 800),
+            received(0, 800, 1300, 500),
+            received(0, 1300, 1501, 200),
+            received(0, 1501, 1600, 7),
+        ];
+        let mut given = lines.take(Side::Active, &[interval(0, 0, 1600, &[])]);
+        given.extend(lines.take(Side::Passive, &counted));
+        assert_eq!(given.len(), 2);
+        given.extend(lines.rest());
+        let bytes: Vec<f64> = given.iter().map(|line| line.forward_bytes).collect();
+        assert!((bytes.iter().sum::<f64>() - 1507.0).abs() < 1e-9, "{bytes:?}");
+        assert_eq!((given.len(), bytes[0], given[2].is_drain), (3, 1000.0, true));
+        assert_eq!((given[1].from, given[1].until), (SECOND, Nanos::from_millis(1500)));
+        assert!((bytes[1] - 499.0).abs() < 0.1, "{bytes:?}");
+    }
+
+    #[test]
+    fn what_comes_too_late_is_in_the_next_line_and_nobody_waits_for_ever() {
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(10));
+        let given = lines.take(Side::Active, &[received(0, 0, 1000, 5)]);
+        assert_eq!(given, [], "the other end has not been heard of");
+        assert_eq!(lines.take(Side::Passive, &[received(0, 0, 1000, 10)]).len(), 1);
+        // A second worker appears late, then ends.
+        assert_eq!(lines.take(Side::Passive, &[received(1, 0, 1000, 90), received(0, 1000, 2000, 10)]), []);
+        let bytes = |lines: Vec<LiveLine>| lines.iter().map(|line| line.forward_bytes).collect::<Vec<_>>();
+        assert_eq!(bytes(lines.take(Side::Active, &[received(0, 1000, 5000, 0)])), [100.0], "it is not waited for");
+        assert_eq!(bytes(lines.take(Side::Passive, &[received(0, 2000, 5000, 30)])), [10.0, 10.0, 10.0]);
+    }
+
+    #[test]
+    fn retransmits_of_all_connections_are_added_and_rtt_is_of_those_that_send() {
+        let sends = |n: u64, retransmits: u32, rtt_us: u32| TcpState {
+            bytes_sent: n,
+            retransmits,
+            rtt_us,
+            ..TcpState::default()
+        };
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
+        let active = [
+            state(0, 0, 500, sends(1_000, 3, 12_000)),
+            state(1, 0, 500, sends(1_000, 5, 10_000)),
+            state(0, 500, 1000, sends(2_000, 4, 14_000)),
+            state(1, 500, 1000, sends(2_000, 9, 10_000)),
+        ];
+        // The other end only receives: its greeting of one byte was acknowledged in 5 ms.
+        let passive = [state(0, 0, 500, sends(1, 0, 5_000)), state(0, 500, 1000, sends(1, 0, 5_000))];
+        assert_eq!(lines.take(Side::Active, &active), []);
+        let given = lines.take(Side::Passive, &passive);
+        assert_eq!((given[0].retransmits, given[0].rtt), (Some(13), Some(0.012)));
+        lines.take(
+            Side::Active,
+            &[state(0, 1000, 2000, sends(3_000, 6, 14_000)), state(1, 1000, 2000, sends(3_000, 9, 9_000))],
+        );
+        let given = lines.take(Side::Passive, &[state(0, 1000, 2000, sends(1, 0, 5_000))]);
+        assert_eq!((given[0].retransmits, given[0].rtt), (Some(2), Some(0.0115)));
+    }
+
+    #[test]
+    fn connections_are_not_counted_twice() {
+        let mut lines = LiveLines::new(SECOND, SECOND);
+        let counted = [(Counter::Transactions, 50), (Counter::Connections, 50)];
+        lines.take(Side::Active, &[interval(0, 0, 1000, &counted)]);
+        let given = lines.take(Side::Passive, &[interval(0, 0, 1000, &counted)]);
+        assert_eq!((given[0].transactions, given[0].connections, given[0].retransmits), (50.0, 50.0, None));
+    }
+}
