@@ -149,12 +149,27 @@ pub(super) fn bytes(bytes: f64) -> Value {
     Value::from(format!("{} B", bytes.max(1.0).round() as u64))
 }
 
+/// The least rate an experiment paces at: below it a run of seconds carries no more than a few segments.
+const LEAST_RATE: BitRate = BitRate(10e3);
+
+/// A rate as plans write it; `None` of one that nothing can be paced at.
+pub(super) fn rate(rate: f64) -> Option<Value> {
+    let rate = Some(BitRate(rate.round())).filter(|rate| rate.0.is_finite() && rate.0 >= LEAST_RATE.0)?;
+    Some(Value::from(rate.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn experiment(ratio: [f64; 2]) -> Experiment {
         Experiment::lift("change", vec![set("streams", 2)], ratio)
+    }
+
+    #[test]
+    fn nothing_is_paced_at_nothing() {
+        assert_eq!([0.0, -0.0, -3.0, f64::NAN, f64::INFINITY, 9e3].map(rate), [const { None }; 6]);
+        assert_eq!(rate(2.5e6), Some(Value::from("2.5 Mbit/s")));
     }
 
     #[test]

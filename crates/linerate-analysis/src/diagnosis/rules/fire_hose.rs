@@ -3,12 +3,16 @@
 //! Evidence: bytes are sent again, and yet hardly anything stands in a queue: the buffer that overflows is shallow. The standing
 //! queue is the goodput of the time by which the round trip is longer than its least. A network controller that is read over NC-SI
 //! says whether it dropped; of other devices nothing is known, and so whether the path loses at random instead: a smaller window
-//! tells the two apart, which is the experiment it proposes.
+//! tells the two apart, which is the experiment it proposes. A sender that waits for its peer's window overruns nothing: what it sends
+//! again then are probes and tails.
 
 use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict};
 
-use super::{LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value};
-use crate::diagnosis::experiment::{Experiment, bytes, set};
+use super::{
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value,
+    waits_for_window, window_open,
+};
+use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of bytes sent again from which a sender loses for a reason; tail probes stay below (methodology 5.3: 1e-4 on long
@@ -47,6 +51,7 @@ impl Rule for FireHose {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let loses = |(job, direction): &(&JobStudy, Direction)| {
             value(job, "retransmit_ratio", *direction).is_some_and(|ratio| ratio >= LOSS)
+                && !waits_for_window(job, *direction)
         };
         let (job, direction) = flows(point).find(loses).filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
@@ -97,7 +102,8 @@ impl Rule for FireHose {
         score::best(point, |job, direction| {
             let read = |metric| value(job, metric, direction);
             let (ratio, queue) = (read("retransmit_ratio")?, standing(job, direction)?);
-            Some(score::all([score::reached(ratio, LOSS, MUCH), score::below(queue.0 as f64, SHALLOW.0 as f64)]))
+            let shallow = score::below(queue.0 as f64, SHALLOW.0 as f64);
+            Some(score::all([score::reached(ratio, LOSS, MUCH), shallow, window_open(job, direction)]))
         })
     }
 
@@ -114,7 +120,10 @@ impl Rule for FireHose {
             OF_GOODPUT.map(|m| m * goodput)
         };
         let windows = WINDOWS.into_iter().map(|segments| vec![set("window_clamp", bytes(segments * segment))]);
-        let rates = rates.into_iter().map(|rate| vec![set("pacing_rate", BitRate(rate.round()).to_string())]);
+        let rates: Vec<_> = rates.into_iter().filter_map(|one| Some(vec![set("pacing_rate", rate(one)?)])).collect();
+        if rates.is_empty() {
+            return Vec::new();
+        }
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let survived = Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
         let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
@@ -155,6 +164,23 @@ mod tests {
         assert!(overrun.claim.ends_with("the buffer of the network controller"), "{}", overrun.claim);
         assert_eq!(overrun.evidence[2].observed, "the network controller dropped 812 frames");
         assert!(claim(0.0).claim.starts_with("the path loses at random"));
+    }
+
+    #[test]
+    fn a_sender_that_waits_for_the_window_overruns_nothing() {
+        // A peer that reads 8 Mbit/s: the window is shut four fifths of the time.
+        let slow = |waited: f64| {
+            point(&[
+                ("goodput", 8e6),
+                ("retransmit_ratio", 0.004),
+                ("rtt", 0.0112),
+                ("rtt_min", 0.0105),
+                ("rwnd_limited", waited),
+            ])
+        };
+        assert!(FireHose.judge(&slow(0.1)).is_some());
+        assert_eq!(FireHose.judge(&slow(0.8)), None);
+        assert_eq!(FireHose.score(&slow(0.8)), Some(0.0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod memory_bandwidth;
 mod not_valid;
 mod numa_placement;
 mod path_loss;
+mod path_mtu;
 mod receive_window;
 mod receiver_cpu;
 mod score;
@@ -37,7 +38,7 @@ pub trait Rule: Sync {
     /// One sentence: when it fires.
     fn summary(&self) -> &'static str;
 
-    /// Its number in methodology 5.3 (D0 to D18), which is the order in which rules are asked.
+    /// Its number in the methodology of diagnosis (D0 to D19), which is the order in which rules are asked.
     fn number(&self) -> u8;
 
     /// What it says of a point, if anything.
@@ -68,6 +69,7 @@ pub static RULES: &[&dyn Rule] = &[
     &not_valid::NotValid,
     &numa_placement::NumaPlacement,
     &path_loss::PathLoss,
+    &path_mtu::PathMtu,
     &receive_window::ReceiveWindow,
     &receiver_cpu::ReceiverCpu,
     &send_buffer::SendBuffer,
@@ -102,11 +104,19 @@ fn may_be_judged(point: &PointStudy) -> bool {
     point.validity <= Validity::Suspect
 }
 
-/// The measured jobs of `point` with the directions in which they carry data.
+/// The measured jobs of `point` with the directions in which data arrived: of one in which nothing did there is no rate to explain.
 fn flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
+    directions(point).filter(|(job, direction)| value(job, "goodput", *direction).is_some_and(|rate| rate > 0.0))
+}
+
+/// The measured jobs of `point` with the directions in which data was sent and nothing arrived.
+fn silent_flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
+    directions(point).filter(|(job, direction)| value(job, "goodput", *direction).is_some_and(|rate| rate <= 0.0))
+}
+
+fn directions(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
     let jobs = point.jobs.iter().filter(|job| !job.background);
-    let directed = jobs.flat_map(|job| [(job, Direction::Tx), (job, Direction::Rx)]);
-    directed.filter(|(job, direction)| value(job, "goodput", *direction).is_some())
+    jobs.flat_map(|job| [(job, Direction::Tx), (job, Direction::Rx)])
 }
 
 /// The estimate of a metric.
@@ -318,6 +328,17 @@ fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
     Some(if standing < A_BURST { 0.0 } else { rtt / least - 1.0 })
 }
 
+/// How much speaks for the peer's window not being what holds the sender back: 1 where it never waited for it. A sender that waits for the
+/// window probes it, and what it sends again then is no loss.
+fn window_open(job: &JobStudy, direction: Direction) -> f64 {
+    value(job, "rwnd_limited", direction).map_or(1.0, |share| score::below(share, HELD_BACK))
+}
+
+/// Whether the sender waited for the peer's window so long that loss is no explanation.
+fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
+    value(job, "rwnd_limited", direction).is_some_and(|share| share >= HELD_BACK)
+}
+
 /// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
@@ -414,7 +435,7 @@ pub(super) mod cases {
     fn every_number_of_the_methodology_has_one_rule() {
         let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (0..=18).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..=19).collect::<Vec<u8>>());
     }
 
     #[test]

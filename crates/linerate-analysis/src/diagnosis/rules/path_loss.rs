@@ -8,7 +8,8 @@
 use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, smaller_segments, subject, value,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, smaller_segments, subject,
+    value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
@@ -72,7 +73,7 @@ impl Rule for PathLoss {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let explained = |(job, direction): &(&JobStudy, Direction)| {
             let near = Self::ratio(job, *direction).is_some_and(|ratio| WITHIN.contains(&ratio));
-            near && room(job, *direction) > ROOM
+            near && room(job, *direction) > ROOM && !waits_for_window(job, *direction)
         };
         let (job, direction) = flows(point).find(explained).filter(|_| may_be_judged(point))?;
         let [least, most] = Self::models(job, direction)?;
@@ -104,6 +105,7 @@ impl Rule for PathLoss {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let loss = score::reached(value(job, "retransmit_ratio", direction)?, LOSS, MUCH);
+            let loss = loss.min(window_open(job, direction));
             let Some(ratio) = Self::ratio(job, direction).filter(|_| room(job, direction) > ROOM) else {
                 return Some(loss.min(BELOW));
             };
@@ -161,6 +163,14 @@ mod tests {
         assert_eq!(PathLoss.judge(&lossy(5e6, 0.0001)), None);
         assert_eq!(PathLoss.judge(&lossy(0.5e6, 0.01)), None);
         assert_eq!(PathLoss.judge(&lossy(50e6, 0.01)), None);
+    }
+
+    #[test]
+    fn it_is_silent_where_the_sender_waits_for_the_window() {
+        let figures =
+            [("goodput", 5e6), ("retransmit_ratio", 0.01), ("rtt", 0.02), ("rtt_min", 0.02), ("rwnd_limited", 0.8)];
+        assert_eq!(PathLoss.judge(&point(&figures)), None);
+        assert_eq!(PathLoss.score(&point(&figures)), Some(0.0));
     }
 
     #[test]

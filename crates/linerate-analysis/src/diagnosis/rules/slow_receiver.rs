@@ -1,7 +1,9 @@
 //! The application that receives reads slowly (methodology 5.3, D6). TCP only.
 //!
 //! Evidence: the sender waits for the window, much of the receive buffer lies unread, and the receiver's CPU is not used up: it waits for
-//! something else, a disk for instance, which stalls of its host for storage would show. What it does not see: what it waits for.
+//! something else, a disk for instance, which stalls of its host for storage would show. Of a foreign receiver neither buffer nor CPU is
+//! known: there it is that less than half of the largest window it advertised was used, though the sender waited for a window: it had
+//! been open and was shut. What it does not see: what it waits for.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
@@ -18,6 +20,52 @@ const STALLED: f64 = 0.1;
 /// A reader that takes whatever comes, as plans write it.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 1000.0;
+const BITS_PER_BYTE: f64 = 8.0;
+
+/// Share of the largest window that goodput takes up, below which the window must have been shut.
+const USED: f64 = 0.5;
+
+/// How full the receive buffer was, or how little of the largest window was used where the receiver is foreign.
+enum Unread {
+    Held(f64),
+    WindowUsed(f64),
+}
+
+impl Unread {
+    fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
+        let read = |metric| value(job, metric, direction);
+        let used = || Some(read("goodput")? * read("rtt")? / BITS_PER_BYTE / read("peer_window").filter(|w| *w > 0.0)?);
+        read("receive_queue").map(Self::Held).or_else(|| used().map(Self::WindowUsed))
+    }
+
+    fn speaks(&self) -> bool {
+        match self {
+            Self::Held(held) => *held >= UNREAD,
+            Self::WindowUsed(used) => *used < USED,
+        }
+    }
+
+    fn score(&self) -> f64 {
+        match self {
+            Self::Held(held) => score::reached(*held, UNREAD, 1.0),
+            Self::WindowUsed(used) => score::below(*used, USED),
+        }
+    }
+
+    fn evidence(&self) -> Evidence {
+        let (observed, source) = match self {
+            Self::Held(held) => (
+                format!("what had arrived and was not read took {:.0} % of the receive buffer", held * 100.0),
+                "memory of the receiving socket (SO_MEMINFO)",
+            ),
+            Self::WindowUsed(used) => (
+                format!("only {:.0} % of the largest window it advertised was under way", used * 100.0),
+                "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt",
+            ),
+        };
+        Evidence { observed, source: source.into() }
+    }
+}
 
 /// Fires where what has arrived is not read.
 #[derive(Debug)]
@@ -39,20 +87,17 @@ impl Rule for SlowReceiver {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let unread = |(job, direction): &(&JobStudy, Direction)| {
             value(job, "rwnd_limited", *direction).is_some_and(|share| share > HELD_BACK)
-                && value(job, "receive_queue", *direction).is_some_and(|held| held >= UNREAD)
+                && Unread::of(job, *direction).is_some_and(|unread| unread.speaks())
                 && out_of_cpu(job, End::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
-        let (waited, held) = (value(job, "rwnd_limited", direction)?, value(job, "receive_queue", direction)?);
+        let (waited, unread) = (value(job, "rwnd_limited", direction)?, Unread::of(job, direction)?);
         let mut evidence = vec![
             Evidence {
                 observed: format!("the sender waited for the window {:.0} % of the time", waited * 100.0),
                 source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
             },
-            Evidence {
-                observed: format!("what had arrived and was not read took {:.0} % of the receive buffer", held * 100.0),
-                source: "memory of the receiving socket (SO_MEMINFO)".into(),
-            },
+            unread.evidence(),
         ];
         evidence.extend(value(job, "window_swing", direction).map(|swing| Evidence {
             observed: format!("the window advertised moved by {:.0} % of its largest", swing * 100.0),
@@ -63,10 +108,10 @@ impl Rule for SlowReceiver {
             observed: format!("tasks of its host stalled for storage {:.0} % of the time", share * 100.0),
             source: "/proc/pressure/io".into(),
         }));
-        let claim = if stalled.is_some() {
-            "the receiving application reads slowly: its host waits for storage"
-        } else {
-            "the receiving application reads slowly, though it has CPU to spare"
+        let claim = match unread {
+            _ if stalled.is_some() => "the receiving application reads slowly: its host waits for storage",
+            Unread::Held(_) => "the receiving application reads slowly, though it has CPU to spare",
+            Unread::WindowUsed(_) => "the receiver reads slowly: it shuts a window that has been larger",
         };
         let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
         Some(finding.advise(
@@ -77,7 +122,7 @@ impl Rule for SlowReceiver {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let waited = score::reached(value(job, "rwnd_limited", direction)?, HELD_BACK, 1.0);
-            let unread = score::reached(value(job, "receive_queue", direction)?, UNREAD, 1.0);
+            let unread = Unread::of(job, direction)?.score();
             let cpu = out_of_cpu(job, End::Receiving, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, unread, cpu]))
         })
@@ -105,6 +150,19 @@ mod tests {
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let disk = point(&[("goodput", 2e7), ("rwnd_limited", 0.9), ("receive_queue", 0.8), ("io_stalled", 0.6)]);
         assert!(SlowReceiver.judge(&disk).expect("nobody reads").claim.ends_with("storage"));
+    }
+
+    #[test]
+    fn a_foreign_reader_is_slow_where_a_larger_window_was_shut() {
+        let foreign = |window: f64, waited: f64| {
+            let seen = [("goodput", 8e6), ("rtt", 0.011), ("rwnd_limited", waited), ("peer_window", window)];
+            SlowReceiver.judge(&point(&seen))
+        };
+        // 11 kB are under way.
+        let finding = foreign(200_000.0, 0.8).expect("it was shut");
+        assert!(finding.evidence[1].observed.starts_with("only 6 % of the largest window"), "{:?}", finding.evidence);
+        assert_eq!(foreign(12_000.0, 0.8), None, "the window is small, and full");
+        assert_eq!(foreign(200_000.0, 0.1), None, "nobody waited for it");
     }
 
     #[test]

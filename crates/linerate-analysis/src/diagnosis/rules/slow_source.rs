@@ -1,7 +1,12 @@
 //! The application that sends has nothing to send (methodology 5.3, D8). TCP only.
 //!
-//! Evidence: the sender's connection was idle, with nothing to send and nothing under way, for more than 30 % of the time, though the
-//! sender is not out of CPU. On a long path what was sent is still under way when more comes, and no connection idles: there it is that less
+//! Evidence: `tcp_stream` sends from memory and has something to send at any time, unless it is given a pace; then its workers count how
+//! long they had nothing to send, and nothing else is asked. A connection of theirs that idles waits for a CPU, for room in its buffer or for
+//! a wake-up, which other rules look at.
+//!
+//! Of other senders, which read files or wait for requests, nobody counts that: there the sender's connection was idle, with nothing to send
+//! and nothing under way, for more than 30 % of the time, though neither the sender is out of CPU nor a worker waited for one. On a long path
+//! what was sent is still under way when more comes, and no connection idles: there it is that less
 //! than a message and a segment waited to be sent, less than half of the congestion window was under way, neither window nor buffer held the sender
 //! back, it used less than half of a core, and the receiver is not out of CPU: one that wakes by quota takes all at once, and leaves little under
 //! way as well. (The kernel's own mark, `tcpi_delivery_rate_app_limited`, stays off as long as a sample from before was faster.) What it does not
@@ -28,16 +33,80 @@ const BITS_PER_BYTE: f64 = 8.0;
 /// Cores below which a sender that had more to send would send it.
 const AT_REST: f64 = 0.5;
 
+/// Share of the time a worker may wait for a CPU while its connections idle for another reason.
+const CPU_WAIT: f64 = 0.1;
+
+/// What shows that a sender had nothing to send.
+enum Starved {
+    /// Its workers counted the share of the time.
+    Counted(f64),
+    /// Seen from its connections.
+    Seen(Idle),
+}
+
 /// Share of the time in which a connection idled, and what it had to send.
-struct Starved {
-    idle: f64,
+struct Idle {
+    share: f64,
     /// Bytes of a flow that waited to be sent, and the share of the congestion window under way; `None` where something else held it back.
     waited: Option<(f64, f64)>,
     /// How many bytes may wait where the source is slow.
     message: f64,
+    /// Share of the time the worker of either end that waited most was ready and had no CPU.
+    cpu_wait: f64,
 }
 
 impl Starved {
+    fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
+        if job.workload == TCP_STREAM {
+            return value(job, "source_wait", direction).map(Self::Counted);
+        }
+        Idle::of(job, direction).map(Self::Seen)
+    }
+
+    fn speaks(&self) -> bool {
+        match self {
+            Self::Counted(share) => *share > HELD_BACK,
+            Self::Seen(idle) => idle.speaks(),
+        }
+    }
+
+    fn score(&self) -> f64 {
+        match self {
+            Self::Counted(share) => score::reached(*share, HELD_BACK, 1.0),
+            Self::Seen(idle) => idle.score(),
+        }
+    }
+
+    fn evidence(&self) -> Evidence {
+        let (observed, source) = match self {
+            Self::Counted(share) => (
+                format!("the sending workers had nothing to send {:.0} % of the time", share * 100.0),
+                "the sending workers' counters: waits for the source",
+            ),
+            Self::Seen(idle) if idle.share > HELD_BACK => (
+                format!(
+                    "the connection had nothing to send and nothing under way {:.0} % of the time",
+                    idle.share * 100.0
+                ),
+                "TCP_INFO of the sender: tcpi_busy_time",
+            ),
+            Self::Seen(idle) => {
+                let (unsent, filled) = idle.waited.unwrap_or_default();
+                (
+                    format!(
+                        "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion window was under way, though neither the \
+                         peer's window nor the buffer was full",
+                        filled * 100.0
+                    ),
+                    "TCP_INFO of the sender: tcpi_notsent_bytes, tcpi_snd_cwnd, tcpi_rtt",
+                )
+            }
+        };
+        Evidence { observed, source: source.into() }
+    }
+}
+
+impl Idle {
     fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
         let read = |metric| value(job, metric, direction);
         let free =
@@ -48,14 +117,24 @@ impl Starved {
         let filled = under_way.zip(read("congestion_window")).map(|(bytes, window)| bytes / window);
         let unsent = read("unsent").map(|bytes| bytes / n_flows(job));
         Some(Self {
-            idle: 1.0 - read("sender_busy")?,
+            share: 1.0 - read("sender_busy")?,
             waited: unsent.zip(filled).filter(|_| free && at_rest && is_taken),
             message: read("payload_per_send").unwrap_or_default().min(A_MESSAGE) + A_SEGMENT,
+            cpu_wait: value(job, "run_queue_wait", Direction::Sum).unwrap_or_default(),
         })
     }
 
     fn speaks(&self) -> bool {
-        self.idle > HELD_BACK || self.waited.is_some_and(|(unsent, filled)| unsent < self.message && filled < FILLED)
+        let starves = |(unsent, filled)| unsent < self.message && filled < FILLED;
+        self.cpu_wait < CPU_WAIT && (self.share > HELD_BACK || self.waited.is_some_and(starves))
+    }
+
+    fn score(&self) -> f64 {
+        let nothing = self.waited.map_or(0.0, |(unsent, filled)| {
+            score::all([score::below(unsent, self.message), score::below(filled, FILLED)])
+        });
+        let idle = score::reached(self.share, HELD_BACK, 1.0).max(nothing);
+        score::all([idle, score::below(self.cpu_wait, CPU_WAIT)])
     }
 }
 
@@ -69,7 +148,7 @@ impl Rule for SlowSource {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender had nothing to send more than 30 % of the time, or hardly anything waited to be sent, and it had CPU to spare"
+        "the sender had nothing to send more than 30 % of the time, as its workers count or its idle connections show, and it had CPU to spare"
     }
 
     fn number(&self) -> u8 {
@@ -83,26 +162,7 @@ impl Rule for SlowSource {
                 && value(job, "transaction_rate", Direction::Sum).is_none()
         };
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
-        let Starved { idle, waited, .. } = Starved::of(job, direction)?;
-        let (unsent, filled) = waited.unwrap_or_default();
-        let evidence = if idle > HELD_BACK {
-            Evidence {
-                observed: format!(
-                    "the connection had nothing to send and nothing under way {:.0} % of the time",
-                    idle * 100.0
-                ),
-                source: "TCP_INFO of the sender: tcpi_busy_time".into(),
-            }
-        } else {
-            Evidence {
-                observed: format!(
-                    "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion window was under way, though neither the peer's window \
-                     nor the buffer was full",
-                    filled * 100.0
-                ),
-                source: "TCP_INFO of the sender: tcpi_notsent_bytes, tcpi_snd_cwnd, tcpi_rtt".into(),
-            }
-        };
+        let evidence = Starved::of(job, direction)?.evidence();
         let claim = "the sending application has nothing to send";
         let finding =
             Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
@@ -115,12 +175,8 @@ impl Rule for SlowSource {
         score::best(point, |job, direction| {
             let asked = value(job, "transaction_rate", Direction::Sum).is_some();
             let starved = Starved::of(job, direction)?;
-            let nothing = starved.waited.map_or(0.0, |(unsent, filled)| {
-                score::all([score::below(unsent, starved.message), score::below(filled, FILLED)])
-            });
-            let idle = score::reached(starved.idle, HELD_BACK, 1.0).max(nothing);
             let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
-            (!asked).then(|| score::all([idle, cpu]))
+            (!asked).then(|| score::all([starved.score(), cpu]))
         })
     }
 
@@ -137,7 +193,39 @@ impl Rule for SlowSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::rules::cases;
+
+    /// A sender that reads files.
+    fn point(figures: &[(&str, f64)]) -> PointStudy {
+        let mut point = cases::point(figures);
+        point.jobs[0].workload = "ftp".into();
+        point
+    }
+
+    #[test]
+    fn a_source_in_memory_is_slow_where_its_workers_waited_for_it() {
+        let memory = |waited: f64, more: &[(&str, f64)]| {
+            let usual = [("goodput", 1e7), ("sender_busy", 0.4), ("source_wait", waited)];
+            cases::point(&usual.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+        };
+        let finding = SlowSource.judge(&memory(0.8, &[])).expect("it waited");
+        assert!(finding.evidence[0].observed.ends_with("80 % of the time"), "{:?}", finding.evidence);
+        assert!(SlowSource.score(&memory(0.8, &[])).is_some_and(|score| score > 0.5));
+        // Idle connections alone: it waits for a CPU, for room or for a wake-up.
+        assert_eq!((SlowSource.judge(&memory(0.0, &[])), SlowSource.score(&memory(0.0, &[]))), (None, Some(0.0)));
+        assert_eq!(SlowSource.judge(&cases::point(&[("goodput", 1e7), ("sender_busy", 0.1)])), None, "nobody counted");
+        assert_eq!(SlowSource.judge(&memory(0.8, &[("sender_throttled", 0.9)])), None);
+    }
+
+    #[test]
+    fn it_is_silent_where_a_worker_waited_for_a_cpu() {
+        let mut busy = point(&[("goodput", 1e7), ("sender_busy", 0.4)]);
+        assert!(SlowSource.judge(&busy).is_some());
+        let mut wait = cases::point(&[("goodput", 1e7), ("run_queue_wait", 0.4)]).jobs[0].metrics[1].clone();
+        wait.direction = Direction::Sum;
+        busy.jobs[0].metrics.push(wait);
+        assert_eq!((SlowSource.judge(&busy), SlowSource.score(&busy)), (None, Some(0.0)));
+    }
 
     #[test]
     fn it_fires_on_an_idle_connection() {

@@ -1,0 +1,106 @@
+//! Large segments do not arrive, small ones do: a path MTU black hole (RFC 2923 clause 2.1, RFC 4821). TCP only.
+//!
+//! Evidence: connections were opened and greeted over the path, in segments of a few bytes; then data was sent and sent again, and none of
+//! it arrived. A link on the way takes smaller packets than the interfaces say, and the messages that would say so (ICMP "fragmentation
+//! needed", "packet too big") are filtered. What it does not see: whether the path broke down altogether just after the greeting. Small
+//! segments tell the two apart, which is what it advises; as nothing passed before, no ratio can prove it.
+
+use linerate_model::{Direction, Evidence, Finding, Verdict};
+
+use super::{Rule, TCP_STREAM, leading_number, may_be_judged, score, silent_flows, subject, value};
+use crate::{JobStudy, PointStudy};
+
+/// Shares of the bytes sent that were sent again: some were, and all of them again and again.
+const REPEATED: f64 = 0.1;
+const ALL_REPEATED: f64 = 0.5;
+
+/// Fires where data is sent again and again and nothing of it arrives.
+#[derive(Debug)]
+pub(super) struct PathMtu;
+
+fn repeated(job: &JobStudy, direction: Direction) -> Option<f64> {
+    value(job, "retransmit_ratio", direction)
+}
+
+impl Rule for PathMtu {
+    fn name(&self) -> &'static str {
+        "path_mtu"
+    }
+
+    fn summary(&self) -> &'static str {
+        "connections open, but nothing of what is sent arrives although it is sent again: large segments do not pass"
+    }
+
+    fn number(&self) -> u8 {
+        19
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let repeats = |(job, direction): &(&JobStudy, Direction)| {
+            repeated(job, *direction).is_some_and(|share| share >= REPEATED)
+        };
+        let (job, direction) = silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
+        let mut evidence = vec![
+            Evidence {
+                observed: "the connections opened, and nothing of the data sent on them arrived".into(),
+                source: "the counters of both ends".into(),
+            },
+            Evidence {
+                observed: format!("{:.0} % of the bytes were sent again", repeated(job, direction)? * 100.0),
+                source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
+            },
+        ];
+        evidence.extend(job.obtained.get("mss").and_then(|told| leading_number(told)).map(|bytes| Evidence {
+            observed: format!("segments carry up to {bytes:.0} B"),
+            source: "TCP_MAXSEG of the connections".into(),
+        }));
+        let claim =
+            "large segments do not arrive: a link of the path has a smaller MTU, and its ICMP messages are lost";
+        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        Some(finding.advise(
+            "send small segments: linerate diagnose --to HOST --param 'mss=500 B' (data should arrive; if it does, lower the MTU of the \
+             interface, let ICMP through, or set net.ipv4.tcp_mtu_probing=1)",
+        ))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let streams = point.jobs.iter().any(|job| job.workload == TCP_STREAM);
+        let silent = silent_flows(point).filter_map(|(job, direction)| repeated(job, direction));
+        let most = silent.map(|share| score::reached(share, REPEATED, ALL_REPEATED)).reduce(f64::max);
+        most.or(streams.then_some(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::cases::point;
+
+    #[test]
+    fn it_fires_where_nothing_arrives_and_no_other_rule_speaks_nor_paces_at_nothing() {
+        for nothing in [0.0, -0.0] {
+            let mut hole = point(&[
+                ("goodput", nothing),
+                ("retransmit_ratio", 0.6),
+                ("rtt", 0.0004),
+                ("rtt_min", 0.0002),
+                ("sender_busy", 1.0),
+                ("rwnd_limited", 0.0),
+                ("sndbuf_limited", 0.0),
+            ]);
+            hole.jobs[0].obtained.insert("mss".into(), "1448".into());
+            let finding = PathMtu.judge(&hole).expect("nothing arrives");
+            assert!(finding.evidence[2].observed.ends_with("1448 B"), "{:?}", finding.evidence);
+            let others = crate::diagnosis::suspects(&hole);
+            assert_eq!(others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(), ["path_mtu"]);
+            let experiments = super::super::RULES.iter().flat_map(|rule| rule.experiments(&hole));
+            assert_eq!(experiments.count(), 0);
+        }
+    }
+
+    #[test]
+    fn it_is_silent_where_something_arrives_and_where_nothing_was_sent_again() {
+        assert_eq!(PathMtu.judge(&point(&[("goodput", 1e4), ("retransmit_ratio", 0.6)])), None);
+        assert_eq!(PathMtu.judge(&point(&[("goodput", 0.0), ("retransmit_ratio", 0.0)])), None);
+    }
+}
