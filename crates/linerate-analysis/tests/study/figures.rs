@@ -2,7 +2,10 @@
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Sum, Tx};
-use linerate_model::{Background, Counter, Distribution, Nanos, TcpState, TestbedKind, Validity, Variation};
+use linerate_model::{
+    Background, Counter, Distribution, FlowReport, JobRecord, Nanos, TcpState, TestbedKind, TrialRecord, Validity,
+    Variation,
+};
 use serde_json::json;
 
 use crate::fixture::{campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp};
@@ -105,6 +108,79 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
     near(Some(expected.value), 2.0 * 50_000.0 * 8.0 / 0.0005);
     assert_eq!(point.jobs[0].metric("goodput", Tx).and_then(|m| m.ceiling), None, "an expectation is no ceiling");
     assert_eq!(point.trials[0].series["retransmits"], vec![Some(20.0); 5]);
+}
+
+/// Both ways on two connections, flow 0 from a to b and flow 1 back; with reports of the flows or without.
+fn both_ways(reported: bool) -> TrialRecord {
+    let mut trial = trial(0, vec![job("tcp_stream", "a", "b")]);
+    let counts = [(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)];
+    trial.jobs[0] = (steady(&counts), steady(&counts));
+    let (active, passive) = &mut trial.jobs[0];
+    for (end, sends, rtt_us) in [(active, 0, 12_000), (passive, 1, 14_000)] {
+        let sending = TcpState {
+            bytes_sent: 1_000_000,
+            busy_us: 1_000_000,
+            segments_in: 300,
+            rtt_us,
+            pacing_rate: 6_000_000,
+            congestion_window: 10,
+            send_mss: 1000,
+            ..TcpState::default()
+        };
+        with_tcp(end, sends, sending);
+        // Nothing but a greeting of 28 bytes went out: the round trip is that of the handshake, the pacing rate that of an idle socket.
+        let receiving = TcpState { bytes_received: 1_000_000, segments_in: 700, rtt_us: 90, ..sending };
+        with_tcp(end, 1 - sends, TcpState { bytes_sent: 0, busy_us: 0, pacing_rate: 4_000_000_000, ..receiving });
+        for interval in &mut end.intervals {
+            let idle = interval.flows.iter_mut().filter(|flow| flow.flow != sends);
+            idle.for_each(|flow| flow.tcp.bytes_sent = 28);
+        }
+        let report = |(flow, counter)| {
+            let mut report = FlowReport { flow, ..FlowReport::default() };
+            report.counters[counter] = 5_000_000;
+            report
+        };
+        let reports = [(sends, Counter::PayloadSent), (1 - sends, Counter::PayloadReceived)];
+        end.flows = reports.into_iter().filter(|_| reported).map(report).collect();
+    }
+    trial
+}
+
+#[test]
+fn metrics_of_a_sender_are_of_the_sockets_that_send() {
+    for reported in [true, false] {
+        let study = study(&two_hosts(vec![both_ways(reported)]));
+        let point = only(&study);
+        for (direction, rtt) in [(Tx, 0.012), (Rx, 0.014)] {
+            near(value(point, 0, "rtt", direction), rtt);
+            near(value(point, 0, "sender_busy", direction), 1.0);
+            near(value(point, 0, "pacing_rate", direction), 48e6);
+            near(value(point, 0, "congestion_window", direction), 10_000.0);
+            // Acknowledgements of the other direction are no packets of this one.
+            near(value(point, 0, "packet_rate", direction), 700.0);
+        }
+        assert_eq!(point.trials[0].series["rtt"], vec![Some(0.013); 5]);
+    }
+}
+
+#[test]
+fn a_foreign_end_has_no_figures_of_its_own() {
+    // A download from a foreign server: nothing is known but what the client received.
+    let mut trial = both_ways(true);
+    let (active, passive) = &mut trial.jobs[0];
+    *passive = JobRecord::default();
+    active.flows.retain(|flow| flow.counters[Counter::PayloadReceived] > 0);
+    active.intervals.iter_mut().for_each(|interval| {
+        interval.counters[Counter::PayloadSent] = 0;
+        interval.counters[Counter::CpuSystem] = 500_000_000;
+    });
+    let study = study(&two_hosts(vec![trial]));
+    let point = only(&study);
+    near(value(point, 0, "goodput", Rx), 8e6);
+    near(value(point, 0, "receiver_cpu", Rx), 0.5);
+    for metric in ["rtt", "sender_busy", "pacing_rate", "sender_cpu"] {
+        assert_eq!(value(point, 0, metric, Rx), None, "{metric}");
+    }
 }
 
 #[test]

@@ -2,19 +2,18 @@
 //!
 //! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times round-trip time is within
 //! [`NEAR`] of the window. If it is not, the window is small for another reason, such as a receiver that reads slowly, and
-//! the verdict is inconclusive. A receiver without CPU, or one whose buffer is more than half full of what it has not read, is
-//! another rule's affair. What it does not see: a queue that fills and empties between two readings.
+//! the verdict is inconclusive. A receiver without CPU, or one that reads slowly (its buffer is more than half full, or a window that
+//! was larger is shut), is another rule's affair. What it does not see: a queue that fills and empties between two readings.
 
 use linerate_model::{BitRate, BoundClass, Direction, Evidence, Finding, Verdict};
 
+use super::slow_receiver::{UNREAD, Unread};
 use super::{End, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the window from which it counts as the limit.
 const WAITED: f64 = 0.3;
-/// Share of the receive buffer that lies unread from which it is the reader who is slow.
-const UNREAD: f64 = 0.5;
 /// How goodput may relate to window over round-trip time where the window is the limit; wider than the 0.9 to 1.1 of the
 /// reference because both are sampled once per interval.
 const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
@@ -41,7 +40,7 @@ impl Rule for ReceiveWindow {
             value(job, "rwnd_limited", *direction).is_some_and(|share| share > WAITED)
         };
         let is_read = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, "receive_queue", *direction).is_none_or(|held| held < UNREAD)
+            Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
                 && out_of_cpu(job, End::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
@@ -72,7 +71,11 @@ impl Rule for ReceiveWindow {
         score::best(point, |job, direction| {
             let waited = score::reached(value(job, "rwnd_limited", direction)?, WAITED, 1.0);
             let fits = from_window(point, job, direction).map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
-            let unread = value(job, "receive_queue", direction).map_or(1.0, |held| score::below(held, UNREAD));
+            let unread = match Unread::of(job, direction) {
+                Some(Unread::Held(held)) => score::below(held, UNREAD),
+                Some(unread) if unread.speaks() => 0.0,
+                _ => 1.0,
+            };
             let cpu = out_of_cpu(job, End::Receiving, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, fits, unread, cpu]))
         })

@@ -2,8 +2,9 @@
 //!
 //! Evidence: the sender waits for the window, much of the receive buffer lies unread, and the receiver's CPU is not used up: it waits for
 //! something else, a disk for instance, which stalls of its host for storage would show. Of a foreign receiver neither buffer nor CPU is
-//! known: there it is that less than half of the largest window it advertised was used, though the sender waited for a window: it had
-//! been open and was shut. What it does not see: what it waits for.
+//! known: there it is that less than half of the largest window it advertised was under way, though the sender waited for a window: it had
+//! been open and was shut. A window that opens and shuts delays acknowledgements; where it moved by half or more, what was under way is
+//! therefore reckoned by the least round trip. What it does not see: what it waits for.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
@@ -14,7 +15,7 @@ use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the receive buffer that lies unread from which its reader is slow (methodology 5.3).
-const UNREAD: f64 = 0.5;
+pub(super) const UNREAD: f64 = 0.5;
 /// Share of time stalled for storage from which that is told.
 const STALLED: f64 = 0.1;
 /// A reader that takes whatever comes, as plans write it.
@@ -25,20 +26,27 @@ const BITS_PER_BYTE: f64 = 8.0;
 /// Share of the largest window that goodput takes up, below which the window must have been shut.
 const USED: f64 = 0.5;
 
+/// Share of its largest by which a window must have moved to have been shut.
+const SHUT: f64 = 0.5;
+
 /// How full the receive buffer was, or how little of the largest window was used where the receiver is foreign.
-enum Unread {
+pub(super) enum Unread {
     Held(f64),
     WindowUsed(f64),
 }
 
 impl Unread {
-    fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
+    pub(super) fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
         let read = |metric| value(job, metric, direction);
-        let used = || Some(read("goodput")? * read("rtt")? / BITS_PER_BYTE / read("peer_window").filter(|w| *w > 0.0)?);
+        let used = || {
+            let is_shut = read("window_swing").is_some_and(|swing| swing >= SHUT);
+            let round_trip = read("rtt_min").filter(|_| is_shut).or_else(|| read("rtt"))?;
+            Some(read("goodput")? * round_trip / BITS_PER_BYTE / read("peer_window").filter(|window| *window > 0.0)?)
+        };
         read("receive_queue").map(Self::Held).or_else(|| used().map(Self::WindowUsed))
     }
 
-    fn speaks(&self) -> bool {
+    pub(super) fn speaks(&self) -> bool {
         match self {
             Self::Held(held) => *held >= UNREAD,
             Self::WindowUsed(used) => *used < USED,
@@ -163,6 +171,13 @@ mod tests {
         assert!(finding.evidence[1].observed.starts_with("only 6 % of the largest window"), "{:?}", finding.evidence);
         assert_eq!(foreign(12_000.0, 0.8), None, "the window is small, and full");
         assert_eq!(foreign(200_000.0, 0.1), None, "nobody waited for it");
+        // Acknowledgements waited for a window that opened and shut.
+        let moved = |swing: f64| {
+            let seen = [("goodput", 4e6), ("rtt", 0.115), ("rtt_min", 0.0105), ("rwnd_limited", 1.0)];
+            let window = [("peer_window", 65_000.0), ("window_swing", swing)];
+            SlowReceiver.judge(&point(&[&seen[..], &window].concat())).is_some()
+        };
+        assert!(moved(0.6) && !moved(0.1));
     }
 
     #[test]
