@@ -159,7 +159,7 @@ fn metrics_of_a_sender_are_of_the_sockets_that_send() {
             // Acknowledgements of the other direction are no packets of this one.
             near(value(point, 0, "packet_rate", direction), 700.0);
         }
-        assert_eq!(point.trials[0].series["rtt"], vec![Some(0.013); 5]);
+        point.trials[0].series["rtt"].iter().for_each(|rtt| near(*rtt, 0.013));
     }
 }
 
