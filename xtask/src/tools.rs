@@ -78,6 +78,27 @@ pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "vsftpd", package: "vsftpd", purpose: "a peer: serves files" },
 ];
 
+/// What the referee calls: instruments that are not linerate's.
+pub(crate) static FOR_TRUTH: &[Tool] = &[
+    Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
+    Tool { command: "curl", package: "curl", purpose: "fetches the same files" },
+    Tool {
+        command: "ethtool",
+        package: "ethtool",
+        purpose: "turns segmentation off, so that packets are counted one by one",
+    },
+    Tool { command: "fio", package: "fio", purpose: "loads the same disk" },
+    Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
+    Tool { command: "iperf3", package: "iperf3", purpose: "measures the same path" },
+    Tool { command: "losetup", package: "mount", purpose: "shows a file as a disk that nobody else uses" },
+    Tool { command: "nft", package: "nftables", purpose: "drops, duplicates and corrupts packets, and counts them" },
+    Tool { command: "nginx", package: "nginx-light", purpose: "serves files and logs them" },
+    Tool { command: "ss", package: "iproute2", purpose: "reads the kernel's state of connections" },
+    Tool { command: "tc", package: "iproute2", purpose: "shapes the path and counts what it drops" },
+    Tool { command: "unshare", package: "util-linux", purpose: "gives a process another clock" },
+    Tool { command: "vsftpd", package: "vsftpd", purpose: "serves files and logs them" },
+];
+
 /// Makes `tools` available where that is possible; returns what is still missing, with the remedy.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `search`, `storage` and `transfers` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `search`, `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
 //! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
@@ -27,6 +27,7 @@ mod statistics;
 mod storage;
 mod table;
 mod transfers;
+mod truth;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -108,6 +109,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     {
         transfers::run(root, rest)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "truth"
+    {
+        return truth::run(root, rest);
     }
     if let [name, rest @ ..] = arguments
         && name == "search"
@@ -290,18 +296,27 @@ fn machine(options: &Options, took: Duration) -> String {
 
 /// The machine, and how long was measured.
 fn described(rounds: usize, seconds: u32, took: Duration) -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!(
+        "{}, load average at the end {}; {rounds} rounds of {seconds} s, {} s in all. \
+         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6).",
+        processor_and_kernel(),
+        load.split(' ').next().unwrap_or_default(),
+        took.as_secs(),
+    )
+}
+
+/// The machine: `AMD EPYC (2 cores), Linux 6.18.44`.
+fn processor_and_kernel() -> String {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
     let model =
         processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|pair| pair.1);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!(
-        "{} ({cores} cores), Linux {}, load average at the end {}; {rounds} rounds of {seconds} s, {} s in all. \
-         Intervals are order statistics of at least 95 % coverage where n allows (n >= 6).",
+        "{} ({cores} cores), Linux {}",
         model.unwrap_or("unknown processor"),
-        read("/proc/sys/kernel/osrelease").trim(),
-        read("/proc/loadavg").split(' ').next().unwrap_or_default(),
-        took.as_secs(),
+        read("/proc/sys/kernel/osrelease").trim()
     )
 }
 

@@ -85,7 +85,7 @@ impl Drop for Sandbox {
 }
 
 /// A shell in a process group of its own, so that an interrupt from the terminal passes it by.
-fn reaper(names: &[String; 2]) -> anyhow::Result<Child> {
+pub(super) fn reaper(names: &[String]) -> anyhow::Result<Child> {
     use std::os::unix::process::CommandExt;
     let script = "read nothing; for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; \
                   ip netns delete \"$n\"; done";
@@ -101,7 +101,7 @@ fn reaper(names: &[String; 2]) -> anyhow::Result<Child> {
 }
 
 /// Entering replaces the process, so that the child is the program itself.
-fn inside(namespace: &str, program: &Path, core: Option<usize>) -> Command {
+pub(super) fn inside(namespace: &str, program: &Path, core: Option<usize>) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]);
     if let Some(core) = core {
@@ -111,7 +111,7 @@ fn inside(namespace: &str, program: &Path, core: Option<usize>) -> Command {
     command
 }
 
-fn ip(arguments: &str) -> anyhow::Result<()> {
+pub(super) fn ip(arguments: &str) -> anyhow::Result<()> {
     let output = Command::new("ip").args(arguments.split_whitespace()).output().context("start ip")?;
     let message = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "ip {arguments}: {} (needs root)", message.trim());

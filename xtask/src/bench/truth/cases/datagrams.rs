@@ -1,0 +1,189 @@
+//! Streams of datagrams: lost, duplicated, corrupted and reordered ones are counted one by one, on every kind of path.
+
+use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
+use super::super::ground::{Between, End, Family, PLAIN};
+use super::{Clock, Fault, Load, Network, Packets, Seen, Watch};
+
+type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
+
+const PAYLOAD: u64 = 1000;
+const STREAM: Load = Load {
+    workload: "udp_stream",
+    params: "datagram_size = \"1000 B\", rate = \"2 kpps\"",
+    duration_ms: 1000,
+    warmup_ms: 0,
+    due: 2000,
+    packets: Packets::Udp(PAYLOAD),
+    clock: Clock::Same,
+};
+const LOSS: &[Check] = &[lost, loss_ratio];
+
+const fn case(name: &'static str, between: Between, fault: Fault, checks: &'static [Check]) -> Network {
+    Network { name, between, fault, load: STREAM, watch: Watch::Nothing, checks }
+}
+
+const fn over(family: Family, mtu: u32) -> Between {
+    Between { family, mtu, ..PLAIN }
+}
+
+const fn shaped(bits_per_second: u64) -> Between {
+    Between { bits_per_second, ..PLAIN }
+}
+
+const OFFLOADED: Between = Between { offloads: true, ..PLAIN };
+
+const EVERY_37TH: Fault = Fault::Drop { every: 37, back: false };
+
+pub(super) static CASES: &[Network] = &[
+    case("udp_stream, nothing lost", PLAIN, Fault::None, &[lost, goodput, first_interval]),
+    case("udp_stream, every 37th dropped", PLAIN, EVERY_37TH, LOSS),
+    case("udp_stream over IPv6, MTU 1280, every 37th dropped", over(Family::V6, 1280), EVERY_37TH, LOSS),
+    case("udp_stream over MTU 9000, every 37th dropped", over(Family::V4, 9000), EVERY_37TH, LOSS),
+    case("udp_stream in VXLAN, every 37th dropped", over(Family::Vxlan, 1500), EVERY_37TH, LOSS),
+    case("udp_stream, everything dropped after 0.6 s of 1 s", PLAIN, Fault::DropFrom { after_ms: 600 }, LOSS),
+    case("udp_stream, everything dropped", PLAIN, Fault::DropFrom { after_ms: 0 }, LOSS),
+    case("udp_stream, every 50th sent twice", PLAIN, Fault::Duplicate { every: 50 }, &[lost, duplicates]),
+    case("udp_stream, every 40th corrupted", PLAIN, Fault::Corrupt { every: 40 }, &[lost_by_checksum]),
+    case(
+        "udp_stream, every 20th overtaken by three",
+        over(Family::Relay, 1500),
+        Fault::Relay { delay_us: 0, delays_all: true, reorder_every: 20 },
+        &[reordered],
+    ),
+    Network {
+        load: Load {
+            params: "datagram_size = \"1000 B\", rate = \"20 Mbit/s\", gso = 0, batch = 1",
+            due: 2500,
+            ..STREAM
+        },
+        ..case(
+            "udp_stream of 20 Mbit/s into a shaper of 10 Mbit/s",
+            shaped(10_000_000),
+            Fault::None,
+            &[lost_in_shaper, shaped_goodput],
+        )
+    },
+    Network {
+        load: Load {
+            params: "datagram_size = \"1000 B\", rate = \"3200 pps\", gso = 16, batch = 1",
+            due: 3200,
+            packets: Packets::UdpSuper(PAYLOAD + 200),
+            ..STREAM
+        },
+        ..case(
+            "udp_stream by GSO of 16, every 10th superpacket dropped",
+            OFFLOADED,
+            Fault::Drop { every: 10, back: false },
+            &[lost_in_superpackets],
+        )
+    },
+    Network {
+        load: Load {
+            params: "datagram_size = \"1000 B\", rate = \"40 kpps\", gso = 32, batch = 1, receive_buffer = \"8 KiB\"",
+            due: 40_000,
+            packets: Packets::UdpSuper(PAYLOAD + 200),
+            ..STREAM
+        },
+        ..case("udp_stream by GSO of 32 into a socket buffer of 8 KiB", OFFLOADED, Fault::None, &[lost_in_socket])
+    },
+];
+
+/// Datagrams that the rules dropped are lost, and no others.
+fn lost(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let claim = Claim::count("datagrams lost", seen.study.lost());
+    let due = seen.case.load.due;
+    let claim = match seen.case.fault {
+        Fault::Drop { every, .. } => claim.expect((due / every) as f64, format!("{due} / {every}")),
+        Fault::DropFrom { after_ms: 0 } => claim.expect(due as f64, "rate times duration"),
+        Fault::DropFrom { .. } => claim,
+        _ => claim.expect(0.0, "nothing is dropped"),
+    };
+    Ok(claim.beside(seen.packets("there_hit") * f64::from(u8::from(is_loss(seen.case.fault))), "nft, dropped"))
+}
+
+fn is_loss(fault: Fault) -> bool {
+    matches!(fault, Fault::Drop { .. } | Fault::DropFrom { .. })
+}
+
+fn loss_ratio(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let tolerance = Tolerance { absolute: 1e-6, relative: 0.0, why: "a quotient of exact counts" };
+    let claim = Claim::new("loss ratio", Unit::Ratio, seen.study.metric("loss_ratio"), Relation::Equal(tolerance));
+    let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) { seen.packets("there_hit") } else { 0.0 };
+    Ok(claim.beside(seen.packets("there_hit") / (seen.packets("there_seen") + apart), "nft, dropped over seen"))
+}
+
+/// Payload a second.
+fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two datagrams" };
+    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let bits = (PAYLOAD * 8) as f64;
+    let seconds = seen.case.load.duration_ms as f64 / 1e3;
+    let claim = claim.expect(seen.case.load.due as f64 * bits / seconds, "datagrams due times 1000 B");
+    Ok(claim.beside(seen.packets("there_seen") * bits / seconds, "nft, datagrams times 1000 B"))
+}
+
+/// No interval shows a loss where there was none.
+fn first_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
+    let claim = Claim::new("largest loss ratio of an interval", Unit::Ratio, Some(worst), Relation::Equal(EXACT));
+    Ok(claim.expect(0.0, "nothing is dropped"))
+}
+
+fn duplicates(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let Fault::Duplicate { every } = seen.case.fault else { anyhow::bail!("no duplicates in this case") };
+    let due = seen.case.load.due;
+    let claim = Claim::count("datagrams received twice", seen.study.metric("duplicates"));
+    Ok(claim
+        .expect((due / every) as f64, format!("{due} / {every}"))
+        .beside(seen.packets("there_hit"), "nft, sent again"))
+}
+
+fn lost_by_checksum(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let Fault::Corrupt { every } = seen.case.fault else { anyhow::bail!("no corruption in this case") };
+    let due = seen.case.load.due;
+    let claim = Claim::count("datagrams lost", seen.study.lost());
+    let claim = claim.expect((due / every) as f64, format!("{due} / {every}"));
+    Ok(claim.beside(seen.risen(End::B, "Udp.InCsumErrors"), "SNMP, InCsumErrors"))
+}
+
+fn reordered(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    // The last one held back has nothing to overtake it if fewer than three follow.
+    let due = seen.case.load.due;
+    let claim = Claim::count("datagrams out of order", seen.study.metric("reordered"));
+    let expected = (1..=due / 20).filter(|n| n * 20 + 3 <= due).count();
+    Ok(claim.expect(expected as f64, format!("{due} / 20, without the last")))
+}
+
+fn lost_in_shaper(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let claim = Claim::count("datagrams lost", seen.study.lost());
+    Ok(claim.beside(seen.shapers[1].drops as f64, "tc, dropped by tbf"))
+}
+
+fn shaped_goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let tolerance = Tolerance {
+        absolute: 0.0,
+        relative: 0.06,
+        why: "the shaper's burst of 4 kB and its queue of 40 ms come on top of 1 s",
+    };
+    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let frame = PAYLOAD + 8 + 20 + 14;
+    Ok(claim
+        .expect(seen.case.between.bits_per_second as f64 * PAYLOAD as f64 / frame as f64, "10 Mbit/s x 1000 / 1042"))
+}
+
+/// The bytes of dropped superpackets, less one header each, are whole datagrams.
+fn lost_in_superpackets(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    /// IPv4 and UDP: nft counts from the IP header on.
+    const HEADERS: f64 = 28.0;
+    let claim = Claim::count("datagrams lost", seen.study.lost());
+    let (packets, bytes) = (seen.packets("there_hit"), seen.bytes("there_hit"));
+    Ok(claim.beside((bytes - packets * HEADERS) / PAYLOAD as f64, "nft, bytes dropped"))
+}
+
+/// A superpacket that finds the socket full is lost whole: the kernel counts one, linerate must count its datagrams.
+fn lost_in_socket(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let claim = Claim::count("datagrams located at the socket", seen.study.located("socket"));
+    let lost = seen.study.lost().unwrap_or_default();
+    let overflows = seen.risen(End::B, "Udp.RcvbufErrors");
+    Ok(claim.expect(lost, format!("all that were lost: SNMP counts {overflows:.0} RcvbufErrors, nft no drop")))
+}

@@ -1,0 +1,264 @@
+//! Files: what linerate's clients fetched, beside the logs of nginx and vsftpd and beside curl on the same path.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+use super::super::claim::{Claim, Relation, Tolerance, Unit};
+use super::super::ground::{AGENT_PORT, Between, End, Family, Ground, PLAIN};
+use super::super::judge::run_plan;
+use super::super::study::Study;
+use super::Special;
+
+const RATE: u64 = 50_000_000;
+const SHAPED: Between = Between { bits_per_second: RATE, ..PLAIN };
+/// What segments of 1448 B leave of frames of 1514 B.
+const POSSIBLE: f64 = RATE as f64 * 1448.0 / 1514.0;
+const FILE_BYTES: u64 = 100 << 10;
+/// For curl: long enough that its slow start does not show.
+const LARGE_BYTES: u64 = 8 << 20;
+const SECONDS: f64 = 1.5;
+const PORT: u16 = 8080;
+const STARTING: Duration = Duration::from_secs(5);
+
+pub(super) static SPECIAL: &[Special] = &[
+    Special { name: "http from nginx through 50 Mbit/s", run: |ground| fetched(ground, Server::Nginx) },
+    Special { name: "ftp from vsftpd through 50 Mbit/s", run: |ground| fetched(ground, Server::Vsftpd) },
+    Special { name: "http from our server to curl through 50 Mbit/s", run: foreign_client },
+    Special { name: "http, 4 streams, everything dropped after 0.8 s of 1.5 s", run: |ground| cut_off(ground, "http") },
+    Special { name: "ftp, 4 streams, everything dropped after 0.8 s of 1.5 s", run: |ground| cut_off(ground, "ftp") },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Server {
+    Nginx,
+    Vsftpd,
+}
+
+/// A server in `b` with a log; it ends when dropped.
+struct Serving {
+    child: Child,
+    log: PathBuf,
+    server: Server,
+}
+
+impl Serving {
+    fn start(ground: &Ground, server: Server) -> anyhow::Result<Self> {
+        let public = ground.folder.join("public");
+        std::fs::create_dir_all(&public).context("make the servers' folder")?;
+        for (name, n_bytes) in [("file", FILE_BYTES), ("large", LARGE_BYTES)] {
+            std::fs::write(public.join(name), vec![0x5a; n_bytes as usize]).context("write a file to serve")?;
+        }
+        let (log, configuration) = (ground.folder.join("files.log"), ground.folder.join("server.conf"));
+        // Left by the case before, if any.
+        let _ = std::fs::remove_file(&log);
+        let (folder, public, path) = (ground.folder.display(), public.display(), log.display());
+        let address = Ground::address(Family::V4, End::B);
+        let text = match server {
+            Server::Nginx => format!(
+                "daemon off;\nmaster_process off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log /dev/null;\nevents {{}}\n\
+                 http {{ log_format done '$request_completion $body_bytes_sent'; access_log {path} done; keepalive_requests 100000;\n\
+                 client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;\n\
+                 uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;\n\
+                 server {{ listen {address}:{PORT}; root {public}; }} }}\n"
+            ),
+            Server::Vsftpd => format!(
+                "listen=YES\nlisten_address={address}\nlisten_port={PORT}\nanonymous_enable=YES\nanon_root={public}\nbackground=NO\n\
+                 seccomp_sandbox=NO\nsecure_chroot_dir={public}\nno_anon_password=YES\nxferlog_enable=YES\nxferlog_std_format=YES\n\
+                 xferlog_file={path}\n"
+            ),
+        };
+        std::fs::write(&configuration, text).context("write the server's configuration")?;
+        let configuration = configuration.display().to_string();
+        let mut command = match server {
+            Server::Nginx => ground.command(End::B, "nginx"),
+            Server::Vsftpd => ground.command(End::B, "vsftpd"),
+        };
+        match server {
+            Server::Nginx => command.args(["-c", &configuration]),
+            Server::Vsftpd => command.arg(&configuration),
+        };
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("start the server")?;
+        let serving = Self { child, log, server };
+        let began = Instant::now();
+        while !ground.at(End::B, "ss -Hltn")?.contains(&format!(":{PORT} ")) {
+            ensure!(began.elapsed() < STARTING, "{server:?} does not listen at port {PORT}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(serving)
+    }
+
+    fn url(&self, file: &str) -> String {
+        let scheme = if self.server == Server::Nginx { "http" } else { "ftp" };
+        format!("{scheme}://{}:{PORT}/{file}", Ground::address(Family::V4, End::B))
+    }
+
+    /// Files of [`FILE_BYTES`] that the log calls complete.
+    fn completed(&self) -> anyhow::Result<usize> {
+        // A session writes its last line as it ends.
+        std::thread::sleep(Duration::from_millis(100));
+        let text = std::fs::read_to_string(&self.log).with_context(|| format!("read {}", self.log.display()))?;
+        Ok(completed(&text, self.server))
+    }
+}
+
+/// nginx: `OK 102400`; vsftpd: the ninth word of a line of wu-ftpd's log is the size, and the last is `c` (xferlog(5)).
+fn completed(log: &str, server: Server) -> usize {
+    const SIZE: usize = 7;
+    let size = FILE_BYTES.to_string();
+    let is_complete = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match server {
+            Server::Nginx => words == ["OK", size.as_str()],
+            Server::Vsftpd => words.get(SIZE) == Some(&size.as_str()) && words.last() == Some(&"c"),
+        }
+    };
+    log.lines().filter(is_complete).count()
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // SIGTERM, so that sessions end too.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn plan(workload: &str, params: &str) -> String {
+    format!(
+        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 ms\"\nwarmup = \"0 ms\"\n\
+         [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+    )
+}
+
+fn host() -> String {
+    format!("{}:{AGENT_PORT}", Ground::address(Family::V4, End::B))
+}
+
+fn goodput(study: &Study) -> Option<f64> {
+    study.metric("goodput").or_else(|| study.metric("goodput_rx"))
+}
+
+/// Our client, beside the server's log, the path's rate and curl.
+fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
+    ground.lay(&SHAPED, false)?;
+    let serving = Serving::start(ground, server)?;
+    let workload = if server == Server::Nginx { "http" } else { "ftp" };
+    let plan = plan(workload, &format!("server = \"{}\", congestion = \"cubic\"", serving.url("file")));
+    let study = run_plan(ground, &plan, Some(&host()))?;
+    let n_complete = serving.completed()? as f64;
+    let beside = curl(ground, &serving.url("large"))?;
+    let why = "files of 100 KiB: one begun before the end, one logged after it";
+    let two_files = Tolerance { absolute: 2.0, relative: 0.0, why };
+    let n_printed = study.metric("transaction_rate").map(|rate| rate * SECONDS);
+    let files = Claim::new("files fetched", Unit::Count, n_printed, Relation::Equal(two_files));
+    let two_files = Tolerance { absolute: (2 * FILE_BYTES) as f64, relative: 0.0, why };
+    let n_bytes = goodput(&study).map(|goodput| goodput * SECONDS / 8.0);
+    let bytes = Claim::new("bytes fetched", Unit::Bytes, n_bytes, Relation::Equal(two_files));
+    let burst = Tolerance { absolute: 4e3 * 8.0 / SECONDS, relative: 0.0, why: "one burst of the shaper in 1.5 s" };
+    let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
+    let whole = Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in a second" };
+    let peak = Claim::new("goodput_peak", Unit::BitRate, study.metric("goodput_peak"), Relation::AtMost(whole));
+    let why = "curl runs afterwards, and opens one connection for a file of 8 MiB";
+    let same_path = Tolerance { absolute: 0.0, relative: 0.1, why };
+    let beside_curl = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(same_path));
+    let log = format!("{server:?}'s log");
+    Ok(vec![
+        files.beside(n_complete, log.clone()),
+        bytes.beside(n_complete * FILE_BYTES as f64, log),
+        possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
+        peak.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
+        beside_curl.beside(beside, "curl, speed of its download"),
+    ])
+}
+
+/// What curl's download of `url` in `a` came to, bit/s.
+fn curl(ground: &Ground, url: &str) -> anyhow::Result<f64> {
+    let text = ground.at(End::A, &format!("curl -s -S -o /dev/null -w %{{speed_download}} {url}"))?;
+    Ok(text.trim().parse::<f64>().with_context(|| format!("parse curl's {text:?}"))? * 8.0)
+}
+
+/// curl fetches from our server for the whole measurement: what the server prints is what curl got.
+fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
+    ground.lay(&SHAPED, false)?;
+    let plan = plan("http", &format!("clients = \"foreign\", port = {PORT}, file_size = \"64 MiB\""));
+    let (study, fetched) = std::thread::scope(|scope| {
+        let ground = &*ground;
+        let measuring = scope.spawn(move || run_plan(ground, &plan, Some(&host())));
+        let fetched = fetch_during(ground);
+        (measuring.join().expect("a run does not panic"), fetched)
+    });
+    let (study, fetched) = (study?, fetched?);
+    let why = "curl's time has the connection's start and end in it";
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.1, why };
+    let claim = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(tolerance));
+    let burst = Tolerance { absolute: 4e3 * 8.0 / SECONDS, relative: 0.0, why: "one burst of the shaper in 1.5 s" };
+    let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
+    Ok(vec![claim.beside(fetched, "curl, speed of its download"), possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514")])
+}
+
+/// Rate at which curl fetched from a server that is about to start and will go, bit/s.
+fn fetch_during(ground: &Ground) -> anyhow::Result<f64> {
+    let began = Instant::now();
+    while !ground.at(End::B, "ss -Hltn")?.contains(&format!(":{PORT} ")) {
+        ensure!(began.elapsed() < STARTING, "our server does not listen at port {PORT}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let url = format!("http://{}:{PORT}/file", Ground::address(Family::V4, End::B));
+    // It is cut off when the server goes, which is no failure here.
+    let mut command = ground.command(End::A, "curl");
+    command.args(["-s", "--max-time", "6", "-o", "/dev/null", "-w", "%{speed_download}", &url]);
+    let output = command.output().context("start curl")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.trim().parse::<f64>().with_context(|| format!("parse curl's {text:?}"))? * 8.0)
+}
+
+/// Each stream has one transfer open when the path is cut: it is neither answered nor gone from the count.
+fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
+    const STREAMS: f64 = 4.0;
+    ground.lay(&SHAPED, false)?;
+    ground.nft(
+        "table netdev truth {\n chain there { type filter hook ingress device lra priority 0; policy accept; }\n \
+         chain back { type filter hook ingress device lrb priority 0; policy accept;\n  counter name seen\n }\n counter seen { }\n}\n",
+    )?;
+    let plan = plan(workload, "streams = 4, file_size = \"100 KiB\", timeout = \"10 s\"");
+    let study = std::thread::scope(|scope| {
+        let ground = &*ground;
+        let cut = scope.spawn(move || cut_later(ground));
+        let study = run_plan(ground, &plan, Some(&host()));
+        cut.join().expect("nft does not panic").and(study)
+    })?;
+    let claim = Claim::count("transfers lost or open", study.lost());
+    Ok(vec![claim.expect(STREAMS, "one of each stream")])
+}
+
+/// Drops TCP of the load, 0.8 s after data begins to flow.
+fn cut_later(ground: &Ground) -> anyhow::Result<()> {
+    const DATA_BYTES: u64 = 50_000;
+    const AFTER: Duration = Duration::from_millis(800);
+    let began = Instant::now();
+    let seen = || super::super::instruments::nft_counters(ground).map(|counters| counters["seen"].bytes);
+    while seen()? < DATA_BYTES {
+        ensure!(began.elapsed() < STARTING, "no data of the load came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(AFTER);
+    let rule =
+        |way: &str| format!("add rule netdev truth {way} tcp sport != {AGENT_PORT} tcp dport != {AGENT_PORT} drop\n");
+    ground.nft(&(rule("there") + &rule("back")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complete_files_are_counted_in_logs() {
+        assert_eq!(completed("OK 102400\n 70000\nOK 102400\nOK 146\n", Server::Nginx), 2);
+        let log = "Sun Nov 22 14:40:00 2026 1 10.98.0.1 102400 /file b _ o a ? ftp 0 * c\n\
+                   Sun Nov 22 14:40:00 2026 1 10.98.0.1 102400 /file b _ o a ? ftp 0 * i\n";
+        assert_eq!(completed(log, Server::Vsftpd), 1);
+    }
+}

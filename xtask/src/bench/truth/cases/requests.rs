@@ -1,0 +1,214 @@
+//! Requests and responses: none may vanish from the count, whenever they were lost.
+
+use super::super::claim::{Claim, Relation, Tolerance, Unit};
+use super::super::ground::PLAIN;
+use super::super::judge::TCP_HEADERS;
+use super::{Clock, Fault, Load, Network, Packets, Seen, Watch};
+
+type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
+
+/// Bytes of payload of requests and responses: no other datagram on the path is as long.
+const PAYLOAD: u64 = 200;
+const EVERY: u64 = 37;
+
+const fn open_loop(workload: &'static str, params: &'static str, due: u64, duration_ms: u64) -> Load {
+    let packets = if workload.as_bytes()[0] == b'u' { Packets::Udp(PAYLOAD) } else { Packets::Tcp(PAYLOAD) };
+    Load { workload, params, duration_ms, warmup_ms: 0, due, packets, clock: Clock::Same }
+}
+
+const fn case(name: &'static str, fault: Fault, load: Load, checks: &'static [Check]) -> Network {
+    Network { name, between: PLAIN, fault, load, watch: Watch::Nothing, checks }
+}
+
+const BOTH_WAYS: Fault = Fault::Drop { every: EVERY, back: true };
+const EXACT_LOSS: &[Check] = &[due, lost_by_drops];
+const TAIL: &[Check] = &[due, lost_by_silence, p90_is_withheld];
+
+pub(super) static CASES: &[Network] = &[
+    case(
+        "udp_rr, nothing lost",
+        Fault::None,
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"400 pps\"",
+            400,
+            1000,
+        ),
+        &[due, lost_by_drops, rate],
+    ),
+    case(
+        "udp_rr, every 37th dropped both ways, timeout 0.1 of the duration",
+        BOTH_WAYS,
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\", timeout = \"150 ms\"",
+            750,
+            1500,
+        ),
+        EXACT_LOSS,
+    ),
+    case(
+        "udp_rr, every 37th dropped both ways, timeout 0.5 of the duration",
+        BOTH_WAYS,
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\", timeout = \"750 ms\"",
+            750,
+            1500,
+        ),
+        EXACT_LOSS,
+    ),
+    case(
+        "udp_rr, every 37th dropped both ways, timeout 2 times the duration",
+        BOTH_WAYS,
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\", timeout = \"3 s\"",
+            750,
+            1500,
+        ),
+        EXACT_LOSS,
+    ),
+    case(
+        "udp_rr closed loop of 8, every 37th dropped both ways, timeout 0.3 s",
+        BOTH_WAYS,
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 8, timeout = \"300 ms\"",
+            0,
+            2000,
+        ),
+        &[lost_by_drops],
+    ),
+    case(
+        "udp_rr, everything dropped after 0.6 s of 1 s",
+        Fault::DropFrom { after_ms: 600 },
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\"",
+            500,
+            1000,
+        ),
+        TAIL,
+    ),
+    case(
+        "udp_rr, everything dropped",
+        Fault::DropFrom { after_ms: 0 },
+        open_loop(
+            "udp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\"",
+            500,
+            1000,
+        ),
+        &[due, lost_by_silence],
+    ),
+    case(
+        "tcp_rr, nothing lost",
+        Fault::None,
+        open_loop(
+            "tcp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"400 pps\"",
+            400,
+            1000,
+        ),
+        &[rate],
+    ),
+    case(
+        "tcp_rr, everything dropped after 0.6 s of 1 s",
+        Fault::DropFrom { after_ms: 600 },
+        open_loop(
+            "tcp_rr",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"500 pps\"",
+            500,
+            1000,
+        ),
+        &[lost_by_answers, p90_is_withheld],
+    ),
+    case(
+        "tcp_crr, everything dropped after 0.6 s of 1 s",
+        Fault::DropFrom { after_ms: 600 },
+        open_loop(
+            "tcp_crr",
+            "request_size = \"200 B\", response_size = \"200 B\", streams = 256, close = \"reset\", rate = \"200 pps\"",
+            200,
+            1000,
+        ),
+        &[lost_by_answers, p90_is_withheld],
+    ),
+];
+
+/// Requests that an open loop offers.
+fn due(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let printed = seen.study.operations();
+    let claim = Claim::count("requests counted: answered, lost and open", printed);
+    let claim = claim.expect(seen.case.load.due as f64, "rate times duration");
+    Ok(claim.beside(requests(seen), "nft, requests"))
+}
+
+/// Requests that came to the bridge: what is dropped from some time on is counted apart.
+fn requests(seen: &Seen<'_>) -> f64 {
+    let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) { seen.packets("there_hit") } else { 0.0 };
+    seen.packets("there_seen") + apart
+}
+
+/// Every request or response that the rules dropped is one lost request.
+fn lost_by_drops(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let every = match seen.case.fault {
+        Fault::Drop { every, .. } => every,
+        _ => u64::MAX,
+    };
+    let requests = if seen.case.load.due > 0 { seen.case.load.due } else { seen.packets("there_seen") as u64 };
+    let there = requests / every;
+    let back = (requests - there) / every;
+    let claim = Claim::count("requests lost", seen.study.lost());
+    let rule = if every == u64::MAX {
+        "nothing is dropped".into()
+    } else {
+        format!("of {requests}, every {every}th each way")
+    };
+    let claim = claim.expect((there + back) as f64, rule);
+    Ok(claim.beside(seen.packets("there_hit") + seen.packets("back_hit"), "nft, dropped"))
+}
+
+/// After silence begins, a request is lost unless its response passed before.
+fn lost_by_silence(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let answered = seen.packets("back_seen");
+    let claim = Claim::count("requests lost", seen.study.lost());
+    let claim = claim.expect(seen.case.load.due as f64 - answered, "due less responses let through");
+    Ok(claim.beside(requests(seen) - answered, "nft, requests less responses"))
+}
+
+/// Responses let through over TCP: several may share a segment, so that they are counted by their bytes.
+fn answers(seen: &Seen<'_>) -> f64 {
+    ((seen.bytes("back_seen") - seen.packets("back_seen") * TCP_HEADERS as f64) / PAYLOAD as f64).floor()
+}
+
+/// The same as [`lost_by_silence`] over TCP.
+fn lost_by_answers(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let answered = answers(seen);
+    let claim = Claim::count("requests lost or open", seen.study.lost());
+    Ok(claim.expect(seen.case.load.due as f64 - answered, "due less responses seen by nft"))
+}
+
+/// More than a tenth was never answered: the 90th percentile is not known.
+fn p90_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let why = "more than a tenth of the requests has no response";
+    Ok(Claim::new(
+        "p90 of response times",
+        Unit::Seconds,
+        seen.study.percentile_s("response", 0.9),
+        Relation::Withheld(why),
+    ))
+}
+
+/// Answered requests a second.
+fn rate(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let seconds = seen.case.load.duration_ms as f64 / 1e3;
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why: "a response on the way at the end is not counted" };
+    let is_tcp = matches!(seen.case.load.packets, Packets::Tcp(_));
+    let answered = if is_tcp { answers(seen) } else { seen.packets("back_seen") };
+    let metric = if seen.case.load.workload == "tcp_crr" { "connection_rate" } else { "transaction_rate" };
+    let claim = Claim::new("answered a second", Unit::PerSecond, seen.study.metric(metric), Relation::Equal(tolerance));
+    let claim = claim.expect(seen.case.load.due as f64 / seconds, "the rate asked for");
+    Ok(claim.beside(answered / seconds, "nft, responses over the duration"))
+}

@@ -1,0 +1,339 @@
+//! TCP streams: goodput on shaped paths, and what the sender's kernel says, for both directions and several connections.
+
+use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
+use super::super::ground::{Between, End, Family, Ground, PLAIN};
+use super::super::instruments::{self, Counter, Socket};
+use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch};
+
+type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
+
+/// Ethernet, IPv4, IPv6, and TCP with time stamps, B; frames are shaped without FCS.
+const ETHERNET: u64 = 14;
+const IPV4: u64 = 20;
+const IPV6: u64 = 40;
+const TCP: u64 = 32;
+/// What VXLAN adds outside: Ethernet's header inside, VXLAN, UDP, IPv4 (RFC 7348 clause 5).
+const VXLAN: u64 = 14 + 8 + 8 + 20;
+
+const fn load(params: &'static str, duration_ms: u64, warmup_ms: u64) -> Load {
+    Load {
+        workload: "tcp_stream",
+        params,
+        duration_ms,
+        warmup_ms,
+        due: 0,
+        packets: Packets::TcpData,
+        clock: Clock::Same,
+    }
+}
+
+const fn shaped(name: &'static str, family: Family, mtu: u32, bits_per_second: u64) -> Network {
+    let between = Between { family, mtu, bits_per_second, ..PLAIN };
+    Network { name, between, fault: Fault::None, load: load("", 1500, 1000), watch: Watch::Counters, checks: RATE }
+}
+
+const fn watched(name: &'static str, params: &'static str) -> Network {
+    let between = Between { bits_per_second: 50_000_000, ..PLAIN };
+    Network { name, between, fault: Fault::None, load: load(params, 2000, 0), watch: Watch::Sockets, checks: SENDER }
+}
+
+const RATE: &[Check] = &[goodput, goodput_is_possible, frames_carry_payload];
+const SLOW_RATE: &[Check] = &[goodput, goodput_is_possible, goodput_of_iperf3];
+const SENDER: &[Check] = &[rtt, window, retransmits];
+
+pub(super) static CASES: &[Network] = &[
+    Network { checks: SLOW_RATE, ..shaped("tcp_stream through 3 Mbit/s, MTU 1500", Family::V4, 1500, 3_000_000) },
+    Network {
+        checks: SLOW_RATE,
+        ..shaped("tcp_stream through 10 Mbit/s over IPv6, MTU 1280", Family::V6, 1280, 10_000_000)
+    },
+    shaped("tcp_stream through 100 Mbit/s, MTU 9000", Family::V4, 9000, 100_000_000),
+    shaped("tcp_stream through 100 Mbit/s in VXLAN, MTU 1500", Family::Vxlan, 1500, 100_000_000),
+    Network {
+        between: Between { bits_per_second: 1_000_000_000, offloads: true, ..PLAIN },
+        checks: &[intervals_add_up, goodput_is_possible, frames_carry_payload],
+        ..shaped("tcp_stream through 1 Gbit/s, MTU 1500", Family::V4, 1500, 1_000_000_000)
+    },
+    watched("tcp_stream, sends, 1 connection", "direction = \"tx\", streams = 1"),
+    watched("tcp_stream, sends, 8 connections", "direction = \"tx\", streams = 8"),
+    watched("tcp_stream, receives, 2 connections", "direction = \"rx\", streams = 2"),
+    watched("tcp_stream, both ways, 2 connections each", "direction = \"both\", streams = 2"),
+    Network {
+        fault: Fault::Drop { every: 500, back: false },
+        checks: &[retransmits],
+        ..watched("tcp_stream, every 500th segment dropped", "direction = \"tx\", streams = 2")
+    },
+];
+
+/// Headers of a segment in the packets of the path, B.
+fn headers(family: Family) -> u64 {
+    match family {
+        Family::V4 => IPV4 + TCP,
+        Family::V6 => IPV6 + TCP,
+        Family::Vxlan | Family::Relay => VXLAN + IPV4 + TCP,
+    }
+}
+
+/// Goodput that frames of the path's MTU leave at its rate.
+fn possible(between: &Between) -> f64 {
+    let mtu = u64::from(between.mtu);
+    let headers = headers(between.family);
+    between.bits_per_second as f64 * (mtu - headers) as f64 / (mtu + ETHERNET) as f64
+}
+
+/// What passed the bridge while linerate measured, less headers.
+fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let why = "payload under way at both ends of the measurement, and the time that nft takes to be read";
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.04, why };
+    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let window = seen.window.unwrap_or_default();
+    Ok(claim.beside(payload(seen, window.there) * 8.0 / window.seconds, "nft, bytes less headers"))
+}
+
+/// Payload in packets that nft counted, B: it counts from the IP header on, and a superpacket has one for all its segments.
+fn payload(seen: &Seen<'_>, counter: Counter) -> f64 {
+    counter.bytes as f64 - counter.packets as f64 * headers(seen.case.between.family) as f64
+}
+
+/// All intervals, those of the warm-up too, add up to what passed the bridge: this needs no steady rate.
+fn intervals_add_up(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let why = "payload under way at the end, and the time that nft takes to be read, at the rate of that moment";
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.03, why };
+    let seconds = seen.study.series("seconds");
+    let end = (seen.case.load.warmup_ms + seen.case.load.duration_ms) as f64 / 1e3;
+    let rates = seen.study.series("goodput_tx");
+    let starts = std::iter::once(0.0).chain(seconds.iter().copied());
+    let spans = starts.zip(&seconds).map(|(start, until)| if *until <= end + 1e-6 { until - start } else { 0.0 });
+    let bytes = rates.iter().zip(spans).map(|(rate, span)| rate * span / 8.0).sum();
+    let printed = (!rates.is_empty()).then_some(bytes);
+    let claim = Claim::new("payload of all intervals", Unit::Bytes, printed, Relation::Equal(tolerance));
+    let window = seen.window.unwrap_or_default();
+    Ok(claim.beside(payload(seen, window.there_in_all), "nft, bytes less headers"))
+}
+
+fn goodput_is_possible(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let tolerance = Tolerance {
+        absolute: burst_bits(&seen.case.between) / 1.5,
+        relative: 0.0,
+        why: "one burst of the shaper in 1.5 s",
+    };
+    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::AtMost(tolerance));
+    Ok(claim.expect(possible(&seen.case.between), "rate x payload / frame"))
+}
+
+fn goodput_of_iperf3(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.05, why: "another second: its losses fall otherwise" };
+    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let beside = instruments::iperf3(seen.ground, seen.case.between.family, 2)?;
+    Ok(claim.beside(beside, "iperf3, its receiver"))
+}
+
+/// What the shaper sends at once.
+fn burst_bits(between: &Between) -> f64 {
+    let is_large = between.bits_per_second >= 500_000_000 || between.mtu > 4000;
+    if is_large { 64e3 * 8.0 } else { 4e3 * 8.0 }
+}
+
+/// Frames carry their payload and headers: layer 2 moves more bits than layer 4.
+fn frames_carry_payload(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let printed = seen.study.metric("throughput_l2");
+    let claim = Claim::new("throughput of frames", Unit::BitRate, printed, Relation::AtLeast(EXACT));
+    Ok(claim.expect(seen.study.metric("goodput").unwrap_or(f64::NAN), "the goodput they carry"))
+}
+
+/// Sockets that send load, of all readings of `ss` but the first, which may be before the load.
+fn senders(seen: &Seen<'_>) -> Vec<Vec<Socket>> {
+    /// A socket that has sent no more is one of set-up.
+    const LEAST_BYTES: f64 = 20e3;
+    let is_sender = |socket: &Socket| socket.bytes_sent > LEAST_BYTES;
+    let readings = seen.sockets.iter().map(|[a, b]| a.iter().chain(b).copied().filter(is_sender).collect());
+    readings.filter(|sockets: &Vec<Socket>| !sockets.is_empty()).collect()
+}
+
+/// The mean over readings of what `of` makes of each.
+fn mean(readings: &[Vec<Socket>], of: impl Fn(&[Socket]) -> f64) -> f64 {
+    readings.iter().map(|sockets| of(sockets)).sum::<f64>() / readings.len() as f64
+}
+
+const SAMPLED: Tolerance =
+    Tolerance { absolute: 0.0, relative: 0.1, why: "both sample a swinging value at times of their own" };
+
+fn rtt(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let readings = senders(seen);
+    let claim = Claim::new("rtt", Unit::Seconds, seen.study.metric("rtt"), Relation::Equal(SAMPLED));
+    let of = |sockets: &[Socket]| sockets.iter().map(|socket| socket.rtt_s).sum::<f64>() / sockets.len() as f64;
+    Ok(claim.beside(mean(&readings, of), format!("ss, {} readings", readings.len())))
+}
+
+/// Windows of all connections together.
+fn window(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let readings = senders(seen);
+    let is_both = seen.case.load.params.contains("both");
+    let names: &[&str] =
+        if is_both { &["congestion_window_tx", "congestion_window_rx"] } else { &["congestion_window"] };
+    let printed = names.iter().map(|name| seen.study.metric(name)).sum::<Option<f64>>();
+    let claim = Claim::new("congestion windows, sum", Unit::Bytes, printed, Relation::Equal(SAMPLED));
+    let of = |sockets: &[Socket]| sockets.iter().map(|socket| socket.window_bytes).sum();
+    Ok(claim.beside(mean(&readings, of), format!("ss, {} readings", readings.len())))
+}
+
+fn retransmits(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let [least, most] = seen.window.unwrap_or_default().sent_again;
+    let why = "1, and half of what is sent again within 60 ms of the end";
+    let tolerance = Tolerance { absolute: 1.0 + (most - least) / 2.0, relative: 0.0, why };
+    let is_both = seen.case.load.params.contains("both");
+    let names: &[&str] = if is_both { &["retransmits_tx", "retransmits_rx"] } else { &["retransmits"] };
+    let printed = names.iter().map(|name| seen.study.metric(name)).sum::<Option<f64>>();
+    let claim = Claim::new("segments sent again", Unit::Count, printed, Relation::Equal(tolerance));
+    Ok(claim.beside(least.midpoint(most), "SNMP, RetransSegs of both ends"))
+}
+
+pub(super) static SPECIAL: &[Special] = &[
+    Special {
+        name: "live lines of `to -P 4`, every 500th segment dropped",
+        run: |ground| live_lines(ground, &["-P", "4"]),
+    },
+    Special {
+        name: "live lines of `to -P 2 --bidir`, every 500th segment dropped",
+        run: |ground| live_lines(ground, &["-P", "2", "--bidir"]),
+    },
+    Special { name: "live lines of `to crr`", run: |ground| live_lines(ground, &["crr"]) },
+];
+
+/// A line of `linerate to`: its rates, and segments sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Line {
+    rate: f64,
+    retransmits: f64,
+}
+
+/// The lines of seconds: `0.0 - 1.0  2.952 Gbit/s  -  556  3205 us`.
+fn lines(text: &str) -> Vec<Line> {
+    text.lines().filter_map(line).collect()
+}
+
+fn line(text: &str) -> Option<Line> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [from, dash, to, rest @ ..] = words.as_slice() else { return None };
+    from.parse::<f64>().ok()?;
+    to.parse::<f64>().ok()?;
+    if *dash != "-" {
+        return None;
+    }
+    let mut found = Line::default();
+    let mut rest = rest.iter().copied().map(split_unit).peekable();
+    while let Some((number, attached)) = rest.next() {
+        let Some(number) = number else { continue };
+        let scale =
+            scale(attached).or_else(|| rest.peek().filter(|next| next.0.is_none()).and_then(|next| scale(next.1)));
+        match scale {
+            Some(scale) => found.rate += number * scale,
+            // The first number without a unit counts segments.
+            None => {
+                found.retransmits = number;
+                break;
+            }
+        }
+    }
+    Some(found)
+}
+
+/// `10260/s` as a number and its unit; a word without a number is all unit.
+fn split_unit(word: &str) -> (Option<f64>, &str) {
+    if word == "1/s" {
+        return (None, word);
+    }
+    let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+    (word[..end].parse().ok(), &word[end..])
+}
+
+fn scale(unit: &str) -> Option<f64> {
+    match unit {
+        "bit/s" | "1/s" | "/s" => Some(1.0),
+        "kbit/s" | "k/s" => Some(1e3),
+        "Mbit/s" | "M/s" => Some(1e6),
+        "Gbit/s" => Some(1e9),
+        _ => None,
+    }
+}
+
+/// Lines add up to the result, and their segments sent again to the kernel's count.
+fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Claim>> {
+    use anyhow::Context as _;
+    let is_crr = arguments.contains(&"crr");
+    let rate = if is_crr { 0 } else { 50_000_000 };
+    ground.lay(&Between { bits_per_second: rate, ..PLAIN }, false)?;
+    if !is_crr {
+        ground.nft(
+            "table netdev truth { \n chain there { type filter hook ingress device lra priority 0; policy accept; \n\
+             tcp sport != 4777 tcp dport != 4777 meta length > 1000 numgen inc mod 500 == 499 drop\n }\n}\n",
+        )?;
+    }
+    let before = [instruments::snmp(ground, End::A)?, instruments::snmp(ground, End::B)?];
+    let mut command = ground.linerate(End::A);
+    let output = command.args(["to", Ground::address(Family::V4, End::B)]).args(arguments).args(["-t", "3"]).output();
+    let output = output.context("start linerate to")?;
+    let after = [instruments::snmp(ground, End::A)?, instruments::snmp(ground, End::B)?];
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let lines = lines(&text);
+    anyhow::ensure!(!lines.is_empty(), "linerate to {} printed no lines: {text}", arguments.join(" "));
+    let mean = lines.iter().map(|line| line.rate).sum::<f64>() / lines.len() as f64;
+    let unit = if is_crr { Unit::PerSecond } else { Unit::BitRate };
+    let why = "the aim: lines add up to the result";
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.002, why };
+    let claim = Claim::new("mean of the lines", unit, Some(mean), Relation::Equal(tolerance));
+    let mut claims = vec![claim.expect(result(&text).context("no result")?, "the result printed below them")];
+    if !is_crr {
+        let risen = |end: usize| after[end]["Tcp.RetransSegs"] - before[end]["Tcp.RetransSegs"];
+        let tolerance = Tolerance { absolute: 1.0, relative: 0.0, why: "one may leave after the last line" };
+        let printed = lines.iter().map(|line| line.retransmits).sum();
+        let claim =
+            Claim::new("segments sent again, sum of the lines", Unit::Count, Some(printed), Relation::Equal(tolerance));
+        claims.push(claim.beside(risen(0) + risen(1), "SNMP, RetransSegs of both ends"));
+    }
+    Ok(claims)
+}
+
+/// The rates of the result, all directions added: `goodput L4 tx: 2.855 Gbit/s (...)`, or `connection_rate sum: 6713 1/s (...)`.
+fn result(text: &str) -> Option<f64> {
+    let value = |line: &str| {
+        let value = line.split_once(": ")?.1.split('(').next()?;
+        self::line(&format!("0 - 1 {value}")).map(|line| line.rate)
+    };
+    if let Some(line) = text.lines().find(|line| line.starts_with("connection_rate ")) {
+        return value(line);
+    }
+    let rates = text.lines().filter(|line| line.starts_with("goodput L4 tx: ") || line.starts_with("goodput L4 rx: "));
+    rates.map(value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goodput_of_a_path_is_arithmetic() {
+        let path = |family, mtu| Between { family, mtu, bits_per_second: 100_000_000, ..PLAIN };
+        assert!((possible(&path(Family::V4, 1500)) - 95_640_687.0).abs() < 1.0);
+        assert!((possible(&path(Family::V6, 1280)) - 93_353_941.0).abs() < 1.0);
+        assert!((possible(&path(Family::Vxlan, 1500)) - 92_338_177.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn lines_of_seconds_are_read() {
+        let text = "      seconds              tx              rx   retrans        rtt\n  \
+                    0.0 - 1.0      2.5 Gbit/s               -       556    3205 us\n  \
+                    1.0 - 2.0      2 Mbit/s      3 Mbit/s         7    4279 us\n";
+        let expected = [Line { rate: 2.5e9, retransmits: 556.0 }, Line { rate: 5e6, retransmits: 7.0 }];
+        assert_eq!(lines(text), expected);
+        assert_eq!(
+            super::lines("  0.0 - 1.0           10260/s                         0          -")[0].rate,
+            10_260.0
+        );
+        assert_eq!(result("goodput L4 tx: 2.5 Gbit/s (n = 1)\ngoodput L4 rx: 500 Mbit/s (5 Mbit/s)\n"), Some(3e9));
+        assert_eq!(
+            result("goodput L4 tx: 9 kbit/s\nconnection_rate sum: 6713 1/s (intervals 868.1 1/s to 1 k/s)\n"),
+            Some(6713.0)
+        );
+    }
+}

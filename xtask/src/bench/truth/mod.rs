@@ -1,0 +1,136 @@
+//! `cargo xtask bench truth`: every kind of number that linerate prints, against arithmetic and against another instrument.
+//!
+//! The ground is not linerate's lab: three namespaces made by `ip`, faults by rules of `nft` at a bridge between them, rates by `tbf`, delay and
+//! reordering by a relay of datagrams in this program. Each case injects something known exactly, lets linerate measure it, and
+//! compares what linerate prints with the count that arithmetic demands and with what `nft`, `tc`, the kernel's SNMP
+//! tables, `ss`, disk statistics, iperf3, curl or fio counted at the same time. A case that cannot run is skipped with its reason. Exit
+//! code 1 if any number differs. `--program` judges another build of linerate.
+//!
+//! What this does not see: hardware, and hosts whose clocks drift.
+
+mod cases;
+mod claim;
+mod ground;
+mod instruments;
+mod judge;
+mod relay;
+mod study;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use super::{own, processor_and_kernel};
+use crate::tools;
+use cases::Case;
+use ground::Ground;
+use table::{Outcome, Row, Tally};
+
+const USAGE: &str = "usage: cargo xtask bench truth [--only PART OF A CASE'S NAME]... [--program FILE] [--out FILE]";
+/// No case is begun after this.
+const FULL_TIME: Duration = Duration::from_secs(10 * 60);
+
+#[derive(Debug, Default)]
+struct Options {
+    only: Vec<String>,
+    program: Option<PathBuf>,
+    out: Option<PathBuf>,
+}
+
+/// Runs the cases, prints the table, and fails if a number differs.
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    if let [first, rest @ ..] = arguments
+        && first == "relay"
+    {
+        return relay::run(rest);
+    }
+    let options = options(arguments)?;
+    let missing = tools::provide(tools::FOR_TRUTH)?;
+    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    let program = match &options.program {
+        Some(program) => program.canonicalize().with_context(|| format!("find {}", program.display()))?,
+        None => own::build(root, "linerate", &["--bin", "linerate"])?,
+    };
+    let began = Instant::now();
+    let mut ground = Ground::make(&program)?;
+    let mut rows = Vec::new();
+    for case in chosen(&options.only)? {
+        let outcome = if began.elapsed() > FULL_TIME {
+            Outcome::Skipped(format!("{} s were over", FULL_TIME.as_secs()))
+        } else {
+            outcome(&mut ground, case)
+        };
+        let row = Row { case: case.name(), outcome };
+        eprint!("{}", table::lines(&row));
+        rows.push(row);
+        if let Some(file) = &options.out {
+            let text = table::document(&machine(began.elapsed()), &rows);
+            std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
+        }
+    }
+    println!("{}", table::document(&machine(began.elapsed()), &rows));
+    Ok(if Tally::of(&rows).differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs one case.
+fn outcome(ground: &mut Ground, case: Case) -> Outcome {
+    let judged = match case {
+        Case::Special(case) => (case.run)(ground),
+        Case::Network(network) => judge::run(ground, network).and_then(|seen| match seen {
+            Err(skipped) => Err(anyhow::Error::new(skipped)),
+            Ok(seen) => network.checks.iter().map(|check| check(&seen)).collect(),
+        }),
+    };
+    match judged {
+        Ok(claims) => Outcome::Judged(claims),
+        Err(error) => match error.downcast_ref::<judge::Skipped>() {
+            Some(skipped) => Outcome::Skipped(skipped.to_string()),
+            None => Outcome::Failed(format!("{error:#}")),
+        },
+    }
+}
+
+fn chosen(only: &[String]) -> anyhow::Result<Vec<Case>> {
+    let is_chosen = |case: &Case| only.is_empty() || only.iter().any(|part| case.name().contains(part.as_str()));
+    let chosen: Vec<Case> = cases::all().into_iter().filter(is_chosen).collect();
+    let names = || cases::all().iter().map(Case::name).collect::<Vec<_>>().join("\n  ");
+    ensure!(!chosen.is_empty(), "--only {}: no such case:\n  {}", only.join(" --only "), names());
+    Ok(chosen)
+}
+
+fn options(arguments: &[String]) -> anyhow::Result<Options> {
+    let mut options = Options::default();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
+        match argument.as_str() {
+            "--only" => options.only.push(value.clone()),
+            "--program" => options.program = Some(value.into()),
+            "--out" => options.out = Some(value.into()),
+            _ => bail!("{argument}: unknown\n{USAGE}"),
+        }
+    }
+    Ok(options)
+}
+
+fn machine(took: Duration) -> String {
+    format!("{}; {} s in all.", processor_and_kernel(), took.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_mistakes_refused() {
+        let parsed = |words: &[&str]| options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let options = parsed(&["--only", "udp_rr", "--only", "frames", "--program", "x"]).expect("legal");
+        assert_eq!((options.only.len(), options.program), (2, Some("x".into())));
+        assert!(parsed(&["--only"]).is_err() && parsed(&["--rounds", "3"]).is_err());
+        assert!(chosen(&["no such case".to_owned()]).is_err());
+        assert!(!chosen(&["udp_rr".to_owned()]).expect("there are").is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! What linerate printed: the JSON of one trial of one job.
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// The JSON document of `linerate run --json` or `linerate to --json`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Study {
+    document: Value,
+}
+
+impl Study {
+    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+        let document: Value = serde_json::from_str(text).context("parse the JSON of linerate")?;
+        Ok(Self { document })
+    }
+
+    pub(super) fn job(&self) -> &Value {
+        &self.document["points"][0]["jobs"][0]
+    }
+
+    pub(super) fn trial(&self) -> &Value {
+        &self.document["points"][0]["trials"][0]
+    }
+
+    /// The estimate of a metric, in its base unit.
+    pub(super) fn metric(&self, name: &str) -> Option<f64> {
+        self.job()["metrics"][name]["estimate"].as_f64()
+    }
+
+    /// Operations lost: the metric, which is left out where nothing was.
+    pub(super) fn lost(&self) -> Option<f64> {
+        self.metric("lost")
+    }
+
+    /// Packets whose loss was located at `place`, such as `socket`, in units of what was sent.
+    pub(super) fn located(&self, place: &str) -> Option<f64> {
+        let places = self.job()["loss"]["places"].as_array()?;
+        let there = places.iter().filter(|one| one["place"].as_str() == Some(place));
+        Some(there.filter_map(|one| one["lost"].as_f64()).sum())
+    }
+
+    /// Operations in the distribution of response times, lost ones included.
+    pub(super) fn operations(&self) -> Option<f64> {
+        let response = &self.job()["distributions"]["response"];
+        let buckets = response["buckets"].as_array()?;
+        let answered: f64 = buckets.iter().filter_map(|bucket| bucket[1].as_f64()).sum();
+        Some(answered + response["lost"].as_f64()?)
+    }
+
+    /// A percentile of `response` or `service` times, s.
+    pub(super) fn percentile_s(&self, of: &str, quantile: f64) -> Option<f64> {
+        let rows = self.job()["percentiles"][of].as_array()?;
+        let row = rows.iter().find(|row| row["quantile"].as_f64().is_some_and(|q| (q - quantile).abs() < 1e-9))?;
+        Some(row["value_ns"].as_f64()? / 1e9)
+    }
+
+    /// Values of a series by interval, gaps left out.
+    pub(super) fn series(&self, name: &str) -> Vec<f64> {
+        let values = self.trial()["intervals"][name].as_array();
+        values.into_iter().flatten().filter_map(Value::as_f64).collect()
+    }
+
+    /// Whether the trial counts: `valid`, `suspect` or `invalid`, with the reasons.
+    pub(super) fn validity(&self) -> String {
+        let trial = self.trial();
+        let reasons = trial["why"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        let validity = trial["validity"].as_str().unwrap_or("no trial");
+        if reasons.is_empty() { validity.to_owned() } else { format!("{validity}: {reasons}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_where_they_are_and_absent_ones_are_none() {
+        let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":3.0},"rtt":{"estimate":null}},
+            "percentiles":{"response":[{"quantile":0.9,"value_ns":2000000},{"quantile":0.99,"value_ns":null}]}}],
+            "trials":[{"validity":"suspect","why":["x"],"intervals":{"loss_ratio":[0.5,null,0.0]}}]}]}"#;
+        let study = Study::parse(text).expect("JSON");
+        assert_eq!((study.metric("lost"), study.metric("rtt"), study.metric("none")), (Some(3.0), None, None));
+        assert_eq!((study.percentile_s("response", 0.9), study.percentile_s("response", 0.99)), (Some(2e-3), None));
+        assert_eq!(study.series("loss_ratio"), [0.5, 0.0]);
+        assert_eq!(study.validity(), "suspect: x");
+        assert!(Study::parse("linerate: no").is_err());
+    }
+}
