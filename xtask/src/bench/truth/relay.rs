@@ -35,10 +35,20 @@ pub(super) struct Faults {
     pub(super) ip_length: u16,
     /// How long a frame is kept, each way.
     pub(super) delay: Duration,
-    /// Whether frames that do not count, such as control traffic, are delayed as well.
-    pub(super) delays_all: bool,
+    /// Which frames.
+    pub(super) delays: Delays,
     /// Hold back every N-th frame that counts until three others that count have passed it; 0: none.
     pub(super) reorder_every: u64,
+}
+
+/// Which frames the relay delays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Delays {
+    /// Those that count.
+    #[default]
+    Load,
+    /// All others: control traffic.
+    Others,
 }
 
 /// How many later frames pass one that is held back.
@@ -47,17 +57,20 @@ const OVERTAKING: usize = 3;
 impl Faults {
     pub(super) fn arguments(&self) -> [String; 4] {
         let delay_us = self.delay.as_micros();
-        [self.ip_length.to_string(), delay_us.to_string(), self.delays_all.to_string(), self.reorder_every.to_string()]
+        [
+            self.ip_length.to_string(),
+            delay_us.to_string(),
+            u8::from(self.delays == Delays::Others).to_string(),
+            self.reorder_every.to_string(),
+        ]
     }
 
     fn parse(words: &[String]) -> anyhow::Result<Self> {
-        let [length, delay_us, delays_all, reorder] = words else {
-            bail!("relay: four values expected, not {words:?}")
-        };
+        let [length, delay_us, others, reorder] = words else { bail!("relay: four values expected, not {words:?}") };
         Ok(Self {
             ip_length: length.parse().context("relay: length of packets")?,
             delay: Duration::from_micros(delay_us.parse().context("relay: delay in us")?),
-            delays_all: delays_all.parse().context("relay: delay of all")?,
+            delays: if others == "1" { Delays::Others } else { Delays::Load },
             reorder_every: reorder.parse().context("relay: reorder every")?,
         })
     }
@@ -119,12 +132,12 @@ impl Counts {
     }
 }
 
-/// Relays between `ends` at `own` until standard input ends: `relay OWN END END LENGTH DELAY_US DELAYS_ALL REORDER_EVERY`.
+/// Relays between `ends` at `own` until standard input ends: `relay OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY`.
 ///
 /// # Errors
 /// If an argument is wrong or the port cannot be had.
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
-    ensure!(arguments.len() > 3, "relay: OWN END END LENGTH DELAY_US DELAYS_ALL REORDER_EVERY");
+    ensure!(arguments.len() > 3, "relay: OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY");
     let address = |word: &String| word.parse::<IpAddr>().with_context(|| format!("relay: {word}: not an address"));
     let (own, ends) = (address(&arguments[0])?, [address(&arguments[1])?, address(&arguments[2])?]);
     let faults = Faults::parse(&arguments[3..])?;
@@ -168,7 +181,7 @@ fn arrive(socket: &UdpSocket, ends: [IpAddr; 2], faults: &Faults, due: &mpsc::Se
         }
         for datagram in leaving {
             let to = SocketAddr::new(ends[1 - way], VXLAN_PORT);
-            if !faults.delays_all && !faults.counts(&datagram) {
+            if (faults.delays == Delays::Load) != faults.counts(&datagram) {
                 // A datagram the kernel refuses is a loss like any other; the ends' counters show it.
                 let _ = socket.send_to(&datagram, to);
                 continue;

@@ -28,9 +28,17 @@ impl Study {
         self.job()["metrics"][name]["estimate"].as_f64()
     }
 
-    /// Operations lost: the metric, which is left out where nothing was.
+    /// Datagrams or frames lost.
     pub(super) fn lost(&self) -> Option<f64> {
         self.metric("lost")
+    }
+
+    /// Operations without an answer: given up, or open at the end. Versions without an account of operations print the former only.
+    pub(super) fn unanswered(&self) -> Option<f64> {
+        match (self.metric("operations_lost"), self.metric("operations_open")) {
+            (None, None) => self.lost(),
+            (lost, open) => Some(lost.unwrap_or_default() + open.unwrap_or_default()),
+        }
     }
 
     /// Packets whose loss was located at `place`, such as `socket`, in units of what was sent.
@@ -85,6 +93,11 @@ mod tests {
         assert_eq!((study.percentile_s("response", 0.9), study.percentile_s("response", 0.99)), (Some(2e-3), None));
         assert_eq!(study.series("loss_ratio"), [0.5, 0.0]);
         assert_eq!(study.validity(), "suspect: x");
+        assert_eq!(study.unanswered(), Some(3.0), "without an account of operations");
+        let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":1.0},"operations_lost":{"estimate":1.0},
+            "operations_open":{"estimate":6.0}},"distributions":{"response":{"buckets":[[900,3],[1000,4]],"lost":7}}}]}]}"#;
+        let study = Study::parse(text).expect("JSON");
+        assert_eq!((study.unanswered(), study.operations()), (Some(7.0), Some(14.0)));
         assert!(Study::parse("linerate: no").is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, PLAIN};
+use super::super::relay::Delays;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Watch};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
@@ -47,7 +48,7 @@ pub(super) static CASES: &[Network] = &[
     case(
         "udp_stream, every 20th overtaken by three",
         over(Family::Relay, 1500),
-        Fault::Relay { delay_us: 0, delays_all: true, reorder_every: 20 },
+        Fault::Relay { delays: Delays::Load, delay_us: 0, reorder_every: 20 },
         &[reordered],
     ),
     Network {

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::{Between, CLOCK_AHEAD_S, End, Family, Ground, PLAIN};
 use super::super::judge::run_plan;
+use super::super::relay::Delays;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
@@ -14,9 +15,9 @@ type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 const DELAY_US: u64 = 5000;
 const PAYLOAD: u64 = 400;
 const RELAYED: Between = Between { family: Family::Relay, ..PLAIN };
-const DELAYED: Fault = Fault::Relay { delay_us: DELAY_US, delays_all: false, reorder_every: 0 };
-/// The control connection is as slow, so that clocks are known no better than the delay.
-const ALL_DELAYED: Fault = Fault::Relay { delay_us: DELAY_US, delays_all: true, reorder_every: 0 };
+const DELAYED: Fault = Fault::Relay { delays: Delays::Load, delay_us: DELAY_US, reorder_every: 0 };
+/// The control connection is slow and the load is not, so that clocks are known worse than the delay.
+const CONTROL_DELAYED: Fault = Fault::Relay { delays: Delays::Others, delay_us: DELAY_US, reorder_every: 0 };
 
 const fn case(name: &'static str, load: Load, checks: &'static [Check]) -> Network {
     Network { name, between: RELAYED, fault: DELAYED, load, watch: Watch::Nothing, checks }
@@ -50,9 +51,9 @@ pub(super) static CASES: &[Network] = &[
         &[one_way, uncertainty],
     ),
     Network {
-        fault: ALL_DELAYED,
+        fault: CONTROL_DELAYED,
         ..case(
-            "frames, 5 ms one way, two clocks known to 5 ms",
+            "frames without delay, two clocks known to 5 ms",
             Load { clock: Clock::Other, ..FRAMES },
             &[one_way_is_withheld, p50_is_withheld],
         )

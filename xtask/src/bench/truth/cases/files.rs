@@ -230,7 +230,7 @@ fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
         let study = run_plan(ground, &plan, Some(&host()));
         cut.join().expect("nft does not panic").and(study)
     })?;
-    let claim = Claim::count("transfers lost or open", study.lost());
+    let claim = Claim::count("transfers lost or open", study.unanswered());
     Ok(vec![claim.expect(STREAMS, "one of each stream")])
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::claim::Claim;
 use super::ground::{Between, End, Ground};
 use super::instruments::{Counter, Shaper, Snmp, Socket};
-use super::relay::Faults;
+use super::relay::{Delays, Faults};
 use super::study::Study;
 
 mod datagrams;
@@ -38,10 +38,10 @@ pub(super) enum Fault {
     Corrupt {
         every: u64,
     },
-    /// The relay delays the load, or all traffic, or reorders some of the load.
+    /// The relay delays some frames, and has others pass every N-th of the load.
     Relay {
+        delays: Delays,
         delay_us: u64,
-        delays_all: bool,
         reorder_every: u64,
     },
 }
@@ -90,14 +90,11 @@ pub(super) enum Watch {
     Sockets,
 }
 
-/// What instruments counted between the instants at which linerate began and ended measuring.
+/// What instruments counted until the instant at which linerate ended measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Window {
-    pub(super) seconds: f64,
-    /// Packets of the load towards `b`.
-    pub(super) there: Counter,
-    /// The same with those of the warm-up.
-    pub(super) there_in_all: Counter,
+    /// What the shaper towards `b` sent since the path was laid: warm-up and control too.
+    pub(super) shaper: Shaper,
     /// TCP segments sent again by both ends since before the load: shortly before the end, and shortly after.
     pub(super) sent_again: [f64; 2],
 }
@@ -188,14 +185,14 @@ impl Fault {
         /// IPv4 and UDP headers.
         const HEADERS: u64 = 28;
         let (
-            Self::Relay { delay_us, delays_all, reorder_every },
+            Self::Relay { delays, delay_us, reorder_every },
             Packets::Udp(payload) | Packets::UdpSuper(payload) | Packets::Tcp(payload),
         ) = (self, packets)
         else {
             return None;
         };
         let ip_length = u16::try_from(payload + HEADERS).ok()?;
-        Some(Faults { ip_length, delay: Duration::from_micros(delay_us), delays_all, reorder_every })
+        Some(Faults { ip_length, delay: Duration::from_micros(delay_us), delays, reorder_every })
     }
 }
 
