@@ -39,7 +39,7 @@ pub use distribution::{Distribution, Stages, Variation};
 pub use event::{Event, Recorder, RecorderError};
 pub use finding::{About, Evidence, Finding, JobFlow, Verdict};
 pub use ledger::LossLedger;
-pub use metric::{Direction, Layer, METRICS, Metric, Unit, metric};
+pub use metric::{Direction, Layer, METRICS, Metric, MetricRange, Unit, metric};
 pub use observed::ObservedPort;
 pub use params::{ParamError, Params};
 pub use problem::{Problem, nearest};

@@ -105,11 +105,16 @@ fn parse_exact(text: &str, units: UnitTable) -> Option<u64> {
 }
 
 /// Prints `value` in the largest decimal unit in which it is at least one, with at most six significant decimals.
+/// `text`, without the sign of a negative zero: a sum of nothing is one.
+fn unsigned_zero(text: &str) -> &str {
+    if text == "-0" { "0" } else { text }
+}
+
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
     let (name, factor) = units.iter().rev().find(|(_, factor)| value >= *factor).unwrap_or(&units[0]);
     let scaled = format!("{:.6}", value / factor);
     let shown = if scaled.contains('.') { scaled.trim_end_matches('0').trim_end_matches('.') } else { &scaled };
-    write!(f, "{shown} {name}")
+    write!(f, "{} {name}", unsigned_zero(shown))
 }
 
 macro_rules! text_quantity {
@@ -224,7 +229,7 @@ impl fmt::Display for Nanos {
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = format!("{:.4}", self.0 * 100.0);
-        write!(f, "{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+        write!(f, "{} %", unsigned_zero(percent.trim_end_matches('0').trim_end_matches('.')))
     }
 }
 

@@ -60,15 +60,17 @@ pub struct Section {
 }
 
 impl Section {
-    /// The same with every table marked.
+    /// The same with every table marked, and no number in it a negative zero.
     pub(crate) fn marked(mut self, mark: Option<&'static str>) -> Self {
         for block in &mut self.blocks {
-            match block {
-                Block::Table(table) => table.mark = mark,
-                Block::Chart(chart) => chart.table.mark = mark,
-                Block::Path(picture) => picture.table.mark = mark,
-                _ => {}
-            }
+            let table = match block {
+                Block::Table(table) => table,
+                Block::Chart(chart) => &mut chart.table,
+                Block::Path(picture) => &mut picture.table,
+                _ => continue,
+            };
+            table.mark = mark;
+            table.rows.iter_mut().flat_map(|row| &mut row.cells).for_each(Cell::unsign_zero);
         }
         self
     }
@@ -437,6 +439,20 @@ impl Cell {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
+    }
+
+    /// Takes the sign off negative zeros: a sum of nothing is one, and formats that carry raw numbers would print it.
+    fn unsign_zero(&mut self) {
+        // Minus zero plus zero is zero.
+        match self {
+            Self::Number(value) | Self::Coordinate { value, .. } => *value += 0.0,
+            Self::Estimate(estimate) => {
+                estimate.value += 0.0;
+                estimate.low = estimate.low.map(|low| low + 0.0);
+                estimate.high = estimate.high.map(|high| high + 0.0);
+            }
+            Self::Text(_) | Self::Missing(_) => {}
+        }
     }
 
     /// The number drawn, in base units.

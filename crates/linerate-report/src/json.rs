@@ -19,7 +19,7 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
     let facts: Map<String, Value> = campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
     let headline = headline(campaign, study);
     let sentence = crate::sections::lead(study, headline.as_ref()).map(|lead| lead.text);
-    json!({
+    unsigned_zeros(json!({
         "linerate": header.version,
         "schema": SCHEMA,
         "campaign": {
@@ -48,7 +48,7 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
             "null_step_ns": study.overhead.null_step_ns,
             "worst_start_skew_ns": study.overhead.worst_start_skew_ns,
         },
-    })
+    }))
 }
 
 fn point(point: &PointStudy) -> Value {
@@ -112,6 +112,9 @@ fn job(job: &JobStudy) -> Value {
     if let Some(corrected) = &job.corrected {
         told["corrected"] = json!(corrected);
     }
+    if !job.withheld.is_empty() {
+        told["withheld"] = json!(job.withheld);
+    }
     told
 }
 
@@ -149,6 +152,18 @@ fn metric(study: &MetricStudy) -> Value {
         "mean": study.mean,
         "settled": study.settled,
     })
+}
+
+/// `value` without negative zeros: a sum of nothing is one.
+fn unsigned_zeros(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.as_f64() == Some(0.0) && number.is_f64() => json!(0.0),
+        Value::Array(items) => items.into_iter().map(unsigned_zeros).collect(),
+        Value::Object(items) => {
+            Value::Object(items.into_iter().map(|(key, item)| (key, unsigned_zeros(item))).collect())
+        }
+        other => other,
+    }
 }
 
 fn finite(value: Option<f64>) -> Option<f64> {

@@ -16,6 +16,7 @@ mod links;
 mod looks;
 pub mod number;
 mod render;
+pub mod scan;
 pub mod sections;
 pub mod text;
 mod words;

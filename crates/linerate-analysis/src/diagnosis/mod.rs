@@ -139,7 +139,10 @@ pub fn unknown(point: &PointStudy) -> Finding {
 
 /// One finding for all points, and how many there are.
 fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
-    let judged = points.iter().filter(|point| point.sweep == said.sweep && point.validity <= Validity::Suspect).count();
+    // A rule about what is not valid speaks at points that carry no figure.
+    let spoken_at = |point: &PointStudy| said.at.iter().any(|(at, _)| std::ptr::eq(*at, point));
+    let could = |point: &&PointStudy| point.validity <= Validity::Suspect || spoken_at(point);
+    let judged = points.iter().filter(|point| point.sweep == said.sweep).filter(could).count();
     let n_points = said.at.len();
     let places: Vec<String> = said.at.iter().map(|(point, _)| rules::coordinate(point)).collect();
     let (_, mut strongest) =
@@ -160,6 +163,20 @@ mod tests {
     fn at(size: &str, figures: &[(&str, f64)]) -> PointStudy {
         let parameters = [("message_size".to_owned(), size.into())].into();
         PointStudy { parameters, ..point(figures) }
+    }
+
+    #[test]
+    fn points_at_which_a_rule_speaks_are_among_those_it_is_told_of() {
+        let mut points: Vec<PointStudy> = (0..4).map(|n| at(&n.to_string(), &[("goodput", 1e9)])).collect();
+        for point in &mut points[1..] {
+            point.validity = Validity::Invalid;
+            point.why = vec!["not run".into()];
+        }
+        let all = [&points[1], &points[2], &points[3]];
+        let rule = *RULES.first().expect("rules");
+        let said = Said { sweep: &points[0].sweep, rule, at: all.map(|at| (at, unknown(at))).to_vec() };
+        let (n, merged) = merge(said, &points);
+        assert!(n == 3 && merged.subject.contains("at 3 of 4 points"), "{}", merged.subject);
     }
 
     #[test]

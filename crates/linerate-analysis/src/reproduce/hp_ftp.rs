@@ -7,7 +7,7 @@
 use linerate_model::{Direction, Estimate};
 
 use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole};
-use crate::statistics::bootstrap_mean;
+use crate::statistics::mean_interval;
 use crate::{Agreement, PointStudy, PortStudy, Study};
 
 /// The paper's downloads to a null device: clients and Mbit/s.
@@ -32,8 +32,6 @@ const COLD: f64 = 0.9;
 /// payload in it: IPv4, TCP, timestamps.
 const FRAME: f64 = 1514.0;
 const PAYLOAD: f64 = 1448.0;
-/// Draws of the intervals are the same each time.
-const SEED: u64 = 4;
 const DASH: &str = "-";
 
 /// Judges the shapes of the HP paper.
@@ -247,7 +245,7 @@ fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
         let disk: Vec<f64> = (0..runs).map(|run| one.runs[run] + two.runs[run]).collect();
         let of_totals = null.iter().sum::<f64>() / disk.iter().sum::<f64>();
         let logs: Vec<f64> = null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
-        Some((of_totals, bootstrap_mean(&logs, SEED), runs))
+        Some((of_totals, mean_interval(&logs), runs))
     };
     match found() {
         Some((value, interval, n)) => {

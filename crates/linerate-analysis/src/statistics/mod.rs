@@ -4,12 +4,12 @@
 //! run share its fate and are never used as if they were independent. Latency is taken from a `linerate_model::Distribution`;
 //! its percentiles are that type's own.
 
-mod bootstrap;
 mod change_points;
 mod clock;
 mod compare;
 mod correlation;
 mod latency;
+mod mean;
 #[cfg(test)]
 pub(crate) mod oracle;
 mod order;
@@ -22,7 +22,6 @@ mod spread;
 mod trend;
 mod warmup;
 
-pub use bootstrap::{MeanInterval, bootstrap_mean, hierarchical_mean};
 pub use change_points::change_points;
 pub use clock::{Course, Offset, course, exchange};
 pub use compare::{
@@ -30,6 +29,7 @@ pub use compare::{
 };
 pub use correlation::{DRIFT, drifts, spearman};
 pub use latency::{Corrected, InterPacket, Latency, filled_in, inter_packet, latency, over_repeats};
+pub use mean::{MeanInterval, mean_interval};
 pub use order::{estimate, interval_ranks, median, quantile};
 pub use percentile::{Basis, Percentile, percentile, percentile_ranks};
 pub use quantum::{Quantum, quantum_among, quantum_of_counts};

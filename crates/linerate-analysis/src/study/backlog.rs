@@ -29,6 +29,16 @@ pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     surplus.clamp(0.0, before)
 }
 
+/// The most memory held for `receiver` at the end of any interval that began before the end of `span`, the most of each worker added.
+pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
+    let mut workers: BTreeMap<u32, u64> = BTreeMap::new();
+    for interval in receiver.intervals.iter().filter(|interval| interval.start < span.to) {
+        let most = workers.entry(interval.worker).or_default();
+        *most = interval.held_bytes.unwrap_or(0).max(*most);
+    }
+    workers.into_values().map(|bytes| bytes as f64).sum()
+}
+
 /// Memory held for `receiver` at `at`, all workers added. A worker held nothing when its first interval began.
 fn held(receiver: &JobRecord, at: Nanos) -> f64 {
     let mut workers: BTreeMap<u32, Vec<(Nanos, f64)>> = BTreeMap::new();

@@ -42,9 +42,9 @@ impl Figures {
         self.0.get(&(place, direction)).copied()
     }
 
-    /// Takes away what `unwanted` picks by metric and value.
-    pub(super) fn remove(&mut self, unwanted: impl Fn(&str, f64) -> bool) {
-        self.0.retain(|(place, _), value| !unwanted(METRICS[*place].name, *value));
+    /// Takes away what `unwanted` picks by metric, direction and value.
+    pub(super) fn remove(&mut self, unwanted: impl Fn(&str, Direction, f64) -> bool) {
+        self.0.retain(|(place, way), value| !unwanted(METRICS[*place].name, *way, *value));
     }
 
     /// Which metrics have a figure.

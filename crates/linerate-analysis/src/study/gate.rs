@@ -1,35 +1,31 @@
-//! The ceiling gate (methodology 3.9): nothing above its ceiling is a figure.
+//! The gate (methodology 3.9): every number of a trial passes it before it is a figure, whatever prints it later.
 //!
-//! A value is impossible if it exceeds a hard ceiling by more than its tolerance, the sum of
-//! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's uncertainty over the span;
-//! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
-//!   call returned;
-//! - on an emulated path, one bucket: a token-bucket shaper passes its burst on top of its rate, and holds at least one GSO
-//!   packet, hence [`BUCKET`]; on other paths, the bucket of the shaper that sets the ceiling;
-//! - what the receiving application read in the span although it had arrived before, as observed at the receivers
-//!   ([`super::backlog`]). It does not widen what is counted at a device.
+//! [`Admitted`] figures, series and [`Limits`] can only be built here, and a study is built from nothing else. The rules:
+//! - nothing is above its hard ceiling. A figure above it by no more than its tolerance is the ceiling, since the excess is the
+//!   measurement's; beyond that the trial is impossible, or, of a peak or of one interval, that number is withheld (`path`);
+//! - a metric stays in its range ([`linerate_model::MetricRange`]): a share is at most one, a share of time after its clocks' ticks are
+//!   allowed for, a count of events is whole, and nothing is a negative zero (`ranges`);
+//! - frames hold what they carry: a rate at L2 below the payload in it is withheld (`ranges`);
+//! - one-way times are moved all together by the error of the clocks: where their median is no longer than that error, none of
+//!   them is a figure, neither metric, percentile nor distribution (`times`).
 //!
-//! All figures are counted at the receiver, so that no send buffer enters.
+//! Not seen: a number within every rule that is wrong all the same.
 
-use linerate_model::{Counter, Direction, Nanos};
+mod path;
+mod ranges;
+mod series;
+mod times;
 
-use super::backlog;
+use linerate_model::{Direction, Metric, Nanos, metric};
+use serde::{Deserialize, Serialize};
+
 use super::ceilings::{Bound, Scope};
-use super::figures::Figures;
-use super::span::{Span, total};
-use super::traffic::{Flow, Job};
-use crate::statistics::quantum_of_counts;
+use super::figures::{Figures, metric_at};
+use super::settling::Classes;
+use super::span::Span;
+use super::traffic::Job;
 
-/// Two crystals within ±100 ppm each, the most IEEE 802.3 allows a transmitter.
-pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;
-/// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket of a shaper.
-pub(super) const BUCKET: f64 = 65_536.0;
-/// Metrics that no application counts.
-const COUNTED_AT_DEVICES: [&str; 1] = ["throughput_l2"];
-/// The metric in packets; the others with ceilings are in bits.
-const PACKET_RATE: &str = "packet_rate";
-/// Bits in a byte.
-const BITS: f64 = 8.0;
+pub(super) use times::{OneWay, widened};
 
 /// What widens a trial's tolerance.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,102 +36,141 @@ pub(super) struct Doubt {
     pub(super) emulated: bool,
 }
 
-/// Every figure of `figures` that exceeds a hard bound for `scope`, in words.
-pub(super) fn exceeded(
-    figures: &Figures,
-    bounds: &[Bound],
-    scope: Scope,
-    jobs: &[&Job<'_>],
-    span: Span,
-    doubt: Doubt,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    for key in figures.keys() {
-        let metric = super::figures::metric_at(key.0);
+/// A number that was measured and is no figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Withheld {
+    /// The metric, series or distribution.
+    pub name: String,
+    /// Its direction.
+    pub direction: Direction,
+    /// Why it is withheld, with the number and the limit.
+    pub why: String,
+}
+
+/// Figures that passed the gate.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Admitted {
+    figures: Figures,
+    withheld: Vec<Withheld>,
+    one_way: OneWay,
+}
+
+impl Admitted {
+    /// The figure of `metric` in `direction`.
+    pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
+        self.figures.get(metric, direction)
+    }
+
+    /// Which metrics have a figure.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (usize, Direction)> + '_ {
+        self.figures.keys()
+    }
+
+    /// The figure at `key`.
+    pub(super) fn at(&self, key: (usize, Direction)) -> Option<f64> {
+        self.figures.at(key)
+    }
+
+    /// What was withheld.
+    pub(super) fn withheld(&self) -> &[Withheld] {
+        &self.withheld
+    }
+
+    /// What is known of its one-way times.
+    pub(super) fn one_way(&self) -> OneWay {
+        self.one_way
+    }
+
+    fn withhold(&mut self, name: &str, direction: Direction, why: String) {
+        self.withheld.push(Withheld { name: name.to_owned(), direction, why });
+    }
+}
+
+/// Between which values a metric lies at a point: what intervals and means around admitted figures are cut to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    least: f64,
+    most: f64,
+}
+
+impl Limits {
+    /// Those of `metric` under `ceiling`.
+    pub(super) fn of(metric: &Metric, ceiling: Option<f64>) -> Self {
+        let range = metric.range();
+        let most = range.most.unwrap_or(f64::INFINITY).min(ceiling.unwrap_or(f64::INFINITY));
+        Self { least: range.least.unwrap_or(f64::NEG_INFINITY), most }
+    }
+
+    /// `value`, or the limit beyond which it lies; never a negative zero.
+    pub(super) fn cut(self, value: f64) -> f64 {
+        // Minus zero plus zero is zero.
+        value.max(self.least).min(self.most) + 0.0
+    }
+}
+
+/// The gate of one trial for one scope: a job, or all measured ones together.
+#[derive(Clone, Copy)]
+pub(super) struct Gate<'a> {
+    pub(super) bounds: &'a [Bound],
+    pub(super) scope: Scope,
+    pub(super) jobs: &'a [&'a Job<'a>],
+    pub(super) span: Span,
+    pub(super) doubt: Doubt,
+}
+
+/// What the gate says of one number.
+enum Judgement {
+    Admitted(f64),
+    Withheld(String),
+    /// The trial carries no figure.
+    Impossible(String),
+}
+
+impl Gate<'_> {
+    /// What of `figures` may be printed, and why the trial is impossible, if it is.
+    pub(super) fn admit(&self, figures: &Figures) -> (Admitted, Vec<String>) {
+        let one_way = OneWay::of(figures);
+        let (mut admitted, mut impossible) = (Admitted { one_way, ..Admitted::default() }, Vec::new());
+        for key in figures.keys() {
+            let (metric, direction) = (metric_at(key.0), key.1);
+            let Some(value) = figures.at(key) else { continue };
+            match self.judge(metric, direction, value, one_way) {
+                Judgement::Admitted(value) => admitted.figures.put(metric.name, direction, value),
+                Judgement::Withheld(why) => admitted.withhold(metric.name, direction, why),
+                Judgement::Impossible(why) => impossible.push(why),
+            }
+        }
+        ranges::withhold_frames_below_payload(&mut admitted);
+        (admitted, impossible)
+    }
+
+    /// Cuts the levels of `classes` to what the path allows.
+    pub(super) fn cut(&self, classes: &mut Classes) {
+        for ((name, direction), went) in classes {
+            let ceiling = self.ceiling(name, *direction).map(|bound| bound.ceiling.value);
+            let Some(limits) = metric(name).map(|metric| Limits::of(metric, ceiling)) else { continue };
+            went.levels.iter_mut().for_each(|level| level.value = limits.cut(level.value));
+        }
+    }
+
+    fn judge(&self, metric: &Metric, direction: Direction, value: f64, one_way: OneWay) -> Judgement {
+        if let Some(why) = one_way.refuses(metric.name, value) {
+            return Judgement::Withheld(why);
+        }
+        match ranges::judge(metric, value, self.span) {
+            Judgement::Admitted(value) => path::judge(self, metric.name, direction, value),
+            refused => refused,
+        }
+    }
+
+    /// The lowest hard bound on `metric` in `direction`.
+    fn ceiling(&self, metric: &str, direction: Direction) -> Option<&Bound> {
         let applies = |bound: &&Bound| {
             bound.hard
-                && bound.scope == scope
-                && bound.ceiling.metric == metric.name
-                && bound.ceiling.direction == key.1
+                && bound.scope == self.scope
+                && bound.ceiling.metric == metric
+                && bound.ceiling.direction == direction
         };
-        let lowest = bounds.iter().filter(applies).min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value));
-        let (Some(value), Some(bound)) = (figures.at(key), lowest) else { continue };
-        let edges = Edges::of(jobs, metric.name, key.1, span);
-        let tolerance = tolerance(bound, edges, span, doubt);
-        if value > bound.ceiling.value * (1.0 + tolerance) {
-            found.push(explain(metric.name, key.1, value, bound, tolerance, edges));
-        }
+        self.bounds.iter().filter(applies).min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))
     }
-    found
-}
-
-/// What a count at the receivers may be off by at the edges of the span.
-#[derive(Clone, Copy)]
-struct Edges {
-    /// Bytes by which the count of one interval may be off.
-    quantum: f64,
-    /// Bytes read in the span that had arrived before it.
-    late: f64,
-    /// The metric's units in a byte: bits, or packets.
-    per_byte: f64,
-}
-
-impl Edges {
-    fn of(jobs: &[&Job<'_>], metric: &str, direction: Direction, span: Span) -> Self {
-        let receiving = || receiving(jobs, direction);
-        let late = receiving().map(|flow| backlog::read_late(flow.receiver, span)).sum();
-        // The smallest datagram makes the most packets of a byte. Only datagrams of one size have a bounded rate.
-        let payload =
-            receiving().filter_map(|flow| flow.datagram_payload()).map(|payload| payload.0 as f64).reduce(f64::min);
-        Self {
-            quantum: quantum(receiving()),
-            late: if COUNTED_AT_DEVICES.contains(&metric) { 0.0 } else { late },
-            per_byte: if metric == PACKET_RATE { payload.map_or(0.0, |payload| 1.0 / payload.max(1.0)) } else { BITS },
-        }
-    }
-}
-
-fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item = Flow<'a>> {
-    let flows = jobs.iter().flat_map(|job| job.flows()).collect::<Vec<_>>();
-    flows.into_iter().filter(move |flow| direction == Direction::Sum || flow.direction == direction)
-}
-
-/// How far a value may exceed `bound` before it is impossible.
-fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -> f64 {
-    let possible = bound.ceiling.value * span.seconds();
-    if possible <= 0.0 {
-        return 0.0;
-    }
-    let bucket = if doubt.emulated { BUCKET.max(bound.burst) } else { bound.burst };
-    let bytes = 2.0 * edges.quantum + bucket + edges.late;
-    CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
-}
-
-/// Bytes by which the count of one interval may be off, the worst receiver's.
-fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
-    let of_flow = |flow: Flow<'_>| {
-        let counts: Vec<u64> = flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
-        let calls = total(flow.receiver, Counter::CallsReceived);
-        let per_call =
-            if calls > 0 { total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64 } else { 0.0 };
-        quantum_of_counts(&counts).map_or(0.0, |step| step as f64).max(per_call)
-    };
-    flows.map(of_flow).fold(0.0, f64::max)
-}
-
-fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolerance: f64, edges: Edges) -> String {
-    let ceiling = &bound.ceiling;
-    format!(
-        "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} {unit} ({name}) by {excess:.2} %, \
-         with {tolerance:.3} % allowed: impossible; look for, in this order: accounting at the sender, counts in steps (here \
-         {quantum:.0} B), a wrong layer, offload or compression, two directions counted as one, a wrong link speed, a \
-         backlog received late beyond the {late:.0} B observed, which are allowed for",
-        unit = ceiling.unit,
-        limit = ceiling.value,
-        name = ceiling.name,
-        excess = (value / ceiling.value - 1.0) * 100.0,
-        tolerance = tolerance * 100.0,
-        quantum = edges.quantum,
-        late = edges.late,
-    )
 }

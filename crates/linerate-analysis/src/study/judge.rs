@@ -7,7 +7,7 @@
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::{Counter, Incident, IncidentKind, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
 
@@ -228,19 +228,23 @@ pub(super) fn clock_uncertainty(trial: &TrialRecord, campaign: &linerate_model::
     Nanos(trial.skew.map(|(_, uncertainty)| uncertainty).max(hosts).unwrap_or(0))
 }
 
-/// Kinds of reasons: each as it was met first, how often, and whether it always read the same. Reasons that differ in their numbers only
-/// are of one kind.
+/// Kinds of reasons against `trials`: each as it was met first, against how many of the trials, and whether it always read the same.
+/// Reasons that differ in their numbers only are of one kind, and count once against a trial.
 #[must_use]
-pub fn reasons<'a>(all: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize, bool)> {
+pub fn reasons<'a>(trials: impl Iterator<Item = &'a [String]>) -> Vec<(&'a str, usize, bool)> {
     let kind =
         |why: &str| -> String { why.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.').collect() };
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut met: Vec<(&str, usize, bool)> = Vec::new();
-    for why in all {
-        let place = *kinds.entry(kind(why)).or_insert(met.len());
-        match met.get_mut(place) {
-            Some((first, times, is_one)) => (*times, *is_one) = (*times + 1, *is_one && *first == why),
-            None => met.push((why, 1, true)),
+    for why in trials {
+        let mut against = BTreeSet::new();
+        for why in why {
+            let place = *kinds.entry(kind(why)).or_insert(met.len());
+            let times = usize::from(against.insert(place));
+            match met.get_mut(place) {
+                Some((first, known, is_one)) => (*known, *is_one) = (*known + times, *is_one && first == why),
+                None => met.push((why, times, true)),
+            }
         }
     }
     met
@@ -252,8 +256,16 @@ mod tests {
 
     #[test]
     fn reasons_that_differ_in_their_numbers_only_are_one_kind() {
-        let all = ["waited 2.2 % on a", "waited 14 % on a", "dropped 5", "waited 3 % on b", "dropped 5"];
+        let trials =
+            [vec!["waited 2.2 % on a", "dropped 5"], vec!["waited 14 % on a"], vec!["waited 3 % on b", "dropped 5"]];
+        let trials = trials.map(|why| why.into_iter().map(str::to_owned).collect::<Vec<_>>());
         let kinds = [("waited 2.2 % on a", 2, false), ("dropped 5", 2, true), ("waited 3 % on b", 1, true)];
-        assert_eq!(reasons(all.into_iter()), kinds);
+        assert_eq!(reasons(trials.iter().map(Vec::as_slice)), kinds);
+    }
+
+    #[test]
+    fn two_workers_of_one_trial_that_waited_are_one_trial() {
+        let trial = ["worker 0 waited 2 %", "worker 1 waited 3 %"].map(str::to_owned);
+        assert_eq!(reasons([trial.as_slice()].into_iter()), [("worker 0 waited 2 %", 1, false)]);
     }
 }

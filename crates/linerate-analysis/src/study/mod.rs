@@ -57,6 +57,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bursts::BurstStudy;
 pub use clocks::clock_course;
+pub use gate::Withheld;
 pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
 pub use judge::reasons;
 pub use looked_at::looked_at;
@@ -171,6 +172,9 @@ pub struct JobStudy {
     /// What became of its datagrams, per direction, added over the trials that carry figures; empty if it sent none.
     #[serde(default)]
     pub loss: Vec<LossStudy>,
+    /// What was measured and is no figure, and why, as it was met first; empty where the gate passed everything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<Withheld>,
 }
 
 /// One metric of a job.
@@ -187,7 +191,7 @@ pub struct MetricStudy {
     /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable), or if most of them
     /// never settled (see `settled`).
     pub estimate: Option<Estimate>,
-    /// The second line: of a rate the mean over the runs that carry figures, resampled run by run and block by block inside them.
+    /// The second line: of a rate the mean over the runs that carry figures, with Student's interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanInterval>,
     /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no figure.

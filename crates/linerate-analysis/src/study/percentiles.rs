@@ -1,4 +1,4 @@
-//! Percentiles of the times of a job over its runs, with intervals, as measured and as corrected for what a closed load hides; and the means of its rates over what was read inside the runs.
+//! Percentiles of the times of a job over its runs, with intervals, as measured and as corrected for what a closed load hides.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,8 @@ use linerate_model::{Direction, Distribution};
 use serde::{Deserialize, Serialize};
 
 use super::JobStudy;
-use super::settling::Rates;
 use super::traffic::Distributions;
-use crate::statistics::{Basis, MeanInterval, Percentile, filled_in, hierarchical_mean, percentile};
+use crate::statistics::{Basis, Percentile, filled_in, percentile};
 
 /// Percentiles that are told, as far as there are operations enough for them.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -93,14 +92,6 @@ impl JobStudy {
         };
         self.percentiles.get(times)?.iter().find(|of| of.quantile == quantile)
     }
-}
-
-/// The mean of the rate `metric` over `runs`, those that carry figures, with its interval: runs and what was read inside them
-/// resampled. `None` if it was not read inside them all.
-pub(super) fn mean_of(runs: &[&Rates], metric: &str, direction: Direction) -> Option<MeanInterval> {
-    let readings: Vec<Vec<f64>> =
-        runs.iter().map(|rates| rates.of(metric, direction).map(<[f64]>::to_vec)).collect::<Option<_>>()?;
-    hierarchical_mean(&readings, SEED)
 }
 
 #[cfg(test)]

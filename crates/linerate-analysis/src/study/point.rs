@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, Direction, Estimate, TrialRecord, Until, Validity};
+use linerate_model::{Campaign, Direction, Estimate, Metric, TrialRecord, Until, Validity};
 
 use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, metric_at};
-use super::gate::{self, Doubt};
+use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy, Places};
 use super::obtained::obtained;
@@ -25,7 +25,7 @@ use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
     percentiles, series, stalls,
 };
-use crate::statistics::{drifts, estimate, estimate_at};
+use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval};
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
 const MOST_LEFT_OUT: f64 = 0.2;
@@ -55,6 +55,8 @@ const ADDITIVE: [&str; 19] = [
 ];
 /// The workload whose datagrams UDP sockets receive one by one.
 const UDP_STREAM: &str = "udp_stream";
+/// Metrics told by their mean too.
+const MEANS: [&str; 3] = ["connection_rate", "goodput", "transaction_rate"];
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";
 /// Likewise of steadiness from run to run.
@@ -68,10 +70,11 @@ struct Judged<'a> {
     standing: Standing,
     /// What others took from the load, as a share of the measurement.
     taken: Option<f64>,
-    /// Per job of the plan.
-    figures: Vec<Figures>,
-    /// All measured jobs together, where there are several.
-    all: Figures,
+    /// As counted, per job of the plan, and of all measured jobs together, where there are several.
+    counted: (Vec<Figures>, Figures),
+    /// The same once they passed the gate.
+    figures: Vec<Admitted>,
+    all: Admitted,
     /// Per job of the plan.
     losses: Vec<Vec<LossStudy>>,
     /// By independent observers.
@@ -79,9 +82,6 @@ struct Judged<'a> {
     /// How the rates went, per job of the plan, and of all measured jobs together, where there are several.
     classes: Vec<Classes>,
     all_classes: Classes,
-    /// The same rates interval by interval.
-    readings: Vec<Rates>,
-    all_readings: Rates,
 }
 
 /// The study of the point that `trials` repeat.
@@ -95,6 +95,7 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
     let bounds = ceilings::bounds(campaign, hosts, &usable);
     for one in &mut judged {
         pass_gate(campaign, one, &bounds);
+        settle(one);
     }
     let spec = &trials[0].spec;
     let mut jobs: Vec<JobStudy> = (0..spec.jobs.len()).map(|number| job_study(&judged, number, &bounds)).collect();
@@ -106,10 +107,10 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         sweep: spec.sweep.clone(),
         parameters: spec.point.clone(),
         jobs,
-        ceilings: bounds.into_iter().map(|bound| bound.ceiling).collect(),
+        ceilings: bounds.iter().map(|bound| bound.ceiling.clone()).collect(),
         validity: standing.validity,
         why: standing.why,
-        trials: judged.iter().map(trial_study).collect(),
+        trials: judged.iter().map(|one| trial_study(campaign, one, &bounds)).collect(),
         observed: observed_by(&judged),
         bursts: bursts::study(carrying(&judged).map(|one| one.jobs.as_slice())),
         looks: None,
@@ -192,24 +193,27 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
         }
     }
     let (classes, all_classes) = classes(trial, &jobs, measured, &standing);
-    for doubt in settling::doubts(if several(&jobs) { &all_classes } else { classes.first().unwrap_or(&all_classes) }) {
-        standing.lower(Validity::Suspect, doubt);
-    }
-    let (readings, all_readings) = readings(trial, &jobs, measured, &standing);
     Judged {
         trial,
         jobs,
         measured,
         standing,
         taken,
-        figures: judged_figures,
-        all,
+        counted: (judged_figures, all),
+        figures: Vec::new(),
+        all: Admitted::default(),
         losses,
         observed,
         classes,
         all_classes,
-        readings,
-        all_readings,
+    }
+}
+
+/// Lowers the standing of a trial whose rates never settled; after the gate, which cuts the levels that this tells.
+fn settle(one: &mut Judged<'_>) {
+    let classes = if several(&one.jobs) { &one.all_classes } else { one.classes.first().unwrap_or(&one.all_classes) };
+    for doubt in settling::doubts(classes) {
+        one.standing.lower(Validity::Suspect, doubt);
     }
 }
 
@@ -230,18 +234,6 @@ fn classes(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Sta
         each.push(readings.classes(rates));
     }
     (each, readings.classes(all))
-}
-
-/// The rates of each job, and of all measured ones together, interval by interval; none where there are too few.
-fn readings(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Standing) -> (Vec<Rates>, Rates) {
-    let single = Readings::single(measured, trial.spec.phases.interval).filter(|_| standing.carries_figures());
-    let of = |job: &Job<'_>| {
-        single.filter(|_| job.spec.background.is_none()).map(|single| single.of(job)).unwrap_or_default()
-    };
-    let each: Vec<Rates> = jobs.iter().map(of).collect();
-    let mut all = Rates::default();
-    each.iter().for_each(|rates| all.add(rates));
-    (each.into_iter().map(Rates::with_sum).collect(), all.with_sum())
 }
 
 /// The ledger of a datagram job, per direction, losses located.
@@ -303,21 +295,44 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Fi
     all
 }
 
+fn doubt_of(campaign: &Campaign, trial: &TrialRecord) -> Doubt {
+    Doubt { clock: judge::clock_uncertainty(trial, campaign), emulated: campaign.header.emulated() }
+}
+
 fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
+    let (counted, all) = std::mem::take(&mut one.counted);
+    one.figures = vec![Admitted::default(); counted.len()];
     if !one.standing.carries_figures() {
         return;
     }
-    let doubt = Doubt { clock: judge::clock_uncertainty(one.trial, campaign), emulated: campaign.header.emulated() };
-    let span = one.measured;
+    let (span, doubt) = (one.measured, doubt_of(campaign, one.trial));
     let mut found = Vec::new();
-    for (number, figures) in one.figures.iter().enumerate() {
-        found.extend(gate::exceeded(figures, bounds, Scope::Job(number), &[&one.jobs[number]], span, doubt));
+    for (number, figures) in counted.iter().enumerate() {
+        let gate = Gate { bounds, scope: Scope::Job(number), jobs: &[&one.jobs[number]], span, doubt };
+        let (admitted, impossible) = gate.admit(figures);
+        one.figures[number] = admitted;
+        gate.cut(&mut one.classes[number]);
+        found.extend(impossible);
     }
     let measured: Vec<&Job<'_>> = one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
-    found.extend(gate::exceeded(&one.all, bounds, Scope::All, &measured, span, doubt));
-    for why in found {
+    let gate = Gate { bounds, scope: Scope::All, jobs: &measured, span, doubt };
+    let (admitted, impossible) = gate.admit(&all);
+    one.all = admitted;
+    gate.cut(&mut one.all_classes);
+    for why in found.into_iter().chain(impossible) {
         one.standing.lower(Validity::Impossible, why);
     }
+}
+
+/// What was withheld over the runs, each kind once.
+fn withheld<'a>(runs: impl Iterator<Item = &'a Admitted>) -> Vec<Withheld> {
+    let mut found: Vec<Withheld> = Vec::new();
+    for one in runs.flat_map(Admitted::withheld) {
+        if !found.iter().any(|known| known.name == one.name && known.direction == one.direction) {
+            found.push(one.clone());
+        }
+    }
+    found
 }
 
 fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy {
@@ -343,13 +358,8 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         to: spec.to.name.clone(),
         background: spec.background.is_some(),
         params: spec.params.clone(),
-        metrics: metrics(
-            judged,
-            |one| (&one.figures[number], &one.classes[number], &one.readings[number]),
-            bounds,
-            Scope::Job(number),
-        ),
-        percentiles: percentiles::percentiles(&each),
+        metrics: metrics(judged, |one| (&one.figures[number], &one.classes[number]), bounds, Scope::Job(number)),
+        percentiles: told_percentiles(judged, &each, |job_number| job_number == number),
         response: distributions.response,
         service: distributions.service,
         reads: distributions.reads,
@@ -358,6 +368,7 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         obtained: told,
         loss,
         corrected: None,
+        withheld: withheld(carrying(judged).map(|one| &one.figures[number])),
     };
     if is_closed(judged, |job_number| job_number == number) {
         study.corrected = percentiles::corrected(&study, &each);
@@ -380,13 +391,14 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         workload: super::ALL.to_owned(),
         from: names(|job| &job.from.name),
         to: names(|job| &job.to.name),
-        metrics: metrics(judged, |one| (&one.all, &one.all_classes, &one.all_readings), bounds, Scope::All),
-        percentiles: percentiles::percentiles(&each),
+        metrics: metrics(judged, |one| (&one.all, &one.all_classes), bounds, Scope::All),
+        percentiles: told_percentiles(judged, &each, is_measured),
         response: distributions.response,
         service: distributions.service,
         reads: distributions.reads,
         writes: distributions.writes,
         gap: distributions.gap,
+        withheld: withheld(carrying(judged).map(|one| &one.all)),
         ..JobStudy::default()
     };
     if is_closed(judged, is_measured) {
@@ -408,11 +420,34 @@ fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
 fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Vec<Distributions> {
     let of = |one: &Judged<'_>| {
         let mut sum = Distributions::default();
-        let picked = one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number));
-        picked.for_each(|(_, job)| sum.merge(&job.distributions(one.measured)));
+        let picked = one.jobs.iter().zip(&one.figures).enumerate().filter(|(number, _)| wanted(*number));
+        for (_, (job, figures)) in picked {
+            let mut times = job.distributions(one.measured);
+            figures.one_way().admit(&mut times);
+            sum.merge(&times);
+        }
         sum
     };
     carrying(judged).map(of).collect()
+}
+
+/// Percentiles of `each` run of the jobs `wanted` picks by number, as wide as their clocks are unknown.
+fn told_percentiles(
+    judged: &[Judged<'_>],
+    each: &[Distributions],
+    wanted: impl Fn(usize) -> bool,
+) -> BTreeMap<String, Vec<Percentile>> {
+    let picked = |one: &Judged<'_>| -> Vec<OneWay> {
+        let figures = one.figures.iter().enumerate().filter(|(number, _)| wanted(*number));
+        figures.map(|(_, figures)| figures.one_way()).collect()
+    };
+    let doubt = carrying(judged).flat_map(picked).filter_map(|one_way| one_way.doubt_ns()).reduce(f64::max);
+    let mut told = percentiles::percentiles(each);
+    // Gaps between departures are read from one clock.
+    for (_, found) in told.iter_mut().filter(|(name, _)| ["response", "service"].contains(&name.as_str())) {
+        found.iter_mut().for_each(|one| *one = doubt.map_or(*one, |doubt| widened(*one, doubt)));
+    }
+    told
 }
 
 /// All trials merged.
@@ -422,24 +457,23 @@ fn merged(each: &[Distributions]) -> Distributions {
     merged
 }
 
-/// The metrics of what `of` picks of each trial: its figures, and how its rates went, as classes and interval by interval.
+/// The metrics of what `of` picks of each trial: its figures, and how its rates went.
 fn metrics<'a>(
     judged: &'a [Judged<'_>],
-    of: impl Fn(&'a Judged<'_>) -> (&'a Figures, &'a Classes, &'a Rates),
+    of: impl Fn(&'a Judged<'_>) -> (&'a Admitted, &'a Classes),
     bounds: &[Bound],
     scope: Scope,
 ) -> Vec<MetricStudy> {
     let picked: Vec<_> = judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect();
-    let figures: Vec<Option<&Figures>> = picked.iter().map(|one| one.map(|(figures, ..)| figures)).collect();
-    let classes: Vec<Option<&Classes>> = picked.iter().map(|one| one.map(|(_, classes, _)| classes)).collect();
-    let readings: Vec<&Rates> = picked.iter().flatten().map(|(.., rates)| *rates).collect();
+    let figures: Vec<Option<&Admitted>> = picked.iter().map(|one| one.map(|(figures, _)| figures)).collect();
+    let classes: Vec<Option<&Classes>> = picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
     let study = |key: (usize, Direction)| {
         let metric = metric_at(key.0);
         let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let settled = settling::settled(&classes, metric.name, key.1);
-        let estimate = estimated(judged, &known).map(|estimate| doubted(estimate, metric.name, &figures));
+        let estimate = estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
         // What never settles has no single number.
         let estimate = estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
         let ceiling = bounds.iter().position(|bound| {
@@ -455,7 +489,10 @@ fn metrics<'a>(
             layer: metric.layer,
             direction: key.1,
             share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
-            mean: estimate.and_then(|_| percentiles::mean_of(&readings, metric.name, key.1)),
+            mean: estimate.filter(|_| MEANS.contains(&metric.name)).and_then(|_| mean_interval(&known)).map(|mean| {
+                let limits = Limits::of(metric, limit);
+                MeanInterval { value: mean.value, low: limits.cut(mean.low), high: limits.cut(mean.high) }
+            }),
             estimate,
             values,
             ceiling,
@@ -473,15 +510,19 @@ fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
 }
 
 /// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both sides.
-fn doubted(estimate: Estimate, metric: &str, figures: &[Option<&Figures>]) -> Estimate {
+fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -> Estimate {
     let doubts = figures.iter().flatten().filter_map(|figures| figures.get("clock_uncertainty", Direction::Sum));
-    let doubt = doubts.filter(|_| traffic::is_time(metric)).fold(0.0, f64::max);
-    let low = estimate.low.map(|low| low - doubt);
+    let doubt = doubts.filter(|_| traffic::is_time(metric.name)).fold(0.0, f64::max);
+    let low = estimate.low.map(|low| Limits::of(metric, None).cut(low - doubt));
     Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }
 }
 
-fn trial_study(one: &Judged<'_>) -> TrialStudy {
-    let (seconds, series) = series::of(one.trial, &one.jobs);
+fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> TrialStudy {
+    let measured: Vec<&Job<'_>> = one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
+    let only = one.jobs.iter().position(|job| job.spec.background.is_none()).unwrap_or_default();
+    let scope = if measured.len() > 1 { Scope::All } else { Scope::Job(only) };
+    let gate = Gate { bounds, scope, jobs: &measured, span: one.measured, doubt: doubt_of(campaign, one.trial) };
+    let (seconds, series) = gate.series(series::of(one.trial, &one.jobs));
     TrialStudy {
         id: one.trial.spec.id,
         validity: one.standing.validity,
@@ -516,8 +557,7 @@ fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
     if having(Validity::Suspect) > 0 {
         standing.validity = standing.validity.max(Validity::Suspect);
     }
-    let why = judged.iter().flat_map(|one| one.standing.why.iter().map(String::as_str));
-    for (why, times, is_one) in judge::reasons(why) {
+    for (why, times, is_one) in judge::reasons(judged.iter().map(|one| one.standing.why.as_slice())) {
         let such_as = if is_one { "" } else { ", such as" };
         standing.why.push(format!("{times} of {n} trials{such_as}: {why}"));
     }

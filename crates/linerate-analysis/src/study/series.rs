@@ -25,14 +25,25 @@ const BITS: f64 = 8.0;
 const MOST_BINS: u64 = 100_000;
 
 /// Series by name; `None` is a gap.
-pub(super) type Series = BTreeMap<String, Vec<Option<f64>>>;
+type Series = BTreeMap<String, Vec<Option<f64>>>;
 
-/// The ends of the bins in seconds, and the series.
-pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> (Vec<f64>, Series) {
+/// Series as they were counted, before the gate.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// The end of each bin, seconds since the start barrier.
+    pub(super) seconds: Vec<f64>,
+    /// Width of a bin.
+    pub(super) width: Nanos,
+    /// The series.
+    pub(super) series: Series,
+}
+
+/// What was counted during `trial`.
+pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
     let measured: Vec<&Job<'_>> = jobs.iter().filter(|job| job.spec.background.is_none()).collect();
     let records = measured.iter().flat_map(|job| job.ends());
     let Some(end) = records.filter_map(extent).map(|extent| extent.to).max() else {
-        return (Vec::new(), Series::new());
+        return Counted::default();
     };
     let grid = covering(end, trial.spec.phases.loaded(), trial.spec.phases.interval);
     let flows: Vec<Flow<'_>> = measured.iter().flat_map(|job| job.flows()).collect();
@@ -52,7 +63,7 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> (Vec<f64>, Series) {
         insert_rate(&grid, &mut series, name, counting.collect(), counter, 1.0);
     }
     connections(&grid, &flows, &mut series);
-    (grid.ends(), series)
+    Counted { seconds: grid.ends(), width: Nanos(grid.width), series }
 }
 
 fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {

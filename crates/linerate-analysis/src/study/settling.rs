@@ -19,8 +19,6 @@ use crate::statistics::{Class, settling};
 
 /// Intervals from which a trial is asked.
 const ENOUGH: u64 = 50;
-/// Intervals from which those inside a trial are resampled: blocks of three fit in thrice.
-const ENOUGH_TO_RESAMPLE: u64 = 10;
 /// Intervals averaged into a reading, at least.
 const BATCH: u64 = 5;
 /// Readings of a trial, at most: looking for change points takes their square.
@@ -85,18 +83,9 @@ pub(super) struct Readings {
 impl Readings {
     /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short to ask how it went.
     pub(super) fn over(span: Span, interval: Nanos) -> Option<Self> {
-        Self::of_batches(span, interval, ENOUGH, BATCH)
-    }
-
-    /// Single intervals, as far as there are not too many, to be resampled; `None` if there are too few for blocks of them.
-    pub(super) fn single(span: Span, interval: Nanos) -> Option<Self> {
-        Self::of_batches(span, interval, ENOUGH_TO_RESAMPLE, 1)
-    }
-
-    fn of_batches(span: Span, interval: Nanos, enough: u64, batch: u64) -> Option<Self> {
         let length = span.to.since(span.from).0;
-        let n_intervals = length.checked_div(interval.0).filter(|n| *n >= enough)?;
-        let batch = batch.max(n_intervals.div_ceil(MOST_READINGS));
+        let n_intervals = length.checked_div(interval.0).filter(|n| *n >= ENOUGH)?;
+        let batch = BATCH.max(n_intervals.div_ceil(MOST_READINGS));
         let width = batch * interval.0;
         Some(Self { span, width, n: usize::try_from(length / width).expect("readings are limited in number") })
     }
@@ -149,19 +138,13 @@ impl Readings {
 
 impl Rates {
     /// Both directions together too, where there are both.
-    pub(super) fn with_sum(mut self) -> Self {
+    fn with_sum(mut self) -> Self {
         let way = |direction| self.0.get(&(GOODPUT, direction));
         if let (Some(tx), Some(rx)) = (way(Direction::Tx), way(Direction::Rx)) {
             let both = tx.iter().zip(rx).map(|(tx, rx)| tx + rx).collect();
             self.0.insert((GOODPUT, Direction::Sum), both);
         }
         self
-    }
-
-    /// The readings of `metric` in `direction`.
-    pub(super) fn of(&self, metric: &str, direction: Direction) -> Option<&[f64]> {
-        let mut found = self.0.iter().filter(|((name, way), _)| *name == metric && *way == direction);
-        found.next().map(|(_, readings)| readings.as_slice())
     }
 
     /// Adds `more`, reading by reading.
@@ -197,12 +180,20 @@ fn levels_told(metric: &str, settling: &TrialSettling) -> String {
     /// Levels told; the rest stand in the JSON.
     const MOST_TOLD: usize = 6;
     let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
-        let rate = if metric == GOODPUT { BitRate(level.value).to_string() } else { format!("{:.0} /s", level.value) };
+        let rate = if metric == GOODPUT { shown(level.value) } else { format!("{:.0} /s", level.value) };
         format!("{rate} to second {:.1}", level.to)
     });
     let more = settling.levels.len().saturating_sub(MOST_TOLD);
     let told = told.collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{told}, and {more} more") } else { told }
+}
+
+/// A rate to four significant digits: no more of it was measured.
+fn shown(rate: f64) -> String {
+    const DIGITS: i32 = 4;
+    let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };
+    let step = 10_f64.powi((size + 1 - DIGITS).max(0));
+    BitRate((rate / step).round() * step).to_string()
 }
 
 /// How `metric` went in `trials`; `None` if none was asked.
@@ -228,4 +219,16 @@ pub(super) fn settled(trials: &[Option<&Classes>], metric: &str, direction: Dire
     };
     let without = classes.iter().filter(|class| !class.has_single_number()).count();
     Some(Settled { word, has_single_number: 2 * without <= classes.len(), trials })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_told_to_four_digits() {
+        let level = |value| RateLevel { from: 0.0, to: 34.5, value };
+        let one = TrialSettling { class: Class::SlowsDown, levels: vec![level(15_897_001.0), level(0.0)] };
+        assert_eq!(levels_told(GOODPUT, &one), "15.9 Mbit/s to second 34.5, 0 bit/s to second 34.5");
+    }
 }

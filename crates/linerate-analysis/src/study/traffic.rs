@@ -380,9 +380,8 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     stage_figures(&mut figures, &distributions.stages);
     variation_figures(&mut figures, &distributions);
     if let Some(doubt) = job.clock_uncertainty() {
+        // The gate withholds what is no longer than this.
         figures.put("clock_uncertainty", Direction::Sum, doubt);
-        // A delay no longer than the clocks may be wrong is no figure.
-        figures.remove(|metric, value| is_time(metric) && value <= doubt);
     }
     effort_figures(&mut figures, job, span);
     figures

@@ -248,3 +248,57 @@ fn acknowledgements_of_the_other_direction_are_named_and_not_subtracted() {
         assert_eq!(two_ways.value, one_way.value);
     }
 }
+
+/// Intervals of 100 ms of a lab's link of 1 Gbit/s, of which the shaper lets `extra` bytes more pass in one.
+fn burst(extra: u64) -> linerate_analysis::TrialStudy {
+    let per_interval = 11_860_000;
+    let mut counts = vec![per_interval; 30];
+    counts[10] -= extra;
+    counts[15] += extra;
+    let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![crate::fixture::delivered(&counts)]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    study(&campaign).points[0].trials[0].clone()
+}
+
+#[test]
+fn no_interval_of_a_series_is_above_the_ceiling() {
+    const CEILING: f64 = 949.284_785e6;
+    let drawn = |extra| burst(extra).series["goodput_tx"][15];
+    let small = drawn(60_000).expect("a bucket of a shaper is allowed for");
+    assert!((small / CEILING - 1.0).abs() < 1e-6, "cut to the ceiling: {small}");
+    assert_eq!(drawn(600_000), None, "five percent more is no figure");
+    let trial = burst(600_000);
+    assert_eq!(trial.validity, Validity::Valid, "{:?}", trial.why);
+}
+
+#[test]
+fn the_interval_of_a_mean_ends_at_the_ceiling() {
+    let runs = [118.6, 118.0, 118.6, 117.0, 118.6, 118.5].iter().zip(0..);
+    let mut campaign = two_hosts(runs.map(|(mega, n)| stream(n, (mega * 1e6) as u64)).collect());
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    let judged = study(&campaign);
+    let metric = only(&judged).jobs[0].metric("goodput", Tx).expect("goodput");
+    let (mean, ceiling) = (metric.mean.expect("six runs"), only(&judged).ceilings[metric.ceiling.expect("one")].value);
+    assert!(mean.high == ceiling && mean.low < mean.value && mean.value < ceiling, "{mean:?} of {ceiling}");
+}
+
+/// A file of two and a half seconds over a link of 1 Gbit/s, read at this many bytes in each of two seconds.
+fn peak(bytes: [u64; 2]) -> (Option<f64>, Vec<String>) {
+    let mut trial = stream(0, 100_000_000);
+    let file = linerate_model::Distribution { buckets: vec![(1_000_000, 1)], lost: 0 };
+    for (interval, bytes) in trial.jobs[0].1.intervals.iter_mut().skip(1).zip(bytes) {
+        interval.counters[Counter::PayloadReceived] = bytes;
+        interval.stages.transfer = file.clone();
+    }
+    let mut campaign = two_hosts(vec![trial]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    let judged = study(&campaign);
+    let job = &only(&judged).jobs[0];
+    (value(only(&judged), 0, "goodput_peak", Tx), job.withheld.iter().map(|one| one.name.clone()).collect())
+}
+
+#[test]
+fn a_peak_above_the_ceiling_is_withheld_and_the_trial_stands() {
+    assert!(peak([110_000_000, 100_000_000]).0.is_some_and(|peak| peak <= 949.286e6));
+    assert_eq!(peak([125_000_003, 80_000_011]), (None, vec!["goodput_peak".to_owned()]));
+}

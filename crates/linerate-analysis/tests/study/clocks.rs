@@ -114,3 +114,31 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
     let median = value(only(&judged), 0, "service_time_p50", Sum).expect("as recorded");
     assert!((median - recorded as f64 * 1e-9).abs() < 100e-6, "{median} of {recorded}");
 }
+
+/// Clocks known to 12 ms, a delay of less: neither metric, percentile nor distribution is printed, and each says why.
+#[test]
+fn what_the_clocks_cannot_tell_escapes_in_no_form() {
+    let judged = study(&two_hosts(vec![frames(30_000, three())]));
+    let job = &only(&judged).jobs[0];
+    let printed =
+        job.metrics.iter().filter(|metric| metric.name.starts_with("service_time") && metric.estimate.is_some());
+    assert_eq!(printed.count(), 0);
+    assert!(
+        !job.percentiles.contains_key("service") && !job.percentiles.contains_key("response"),
+        "{:?}",
+        job.percentiles
+    );
+    assert!(job.service.is_empty() && job.response.is_empty() && job.corrected.is_none());
+    let why = job.withheld.iter().find(|one| one.name == "service_time_p50").expect("withheld");
+    assert!(why.why.contains("clocks are known"), "{why:?}");
+}
+
+#[test]
+fn percentiles_that_are_known_are_as_wide_as_the_clocks_are_unknown() {
+    let judged = study(&two_hosts(vec![frames(DELAY, three())]));
+    let job = &only(&judged).jobs[0];
+    let doubt = value(only(&judged), 0, "clock_uncertainty", Sum).expect("two clocks") * 1e9;
+    let median = job.percentiles["service"].iter().find(|one| one.quantile == 0.5).expect("a median");
+    let (low, high) = (median.low_ns.expect("an end"), median.high_ns.expect("an end"));
+    assert!((high - low) as f64 >= 2.0 * doubt, "{low} to {high}, clocks known to {doubt} ns");
+}

@@ -213,10 +213,10 @@ fn the_null_workload_tells_the_engines_own_cost() {
 #[test]
 fn frames_at_the_receiving_device_include_their_check_sequence() {
     let mut trial = costly();
-    let device = samples(&[("interface", "rx_bytes", "eth0", 151_400.0), ("interface", "rx_packets", "eth0", 100.0)]);
+    let device = samples(&[("interface", "rx_bytes", "eth0", 151_400_000.0), ("interface", "rx_packets", "eth0", 1e5)]);
     trial.samples[1].1 = device;
     let study = study(&two_hosts(vec![trial]));
-    near(value(only(&study), 0, "throughput_l2", Tx), 100.0 * 1518.0 * 8.0);
+    near(value(only(&study), 0, "throughput_l2", Tx), 1e5 * 1518.0 * 8.0);
 }
 
 /// Frames of 100 us, one of 200 us, and one in a thousand lost: delay is what RFC 8219 says, and what was lost never came.

@@ -2,12 +2,14 @@
 //!
 //! The table is the promise of `linerate list metrics` and of the JSON of a study. Names are the field's.
 
+mod range;
 mod table;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use range::MetricRange;
 pub use table::METRICS;
 
 /// What a number counts.

@@ -111,7 +111,7 @@ function xAxis(spec: Spec, theme: Theme, width: number): object {
   const all = spec.labels.map((l) => l.x);
   return {
     ...common, type: log(spec.x.scale) ? "log" : "value", logBase: spec.x.scale === "log2" ? 2 : 10,
-    min: log(spec.x.scale) ? Math.min(...all) : 0, max: Math.max(...all),
+    min: log(spec.x.scale) ? Math.min(...all.filter((x) => x > 0)) : Math.min(0, ...all), max: Math.max(...all),
     axisTick: { customValues: spec.labels.filter((l) => l.major).map((l) => l.x) }, minorTick: { show: false },
     axisLabel: { ...text, customValues: xs, formatter: (v: number) => nearest(label, v) },
   };
@@ -127,9 +127,20 @@ function plain(value: number): string {
   return value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6) ? value.toExponential(0) : String(+value.toPrecision(6));
 }
 
-function yAxis(axis: AxisSpec, theme: Theme, second: boolean): object {
+/** Where an axis begins: at zero, or, of values below it, where ECharts rounds to; a scale of tens has no zero. */
+function least(axis: AxisSpec, values: (number | null | undefined)[]): number | undefined {
+  return log(axis.scale) || values.some((value) => value != null && value < 0) ? undefined : 0;
+}
+
+/** The figures of a chart on its first or second axis, ends of intervals included. */
+function figures(spec: Spec, second: boolean): (number | null | undefined)[] {
+  const marks = spec.marks.filter((mark) => (mark.role === "second") === second);
+  return marks.flatMap((mark) => mark.points.flatMap((p) => [p.y, p.low]));
+}
+
+function yAxis(spec: Spec, axis: AxisSpec, theme: Theme, second: boolean): object {
   return {
-    type: log(axis.scale) ? "log" : "value", logBase: 10, min: log(axis.scale) ? undefined : 0,
+    type: log(axis.scale) ? "log" : "value", logBase: 10, min: least(axis, figures(spec, second)),
     name: axis.unit ? `${axis.name} (${axis.unit})` : axis.name, nameLocation: "end", nameGap: 12,
     nameTextStyle: { color: theme.muted, align: second ? "right" : "left", fontFamily: FONT },
     axisLabel: { color: theme.muted, fontFamily: FONT, formatter: plain },
@@ -151,7 +162,7 @@ function band(spec: Spec, mark: MarkSpec, color: string): object | null {
     else runs.push([]);
   }
   const points = runs.flat();
-  const most = Math.max(...spec.marks.flatMap((m) => m.points.map((p) => p.y ?? 0)));
+  const most = Math.max(...spec.marks.flatMap((m) => m.points.map((p) => Math.abs(p.y ?? 0))));
   if (points.length === 0) return null;
   return {
     type: "custom", name: mark.name, silent: true, clip: true, z: 1, tooltip: { show: false }, itemStyle: { color },
@@ -271,7 +282,7 @@ function option(spec: Spec, theme: Theme, width: number, tools: boolean): object
       },
     },
     tooltip: tooltip(spec, theme),
-    xAxis: xAxis(spec, theme, width), yAxis: spec.second ? [yAxis(spec.y, theme, false), yAxis(spec.second, theme, true)] : yAxis(spec.y, theme, false),
+    xAxis: xAxis(spec, theme, width), yAxis: spec.second ? [yAxis(spec, spec.y, theme, false), yAxis(spec, spec.second, theme, true)] : yAxis(spec, spec.y, theme, false),
     series: series(spec, theme),
   };
 }

@@ -11,8 +11,8 @@ pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, headline};
-use linerate_model::{ARM_AXIS, Direction, Validity, metric};
+use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, TrialStudy, headline};
+use linerate_model::{ARM_AXIS, Direction, TrialId, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -171,14 +171,21 @@ fn workloads<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
 
 /// Validity in one sentence, and how certain the figures are.
 fn standing(subject: &Subject<'_>) -> String {
-    let trials = subject.study.points.iter().flat_map(|point| &point.trials);
+    let not_run = not_run(subject);
     let mut counts = [0_usize; 4];
     let mut reached = 0;
-    for trial in trials {
+    for trial in judged_trials(subject, &not_run) {
         counts[trial.validity as usize] += 1;
         reached += 1;
     }
     let [valid, suspect, invalid, impossible] = counts;
+    let missing = match not_run.len() {
+        0 => String::new(),
+        n => format!(
+            " {} planned and not run.",
+            if n == 1 { "1 trial was".to_owned() } else { format!("{n} trials were") }
+        ),
+    };
     let searched: usize = subject.study.searches.iter().flat_map(|s| &s.runs).map(|run| run.trials.len()).sum();
     if reached == 0 && searched > 0 {
         let invalid = subject.study.searches.iter().flat_map(|search| &search.runs).flat_map(|run| &run.trials);
@@ -188,29 +195,46 @@ fn standing(subject: &Subject<'_>) -> String {
         );
     }
     if reached == 0 {
-        return "No trial was judged: there are no figures.".into();
+        return format!("No trial was judged: there are no figures.{missing}");
     }
     if valid == reached {
-        return format!("All {reached} trials are valid. {}", certainty(subject));
+        let all = if reached == 1 {
+            "The only trial is valid.".to_owned()
+        } else {
+            format!("All {reached} trials are valid.")
+        };
+        return format!("{all}{missing} {}", certainty(subject)).trim_end().to_owned();
     }
     let told = [(suspect, "suspect"), (invalid, "invalid"), (impossible, "impossible")];
     let told: Vec<String> = told.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let refused = if invalid + impossible > 0 { " Invalid and impossible trials carry no figure." } else { "" };
-    format!("{valid} of {reached} trials are valid, {}.{refused} {}", told.join(", "), certainty(subject))
+    format!("{valid} of {reached} trials are valid, {}.{refused}{missing} {}", told.join(", "), certainty(subject))
         .trim_end()
         .to_owned()
 }
 
+/// Trials of points that were planned and never started: they are neither valid nor invalid.
+fn not_run(subject: &Subject<'_>) -> BTreeSet<TrialId> {
+    let planned = subject.campaign.trials.iter().filter(|trial| trial.spec.search.is_none());
+    planned.filter(|trial| trial.started.is_none() && trial.outcome.is_none()).map(|trial| trial.spec.id).collect()
+}
+
+/// The trials of points that were run.
+fn judged_trials<'a>(subject: &Subject<'a>, not_run: &BTreeSet<TrialId>) -> impl Iterator<Item = &'a TrialStudy> {
+    let trials = subject.study.points.iter().flat_map(|point| &point.trials);
+    trials.filter(|trial| !not_run.contains(&trial.id))
+}
+
 /// Why trials are not valid, the most frequent reasons first. Reasons that differ in their numbers only are one, told as it was met first.
 fn reasons(subject: &Subject<'_>) -> Vec<String> {
-    let trials = subject.study.points.iter().flat_map(|point| &point.trials);
-    let mut reasons = linerate_analysis::reasons(trials.flat_map(|trial| trial.why.iter().map(String::as_str)));
+    let not_run = not_run(subject);
+    let mut reasons = linerate_analysis::reasons(judged_trials(subject, &not_run).map(|trial| trial.why.as_slice()));
     reasons.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
     let more = reasons.len().saturating_sub(REASONS);
     let mut told: Vec<String> = reasons
         .iter()
         .take(REASONS)
-        .map(|(why, times, _)| if *times == 1 { (*why).to_owned() } else { format!("{why} ({times} times so)") })
+        .map(|(why, trials, _)| if *trials == 1 { (*why).to_owned() } else { format!("{why} ({trials} trials)") })
         .collect();
     if more > 0 {
         told.push(format!("and {}, in the section on validity", count(more, "other reason")));
@@ -254,6 +278,8 @@ struct Best<'a> {
     point: &'a PointStudy,
     job: &'a JobStudy,
     metric: &'a MetricStudy,
+    /// If its point is suspect: the best of the valid points.
+    valid: Option<(&'a PointStudy, &'a Grid<'a>, &'a MetricStudy)>,
 }
 
 impl Best<'_> {
@@ -288,10 +314,21 @@ impl Best<'_> {
             direction: self.metric.direction,
             estimate: self.metric.estimate.expect("only metrics with an estimate become the best"),
             ceiling: self.metric.share.zip(ceiling(self.point, self.metric).map(|c| c.name.clone())),
-            beside: self.tail(),
+            beside: Some([self.tail(), self.best_valid(extreme)].into_iter().flatten().collect::<Vec<_>>().join("; "))
+                .filter(|told| !told.is_empty()),
             at: self.place(),
             validity: self.point.validity,
         }
+    }
+
+    /// The best of the valid points beside a suspect one.
+    fn best_valid(&self, extreme: &str) -> Option<String> {
+        let (point, grid, metric) = self.valid?;
+        let estimate = metric.estimate?;
+        let scale = Scale::fit(&metric.name, metric.unit, [estimate.value]);
+        let (value, _) = scale.estimate(&estimate);
+        let extreme = extreme.to_lowercase();
+        Some(format!("{extreme} of valid points: {value} {} at {}", scale.symbol, grid.full_place_of(point)))
     }
 
     /// The tail beside the median, at the same point.
@@ -368,7 +405,7 @@ fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStu
     }
 }
 
-/// The best figure of `name` among the jobs that `scope` admits. A valid one goes before any suspect one.
+/// The best figure of `name` among the jobs that `scope` admits, valid or suspect: what is printed as the highest is the highest.
 fn best<'a>(
     subject: &Subject<'a>,
     name: &str,
@@ -382,18 +419,20 @@ fn best<'a>(
         let jobs = told_jobs(point).into_iter().filter(|job| admits(point, job));
         let scope = scope.to_owned();
         let told = move |job: &'a JobStudy| {
-            Some(Best { scope: scope.clone(), grid, point, job, metric: figure(job, name, ways)? })
+            Some(Best { scope: scope.clone(), grid, point, job, metric: figure(job, name, ways)?, valid: None })
         };
         jobs.filter_map(told).collect::<Vec<_>>()
     });
-    let rank = |best: &Best<'_>| {
-        let value = value(best.metric);
-        (best.point.validity == Validity::Valid, if lower_is_better { -value } else { value })
-    };
-    figures.max_by(|a, b| {
-        let ((a_valid, a_value), (b_valid, b_value)) = (rank(a), rank(b));
-        a_valid.cmp(&b_valid).then(a_value.total_cmp(&b_value))
-    })
+    let rank = |best: &Best<'_>| if lower_is_better { -value(best.metric) } else { value(best.metric) };
+    let is_valid = |best: &Best<'_>| best.point.validity == Validity::Valid;
+    let figures: Vec<Best<'a>> = figures.collect();
+    let valid = figures.iter().filter(|best| is_valid(best)).max_by(|a, b| rank(a).total_cmp(&rank(b)));
+    let valid = valid.map(|best| (best.point, best.grid, best.metric));
+    // Of equals the valid one.
+    let by_rank = |a: &Best<'_>, b: &Best<'_>| rank(a).total_cmp(&rank(b)).then(is_valid(a).cmp(&is_valid(b)));
+    let mut best = figures.into_iter().max_by(by_rank)?;
+    best.valid = valid.filter(|_| !is_valid(&best));
+    Some(best)
 }
 
 #[cfg(test)]

@@ -47,6 +47,10 @@ impl Section for Validity {
         } else {
             blocks.push(Block::Table(doubtful));
         }
+        let withheld = withheld(subject);
+        if !withheld.rows.is_empty() {
+            blocks.push(Block::Table(withheld));
+        }
         let incidents = incidents(subject);
         if !incidents.rows.is_empty() {
             blocks.push(Block::Table(incidents));
@@ -86,6 +90,34 @@ fn doubtful(subject: &Subject<'_>) -> Table {
             }
         }
     }
+    table
+}
+
+/// What was measured and is no figure.
+fn withheld(subject: &Subject<'_>) -> Table {
+    let columns = vec![
+        Column::text("sweep"),
+        Column::text("point"),
+        Column::text("job"),
+        Column::text("figure"),
+        Column::text("why"),
+    ];
+    let mut table = Table::new("validity-withheld", "Figures that are withheld", columns);
+    for grid in subject.grids {
+        for point in &grid.points {
+            for (job, one) in point.jobs.iter().flat_map(|job| job.withheld.iter().map(move |one| (job, one))) {
+                let cells = vec![
+                    Cell::text(grid.sweep),
+                    Cell::Text(grid.place_of(point)),
+                    Cell::text(&job.workload),
+                    Cell::Text(format!("{} {}", one.name, one.direction)),
+                    Cell::text(&one.why),
+                ];
+                table.rows.push(Row::judged(cells, Standing::Suspect));
+            }
+        }
+    }
+    table.folded = table.rows.len() > 24;
     table
 }
 

@@ -6,10 +6,12 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use linerate_analysis::{JobStudy, Study, study};
 use linerate_model::Campaign;
+use linerate_report::Format;
+use linerate_report::scan::{study_violations, text_violations};
 use linerate_store::{Ledger, Which};
 use serde_json::Value;
 
@@ -68,9 +70,35 @@ impl Ended {
     }
 }
 
-/// Runs the program to its end.
+/// Runs the program to its end; every number of every ledger that it wrote in `folder` must be one that can be.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
-    linerate(folder, arguments).output().expect("linerate starts").into()
+    let since = SystemTime::now();
+    let ended = linerate(folder, arguments).output().expect("linerate starts").into();
+    scan(folder, since);
+    ended
+}
+
+/// Reads the ledgers in `folder` written since `since` as every report tells them, and panics on a number that cannot be. Says how many
+/// trials it read; `cargo xtask test` adds them up.
+pub(crate) fn scan(folder: &Path, since: SystemTime) {
+    let is_new = |path: &Path| {
+        let modified = path.metadata().and_then(|metadata| metadata.modified());
+        path.extension().is_some_and(|kind| kind == "ledger") && modified.is_ok_and(|at| at >= since)
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    // Tests also leave ledgers that nobody can open, on purpose.
+    let open = |path: PathBuf| Ledger::open_read_only(&path).ok()?.load(Which::Latest).ok();
+    for campaign in files.filter(|path| is_new(path)).filter_map(open) {
+        let document = linerate_report::compose(&campaign, &study(&campaign));
+        let mut found = study_violations(&document.study);
+        for format in [Format::Csv, Format::Html, Format::Md] {
+            let artifacts = linerate_report::render(&document, format).expect("a report");
+            let texts = artifacts.iter().filter_map(|artifact| std::str::from_utf8(&artifact.bytes).ok());
+            found.extend(texts.flat_map(text_violations));
+        }
+        assert!(found.is_empty(), "numbers of {} that cannot be: {found:#?}", campaign.header.name);
+        println!("scanned: {} trials", campaign.trials.len());
+    }
 }
 
 /// Starts the program with its output kept.

@@ -112,7 +112,9 @@ impl Rule for FireHose {
         let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
         let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
         let segment = job.obtained.get("mss").and_then(|told| leading_number(told));
-        let (Some(segment), Some(goodput)) = (segment, value(job, "goodput", direction)) else { return Vec::new() };
+        // Where nothing came through, no rate can be derived from it.
+        let goodput = value(job, "goodput", direction).filter(|goodput| *goodput > 0.0);
+        let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
         let room = room(job, direction);
         let rates = if room.is_finite() {
             OF_CEILING.map(|share| share * room * goodput)

@@ -291,7 +291,7 @@ fn best(study: &Study) -> Option<&PointStudy> {
     let rank = |point: &PointStudy| {
         let figure = figure(point)?;
         let kind = FIGURES.iter().rposition(|name| *name == figure.name)?;
-        Some((point.validity == Validity::Valid, std::cmp::Reverse(kind), figure.estimate?.value))
+        Some((std::cmp::Reverse(kind), figure.estimate?.value))
     };
     let by_rank = |a: &&PointStudy, b: &&PointStudy| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal);
     let carrying = study.points.iter().filter(|point| rank(point).is_some());

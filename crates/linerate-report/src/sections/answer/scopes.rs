@@ -11,7 +11,7 @@ use super::{Best, REQUEST_RATES, STREAM_RATES, TAIL, Ways, best, workload_label,
 use crate::curves::{capitalised, metric_title};
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::{ceiling, estimate_cell, workload};
-use crate::number::{Scale, percent};
+use crate::number::Scale;
 use crate::sections::Subject;
 
 /// Parameters that say how many connections a job opens.
@@ -59,7 +59,7 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     );
     table.rows = rows.iter().map(|best| row(best, bounded)).collect();
     let bounds = if bounded {
-        share_note(rows.iter().filter_map(|best| best.metric.share))
+        "The share is of the lowest ceiling known."
     } else if subject.campaign.header.capacities.is_empty() {
         "No ceiling is known for this path: nothing says what its parts can carry."
     } else {
@@ -67,16 +67,6 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     };
     table.note = Some(format!("{}. tx: the job's first endpoint sends. {bounds}", capitalised(known.meaning)));
     Some(table)
-}
-
-/// What is to be said of `shares` of a ceiling: those above it passed the gate, and a reader asks how.
-fn share_note(mut shares: impl Iterator<Item = f64>) -> &'static str {
-    if shares.any(|share| share > 1.0 && percent(share) != percent(1.0)) {
-        "The share is of the lowest ceiling known. Where it is above 100 %, it is so by no more than counting allows at the \
-         edges of a span: a shaper's burst, what had arrived before and was read in the span, the two clocks."
-    } else {
-        "The share is of the lowest ceiling known."
-    }
 }
 
 fn row(best: &Best<'_>, bounded: bool) -> Row {
@@ -272,12 +262,6 @@ mod tests {
         assert_eq!(said(&point, &job, &CONNECTIONS), Some(4.0));
         point.parameters.insert("params.streams".into(), 1.into());
         assert_eq!(said(&point, &job, &CONNECTIONS), Some(1.0));
-    }
-
-    #[test]
-    fn a_share_above_its_ceiling_is_explained_where_it_is_printed_as_more_than_100() {
-        assert!(!share_note([0.3, 1.0, 1.000_2].into_iter()).contains("above 100 %"));
-        assert!(share_note([0.3, 1.002].into_iter()).contains("above 100 %"));
     }
 
     #[test]

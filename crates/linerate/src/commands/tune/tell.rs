@@ -368,8 +368,11 @@ fn effect_line(effect: &Effect, unit: Unit) -> String {
         None => "no interval".to_owned(),
     };
     let value = |value| quantity(name, value, unit);
+    // The medians of all runs and the typical change of a pair are two figures: of noisy runs they may point to different sides.
+    let is_clear = effect.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
+    let change = if is_clear { "typical pair" } else { "no clear change: typical pair" };
     format!(
-        "{:<42} {} -> {}   {} {interval}, n = {}",
+        "{:<42} medians {} -> {}; {change} {} {interval}, n = {}",
         effect.figure,
         value(effect.before),
         value(effect.after),

@@ -1,0 +1,132 @@
+//! Ceilings of the path, and by how much a count at a receiver may exceed them.
+//!
+//! The tolerance of a figure is the sum of
+//! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's uncertainty over the span;
+//! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
+//!   call returned;
+//! - on an emulated path, one bucket: a token-bucket shaper passes its burst on top of its rate, and holds at least one GSO
+//!   packet, hence [`BUCKET`];
+//! - what the receiving application read in the span although it had arrived before, as observed at the receivers
+//!   ([`super::super::backlog`]). It does not widen what is counted at a device.
+
+use linerate_model::{Counter, Direction, Nanos};
+
+use super::{Bound, Doubt, Gate, Judgement};
+use crate::statistics::quantum_of_counts;
+use crate::study::backlog;
+use crate::study::span::{Span, total};
+use crate::study::traffic::{Flow, Job};
+
+/// Two crystals within ±100 ppm each, the most IEEE 802.3 allows a transmitter.
+pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;
+/// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket of a shaper.
+const BUCKET: f64 = 65_536.0;
+/// Metrics that no application counts.
+const COUNTED_AT_DEVICES: [&str; 1] = ["throughput_l2"];
+/// The metric in packets; the others with ceilings are in bits.
+const PACKET_RATE: &str = "packet_rate";
+/// A rate of single seconds, and the metric whose ceilings hold for it.
+const PEAK: (&str, &str) = ("goodput_peak", "goodput");
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+
+/// What the ceilings say of `value`.
+pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: f64) -> Judgement {
+    let is_peak = metric == PEAK.0;
+    let Some(bound) = gate.ceiling(if is_peak { PEAK.1 } else { metric }, direction) else {
+        return Judgement::Admitted(value);
+    };
+    let limit = bound.ceiling.value;
+    if value <= limit {
+        return Judgement::Admitted(value);
+    }
+    let edges = if is_peak {
+        Edges::of_any(gate.jobs, direction, gate.span)
+    } else {
+        Edges::of(gate.jobs, metric, direction, gate.span)
+    };
+    let second = Span { from: Nanos(0), to: Nanos::from_secs(1) };
+    let allowed = tolerance(bound, edges, if is_peak { second } else { gate.span }, gate.doubt);
+    if value <= limit * (1.0 + allowed) {
+        return Judgement::Admitted(limit);
+    }
+    let why = explain(metric, direction, value, bound, allowed, edges);
+    if is_peak { Judgement::Withheld(why) } else { Judgement::Impossible(why) }
+}
+
+/// What a count at the receivers may be off by at the edges of the span.
+#[derive(Clone, Copy)]
+pub(super) struct Edges {
+    /// Bytes by which the count of one interval may be off.
+    quantum: f64,
+    /// Bytes read in the span that had arrived before it.
+    late: f64,
+    /// The metric's units in a byte: bits, or packets.
+    per_byte: f64,
+}
+
+impl Edges {
+    fn of(jobs: &[&Job<'_>], metric: &str, direction: Direction, span: Span) -> Self {
+        let receiving = || receiving(jobs, direction);
+        let late = receiving().map(|flow| backlog::read_late(flow.receiver, span)).sum();
+        // The smallest datagram makes the most packets of a byte. Only datagrams of one size have a bounded rate.
+        let payload =
+            receiving().filter_map(|flow| flow.datagram_payload()).map(|payload| payload.0 as f64).reduce(f64::min);
+        Self {
+            quantum: quantum(receiving()),
+            late: if COUNTED_AT_DEVICES.contains(&metric) { 0.0 } else { late },
+            per_byte: if metric == PACKET_RATE { payload.map_or(0.0, |payload| 1.0 / payload.max(1.0)) } else { BITS },
+        }
+    }
+
+    /// Of any part of `span`: at most as much is read late as was ever held.
+    pub(super) fn of_any(jobs: &[&Job<'_>], direction: Direction, span: Span) -> Self {
+        let late = receiving(jobs, direction).map(|flow| backlog::most_held(flow.receiver, span)).sum();
+        Self { quantum: quantum(receiving(jobs, direction)), late, per_byte: BITS }
+    }
+}
+
+fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item = Flow<'a>> {
+    let flows = jobs.iter().flat_map(|job| job.flows()).collect::<Vec<_>>();
+    flows.into_iter().filter(move |flow| direction == Direction::Sum || flow.direction == direction)
+}
+
+/// How far a value may exceed `bound` before it is impossible.
+pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -> f64 {
+    let possible = bound.ceiling.value * span.seconds();
+    if possible <= 0.0 {
+        return 0.0;
+    }
+    let bucket = if doubt.emulated { BUCKET.max(bound.burst) } else { bound.burst };
+    let bytes = 2.0 * edges.quantum + bucket + edges.late;
+    CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
+}
+
+/// Bytes by which the count of one interval may be off, the worst receiver's.
+fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
+    let of_flow = |flow: Flow<'_>| {
+        let counts: Vec<u64> = flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
+        let calls = total(flow.receiver, Counter::CallsReceived);
+        let per_call =
+            if calls > 0 { total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64 } else { 0.0 };
+        quantum_of_counts(&counts).map_or(0.0, |step| step as f64).max(per_call)
+    };
+    flows.map(of_flow).fold(0.0, f64::max)
+}
+
+fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolerance: f64, edges: Edges) -> String {
+    let ceiling = &bound.ceiling;
+    format!(
+        "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} {unit} ({name}) by {excess:.2} %, \
+         with {tolerance:.3} % allowed: impossible; look for, in this order: accounting at the sender, counts in steps (here \
+         {quantum:.0} B), a wrong layer, offload or compression, two directions counted as one, a wrong link speed, a \
+         backlog received late beyond the {late:.0} B observed, which are allowed for",
+        unit = ceiling.unit,
+        limit = ceiling.value,
+        name = ceiling.name,
+        excess = (value / ceiling.value - 1.0) * 100.0,
+        tolerance = tolerance * 100.0,
+        quantum = edges.quantum,
+        late = edges.late,
+    )
+}

@@ -1,0 +1,96 @@
+//! What a metric's own meaning allows: shares up to one, whole counts, nothing negative but differences, frames no smaller than what
+//! they carry.
+
+use linerate_model::{Direction, Metric};
+
+use super::path::CLOCK_RATE_ERROR;
+use super::{Admitted, Judgement};
+use crate::study::span::Span;
+
+/// The coarsest clock that a share of time is read from, seconds: `/proc/stat` counts in USER_HZ, 100 in every Linux ABI, and TCP its
+/// own states in jiffies, which are no longer.
+const TICK: f64 = 0.01;
+/// Ticks by which a difference of two readings may be off.
+const TICKS: f64 = 2.0;
+/// What adding and dividing may leave above one.
+const ROUNDING: f64 = 1e-9;
+
+/// What the range of `metric` says of `value`, read over `span`.
+pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
+    let range = metric.range();
+    let tolerance = if range.of_time { TICKS * TICK / span.seconds() + CLOCK_RATE_ERROR } else { ROUNDING };
+    if let Some(least) = range.least.filter(|least| value < least - tolerance) {
+        return Judgement::Withheld(format!("{value} is below {least}, the least it can be"));
+    }
+    if let Some(most) = range.most.filter(|most| value > most + tolerance) {
+        return Judgement::Withheld(format!(
+            "{value:.4} is above {most}, the most it can be, by more than the {tolerance:.4} its clocks allow"
+        ));
+    }
+    let value = value.max(range.least.unwrap_or(value)).min(range.most.unwrap_or(value));
+    // Minus zero plus zero is zero.
+    Judgement::Admitted(if range.whole { value.round() } else { value } + 0.0)
+}
+
+/// A virtual device that takes segments whole counts one set of headers for many: a rate of frames below the payload in them is none.
+pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
+    for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
+        let of = |metric| admitted.figures.get(metric, direction);
+        let (Some(frames), Some(payload)) = (of("throughput_l2"), of("goodput")) else { continue };
+        if frames < payload {
+            let why = format!(
+                "{frames:.4e} bit/s of frames cannot hold {payload:.4e} bit/s of payload: the device counts segments that GSO or GRO merged \
+                 as one frame, or was read at other times than the load"
+            );
+            admitted.figures.remove(|metric, way, _| metric == "throughput_l2" && way == direction);
+            admitted.withhold("throughput_l2", direction, why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{Nanos, metric};
+
+    use super::*;
+
+    fn admitted(name: &str, value: f64) -> Option<f64> {
+        let span = Span { from: Nanos(0), to: Nanos::from_secs(5) };
+        match judge(metric(name).expect("a metric"), value, span) {
+            Judgement::Admitted(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_share_of_time_is_cut_within_its_clocks_ticks_and_withheld_beyond() {
+        // Two ticks of 10 ms in 5 s are 0.4 %.
+        assert_eq!(admitted("sender_busy", 1.0008), Some(1.0));
+        assert_eq!(admitted("idle_core", 1.004), Some(1.0));
+        assert_eq!(admitted("idle_core", 1.05), None);
+        assert_eq!(admitted("loss_ratio", 1.0008), None, "what is counted has no ticks");
+        assert_eq!(admitted("cycles_per_instruction", 1.5), Some(1.5), "no share");
+    }
+
+    #[test]
+    fn nothing_is_a_negative_zero_and_what_is_counted_is_whole() {
+        let zero = admitted("pacing_rate", -0.0).expect("a figure");
+        assert!(zero == 0.0 && zero.is_sign_positive());
+        assert_eq!(admitted("lost", 60.37), Some(60.0));
+        assert_eq!(admitted("delay_variation_min", -4e-6), Some(-4e-6));
+        assert_eq!(admitted("goodput", -5.0), None);
+    }
+
+    #[test]
+    fn a_rate_of_frames_below_its_payload_is_withheld() {
+        let mut both = Admitted::default();
+        both.figures.put("goodput", Direction::Tx, 100e6);
+        both.figures.put("throughput_l2", Direction::Tx, 99e6);
+        both.figures.put("goodput", Direction::Rx, 100e6);
+        both.figures.put("throughput_l2", Direction::Rx, 106e6);
+        withhold_frames_below_payload(&mut both);
+        let frames = |direction| both.get("throughput_l2", direction);
+        assert_eq!((frames(Direction::Tx), frames(Direction::Rx)), (None, Some(106e6)));
+        assert!(both.withheld()[0].why.contains("GSO"), "{:?}", both.withheld());
+    }
+}

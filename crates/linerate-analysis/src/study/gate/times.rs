@@ -1,0 +1,112 @@
+//! One-way times between two clocks. An error of the clocks moves all of them by the same amount, so they stand or fall together.
+
+use linerate_model::{Direction, Nanos};
+
+use super::Figures;
+use crate::statistics::Percentile;
+use crate::study::traffic::{Distributions, is_time};
+
+/// Medians by which a job's one-way times are judged, and how the names of all of them begin.
+const MEDIANS: [(&str, &str); 2] = [("service_time_p50", "service_time"), ("response_time_p50", "response_time")];
+/// Nanoseconds in a second.
+const NANOS: f64 = 1e9;
+
+/// What is known of the one-way times of a job: by how much they may be wrong, seconds, and of which the median is no longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::study) struct OneWay {
+    doubt: Option<f64>,
+    withheld: [bool; 2],
+}
+
+impl OneWay {
+    /// What `figures` say.
+    pub(super) fn of(figures: &Figures) -> Self {
+        let doubt = figures.get("clock_uncertainty", Direction::Sum);
+        let withheld = |(median, _): (&str, &str)| {
+            doubt.is_some_and(|doubt| figures.get(median, Direction::Sum).is_none_or(|median| median <= doubt))
+        };
+        Self { doubt, withheld: MEDIANS.map(withheld) }
+    }
+
+    /// Why `value` of `metric` is no figure, if it is none.
+    pub(super) fn refuses(&self, metric: &str, value: f64) -> Option<String> {
+        let doubt = self.doubt.filter(|_| is_time(metric))?;
+        let of_withheld = MEDIANS.iter().zip(self.withheld).any(|((_, stem), is)| is && metric.starts_with(stem));
+        let shown = |seconds: f64| {
+            if seconds.is_finite() { Nanos((seconds * NANOS) as u64).to_string() } else { "nothing".to_owned() }
+        };
+        (of_withheld || value <= doubt).then(|| {
+            let known = shown(doubt);
+            format!(
+                "{} was measured, but the median of these times is no longer than the clocks are known ({known})",
+                shown(value)
+            )
+        })
+    }
+
+    /// Takes the times that are no figures out of `times`, whole: their percentiles are as wrong as their median.
+    pub(in crate::study) fn admit(&self, times: &mut Distributions) {
+        if self.withheld[0] {
+            times.service = Default::default();
+        }
+        if self.withheld[1] {
+            times.response = Default::default();
+        }
+    }
+
+    /// How wrong its times may be, ns; none where both ends share a clock.
+    pub(in crate::study) fn doubt_ns(&self) -> Option<f64> {
+        self.doubt.map(|seconds| seconds * NANOS)
+    }
+}
+
+/// `percentile` with what the clocks may be wrong added to its interval on both sides.
+pub(in crate::study) fn widened(percentile: Percentile, doubt_ns: f64) -> Percentile {
+    let doubt = doubt_ns.ceil() as u64;
+    Percentile {
+        low_ns: percentile.low_ns.map(|low| low.saturating_sub(doubt)),
+        high_ns: percentile.high_ns.map(|high| high.saturating_add(doubt)),
+        ..percentile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Distribution;
+
+    use super::*;
+
+    fn figures(median: f64, doubt: f64) -> Figures {
+        let mut figures = Figures::default();
+        for (metric, value) in
+            [("service_time_p50", median), ("service_time_p99", 12.76e-3), ("clock_uncertainty", doubt)]
+        {
+            figures.put(metric, Direction::Sum, value);
+        }
+        figures
+    }
+
+    #[test]
+    fn a_tail_passes_no_more_than_its_median() {
+        let one_way = OneWay::of(&figures(11.9e-3, 12e-3));
+        assert!(one_way.refuses("service_time_p99", 12.76e-3).is_some_and(|why| why.contains("12 ms")));
+        assert_eq!(one_way.refuses("delay_variation", 1e-3), None, "the same error twice is none");
+        let mut times = Distributions {
+            service: Distribution { buckets: vec![(11_900_000, 9)], lost: 0 },
+            ..Distributions::default()
+        };
+        one_way.admit(&mut times);
+        assert!(times.service.is_empty());
+        let known = OneWay::of(&figures(12.1e-3, 12e-3));
+        assert_eq!(known.refuses("service_time_p99", 12.76e-3), None);
+        assert!(known.refuses("service_time_min", 11e-3).is_some(), "each by itself too");
+    }
+
+    #[test]
+    fn times_on_one_clock_are_not_concerned() {
+        let mut figures = figures(1e-6, 1.0);
+        figures.remove(|metric, _, _| metric == "clock_uncertainty");
+        assert_eq!(OneWay::of(&figures).refuses("service_time_p50", 1e-6), None);
+        assert_eq!(OneWay::of(&figures), OneWay::default());
+    }
+}
