@@ -15,6 +15,9 @@ use crate::{tidy, tools};
 /// How a test says that it could not run.
 const SKIP_MARK: &str = "skipped: ";
 
+/// How a test says whose numbers it scanned.
+const SCAN_MARK: &str = "scanned: ";
+
 /// Runs every check; the exit code is that of the worst.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(arguments.is_empty(), "`cargo xtask test` takes no arguments, got {arguments:?}");
@@ -42,6 +45,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     for name in &seen.failures {
         println!("   {name}");
     }
+    println!(
+        "== numbers scanned: of {} trials in the ledgers of the tests; a number that cannot be fails its test",
+        seen.scanned
+    );
     for tool in missing {
         println!("   missing here: {tool}");
     }
@@ -76,6 +83,8 @@ struct Seen {
     failures: Vec<String>,
     /// What was skipped, and why.
     skips: Vec<String>,
+    /// Trials whose printed numbers were scanned.
+    scanned: usize,
 }
 
 impl Seen {
@@ -89,6 +98,8 @@ impl Seen {
             self.passed += 1;
         } else if let Some(skip) = line.strip_prefix(SKIP_MARK) {
             self.skips.push(skip.to_owned());
+        } else if let Some(scanned) = line.strip_prefix(SCAN_MARK).and_then(|rest| rest.strip_suffix(" trials")) {
+            self.scanned += scanned.parse::<usize>().unwrap_or_default();
         }
     }
 }
@@ -125,6 +136,8 @@ mod tests {
             "test a::shaped_link ... FAILED",
             "skipped: shaped_link: needs root",
             "  skipped: softnet: no such file",
+            "scanned: 4 trials",
+            "scanned: 38 trials",
             "3 intervals were skipped: late",
             "test result: FAILED. 1 passed; 1 failed; 0 ignored",
             "    a::shaped_link",
@@ -135,6 +148,7 @@ mod tests {
             passed: 1,
             failures: vec!["a::shaped_link".into()],
             skips: vec!["shaped_link: needs root".into(), "softnet: no such file".into()],
+            scanned: 42,
         };
         assert_eq!(seen, expected);
     }

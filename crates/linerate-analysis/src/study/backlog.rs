@@ -29,6 +29,22 @@ pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     surplus.clamp(0.0, before)
 }
 
+/// Bytes that `sender` had in flight when `span` began, at most: its congestion windows as last read before. A foreign receiver may
+/// acknowledge them within the span although they had arrived before, behind a hole.
+pub(super) fn in_flight(sender: &JobRecord, span: Span) -> f64 {
+    let mut windows: BTreeMap<(u32, u32), (Nanos, f64)> = BTreeMap::new();
+    for interval in sender.intervals.iter().filter(|interval| interval.end <= span.from) {
+        for flow in &interval.flows {
+            let window = f64::from(flow.tcp.congestion_window) * f64::from(flow.tcp.send_mss);
+            let known = windows.entry((interval.worker, flow.flow)).or_default();
+            if known.0 <= interval.end {
+                *known = (interval.end, window);
+            }
+        }
+    }
+    windows.into_values().map(|(_, window)| window).sum()
+}
+
 /// The most memory held for `receiver` at the end of any interval that began before the end of `span`, the most of each worker added.
 pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
     let mut workers: BTreeMap<u32, u64> = BTreeMap::new();
@@ -116,6 +132,16 @@ mod tests {
     fn without_segments_the_memory_that_became_free_is_what_came_before() {
         let drained = [(20 * MSS, Some(40_000), None), (110 * MSS, Some(15_000), None), (100 * MSS, Some(5_000), None)];
         assert_eq!(read_late(&record(&drained), SPAN), 35_000.0);
+    }
+
+    #[test]
+    fn what_was_in_flight_when_the_span_began_is_the_last_window_before_it() {
+        let mut record = record(&[(0, None, Some(1)), (0, None, Some(2)), (0, None, Some(3))]);
+        for (interval, window) in record.intervals.iter_mut().zip([10, 40, 90]) {
+            (interval.flows[0].tcp.congestion_window, interval.flows[0].tcp.send_mss) = (window, 1_000);
+        }
+        assert_eq!(in_flight(&record, Span { from: Nanos(250), to: Nanos(300) }), 40_000.0);
+        assert_eq!(in_flight(&record, Span { from: Nanos(50), to: Nanos(300) }), 0.0, "nothing was read before");
     }
 
     #[test]

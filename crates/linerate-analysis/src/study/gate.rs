@@ -32,8 +32,8 @@ pub(super) use times::{OneWay, widened};
 pub(super) struct Doubt {
     /// Uncertainty of the clock offset.
     pub(super) clock: Nanos,
-    /// Whether the path was emulated.
-    pub(super) emulated: bool,
+    /// Whether a shaper may be on the path: it was emulated, or somebody declared a capacity, and nobody knows what keeps it.
+    pub(super) shaped: bool,
 }
 
 /// A number that was measured and is no figure.

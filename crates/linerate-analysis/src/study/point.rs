@@ -296,7 +296,8 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Fi
 }
 
 fn doubt_of(campaign: &Campaign, trial: &TrialRecord) -> Doubt {
-    Doubt { clock: judge::clock_uncertainty(trial, campaign), emulated: campaign.header.emulated() }
+    let shaped = campaign.header.emulated() || !campaign.header.capacities.is_empty();
+    Doubt { clock: judge::clock_uncertainty(trial, campaign), shaped }
 }
 
 fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {

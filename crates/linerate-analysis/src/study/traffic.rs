@@ -2,7 +2,7 @@
 //!
 //! | metric | from |
 //! |---|---|
-//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data. Where the receiving end is a foreign server: `payload_sent` of the sending one |
+//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data. Where the receiving end is a foreign server: what it acknowledged (`bytes_acked` of `TCP_INFO`), else `payload_sent` of the sending one |
 //! | `message_rate` | receiving end, `messages_received` |
 //! | `packet_rate` | TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's `segments_out` where the receiver's is not known), segments counted after GSO; on a connection that carries data both ways acknowledgements are among them. UDP: datagrams received, given only if they were not fragmented as far as the path's MTU is known |
 //! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
@@ -205,7 +205,22 @@ impl<'a> Flow<'a> {
 
     /// The bytes that were delivered: those received, or sent where the receiving end is foreign.
     pub(super) fn delivered(&self) -> Counter {
-        if self.sees_receiver { Counter::PayloadReceived } else { Counter::PayloadSent }
+        if self.is_foreign() { Counter::PayloadSent } else { Counter::PayloadReceived }
+    }
+
+    /// Whether the receiving end is foreign, so that the sending one speaks for both.
+    pub(super) fn is_foreign(&self) -> bool {
+        !self.sees_receiver
+    }
+
+    /// Payload bytes that a foreign receiving end acknowledged during `span`: what the sending socket accepted may still wait in its
+    /// buffer. Of all bytes acknowledged the part that is payload; `None` where the kernel does not tell.
+    fn acknowledged(&self, span: Span) -> Option<f64> {
+        let connections = self.sending();
+        let trial = super::span::extent(self.sender)?;
+        let all = connections.change(trial, |state| state.bytes_acked).filter(|all| *all > 0.0)?;
+        let payload = (total(self.sender, Counter::PayloadSent) as f64 / all).min(1.0);
+        connections.change(span, |state| state.bytes_acked).map(|bytes| bytes * payload)
     }
 
     fn carries_data(&self) -> bool {
@@ -251,7 +266,9 @@ impl<'a> Flow<'a> {
 
     /// Payload bits delivered per second of `span`.
     pub(super) fn goodput(&self, span: Span) -> f64 {
-        counted(self.receiver, self.delivered(), span) * BITS / span.seconds()
+        let counted = || counted(self.receiver, self.delivered(), span);
+        let acknowledged = if self.is_foreign() { self.acknowledged(span) } else { None };
+        acknowledged.unwrap_or_else(counted) * BITS / span.seconds()
     }
 
     /// The highest payload bits delivered in a second, of seconds counted from the start of `span`; `None` without a whole one.

@@ -302,3 +302,29 @@ fn a_peak_above_the_ceiling_is_withheld_and_the_trial_stands() {
     assert!(peak([110_000_000, 100_000_000]).0.is_some_and(|peak| peak <= 949.286e6));
     assert_eq!(peak([125_000_003, 80_000_011]), (None, vec!["goodput_peak".to_owned()]));
 }
+
+/// An upload to a foreign server over 1 Gbit/s: the socket accepts a fifth more each second than the path carries, the peer acknowledges
+/// `acknowledged` bytes a second.
+fn upload(acknowledged: u64) -> (Validity, Option<f64>) {
+    let accepted = 140_000_000;
+    let mut run = trial(0, vec![job("http", "a", "b")]);
+    let mut sender = steady(&[(Counter::PayloadSent, accepted)]);
+    for (interval, second) in sender.intervals.iter_mut().zip(1..) {
+        let tcp = TcpState { bytes_acked: second * acknowledged, send_mss: 1448, ..TcpState::default() };
+        interval.flows.push(linerate_model::FlowTcp { flow: 0, tcp });
+    }
+    run.jobs[0].0 = sender;
+    let mut campaign = two_hosts(vec![run]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b")])];
+    let judged = study(&campaign);
+    (only(&judged).trials[0].validity, value(only(&judged), 0, "goodput", Tx))
+}
+
+#[test]
+fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_accepted() {
+    let (validity, goodput) = upload(118_000_000);
+    assert_eq!(validity, Validity::Valid);
+    near(goodput, 944e6);
+    assert_eq!(upload(125_000_000).0, Validity::Impossible, "more acknowledged than the path carries");
+    assert_eq!(upload(0).0, Validity::Impossible, "where the kernel tells nothing, what was accepted stands for it");
+}

@@ -4,10 +4,10 @@
 //! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's uncertainty over the span;
 //! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
 //!   call returned;
-//! - on an emulated path, one bucket: a token-bucket shaper passes its burst on top of its rate, and holds at least one GSO
-//!   packet, hence [`BUCKET`];
-//! - what the receiving application read in the span although it had arrived before, as observed at the receivers
-//!   ([`super::super::backlog`]). It does not widen what is counted at a device.
+//! - on an emulated path, and where somebody declared a capacity, one bucket: a token-bucket shaper passes its burst on top of its
+//!   rate, and holds at least one GSO packet, hence [`BUCKET`];
+//! - what the receiving application read in the span although it had arrived before, as observed at the receivers, and what a foreign
+//!   receiver may have acknowledged in it likewise ([`super::super::backlog`]). It does not widen what is counted at a device.
 
 use linerate_model::{Counter, Direction, Nanos};
 
@@ -68,7 +68,11 @@ pub(super) struct Edges {
 impl Edges {
     fn of(jobs: &[&Job<'_>], metric: &str, direction: Direction, span: Span) -> Self {
         let receiving = || receiving(jobs, direction);
-        let late = receiving().map(|flow| backlog::read_late(flow.receiver, span)).sum();
+        let late = receiving().map(|flow| match flow.is_foreign() {
+            true => backlog::in_flight(flow.sender, span),
+            false => backlog::read_late(flow.receiver, span),
+        });
+        let late = late.sum();
         // The smallest datagram makes the most packets of a byte. Only datagrams of one size have a bounded rate.
         let payload =
             receiving().filter_map(|flow| flow.datagram_payload()).map(|payload| payload.0 as f64).reduce(f64::min);
@@ -97,7 +101,7 @@ pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -
     if possible <= 0.0 {
         return 0.0;
     }
-    let bucket = if doubt.emulated { BUCKET.max(bound.burst) } else { bound.burst };
+    let bucket = if doubt.shaped { BUCKET.max(bound.burst) } else { bound.burst };
     let bytes = 2.0 * edges.quantum + bucket + edges.late;
     CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
 }

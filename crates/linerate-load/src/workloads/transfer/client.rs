@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::{Bench, Turn};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
+use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 /// Read at once by copying transfers.
@@ -266,6 +267,10 @@ impl<S: Session> Worker for ClientWorker<S> {
         for Stream { session, number, .. } in &self.streams {
             flows.extend(session.account().state(*number, session.carrier()));
         }
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.streams.iter().filter_map(|stream| stream.session.carrier()))
     }
 
     fn n_flows(&self) -> usize {

@@ -238,6 +238,10 @@ impl<G: Guest> Worker for ServerWorker<G> {
         }
     }
 
+    fn held_bytes(&self) -> Option<u64> {
+        socket_options::held(self.places.iter().filter_map(|place| place.guest.carrier()))
+    }
+
     fn n_flows(&self) -> usize {
         self.places.len()
     }
