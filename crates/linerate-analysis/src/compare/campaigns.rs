@@ -5,7 +5,7 @@
 //! the first one later (`again`) tells how much that is. Without it the noise floor is what any two runs of one campaign differ by.
 //!
 //! Campaigns that were not run in turn do not share their minutes, so that other programs may load the CPUs in one and not in the other. A
-//! figure of what the CPUs did whose change that explains, or that such company makes worthless, is claimed neither way.
+//! cost, a time, or a rate of which the CPUs are the limit is claimed neither way if that explains its change, or if other programs took much.
 //!
 //! Searches are matched likewise, and what they found is compared (`searches`).
 //!
@@ -131,7 +131,7 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
     let mut points: Vec<PointChange> = matched.iter().map(|point| point_change(point, paired, margin)).collect();
     points.extend(searches::searches(before.study, after.study, again.map(|side| side.study), margin));
     let mut overall = overall(&matched, paired, margin);
-    let others = others(matched.iter());
+    let others = company(matched.iter()).map(|company| company.others);
     among_many(points.iter_mut().flat_map(|point| &mut point.figures));
     among_many(overall.iter_mut().map(|overall| &mut overall.figure));
     let claimed =
@@ -198,7 +198,7 @@ fn in_turn(before: Side<'_>, after: Side<'_>, point: &Matched<'_>) -> bool {
 fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
     let mut figures = Vec::new();
     let part_of_error: f64 = [point.before, point.after].iter().map(|side| part_of_error(side)).product();
-    let others = others(std::iter::once(point));
+    let company = company(std::iter::once(point));
     for (number, job) in point.after.jobs.iter().enumerate().filter(|(_, job)| !job.background) {
         let of = |other: &'_ PointStudy| other.jobs.get(number).filter(|other| other.workload == job.workload).cloned();
         let Some(before) = of(point.before) else { continue };
@@ -209,7 +209,7 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             let values =
                 Values { was: &was.values, is: &after.values, again: again.map(|metric| metric.values.as_slice()) };
             let figure = compared(after, values, paired, margin, part_of_error);
-            figures.extend(figure.map(|figure| Compared { job: number, ..beside(figure, &others, paired) }));
+            figures.extend(figure.map(|figure| Compared { job: number, ..beside(figure, company, paired) }));
         }
     }
     let named = |job: &JobStudy| match job.from.is_empty() {
@@ -326,27 +326,69 @@ fn over_points(
     let is = means(&|point| values(point.after))?;
     let again = means(&|point| point.again.and_then(values));
     let values = Values { was: &was, is: &is, again: again.as_deref() };
-    let others = others(whole.iter().copied());
-    let figure = beside(compared(shape, values, paired, margin, 1.0)?, &others, paired);
+    let company = company(whole.iter().copied());
+    let figure = beside(compared(shape, values, paired, margin, 1.0)?, company, paired);
     Some(Overall { workload: workload.to_owned(), figure, points })
 }
 
-/// What other programs took of the CPUs' work at `points` before and after, typically; `None` where it is not known.
-fn others<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Option<f64>; 2] {
+/// Other programs beside the load, typically; `None` where that is not known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Company {
+    /// Their share of the CPUs' work.
+    others: Option<f64>,
+    /// The share of the measurement for which they, or the hypervisor, kept a worker from its CPU.
+    taken: Option<f64>,
+}
+
+impl Company {
+    /// The larger of both: operations that may have met another program, as a share of all.
+    fn met(self) -> Option<f64> {
+        self.others.into_iter().chain(self.taken).reduce(f64::max)
+    }
+}
+
+/// The company of `points` before and after.
+fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Company; 2] {
     let share = |point: &PointStudy| {
         let metric = point.jobs.iter().find_map(|job| job.metric("cpu_of_others", Direction::Sum))?;
         median(&metric.values.iter().flatten().copied().collect::<Vec<f64>>())
     };
     let sides: [fn(&Matched<'a>) -> &'a PointStudy; 2] = [|point| point.before, |point| point.after];
-    sides.map(|side| median(&points.clone().filter_map(|point| share(side(point))).collect::<Vec<f64>>()))
+    sides.map(|side| {
+        let typical = |of: &dyn Fn(&PointStudy) -> Option<f64>| {
+            median(&points.clone().filter_map(|point| of(side(point))).collect::<Vec<f64>>())
+        };
+        Company { others: typical(&share), taken: typical(&PointStudy::taken) }
+    })
 }
 
-/// A figure of what the CPUs did beside what other programs took of them before and after; runs in turn have the same company.
-fn beside(mut figure: Compared, others: &[Option<f64>; 2], paired: bool) -> Compared {
-    if let ([Some(before), Some(after)], Touch::Cost, false) = (others, touched(&figure.metric), paired) {
-        figure.effect = figure.effect.beside_others([*before, *after]);
-    }
+/// Rates of loads that ask again once they are answered: other programs change them as they change times.
+const ASKED: [&str; 4] = ["transaction_rate", "connection_rate", "iops", "exchange_rate"];
+
+/// A figure beside other programs before and after, as far as these can have changed it; runs in turn have the same company.
+fn beside(mut figure: Compared, company: [Company; 2], paired: bool) -> Compared {
+    let both = |of: fn(Company) -> Option<f64>| -> Option<[f64; 2]> { Some([of(company[0])?, of(company[1])?]) };
+    let (others, taken, met) = (both(|one| one.others), both(|one| one.taken), both(Company::met));
+    let effect = figure.effect.clone();
+    let judged = match touched(&figure.metric) {
+        _ if paired => None,
+        Touch::Cost => others.map(|others| effect.beside_others(others)),
+        Touch::Time => met.map(|met| effect.times_beside_others(met, beyond(&figure.metric))),
+        Touch::Rate if ASKED.contains(&figure.metric.as_str()) => {
+            met.map(|met| effect.times_beside_others(met, beyond(&figure.metric)))
+        }
+        Touch::Loss => taken.map(|taken| effect.times_beside_others(taken, beyond(&figure.metric))),
+        Touch::Rate => taken.map(|taken| effect.rates_beside_others(taken)),
+    };
+    figure.effect = judged.unwrap_or(figure.effect);
     figure
+}
+
+/// The share of operations that exceed the figure `metric`: of a percentile what lies beyond it. Few operations move a maximum, some a mean.
+fn beyond(metric: &str) -> f64 {
+    const OF_A_MEAN: f64 = 0.05;
+    let shares = [("_p50", 0.5), ("_p90", 0.1), ("_p99", 0.01), ("_p999", 0.001), ("_p9999", 0.0001), ("_max", 0.0)];
+    shares.iter().find(|(suffix, _)| metric.ends_with(suffix)).map_or(OF_A_MEAN, |(_, share)| *share)
 }
 
 /// The job that stands for a point: all measured ones added up where there are several, else the only one.
@@ -564,6 +606,43 @@ mod tests {
         assert_eq!(costs(&alone, &shared), [(Change::Unclear, Some(Doubt::Others)); 3]);
         assert_eq!(costs(&crowded, &dearer_crowded), [(Change::Unclear, Some(Doubt::Others)); 3]);
         assert_eq!(costs(&alone, &dearer), [(Change::Worse, None); 3]);
+    }
+
+    /// One figure 20 % up beside other programs: their share of the CPUs' work, and of the measurement for which workers waited for them.
+    #[test]
+    fn what_other_programs_can_do_to_a_figure_is_not_claimed_of_it() {
+        let judged = |metric: &str, better, [before, after]: [(f64, f64); 2]| {
+            let values = |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));
+            let effect = effect_of_runs(metric, &values(1.0), &values(1.2), better, Margin::default()).expect("runs");
+            let figure = Compared {
+                metric: metric.into(),
+                direction: Direction::Sum,
+                job: 0,
+                unit: linerate_model::Unit::Second,
+                layer: None,
+                effect,
+                placebo: None,
+                p_adjusted: None,
+                pairs: 6,
+                found: Vec::new(),
+            };
+            let company = [before, after].map(|(others, taken)| Company { others: Some(others), taken: Some(taken) });
+            beside(figure, company, false).effect.change
+        };
+        const QUIET: (f64, f64) = (0.01, 0.0);
+        for (metric, better, of) in [
+            ("service_time_p99", Better::Less, Change::Worse),
+            ("transaction_rate", Better::More, Change::Better),
+            ("goodput", Better::More, Change::Better),
+        ] {
+            assert_eq!(judged(metric, better, [QUIET, QUIET]), of, "{metric}");
+            assert_eq!(judged(metric, better, [(0.5, 0.3), (0.5, 0.3)]), Change::Unclear, "{metric}");
+        }
+        assert_eq!(judged("service_time_p99", Better::Less, [QUIET, (0.06, 0.0)]), Change::Unclear);
+        assert_eq!(judged("service_time_p50", Better::Less, [QUIET, (0.06, 0.0)]), Change::Worse, "half of them met none");
+        assert_eq!(judged("service_time_p99", Better::Less, [(0.06, 0.0), QUIET]), Change::Worse, "the other way");
+        assert_eq!(judged("goodput", Better::More, [(0.5, 0.0), (0.4, 0.0)]), Change::Better, "no worker waited");
+        assert_eq!(judged("goodput", Better::More, [(0.1, 0.15), (0.1, 0.0)]), Change::Unclear);
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //! | `cpu_from`, `cpu_to` | sampler `cpu`: user, nice, system, irq and softirq of the hosts; where both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are apart in `cpu_softirq` |
 //! | `cpu_of_others` | sampler `cpu`, user and nice of each kernel once, less the workers' own: over all busy time; absent where an end of a flow has no worker of ours |
 //! | `cpu_softirq`, `cpu_steal` | sampler `cpu`, each kernel once |
-//! | `cpu_seconds_per_gigabyte` | busy time of all kernels over payload delivered, 10^9 bytes |
-//! | `cpu_ns_per_packet`, `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
+//! | `cpu_seconds_per_gigabyte` | CPU time of the load itself (`own_cost`) over payload delivered, 10^9 bytes |
+//! | `cpu_ns_per_packet` | CPU time of the load itself over IP packets, counted as in the next row |
+//! | `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
 //! | `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed` | samplers `interrupts` (`total`), `context_switches`, `softnet`, each kernel once |
 //! | `packets_per_interrupt` | packets received at the receiving device over interrupts of vectors that name it, or of all device vectors where the host has no other device |
 //! | `throughput_l2` | sampler `interface`: received bytes plus 4 per packet for the check sequence, at the receiving device, unless it is the loopback. A virtual device that takes GSO packets whole counts their headers once |
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::{Counter, Direction, Endpoint, SeriesSpec, TrialRecord};
 
 use super::figures::Figures;
+use super::own_cost;
 use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
 use super::span::{Span, counted};
 use super::traffic::Job;
@@ -68,12 +70,13 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     }
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
-    if let Some(busy) = busy.filter(|_| payload > 0.0) {
-        figures.put("cpu_seconds_per_gigabyte", Direction::Sum, busy * GIGABYTE / payload);
+    let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
+    if let Some(own) = own.filter(|_| payload > 0.0) {
+        figures.put("cpu_seconds_per_gigabyte", Direction::Sum, own * GIGABYTE / payload);
     }
     let packets = packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
     for (metric, rate) in [
-        ("cpu_ns_per_packet", busy.map(|cores| cores * NANOS)),
+        ("cpu_ns_per_packet", own.map(|cores| cores * NANOS)),
         ("instructions_per_packet", named("perf_hardware", "instructions")),
         ("cache_misses_per_packet", named("perf_hardware", "cache_misses")),
     ] {
@@ -137,7 +140,7 @@ pub(super) fn taken_by_others(
 }
 
 /// What [`taken_by_others`] says of these uses of CPUs, and the workers' counters of the same.
-fn used_by_others(
+pub(super) fn used_by_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
     hosts: &Hosts<'_>,
@@ -160,6 +163,15 @@ fn used_by_others(
     Some((used - own - coarse).max(0.0))
 }
 
+/// CPU time of the workers of `jobs` on the kernel of `host` during `span`, ns.
+pub(super) fn used_by_workers(jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> f64 {
+    let kernel = hosts.kernel(host);
+    let ends = jobs.iter().flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
+    ends.filter(|(host, _)| hosts.kernel(host) == kernel)
+        .map(|(_, end)| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span))
+        .sum()
+}
+
 /// What other programs took in user space of all that the CPUs of all kernels did, `busy` cores. The kernel's own threads have none: their
 /// work is the load's as often as not. `None` where data go to or come from an end without a worker of ours:
 /// a foreign server cannot be told from others.
@@ -170,8 +182,7 @@ fn share_of_others(
     span: Span,
     busy: Option<f64>,
 ) -> Option<f64> {
-    let between_ends = jobs.iter().filter(|job| !job.flows().is_empty());
-    if between_ends.flat_map(Job::ends).any(|end| end.intervals.is_empty()) {
+    if has_foreign_end(jobs) {
         return None;
     }
     let in_user_space = (&["user", "nice"][..], &[Counter::CpuUser][..]);
@@ -180,12 +191,18 @@ fn share_of_others(
     Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
 }
 
-fn is_busy(series: &SeriesSpec) -> bool {
+/// Whether data go to or come from an end without a worker of ours.
+pub(super) fn has_foreign_end(jobs: &[Job<'_>]) -> bool {
+    let between_ends = jobs.iter().filter(|job| !job.flows().is_empty());
+    between_ends.flat_map(Job::ends).any(|end| end.intervals.is_empty())
+}
+
+pub(super) fn is_busy(series: &SeriesSpec) -> bool {
     series.sampler == "cpu" && BUSY.contains(&series.name.as_str())
 }
 
 /// One host for each kernel that takes part, by kernel.
-fn kernels<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> BTreeMap<String, &'a str> {
+pub(super) fn kernels<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> BTreeMap<String, &'a str> {
     let ends = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]);
     let mut kernels = BTreeMap::new();
     for end in ends {

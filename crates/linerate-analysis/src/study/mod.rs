@@ -27,6 +27,7 @@ mod members;
 mod mixes;
 mod observed;
 mod obtained;
+mod own_cost;
 mod pacing;
 mod pairs;
 mod percentiles;

@@ -23,7 +23,7 @@ use super::transfers;
 use super::warmup;
 use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
-    percentiles, series, stalls,
+    own_cost, percentiles, series, stalls,
 };
 use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval};
 
@@ -59,6 +59,8 @@ const UDP_STREAM: &str = "udp_stream";
 const MEANS: [&str; 3] = ["connection_rate", "goodput", "transaction_rate"];
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";
+/// What a load cost the CPUs.
+const CPU_COST: &str = "cpu_seconds_per_gigabyte";
 /// Likewise of steadiness from run to run.
 const STEADY_ROUNDS: &str = "steady_rounds";
 
@@ -70,6 +72,8 @@ struct Judged<'a> {
     standing: Standing,
     /// What others took from the load, as a share of the measurement.
     taken: Option<f64>,
+    /// Why it has no figure of what the load cost the CPUs.
+    cost_withheld: Option<String>,
     /// As counted, per job of the plan, and of all measured jobs together, where there are several.
     counted: (Vec<Figures>, Figures),
     /// The same once they passed the gate.
@@ -162,6 +166,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut all = Figures::default();
     let mut losses = vec![Vec::new(); jobs.len()];
     let mut taken = None;
+    let mut cost_withheld = None;
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| losses_of(trial, job, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
@@ -182,6 +187,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
             transfers::figures(&mut judged_figures[number], trial, job, span);
             evidence::of_job(&mut judged_figures[number], trial, job, span);
         }
+        cost_withheld = own_cost::own(trial, &jobs, hosts, measured).and_then(Result::err);
         let mut of_hosts = host::figures(trial, &jobs, hosts, measured);
         of_hosts.extend(members::figures(campaign, trial, &jobs, measured));
         if several(&jobs) {
@@ -199,6 +205,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
         measured,
         standing,
         taken,
+        cost_withheld,
         counted: (judged_figures, all),
         figures: Vec::new(),
         all: Admitted::default(),
@@ -369,7 +376,11 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         obtained: told,
         loss,
         corrected: None,
-        withheld: withheld(carrying(judged).map(|one| &one.figures[number])),
+        withheld: if several(&judged[0].jobs) || spec.background.is_some() {
+            withheld(carrying(judged).map(|one| &one.figures[number]))
+        } else {
+            with_cost(withheld(carrying(judged).map(|one| &one.figures[number])), judged)
+        },
     };
     if is_closed(judged, |job_number| job_number == number) {
         study.corrected = percentiles::corrected(&study, &each);
@@ -399,13 +410,20 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         reads: distributions.reads,
         writes: distributions.writes,
         gap: distributions.gap,
-        withheld: withheld(carrying(judged).map(|one| &one.all)),
+        withheld: with_cost(withheld(carrying(judged).map(|one| &one.all)), judged),
         ..JobStudy::default()
     };
     if is_closed(judged, is_measured) {
         study.corrected = percentiles::corrected(&study, &each);
     }
     study
+}
+
+/// `found`, and the cost if a trial that carries figures has none.
+fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
+    let why = carrying(judged).find_map(|one| one.cost_withheld.clone());
+    found.extend(why.map(|why| Withheld { name: CPU_COST.to_owned(), direction: Direction::Sum, why }));
+    found
 }
 
 /// Whether the jobs `wanted` picks by number are closed loads, all of them.

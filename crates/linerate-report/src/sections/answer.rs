@@ -405,7 +405,8 @@ fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStu
     }
 }
 
-/// The best figure of `name` among the jobs that `scope` admits, valid or suspect: what is printed as the highest is the highest.
+/// The best figure of `name` among the jobs that `scope` admits, valid or suspect: what is printed as the highest is the highest. The lowest
+/// is always of a valid point.
 fn best<'a>(
     subject: &Subject<'a>,
     name: &str,
@@ -415,7 +416,9 @@ fn best<'a>(
 ) -> Option<Best<'a>> {
     let lower_is_better = metric(name)?.higher_is_better == Some(false);
     let points = subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
-    let figures = points.filter(|(_, point)| point.validity < Validity::Invalid).flat_map(|(grid, point)| {
+    // The lowest of disturbed figures may be the one that was disturbed most.
+    let worst = if lower_is_better { Validity::Valid } else { Validity::Suspect };
+    let figures = points.filter(|(_, point)| point.validity <= worst).flat_map(|(grid, point)| {
         let jobs = told_jobs(point).into_iter().filter(|job| admits(point, job));
         let scope = scope.to_owned();
         let told = move |job: &'a JobStudy| {

@@ -238,6 +238,9 @@ fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
             "retransmits",
             "cpu_seconds_per_gigabyte",
         ] {
+            for one in job.withheld.iter().filter(|one| one.name == name) {
+                println!("{name} {}: withheld: {}", one.direction, one.why);
+            }
             for metric in job.metrics.iter().filter(|metric| metric.name == name) {
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
                 let Some(estimate) = metric.estimate else {

@@ -1,0 +1,132 @@
+//! CPU time of the load itself: what its workers took, and their part of the interrupts.
+//!
+//! On each kernel: CPU time of the workers, but no more than all programs took, plus irq and softirq time in proportion to the packets of the devices
+//! that the jobs use over those of all devices. On a kernel that does not account interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`), the time
+//! of a worker contains the softirqs that ran on top of it. Where nobody else works that cannot count twice, because all there is to count is
+//! the load's own. Beside other programs softirq time is counted half: then the figure is wrong by a quarter of the interrupts' part at
+//! most in either direction, and it is withheld where that part is more than [`MOST_UNCLEAR`].
+//!
+//! Not in it: kernel threads, the samplers, and the other end where it is foreign (there, all that the host did counts, as nobody knows what
+//! part of it is the other end's).
+
+use linerate_model::SeriesSpec;
+
+use super::host::{has_foreign_end, is_busy, kernels, taken_by_others, used_by_workers};
+use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
+use super::span::Span;
+use super::traffic::Job;
+use linerate_model::TrialRecord;
+
+/// Share of the CPUs' work that other programs may have without counting as company.
+const QUIET: f64 = 0.1;
+/// The largest share of the interrupts in a cost beside other programs.
+const MOST_UNCLEAR: f64 = 0.2;
+
+/// Times on one kernel or several, cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Times {
+    workers: f64,
+    interrupts: f64,
+    others: f64,
+    busy: f64,
+}
+
+/// Cores that the load of `jobs` itself took during `span`, or why that is not known; `None` if the CPUs were not read.
+pub(super) fn own(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Option<Result<f64, String>> {
+    let hosts_read: Vec<&str> = kernels(jobs, hosts).into_values().collect();
+    let mut sum = Times::default();
+    for host in hosts_read.iter().filter(|_| span.seconds() > 0.0) {
+        let times = times(trial, jobs, hosts, host, span)?;
+        sum.workers += times.workers;
+        sum.interrupts += times.interrupts;
+        sum.others += times.others;
+        sum.busy += times.busy;
+    }
+    (sum.busy > 0.0).then(|| if has_foreign_end(jobs) { Ok(sum.busy) } else { sum.own() })
+}
+
+impl Times {
+    fn own(self) -> Result<f64, String> {
+        let all = self.workers + self.interrupts;
+        let others = self.others / self.busy;
+        if others <= QUIET {
+            return Ok(all);
+        }
+        let unclear = self.interrupts / all.max(f64::MIN_POSITIVE);
+        if unclear > MOST_UNCLEAR {
+            return Err(format!(
+                "other programs had {:.0} % of the CPUs' work, and interrupts are {:.0} % of the load's (limit {:.0} %), of which the \
+                 kernel does not say for whom they were. Stop the other programs and repeat",
+                others * 100.0,
+                unclear * 100.0,
+                MOST_UNCLEAR * 100.0
+            ));
+        }
+        Ok(self.workers + self.interrupts / 2.0)
+    }
+}
+
+/// The times on the kernel of `host`.
+fn times(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> Option<Times> {
+    let samples = Samples::of(trial, host);
+    let cores = |names: &[&str]| {
+        let wanted = |s: &SeriesSpec| s.sampler == "cpu" && names.contains(&s.name.as_str());
+        samples.rate(span, wanted).map(|ns| ns / NANOS)
+    };
+    let programs = cores(&["user", "nice", "system"])?;
+    let interrupts = cores(&["irq", "softirq"]).unwrap_or(0.0);
+    Some(Times {
+        workers: (used_by_workers(jobs, hosts, host, span) / NANOS / span.seconds()).min(programs),
+        interrupts: interrupts * packet_share(trial, jobs, hosts, host, span),
+        others: taken_by_others(trial, jobs, hosts, host, span)? / NANOS / span.seconds(),
+        busy: samples.rate(span, is_busy)? / NANOS,
+    })
+}
+
+/// Packets of the devices that `jobs` use over those of all devices on the kernel of `host`; 1 where that is not known.
+fn packet_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> f64 {
+    let kernel = hosts.kernel(host);
+    let ends = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]);
+    let mut names: Vec<&str> = Vec::new();
+    let mut used = Vec::new();
+    for end in ends.filter(|end| hosts.kernel(&end.host) == kernel) {
+        let is_loopback = end.address.is_some_and(|address| address.is_loopback());
+        let Some(device) = end.device.as_deref().or(is_loopback.then_some(LOOPBACK)) else { return 1.0 };
+        used.push((end.host.as_str(), device));
+        names.push(&end.host);
+    }
+    names.sort_unstable();
+    names.dedup();
+    let is_packets = |s: &SeriesSpec| s.sampler == "interface" && ["rx_packets", "tx_packets"].contains(&s.name.as_str());
+    let rates = |wanted: &dyn Fn(&str, &str) -> bool| -> f64 {
+        let of = |host: &&str| {
+            let picked = |s: &SeriesSpec| is_packets(s) && wanted(host, &s.instance);
+            Samples::of(trial, host).rate(span, picked).unwrap_or(0.0)
+        };
+        names.iter().map(of).sum()
+    };
+    let all = rates(&|_, _| true);
+    if all > 0.0 { rates(&|host, device| used.contains(&(host, device))) / all } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alone_everything_counts_and_beside_others_only_what_is_the_loads() {
+        let quiet = Times { workers: 0.8, interrupts: 0.4, others: 0.05, busy: 1.25 };
+        assert!((quiet.own().expect("alone") - 1.2).abs() < 1e-9);
+        // Two busy loops, and a tenth of the load's work in interrupts: half of that may be in the workers' time already.
+        let beside = Times { workers: 0.9, interrupts: 0.1, others: 1.0, busy: 2.0 };
+        assert!((beside.own().expect("clear enough") - 0.95).abs() < 1e-9);
+        let unclear = Times { workers: 0.02, interrupts: 0.02, others: 1.9, busy: 2.0 };
+        let why = unclear.own().expect_err("half of it is anybody's");
+        assert!(why.starts_with("other programs had 95 %") && why.contains("50 %"), "{why}");
+    }
+}
