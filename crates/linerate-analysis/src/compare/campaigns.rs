@@ -639,7 +639,11 @@ mod tests {
             assert_eq!(judged(metric, better, [(0.5, 0.3), (0.5, 0.3)]), Change::Unclear, "{metric}");
         }
         assert_eq!(judged("service_time_p99", Better::Less, [QUIET, (0.06, 0.0)]), Change::Unclear);
-        assert_eq!(judged("service_time_p50", Better::Less, [QUIET, (0.06, 0.0)]), Change::Worse, "half of them met none");
+        assert_eq!(
+            judged("service_time_p50", Better::Less, [QUIET, (0.06, 0.0)]),
+            Change::Worse,
+            "half of them met none"
+        );
         assert_eq!(judged("service_time_p99", Better::Less, [(0.06, 0.0), QUIET]), Change::Worse, "the other way");
         assert_eq!(judged("goodput", Better::More, [(0.5, 0.0), (0.4, 0.0)]), Change::Better, "no worker waited");
         assert_eq!(judged("goodput", Better::More, [(0.1, 0.15), (0.1, 0.0)]), Change::Unclear);

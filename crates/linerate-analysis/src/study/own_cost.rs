@@ -32,12 +32,7 @@ struct Times {
 }
 
 /// Cores that the load of `jobs` itself took during `span`, or why that is not known; `None` if the CPUs were not read.
-pub(super) fn own(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) -> Option<Result<f64, String>> {
+pub(super) fn own(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<Result<f64, String>> {
     let hosts_read: Vec<&str> = kernels(jobs, hosts).into_values().collect();
     let mut sum = Times::default();
     for host in hosts_read.iter().filter(|_| span.seconds() > 0.0) {
@@ -102,7 +97,8 @@ fn packet_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: 
     }
     names.sort_unstable();
     names.dedup();
-    let is_packets = |s: &SeriesSpec| s.sampler == "interface" && ["rx_packets", "tx_packets"].contains(&s.name.as_str());
+    let is_packets =
+        |s: &SeriesSpec| s.sampler == "interface" && ["rx_packets", "tx_packets"].contains(&s.name.as_str());
     let rates = |wanted: &dyn Fn(&str, &str) -> bool| -> f64 {
         let of = |host: &&str| {
             let picked = |s: &SeriesSpec| is_packets(s) && wanted(host, &s.instance);
