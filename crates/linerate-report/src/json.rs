@@ -1,20 +1,28 @@
 //! The stable JSON of a study (`schema: 1`): what other programs parse.
 //!
+//! `report` holds what every other format is rendered from, section by section, so that nothing is shown that is not here.
+//!
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
 //! infinity, and a made-up number would be worse.
 
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy, headline};
-use linerate_model::{Campaign, Direction, Distribution};
+use linerate_analysis::{JobStudy, LossStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy, headline};
+use linerate_model::{Campaign, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
 
+use crate::sections::series_unit;
 use crate::words::rfc3339;
 
 /// Version of the shape.
 const SCHEMA: u32 = 1;
 
-/// `campaign` and `study` as JSON.
+/// `campaign` and `study` as JSON, with all that a report says of them.
 #[must_use]
 pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
+    crate::compose(campaign, study).study
+}
+
+/// The same without the report.
+pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     let header = &campaign.header;
     let facts: Map<String, Value> = campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
     let headline = headline(campaign, study);
@@ -55,7 +63,7 @@ fn point(point: &PointStudy) -> Value {
     let ceiling = |c: &linerate_model::Ceiling| {
         json!({
             "name": c.name, "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer, "direction": c.direction,
-            "derivation": c.derivation, "source": c.source,
+            "derivation": c.derivation, "source": c.source, "class": c.class, "hard": c.hard, "parts": c.parts,
         })
     };
     let mut told = json!({
@@ -100,6 +108,7 @@ fn job(job: &JobStudy) -> Value {
         "params": job.params,
         "metrics": metrics(&job.metrics),
         "obtained": job.obtained,
+        "loss": job.loss.iter().map(loss).collect::<Vec<_>>(),
         "percentiles": job.percentiles,
         "distributions": {
             "response": distribution(&job.response),
@@ -116,6 +125,31 @@ fn job(job: &JobStudy) -> Value {
         told["withheld"] = json!(job.withheld);
     }
     told
+}
+
+/// Where a job's datagrams went one way, all trials added; counts of datagrams. `lost` is what never came in time: with `unique` and `late`
+/// it adds up to `sent`.
+fn loss(loss: &LossStudy) -> Value {
+    let ledger = &loss.ledger;
+    let located = loss.located.iter().map(|(place, n)| json!({ "place": place, "lost": n }));
+    json!({
+        "unit": "datagram",
+        "direction": loss.direction,
+        "sent": ledger.sent,
+        "unique": ledger.unique,
+        "late": ledger.late,
+        "lost": ledger.lost(),
+        "lost_gap": ledger.lost_gap,
+        "lost_tail": ledger.lost_tail,
+        "lost_all": ledger.lost_all,
+        "duplicates": ledger.duplicates,
+        "reordered": ledger.reordered,
+        "located": located.collect::<Vec<_>>(),
+        "unobserved": loss.unobserved,
+        "unexplained": loss.unexplained,
+        "imbalance": loss.imbalance,
+        "balances": loss.balances(),
+    })
 }
 
 /// By name. The plain name is the direction a reader expects (the only one, or the sum); a metric known in several
@@ -177,7 +211,11 @@ fn distribution(times: &Distribution) -> Option<Value> {
 fn trial(trial: &TrialStudy) -> Value {
     let mut intervals = Map::new();
     intervals.insert("seconds".into(), json!(trial.seconds));
+    let mut units = Map::new();
+    units.insert("seconds".into(), json!({ "unit": Unit::Second }));
     for (name, values) in &trial.series {
+        let (unit, layer) = series_unit(name);
+        units.insert(name.clone(), json!({ "unit": unit, "layer": layer }));
         intervals.insert(name.clone(), json!(values.iter().map(|value| finite(*value)).collect::<Vec<_>>()));
     }
     json!({
@@ -187,6 +225,7 @@ fn trial(trial: &TrialStudy) -> Value {
         "taken": trial.taken,
         "measured_from": trial.measured_from,
         "intervals": intervals,
+        "interval_units": units,
     })
 }
 
@@ -200,5 +239,6 @@ fn finding(finding: &linerate_model::Finding) -> Value {
         "counterfactual": finding.counterfactual,
         "placebo": finding.placebo,
         "advice": finding.advice,
+        "flow": finding.flow,
     })
 }

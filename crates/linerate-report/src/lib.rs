@@ -9,6 +9,7 @@
 mod campaigns;
 mod curves;
 pub mod document;
+mod document_json;
 mod effects;
 pub mod grid;
 mod json;
@@ -47,7 +48,7 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     let mut order: Vec<_> = SECTIONS.to_vec();
     order.sort_by_key(|section| section.order());
     let mark = header.emulated().then_some(document::EMULATED);
-    let sections = order
+    let sections: Vec<document::Section> = order
         .into_iter()
         .map(|section| document::Section {
             id: section.name(),
@@ -57,6 +58,8 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
         .filter(|section| !section.blocks.is_empty())
         .map(|section| section.marked(mark))
         .collect();
+    let mut told = json::of_study(campaign, study);
+    told["report"] = document_json::sections(&sections);
     Document {
         title: header.name.clone(),
         subtitle: format!("{}, {}", words::date(header.started), header.id),
@@ -64,6 +67,6 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
         started: header.started,
         version: header.version.clone(),
         sections,
-        study: study_json(campaign, study),
+        study: told,
     }
 }

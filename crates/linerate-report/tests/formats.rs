@@ -2,13 +2,15 @@
 
 mod fixture;
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use linerate_analysis::{JobStudy, Study};
 use linerate_model::{Direction, TestbedKind, Validity};
-use linerate_report::document::{Block, Cell, Table};
+use linerate_report::document::{Block, Cell, ColumnKind, Row, Table};
 use linerate_report::sections::SECTIONS;
 use linerate_report::{Artifact, Document, Format, compose, render, study_json, text};
+use serde_json::Value;
 
 fn document() -> Document {
     let (campaign, study) = fixture::fixture();
@@ -495,4 +497,192 @@ fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
     let together =
         told[1].starts_with("disk and network, 4 points: storage keeps 99.8 % (equivalent), tcp_stream keeps");
     assert!(together && told[1].contains("joint efficiency 1.998 of 2"), "{}", told[1]);
+}
+
+/// Numbers as they stand in a text, signs aside.
+fn numbers(text: &str) -> Vec<String> {
+    let parts = text.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    parts.map(|part| part.trim_matches('.').to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+/// What a person sees of a page: no tags, scripts, styles or drawings.
+fn visible(page: &str) -> String {
+    let mut text = String::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        text.push_str(&rest[..start]);
+        text.push(' ');
+        rest = &rest[start..];
+        let hidden = ["script", "style", "svg"].into_iter().find(|name| rest[1..].starts_with(name));
+        let end = hidden.map_or_else(|| ">".to_owned(), |name| format!("</{name}>"));
+        let at = rest.find(&end).expect("every tag ends") + end.len();
+        rest = &rest[at..];
+    }
+    text.push_str(rest);
+    // Digits are grouped by narrow spaces.
+    text.replace('\u{202f}', "").replace("&#39;", "'").replace("&#x27;", "'").replace("&#x2f;", "/")
+}
+
+/// Every text and every number within `value`.
+fn leaves(value: &Value, texts: &mut Vec<String>, figures: &mut Vec<f64>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Number(number) => figures.extend(number.as_f64()),
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, texts, figures)),
+        Value::Object(fields) => fields.iter().for_each(|(key, field)| {
+            texts.push(key.clone());
+            leaves(field, texts, figures);
+        }),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// The tables within a JSON report, by id.
+fn tables<'a>(value: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| tables(item, found)),
+        Value::Object(fields) => {
+            if let (Some(id), Some(_)) = (fields.get("id").and_then(Value::as_str), fields.get("rows")) {
+                found.push((id, value));
+            }
+            fields.values().for_each(|field| tables(field, found));
+        }
+        _ => {}
+    }
+}
+
+/// The numbers that a page may show where `json` is all there is to show: those in its texts, and its figures as their tables and key
+/// figures show them.
+fn showable(json: &Value, document: &Document) -> BTreeSet<String> {
+    let (mut texts, mut figures) = (Vec::new(), Vec::new());
+    leaves(json, &mut texts, &mut figures);
+    let mut shown: BTreeSet<String> = texts.iter().flat_map(|text| numbers(text)).collect();
+    // Counts and sizes as they are.
+    shown.extend(figures.iter().flat_map(|figure| numbers(&figure.to_string())));
+    let mut told = Vec::new();
+    tables(&json["report"], &mut told);
+    for table in document.tables() {
+        let Some((_, same)) = told.iter().find(|(id, _)| *id == table.id) else { continue };
+        for (row, cells) in table.shown().into_iter().enumerate() {
+            for (column, text) in cells.into_iter().enumerate() {
+                let cell = &same["rows"][row][column];
+                let value = cell.as_f64().or_else(|| cell["value"].as_f64());
+                let is_same = value == table.rows[row].cells[column].value();
+                let unit = same["columns"][column]["unit"].as_str();
+                if is_same && unit == Some(table.columns[column].scale.base) {
+                    shown.extend(numbers(&text));
+                }
+            }
+        }
+    }
+    let blocks = json["report"].as_array().into_iter().flatten().flat_map(|section| section["blocks"].as_array());
+    let told: Vec<&Value> = blocks.flatten().filter_map(|block| block["figures"].as_array()).flatten().collect();
+    for block in document.sections.iter().flat_map(|section| &section.blocks) {
+        let Block::KeyFigures(figures) = block else { continue };
+        for figure in figures {
+            let is_same = |other: &&&Value| {
+                other["value"] == figure.estimate.value
+                    && other["unit"] == figure.scale.base
+                    && other["at"] == *figure.at
+            };
+            if told.iter().find(is_same).is_some() {
+                shown.extend(numbers(&Cell::Estimate(figure.estimate).shown(&figure.scale, 0)));
+                let percent = [figure.ceiling.as_ref().map(|(share, _)| *share), figure.estimate.confidence];
+                shown.extend(
+                    percent.into_iter().flatten().flat_map(|share| numbers(&linerate_report::number::percent(share))),
+                );
+            }
+        }
+    }
+    shown
+}
+
+/// The numbers that the page of `document` shows and `json` lacks.
+fn lacking(document: &Document, json: &Value) -> Vec<String> {
+    let page = String::from_utf8(render(document, Format::Html).expect("renders").remove(0).bytes).expect("text");
+    let shown = showable(json, document);
+    numbers(&visible(&page)).into_iter().filter(|number| !shown.contains(number)).collect()
+}
+
+#[test]
+fn every_number_of_the_page_is_in_the_json() {
+    let document = document();
+    let lacking_now = lacking(&document, &document.study);
+    assert!(lacking_now.is_empty(), "{lacking_now:?}");
+    // The check sees what is not there: without the report the page shows what nothing else says.
+    let mut without = document.study.clone();
+    without.as_object_mut().expect("an object").remove("report");
+    assert!(lacking(&document, &without).len() > 100);
+    let loss = document.study.pointer("/points").and_then(Value::as_array).into_iter().flatten();
+    let jobs = loss.flat_map(|point| point["jobs"].as_array()).flatten();
+    let ledgers: Vec<&Value> = jobs.filter_map(|job| job["loss"].as_array()).flatten().collect();
+    assert!(!ledgers.is_empty(), "the campaign has datagrams");
+    for ledger in ledgers {
+        let count = |name: &str| ledger[name].as_u64().expect(name);
+        assert_eq!(count("sent"), count("unique") + count("late") + count("lost"), "{ledger}");
+        assert_eq!(ledger["unit"], "datagram");
+    }
+    for trial in
+        document.study["points"].as_array().into_iter().flatten().flat_map(|point| point["trials"].as_array()).flatten()
+    {
+        let series = trial["intervals"].as_object().expect("series");
+        for name in series.keys() {
+            assert!(trial["interval_units"][name]["unit"].is_string(), "{name} has no unit");
+        }
+    }
+}
+
+/// The cells of columns of numbers that are neither a number nor empty, in what the CSV of `document` says.
+fn unread(document: &Document) -> Vec<String> {
+    let artifacts = render(document, Format::Csv).expect("renders");
+    let mut found = Vec::new();
+    for (table, artifact) in document.tables().zip(&artifacts) {
+        assert_eq!(artifact.file_name, format!("{}.csv", table.id));
+        let kinds = table.columns.iter().flat_map(|column| match column.kind {
+            ColumnKind::Text => vec![false],
+            ColumnKind::Number => vec![true],
+            ColumnKind::Estimate => vec![true; 3],
+        });
+        let kinds: Vec<bool> = kinds.collect();
+        let mut reader = csv::ReaderBuilder::new().has_headers(true).from_reader(&artifact.bytes[..]);
+        for record in reader.records() {
+            let record = record.expect("a record");
+            assert_eq!(record.len(), kinds.len() + 2, "{}", artifact.file_name);
+            let cells = record.iter().zip(&kinds).filter(|(_, is_number)| **is_number).map(|(cell, _)| cell);
+            let odd = cells.filter(|cell| !cell.is_empty() && !cell.parse::<f64>().is_ok_and(f64::is_finite));
+            found.extend(odd.map(|cell| format!("{}: {cell}", artifact.file_name)));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_cell_of_a_column_of_numbers_is_a_number_or_empty_in_csv() {
+    let mut document = document();
+    assert_eq!(unread(&document), [""; 0]);
+    let missing =
+        |table: &Table| table.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Missing(_)));
+    assert!(document.tables().filter(|table| missing(table)).count() > 3, "the campaign has gaps");
+    // A sentence, a dash and what is no number, where numbers belong.
+    let table = document.sections.iter_mut().flat_map(|section| &mut section.blocks).find_map(|block| match block {
+        Block::Table(table) if table.columns.iter().any(|column| column.kind == ColumnKind::Number) => Some(table),
+        _ => None,
+    });
+    let table = table.expect("a table of numbers");
+    let column = table.columns.iter().position(|column| column.kind == ColumnKind::Number).expect("one of numbers");
+    let odd = [Cell::text("not known here"), Cell::Missing("–".into()), Cell::Number(f64::INFINITY)];
+    let rows: Vec<Row> = odd
+        .map(|cell| {
+            let mut row = table.rows[0].clone();
+            row.cells[column] = cell;
+            row
+        })
+        .into();
+    table.rows.extend(rows);
+    let id = table.id.clone();
+    assert_eq!(unread(&document), [""; 0]);
+    let artifacts = render(&document, Format::Csv).expect("renders");
+    let found = artifacts.iter().find(|artifact| artifact.file_name == format!("{id}.csv")).expect("the table");
+    let text = String::from_utf8_lossy(&found.bytes);
+    assert!(text.contains(": not known here,") && text.contains(": not finite,"), "the reason stands beside: {text}");
 }

@@ -192,23 +192,24 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
 
     switched.offloads("off");
     let (ports, _, why) = campaign(&switched, folder, "alone", 9);
-    for (observer, direction) in
-        [("live", Direction::Tx), ("live", Direction::Rx), ("bridge", Direction::Tx), ("bridge", Direction::Rx)]
-    {
+    for (observer, direction) in [("live", Direction::Rx), ("bridge", Direction::Tx)] {
+        // Acknowledgements alone: what is always there is too much of them to decide anything.
         let port = of(&ports, observer, direction);
-        assert_eq!(port.agreement, Agreement::Agrees, "{port:?} {why:?}");
+        assert!(port.agreement <= Agreement::Agrees, "{port:?} {why:?}");
     }
     for (observer, direction) in [("live", Direction::Tx), ("bridge", Direction::Rx)] {
         let port = of(&ports, observer, direction);
+        assert_eq!(port.agreement, Agreement::Agrees, "{port:?} {why:?}");
         let ratio = port.octets / port.payload;
         println!("{observer}: {ratio:.5} octets for each of payload, {FULL_FRAMES:.5} by the algebra");
         assert!((ratio / FULL_FRAMES - 1.0).abs() < 0.005, "{ratio} against {FULL_FRAMES}");
         assert!(port.octets > 80e6, "{port:?}");
     }
-    // An agent that reads its counters every three seconds is compared over a part of the trial, in wider bounds.
+    // An agent that reads its counters every three seconds is asked until it has read them after the load, so that the bound stays narrow.
     let late = of(&ports, "late", Direction::Rx);
     assert_eq!(late.agreement, Agreement::Agrees, "{late:?}");
     assert!(late.why[0].contains("its counters change every"), "{late:?}");
+    assert!(late.bound < 0.02 * late.expected, "{late:?}");
     let page = std::fs::read_to_string(folder.join("alone/report.html")).expect("the report is there");
     assert!(page.contains("What others counted"), "{page}");
 

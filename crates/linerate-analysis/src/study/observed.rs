@@ -8,7 +8,8 @@
 //! of a kernel does, each of those has one set of headers, and there are as many as it says.
 //!
 //! The whole trial is compared, its idle ends included, so that no clock decides. An agent that answers with values it read a while
-//! ago is compared from one change of its counters to another instead, and the doubt of when they were read is added to the bound.
+//! ago is asked for as long after the load; where that was not possible, it is compared from one change of its counters to another
+//! instead, and the doubt of when they were read is added to the bound. A bound wider than [`WIDEST`] of the load decides nothing.
 //!
 //! Not seen: padding of small frames, selective acknowledgements, and the handshakes' few frames; the bound is wide enough for them.
 
@@ -30,6 +31,8 @@ const FCS: f64 = 4.0;
 const SMALLEST: f64 = 60.0;
 /// Share of the port's load by which both may differ (V4.4).
 const BOUND: f64 = 0.005;
+/// Share of the load one way by which both may differ at the most for an agreement to mean something.
+const WIDEST: f64 = 0.03;
 /// Octets in a trial that are nobody's load: address resolution, neighbours' announcements, our own control connection.
 const ALWAYS_THERE: f64 = 65_536.0;
 /// A port with fewer frames than this share of the load's counts super-packets.
@@ -151,7 +154,7 @@ pub(super) fn ports(campaign: &Campaign, hosts: &Hosts<'_>, trial: &TrialRecord,
         let largest = loads.iter().flatten().map(|load| load.payload + load.headers).fold(0.0, f64::max);
         for (direction, load) in [Direction::Tx, Direction::Rx].into_iter().zip(loads) {
             let mut study = PortStudy::of(port, direction);
-            let compared = load.and_then(|load| compare(&mut study, port, trial, jobs, load, BOUND * largest));
+            let compared = load.and_then(|load| compare(&mut study, port, trial, jobs, (load, largest)));
             if let Err(why) = compared {
                 study.why.push(why);
             }
@@ -285,8 +288,7 @@ fn compare(
     port: &ObservedPort,
     trial: &TrialRecord,
     jobs: &[Job<'_>],
-    load: Load,
-    bound: f64,
+    (load, largest): (Load, f64),
 ) -> Result<(), String> {
     let blocks = trial.samples.iter().filter(|(host, _)| *host == port.observer);
     let block = blocks.map(|(_, block)| block).next().ok_or("the observer said nothing of the trial")?;
@@ -325,13 +327,20 @@ fn compare(
     study.n = 1;
     study.payload = load.payload * seen.share;
     study.expected = study.payload + counted * per_frame;
-    study.bound = bound * seen.share + ALWAYS_THERE + load.doubt + seen.doubt * study.expected;
+    study.bound = BOUND * largest * seen.share + ALWAYS_THERE + load.doubt + seen.doubt * study.expected;
     study.why.extend(seen.why);
     let more = study.octets - study.expected;
     study.agreement = if more > study.bound {
         Agreement::Background
     } else if more < -study.bound {
         Agreement::Missing
+    } else if study.bound > WIDEST * study.expected {
+        study.why.push(format!(
+            "inconclusive: both may differ by {:.1} % of the load this way, more than {:.0} %",
+            study.bound / study.expected.max(1.0) * 100.0,
+            WIDEST * 100.0
+        ));
+        Agreement::Unknown
     } else {
         Agreement::Agrees
     };
@@ -369,8 +378,16 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
         kept = kept.max(at.since(since.0.max(Nanos(1))).0 as f64);
     }
     let whole = first <= Nanos(0) && last >= loaded_until;
-    if whole && (kept <= STALE * period || read[0].1 == read[read.len() - 1].1) {
-        return Ok(Seen { span: (first, last), share: 1.0, doubt: 0.0, why: None });
+    let is_read_anew = last.since(loaded_until).0 as f64 >= kept;
+    let is_kept = kept > STALE * period && read[0].1 != read[read.len() - 1].1;
+    if whole && (!is_kept || is_read_anew) {
+        let why = is_kept.then(|| {
+            format!(
+                "its counters change every {:.1} s: it was asked until it had read them after the load",
+                kept / NANOS
+            )
+        });
+        return Ok(Seen { span: (first, last), share: 1.0, doubt: 0.0, why });
     }
     let changes: Vec<Nanos> = read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
     let within: Vec<Nanos> = changes.into_iter().filter(|at| *at <= loaded_until).collect();

@@ -328,3 +328,34 @@ fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_acc
     assert_eq!(upload(125_000_000).0, Validity::Impossible, "more acknowledged than the path carries");
     assert_eq!(upload(0).0, Validity::Impossible, "where the kernel tells nothing, what was accepted stands for it");
 }
+
+/// What the device of the sending host leaves for payload, as its facts say, bit/s.
+fn by_device(device: &str) -> Option<f64> {
+    let facts = json!({ "interfaces": {
+        "eth0": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
+        "eth1": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
+        "eth0.7": { "kind": "vlan", "virtual": true, "mtu": 1500, "lower": ["eth0"] },
+        "bond0": { "kind": "bond", "driver": "bonding", "virtual": true, "speed_bps": 20e9, "mtu": 1500, "lower": ["eth0", "eth1"] },
+        "br0": { "kind": "bridge", "driver": "bridge", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": ["eth0"] },
+        "veth0": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
+        "veth1": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [],
+            "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 }] },
+    } });
+    let mut run = stream(0, 1_000_000);
+    run.spec.jobs[0].from.device = Some(device.into());
+    let campaign = campaign(TestbedKind::Hosts, [facts, json!({})], vec![run]);
+    let study = study(&campaign);
+    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.hard);
+    hard.map(|ceiling| ceiling.value)
+}
+
+#[test]
+fn a_device_is_bounded_by_what_carries_its_packets() {
+    // A segment of 1460 bytes in a packet of 1500, with what each counts around it.
+    near(by_device("eth0"), 10e9 * 1460.0 / 1538.0);
+    near(by_device("eth0.7"), 10e9 * 1460.0 / 1542.0);
+    near(by_device("bond0"), 20e9 * 1460.0 / 1538.0);
+    near(by_device("veth1"), 1e9 * 1460.0 / 1514.0);
+    // A name for a speed, and a way that may not lead over the device below.
+    assert_eq!((by_device("veth0"), by_device("br0"), by_device("none")), (None, None, None));
+}

@@ -1,9 +1,9 @@
 //! The sentence and the picture: every stage says what was observed there, and the limit stands where it is.
 
 use linerate_analysis::{End, Headline, Place, Stage, Surety, headline, study};
-use linerate_model::Campaign;
+use linerate_model::{BitRate, Campaign, Capacity, Counter};
 
-use crate::fixture::{datagrams, gigabit, near, samples, stream, two_hosts};
+use crate::fixture::{datagrams, gigabit, job, near, samples, steady, stream, trial, two_hosts};
 
 fn told(campaign: &Campaign) -> Headline {
     headline(campaign, &study(campaign)).expect("something was measured")
@@ -67,4 +67,21 @@ fn without_evidence_nothing_is_marked_and_the_next_experiment_is_named() {
     let told = told(&campaign);
     assert_eq!((told.limit.surety, told.limit.claim.as_ref()), (Surety::NotDiagnosed, None));
     assert!(told.limit.next.is_some() && told.stages.iter().all(|stage| !stage.limits));
+}
+
+/// Two streams side by side: one fills a thin link, the other carries five times as much over a wide one that is half empty.
+#[test]
+fn the_picture_marks_the_stage_that_the_sentence_names() {
+    let mut run = trial(0, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
+    let carries = |bytes| (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]));
+    run.jobs = vec![carries(11_700_000), carries(60_000_000)];
+    let mut campaign = two_hosts(vec![run]);
+    let thin = Capacity { name: "thin".into(), rate: BitRate(1e8), ..gigabit(&[("a", "b")]) };
+    let wide = Capacity { name: "wide".into(), ..gigabit(&[("c", "d")]) };
+    campaign.header.capacities = vec![thin, wide];
+    let told = told(&campaign);
+    let claim = told.limit.claim.as_deref().unwrap_or_default();
+    assert!(claim.starts_with("thin") && claim.ends_with("is full"), "{:?}", told.limit);
+    let marked: Vec<&str> = told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
+    assert_eq!((told.from.as_str(), told.to.as_str(), marked), ("a", "b", vec!["thin"]), "{:?}", told.stages);
 }

@@ -9,6 +9,7 @@ mod headline;
 mod losses;
 mod members;
 mod mixes;
+mod names;
 mod observed;
 mod searches;
 mod storage;

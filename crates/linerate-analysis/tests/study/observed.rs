@@ -82,6 +82,28 @@ fn counters_that_an_agent_keeps_for_a_while_are_compared_from_change_to_change()
         block.columns = vec![(0..10).map(|n: u64| Some((n / 2) as f64 * OCTETS)).collect()];
     });
     assert!(port.why[0].contains("compared over 3.0 s"), "{port:?}");
-    assert_eq!((port.agreement, port.octets), (Agreement::Agrees, 3.0 * OCTETS), "{port:?}");
     assert!((port.expected - 3.0 * OCTETS).abs() < 1.0 && port.bound > 0.3 * port.expected, "{port:?}");
+    // Whatever lies within a third of the load is no agreement.
+    assert_eq!((port.agreement, port.octets), (Agreement::Unknown, 3.0 * OCTETS), "{port:?}");
+    assert!(port.why.iter().any(|why| why.starts_with("inconclusive")), "{port:?}");
+}
+
+/// An agent that reads its port every other second, asked each half second until `ended`, counts `share` of the load.
+fn kept_for_two_seconds(ended: u64, share: f64) -> PortStudy {
+    let (port, _) = at_the_port(&[("in_octets", 0.0)], |block| {
+        block.times = (0..=2 * ended).map(|n| linerate_model::Nanos::from_millis(500 * n)).collect();
+        let counted = |n: u64| Some(((n / 4 * 2) as f64).min(SECONDS as f64) * OCTETS * share);
+        block.columns = vec![(0..=2 * ended).map(counted).collect()];
+    });
+    port
+}
+
+#[test]
+fn an_agent_that_was_asked_until_it_had_read_anew_is_compared_over_the_whole_trial() {
+    let port = kept_for_two_seconds(SECONDS + 3, 1.0);
+    assert_eq!((port.agreement, port.octets), (Agreement::Agrees, SECONDS as f64 * OCTETS), "{port:?}");
+    // Half a percent of the load, and what is always there.
+    assert!((port.bound - 0.005 * port.expected - 65_536.0).abs() < 1.0, "{port:?}");
+    assert_eq!(kept_for_two_seconds(SECONDS + 3, 0.95).agreement, Agreement::Missing);
+    assert_eq!(kept_for_two_seconds(SECONDS, 1.0).agreement, Agreement::Unknown, "its last word is of before the end");
 }

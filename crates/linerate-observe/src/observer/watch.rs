@@ -19,6 +19,10 @@ const OPENING: Duration = Duration::from_secs(30);
 /// How long it may take to come to an end, its last requests included. An agent of the conductor's that hears nothing for longer
 /// believes that it is gone.
 const ENDING: Duration = Duration::from_secs(7);
+/// How long an agent is given to read its counters again after a trial, at most: its last answers must come within [`ENDING`].
+const LONGEST_KEPT: Duration = Duration::from_millis(4_500);
+/// How much longer is waited than it kept a value before: it reads anew when it is asked, and we ask now and then only.
+const SLACK: Duration = Duration::from_millis(200);
 /// Asking more often measures the observer, ns.
 const SHORTEST_PERIOD_NS: u64 = 20_000_000;
 
@@ -84,8 +88,7 @@ impl Observer {
         let _gone = self.orders.as_ref().map(|orders| orders.send(Order::Begin));
     }
 
-    /// The trial ended: it is asked once more, over SNMP twice with a period between them, as an agent may answer with what it read a
-    /// while ago. Does not wait.
+    /// The trial ended: it is asked once more, over SNMP for as long as the agent answers with what it read before the end. Does not wait.
     #[must_use]
     pub fn end(&self) -> Ending<'_> {
         let (reply, readings) = channel();
@@ -170,6 +173,16 @@ impl Readings {
         is_told
     }
 
+    /// The longest time from one change of the counters to the next one while they moved: for so long at most the agent answers with what it
+    /// has read. Nothing if they did not change twice.
+    fn kept(&self) -> Option<Duration> {
+        let octets = |row: &[Option<u64>; NAMES.len()]| row.iter().flatten().sum::<u64>();
+        let told = self.times.iter().zip(&self.rows).filter(|(_, row)| row.iter().any(Option::is_some));
+        let told: Vec<(u64, u64)> = told.map(|(at, row)| (*at, octets(row))).collect();
+        let changes: Vec<u64> = told.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
+        changes.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).max()
+    }
+
     fn into_observed(self, port: &ObservedPort, origin: Nanos) -> Observed {
         let column = |index: usize| self.rows.iter().map(|row| row[index].map(|value| value as f64)).collect();
         let mut columns: Vec<Vec<Option<f64>>> = (0..NAMES.len()).map(column).collect();
@@ -205,6 +218,20 @@ fn series(port: &str) -> Vec<SeriesSpec> {
     NAMES.iter().chain([&ObservedPort::RESETS]).map(of).collect()
 }
 
+/// Asks until what the agent answers was read after the trial's end, as far as its ways are known from the trial.
+fn settle(readings: &mut Readings, source: &mut dyn Counting, period: Duration) {
+    let kept = readings.kept().unwrap_or_default().min(LONGEST_KEPT);
+    let until = Instant::now() + (kept + SLACK).max(period);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        std::thread::sleep(left.min(period));
+        let is_last = left <= period;
+        if !readings.poll(source) || is_last {
+            return;
+        }
+    }
+}
+
 /// The thread's life: opens the source, says so, and serves until nobody orders any more.
 fn watch(spec: &ObserverSpec, opened: &Sender<Result<ObservedPort, Unavailable>>, ordered: &Receiver<Order>) {
     let (mut source, port) = match open(spec) {
@@ -234,8 +261,7 @@ fn watch(spec: &ObserverSpec, opened: &Sender<Result<ObservedPort, Unavailable>>
             Ok(Order::End(reply)) => {
                 let mut readings = running.take().unwrap_or_else(Readings::begin);
                 if readings.poll(&mut *source) && matches!(spec.source, ObserverSource::Snmp(_)) {
-                    std::thread::sleep(period);
-                    readings.poll(&mut *source);
+                    settle(&mut readings, &mut *source, period);
                 }
                 readings.cpu = clock::thread_cpu().saturating_sub(readings.cpu);
                 let _gone = reply.send(readings);
@@ -247,5 +273,33 @@ fn watch(spec: &ObserverSpec, opened: &Sender<Result<ObservedPort, Unavailable>>
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings once a second of a counter that an agent reads every `cache` seconds.
+    fn cached(n: u64, cache: u64) -> Readings {
+        let mut readings = Readings::default();
+        for second in 0..n {
+            readings.times.push(second * 1_000_000_000);
+            let mut row = [None; NAMES.len()];
+            row[0] = Some(second / cache * 1_000);
+            readings.rows.push(row);
+        }
+        readings
+    }
+
+    #[test]
+    fn an_agent_keeps_its_values_for_as_long_as_they_stood_still_under_load() {
+        assert_eq!(cached(12, 1).kept(), Some(Duration::from_secs(1)));
+        assert_eq!(cached(12, 2).kept(), Some(Duration::from_secs(2)));
+        assert_eq!(cached(12, 4).kept(), Some(Duration::from_secs(4)));
+        assert_eq!(cached(3, 2).kept(), None, "one change says nothing");
+        let mut gap = cached(12, 1);
+        gap.rows[5] = [None; NAMES.len()];
+        assert_eq!(gap.kept(), Some(Duration::from_secs(2)), "what was not answered is no change");
     }
 }

@@ -1,7 +1,7 @@
 //! CSV (RFC 4180): one file for each table, unrounded numbers in base units, units in the heading.
 //!
-//! An estimate takes three columns (value, low, high). The last column of every row says on what kind of path it was
-//! measured. A text that a spreadsheet would take for a formula is quoted with an apostrophe (CWE-1236).
+//! An estimate takes three columns (value, low, high). A cell of a column of numbers is a number or empty; why it is empty stands in the
+//! column `missing`. The last column of every row says on what kind of path it was measured. A text that a spreadsheet would take for a formula is quoted with an apostrophe (CWE-1236).
 
 use super::{Artifact, ReportError};
 use crate::document::{Cell, Column, ColumnKind, Document, Table};
@@ -12,11 +12,15 @@ pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> 
     let write = |table: &Table| {
         let refused = |cause: String| ReportError::Csv { table: table.id.clone(), cause };
         let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
-        let head: Vec<String> = table.columns.iter().flat_map(heading).chain(["testbed".to_owned()]).collect();
+        let added = ["missing".to_owned(), "testbed".to_owned()];
+        let head: Vec<String> = table.columns.iter().flat_map(heading).chain(added).collect();
         writer.write_record(&head).map_err(|error| refused(error.to_string()))?;
         for row in &table.rows {
-            let fields = row.cells.iter().zip(&table.columns).flat_map(|(cell, column)| fields(cell, column));
-            writer.write_record(fields.chain([testbed.to_owned()])).map_err(|error| refused(error.to_string()))?;
+            let cells = || row.cells.iter().zip(&table.columns);
+            let missing: Vec<String> = cells().filter_map(|(cell, column)| missing(cell, column)).collect();
+            let fields = cells().flat_map(|(cell, column)| fields(cell, column));
+            let fields = fields.chain([guarded(&missing.join("; ")), testbed.to_owned()]);
+            writer.write_record(fields).map_err(|error| refused(error.to_string()))?;
         }
         let bytes = writer.into_inner().map_err(|error| refused(error.to_string()))?;
         Ok(Artifact { file_name: format!("{}.csv", table.id), bytes })
@@ -39,14 +43,26 @@ fn heading(column: &Column) -> Vec<String> {
 fn fields(cell: &Cell, column: &Column) -> Vec<String> {
     let number = |value: Option<f64>| value.filter(|value| value.is_finite()).map_or(String::new(), |v| v.to_string());
     let mut fields = match cell {
-        Cell::Text(text) => vec![guarded(text)],
+        Cell::Text(text) if column.kind == ColumnKind::Text => vec![guarded(text)],
         Cell::Number(value) | Cell::Coordinate { value, .. } => vec![number(Some(*value))],
         Cell::Estimate(estimate) => vec![number(Some(estimate.value)), number(estimate.low), number(estimate.high)],
-        Cell::Missing(why) => vec![guarded(why)],
+        Cell::Text(_) | Cell::Missing(_) => Vec::new(),
     };
     let width = if column.kind == ColumnKind::Estimate { 3 } else { 1 };
     fields.resize(width, String::new());
     fields
+}
+
+/// Why a cell is empty, with the head of its column; nothing where only a dash stands for it.
+fn missing(cell: &Cell, column: &Column) -> Option<String> {
+    let why = match cell {
+        Cell::Missing(why) => why.as_str(),
+        Cell::Text(text) if column.kind != ColumnKind::Text => text.as_str(),
+        Cell::Number(value) | Cell::Coordinate { value, .. } if !value.is_finite() => "not finite",
+        Cell::Estimate(estimate) if !estimate.value.is_finite() => "not finite",
+        _ => return None,
+    };
+    why.contains(char::is_alphanumeric).then(|| format!("{}: {why}", column.head))
 }
 
 /// `text` that no spreadsheet runs.

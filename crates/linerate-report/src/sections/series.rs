@@ -5,7 +5,7 @@
 
 use linerate_analysis::statistics::Class;
 use linerate_analysis::{PointStudy, TrialStudy};
-use linerate_model::{Unit, Validity, metric};
+use linerate_model::{Layer, Unit, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -69,6 +69,16 @@ fn rates(point: &PointStudy) -> [&'static str; 3] {
 }
 
 /// `goodput_rx` is `goodput` and its direction.
+/// Unit and layer of the series called `series`.
+pub(crate) fn unit_of(series: &str) -> (Unit, Option<Layer>) {
+    match (metric(split(series).0), series) {
+        (Some(metric), _) => (metric.unit, metric.layer),
+        (None, "peer_window") => (Unit::Byte, None),
+        (None, "retransmits") => (Unit::Count, None),
+        (None, _) => (Unit::PerSecond, None),
+    }
+}
+
 fn split(series: &str) -> (&str, &str) {
     for direction in ["tx", "rx", "sum"] {
         if let Some(name) = series.strip_suffix(direction).and_then(|name| name.strip_suffix('_')) {
@@ -116,11 +126,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
         data.push(values);
     }
     for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
-        let unit = match metric(split(name).0) {
-            Some(metric) => metric.unit,
-            None if name == "peer_window" => Unit::Byte,
-            None => Unit::PerSecond,
-        };
+        let (unit, _) = unit_of(name);
         columns.push(Column::number(metric_title(name), Scale::fit(name, unit, values.iter().flatten().copied())));
         data.push(values);
     }
