@@ -92,6 +92,25 @@ fn what_is_not_held_begins_before_anything_is_reaped() {
     assert_eq!(finish(&mut transfers), [Completion { slot: 0, result: 4 }]);
 }
 
+/// An overloaded worker never waits: it looks, and must find what has ended.
+#[test]
+fn a_look_without_patience_finds_what_has_ended() {
+    for engine in [Engine::IoUring, Engine::IoUringThread] {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let file = File::from(std::os::fd::OwnedFd::from(reader));
+        let Some(mut transfers) = transfers(engine, file, SLOTS) else { continue };
+        transfers.queue(Request { slot: 0, operation: Operation::Read, offset: 0, bytes: 4 });
+        assert_eq!(transfers.reap(Duration::ZERO, |_| {}).expect("a look"), 0, "{engine:?}: nothing was written yet");
+        writer.write_all(b"here").expect("written");
+        let until = std::time::Instant::now() + PATIENCE;
+        let mut found = Vec::new();
+        while found.is_empty() && std::time::Instant::now() < until {
+            transfers.reap(Duration::ZERO, |completion| found.push(completion)).expect("a look");
+        }
+        assert_eq!(found, [Completion { slot: 0, result: 4 }], "{engine:?}: the read ended and was not found");
+    }
+}
+
 #[test]
 fn a_short_read_and_an_error_are_told() {
     for (engine, slots) in engines() {

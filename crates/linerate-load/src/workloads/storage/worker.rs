@@ -20,6 +20,8 @@ use crate::{Due, Progress, Tally, Times, Worker};
 const BUDGET_PIECE: u64 = 16 << 20;
 /// How late a sleeping thread may wake up.
 const WAKE_UP: Nanos = Nanos(60_000);
+/// How long a worker without room waits for a completion before it looks up: short beside an interval.
+const FULL_PATIENCE: Nanos = Nanos::from_millis(1);
 /// Scale of a share against a random 32-bit number.
 const WHOLE: f64 = 4_294_967_296.0;
 
@@ -360,6 +362,10 @@ impl StorageWorker {
     /// How long the step may wait for a completion.
     #[inline]
     fn patience(&self, due: Due, now: Nanos) -> Duration {
+        if self.gap.is_some() && self.free.is_empty() {
+            // What is due next cannot start before something ends, overdue or not: an overloaded open loop waits as a closed one does.
+            return FULL_PATIENCE.max(due.until.since(now)).into();
+        }
         let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
         // With an intended time to keep, the last of it is spent looking: waits end late.
         let early = if self.gap.is_some() { WAKE_UP } else { Nanos(0) };

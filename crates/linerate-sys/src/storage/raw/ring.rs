@@ -40,15 +40,20 @@ const THREAD_IDLE_MS: u32 = 1_000;
 
 /// From what suits one pinned thread best (Linux 6.6, 6.1, 5.19) to what every kernel has. A ring starts disabled where the thread that
 /// enables it becomes its only submitter.
+///
+/// Deferred task work runs only in a call that asks for completions. `taskrun_flag` makes the kernel say that some is pending, and `submit`
+/// then asks: without it a worker that only looks, as an overloaded one does, finds nothing for ever.
 static LADDER: [Setup; 4] = [
     Setup("single issuer, deferred task work, no submission array", |builder| {
-        builder.setup_single_issuer().setup_defer_taskrun().setup_r_disabled().setup_submit_all().setup_no_sqarray();
+        let builder = builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        builder.setup_r_disabled().setup_submit_all().setup_no_sqarray();
     }),
     Setup("single issuer, deferred task work", |builder| {
-        builder.setup_single_issuer().setup_defer_taskrun().setup_r_disabled().setup_submit_all();
+        let builder = builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        builder.setup_r_disabled().setup_submit_all();
     }),
     Setup("cooperative task work", |builder| {
-        builder.setup_coop_taskrun().setup_submit_all();
+        builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
     }),
     Setup("no flags", |_| {}),
 ];
