@@ -172,6 +172,28 @@ impl Disks {
     }
 }
 
+/// When a write of an open file counts as done (open(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchrony {
+    /// When the kernel or the device has it.
+    #[default]
+    None,
+    /// When its data is durable, and what is needed to find it (`O_DSYNC`).
+    Data,
+    /// When all of the file's metadata is durable too (`O_SYNC`).
+    All,
+}
+
+impl Synchrony {
+    const fn flags(self) -> OFlags {
+        match self {
+            Self::None => OFlags::empty(),
+            Self::Data => OFlags::DSYNC,
+            Self::All => OFlags::SYNC,
+        }
+    }
+}
+
 impl Target {
     fn device(path: &Path, consent: Option<&str>) -> Result<Self, DiskError> {
         let (file, inspection) = gate::open_claimed(path, consent)?;
@@ -269,13 +291,21 @@ impl Target {
     /// # Errors
     /// If it is to be written to and was opened to read, or the filesystem has no direct transfers.
     pub fn open(&self, write: bool, direct: bool) -> Result<File, DiskError> {
+        self.open_as(write, direct, Synchrony::None)
+    }
+
+    /// [`Target::open`] with writes that end only when they are durable.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn open_as(&self, write: bool, direct: bool, synchrony: Synchrony) -> Result<File, DiskError> {
         if write && !self.is_writable {
             let what = format!("write to {}", self.path.display());
             return Err(DiskError::unsuitable(what, "it was opened for reading only"));
         }
         // Not by its name, which may mean something else by now.
         let held = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = synchrony.flags() | if direct { OFlags::DIRECT } else { OFlags::empty() };
         let flags = i32::try_from(flags.bits()).expect("open flags are small numbers");
         let opened = OpenOptions::new().read(true).write(write).custom_flags(flags).open(held);
         opened.map_err(|cause| match cause.raw_os_error() {

@@ -20,7 +20,7 @@ mod topology;
 
 pub use claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 pub use content::Content;
-pub use disks::{Disks, Filled, Permission, Target, Writable};
+pub use disks::{Disks, Filled, Permission, Synchrony, Target, Writable};
 pub use error::DiskError;
 pub use gate::{Inspection, Refusal, claim, inspect, list, release};
 pub use topology::{Topology, Use};

@@ -11,6 +11,10 @@ pub struct Times {
     pub service: bool,
     /// Whether it records into [`Tally::writes`].
     pub writes: bool,
+    /// Whether it records into [`Tally::flushes`].
+    pub flushes: bool,
+    /// Whether it records into [`Tally::trims`].
+    pub trims: bool,
     /// Whether it records into [`Tally::response`].
     pub response: bool,
     /// Whether it records into [`Tally::gap`].
@@ -23,11 +27,27 @@ pub struct Times {
 
 impl Times {
     /// All of them.
-    pub const ALL: Self =
-        Self { service: true, writes: true, response: true, gap: true, variation: true, stages: true };
+    pub const ALL: Self = Self {
+        service: true,
+        writes: true,
+        flushes: true,
+        trims: true,
+        response: true,
+        gap: true,
+        variation: true,
+        stages: true,
+    };
     /// None: only counters.
-    pub const NONE: Self =
-        Self { service: false, writes: false, response: false, gap: false, variation: false, stages: false };
+    pub const NONE: Self = Self {
+        service: false,
+        writes: false,
+        flushes: false,
+        trims: false,
+        response: false,
+        gap: false,
+        variation: false,
+        stages: false,
+    };
 }
 
 /// What a worker counts into. All of it is allocated before the measure phase.
@@ -39,6 +59,10 @@ pub struct Tally {
     pub service: Histogram,
     /// Service times of writes to disks and files in this interval, ns.
     pub writes: Histogram,
+    /// Times of flushes of disks and files in this interval, ns.
+    pub flushes: Histogram,
+    /// Times of discards of disks and files in this interval, ns.
+    pub trims: Histogram,
     /// Response times of this interval, ns.
     pub response: Histogram,
     /// Departure gaps of this interval, ns.
@@ -68,6 +92,8 @@ impl Tally {
             counters: Counters::default(),
             service: histogram(times.service),
             writes: histogram(times.writes),
+            flushes: histogram(times.flushes),
+            trims: histogram(times.trims),
             response: histogram(times.response),
             gap: histogram(times.gap),
             falls: histogram(times.variation),

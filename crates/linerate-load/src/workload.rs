@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use linerate_disk::Disks;
-use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, ParamError, Params, PeerClock};
+use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, Nanos, ParamError, Params, PeerClock};
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
@@ -125,6 +125,11 @@ pub trait Worker: Send {
     /// How its operations are paced; this worker's share of the job's load. `Closed` is never paced.
     fn load(&self) -> Load {
         Load::Closed { depth: 1 }
+    }
+
+    /// How long after the start of the load its own begins; until then nothing is due, and `step` is called with an empty [`Due`].
+    fn starts_after(&self) -> Nanos {
+        Nanos(0)
     }
 
     /// Which histograms it records into; the others get no memory.

@@ -64,6 +64,60 @@ fn an_open_load_keeps_its_rate_and_counts_from_intended_times() {
 }
 
 #[test]
+fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
+    for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
+        let params = in_memory(
+            json!({ "engine": engine, "depth": depth, "read": "0 %", "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }),
+        );
+        let report = match run(&Disks::none(), params, 150) {
+            Ok(report) => report,
+            Err(error) => {
+                println!("skipped: flushes by {engine}: {error}");
+                continue;
+            }
+        };
+        assert!(report.incidents.is_empty(), "{engine}: {:?}", report.incidents);
+        let (writes, flushes) = (sum(&report, Counter::Writes), sum(&report, Counter::Flushes));
+        assert_eq!(flushes, writes / 8, "{engine}: {writes} writes");
+        assert!(flushes > 0, "{engine}");
+        let timed: u64 = report.intervals.iter().map(|interval| interval.flushes.count()).sum();
+        assert_eq!((timed, service(&report).count()), (flushes, writes), "{engine}");
+        let told = mode(&report, "durability");
+        assert!(told.contains("O_DSYNC") && told.contains("fdatasync after every 8 writes"), "{told}");
+    }
+}
+
+#[test]
+fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
+    let params = |engine: &str| in_memory(json!({ "engine": engine, "depth": 4, "trim": "50 %" }));
+    for engine in ["io_uring", "threads"] {
+        let report = match run(&Disks::none(), params(engine), 150) {
+            Ok(report) => report,
+            Err(error) => {
+                println!("skipped: discards by {engine}: {error}");
+                continue;
+            }
+        };
+        assert!(report.incidents.is_empty(), "{engine}: {:?}", report.incidents);
+        let (reads, trims) = (sum(&report, Counter::Reads), sum(&report, Counter::Trims));
+        let share = trims as f64 / (reads + trims) as f64;
+        assert!((share - 0.5).abs() < 0.1, "{engine}: {share} of {} operations are discards", reads + trims);
+        assert_eq!(sum(&report, Counter::BytesTrimmed), trims * 4096);
+        assert_eq!(service(&report).count(), reads, "{engine}: discards are no transfers");
+    }
+    let refused = run(&Disks::none(), params("aio"), 50).expect_err("native AIO has none").to_string();
+    assert!(refused.contains("no discards"), "{refused}");
+}
+
+#[test]
+fn a_load_that_starts_later_has_nothing_before() {
+    let report = run(&Disks::none(), in_memory(json!({ "depth": 2, "start_after": "100 ms" })), 250).expect("it runs");
+    let before = report.intervals.iter().filter(|interval| interval.end.0 <= 100_000_000);
+    assert_eq!(before.map(|interval| interval.counters[Counter::Reads]).sum::<u64>(), 0);
+    assert!(sum(&report, Counter::Reads) > 0);
+}
+
+#[test]
 fn bursts_pause_between_them() {
     let params = in_memory(json!({ "depth": 1, "burst": 10, "delay": "20 ms" }));
     let report = run(&Disks::none(), params, 500).expect("it runs");

@@ -77,6 +77,9 @@ counters! {
     SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the receiving socket dropped messages, at most as many as those can hold (segments of coalesced messages counted singly).",
     SequenceAdvance "sequence_advance" "By how much the highest datagram numbers seen rose, all flows added: what of it was not received is missing.",
     SourceWait "source_wait_ns" "Time the worker had room to send and its source had produced nothing, ns.",
+    Flushes "flushes" "Flushes of disks and files (fsync, fdatasync) that ended well.",
+    Trims "trims" "Discards of disks and files (BLKDISCARD, punched holes) that ended well.",
+    BytesTrimmed "bytes_trimmed" "Bytes of disks and files discarded.",
 }
 
 /// One value for each [`Counter`].
@@ -179,6 +182,12 @@ pub struct Interval {
     /// Service times of writes to disks and files, ns; those of reads are in `service`.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub writes: Distribution,
+    /// Times of flushes of disks and files (fsync, fdatasync), ns.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub flushes: Distribution,
+    /// Times of discards of disks and files, ns.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub trims: Distribution,
     /// Response times: from *intended* start to end of an operation, ns.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub response: Distribution,

@@ -115,9 +115,14 @@ fn job(job: &JobStudy) -> Value {
             "service": distribution(&job.service),
             "reads": distribution(&job.reads),
             "writes": distribution(&job.writes),
+            "flushes": distribution(&job.flushes),
+            "trims": distribution(&job.trims),
             "gap": distribution(&job.gap),
         },
     });
+    if !job.transfers.is_empty() {
+        told["transfers"] = json!(job.transfers);
+    }
     if let Some(corrected) = &job.corrected {
         told["corrected"] = json!(corrected);
     }

@@ -45,6 +45,7 @@ mod span;
 mod stalls;
 mod steady;
 mod traffic;
+mod transfer_counts;
 mod transfers;
 mod unrest;
 mod warmup;
@@ -77,6 +78,7 @@ pub(crate) use searched_pairs::{lower_bounds, search_step, unit_of_load};
 pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
 pub use settling::{RateLevel, Settled, TrialSettling};
 pub use stalls::Stall;
+pub use transfer_counts::TransferCounts;
 
 use crate::statistics::{MeanInterval, Percentile, mean, median};
 
@@ -166,6 +168,15 @@ pub struct JobStudy {
     /// Service times of writes to disks and files.
     #[serde(default)]
     pub writes: Distribution,
+    /// Times of flushes of disks and files.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub flushes: Distribution,
+    /// Times of discards of disks and files.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub trims: Distribution,
+    /// What each worker counted in each trial that carries figures; empty of a job that reads and writes no disk or file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferCounts>,
     /// Departure-gap distribution.
     pub gap: Distribution,
     /// Socket options and modes obtained, `name -> value`, where they differ between flows or sides all are listed.

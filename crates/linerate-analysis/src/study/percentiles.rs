@@ -16,11 +16,13 @@ const SEED: u64 = 42;
 /// Which distribution of a job.
 type Pick = fn(&Distributions) -> &Distribution;
 /// Distributions whose percentiles are told, by name.
-const TOLD: [(&str, Pick); 5] = [
+const TOLD: [(&str, Pick); 7] = [
     ("response", |of| &of.response),
     ("service", |of| &of.service),
     ("reads", |of| &of.reads),
     ("writes", |of| &of.writes),
+    ("flushes", |of| &of.flushes),
+    ("trims", |of| &of.trims),
     ("gap", |of| &of.gap),
 ];
 

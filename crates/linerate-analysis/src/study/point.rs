@@ -23,7 +23,7 @@ use super::transfers;
 use super::warmup;
 use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
-    own_cost, percentiles, series, stalls,
+    own_cost, percentiles, series, stalls, transfer_counts,
 };
 use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval};
 
@@ -32,7 +32,7 @@ const MOST_LEFT_OUT: f64 = 0.2;
 /// Metrics whose drift speaks against a point.
 const HEADLINES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 /// Metrics that add up over jobs.
-const ADDITIVE: [&str; 19] = [
+const ADDITIVE: [&str; 22] = [
     "achieved_depth",
     "calls_per_second",
     "connection_rate",
@@ -40,6 +40,7 @@ const ADDITIVE: [&str; 19] = [
     "cpu_kernel",
     "duplicates",
     "exchange_rate",
+    "flush_rate",
     "goodput",
     "iops",
     "late",
@@ -52,6 +53,8 @@ const ADDITIVE: [&str; 19] = [
     "transfer_errors",
     "transfer_rate",
     "transfer_rate_binary",
+    "trim_bytes",
+    "trim_rate",
 ];
 /// The workload whose datagrams UDP sockets receive one by one.
 const UDP_STREAM: &str = "udp_stream";
@@ -360,6 +363,10 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
     let runs = || in_order.iter().filter_map(|one| Some((one.jobs.get(number)?, one.measured)));
     told.extend(transfers::steady_state(runs()).map(|steady| (STEADY_STATE.to_owned(), steady)));
     told.extend(transfers::steady_rounds(runs()).map(|steady| (STEADY_ROUNDS.to_owned(), steady)));
+    let transfers = carrying(judged)
+        .filter_map(|one| Some(transfer_counts::counts(one.trial, one.jobs.get(number)?, one.measured)))
+        .flatten()
+        .collect();
     let mut study = JobStudy {
         workload: spec.workload.clone(),
         from: spec.from.name.clone(),
@@ -372,6 +379,9 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         service: distributions.service,
         reads: distributions.reads,
         writes: distributions.writes,
+        flushes: distributions.flushes,
+        trims: distributions.trims,
+        transfers,
         gap: distributions.gap,
         obtained: told,
         loss,
@@ -409,6 +419,8 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         service: distributions.service,
         reads: distributions.reads,
         writes: distributions.writes,
+        flushes: distributions.flushes,
+        trims: distributions.trims,
         gap: distributions.gap,
         withheld: with_cost(withheld(carrying(judged).map(|one| &one.all)), judged),
         ..JobStudy::default()

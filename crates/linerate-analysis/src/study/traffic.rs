@@ -82,6 +82,9 @@ pub(super) struct Distributions {
     /// Of those, reads of disks and files, and writes; empty for everything else.
     pub(super) reads: Distribution,
     pub(super) writes: Distribution,
+    /// Flushes and discards, which are not among `service`.
+    pub(super) flushes: Distribution,
+    pub(super) trims: Distribution,
     pub(super) gap: Distribution,
     pub(super) variation: Variation,
     pub(super) stages: Stages,
@@ -94,6 +97,8 @@ impl Distributions {
         self.service.merge(&more.service);
         self.reads.merge(&more.reads);
         self.writes.merge(&more.writes);
+        self.flushes.merge(&more.flushes);
+        self.trims.merge(&more.trims);
         self.gap.merge(&more.gap);
         self.variation.merge(&more.variation);
         self.stages.merge(&more.stages);
@@ -155,6 +160,8 @@ impl<'a> Job<'a> {
                     merged.reads.merge(&interval.service);
                 }
                 merged.writes.merge(&interval.writes);
+                merged.flushes.merge(&interval.flushes);
+                merged.trims.merge(&interval.trims);
                 merged.gap.merge(&interval.gap);
                 merged.variation.merge(&interval.variation);
                 merged.stages.merge(&interval.stages);

@@ -8,6 +8,7 @@
 //! | `device_share` | sampler `disk` of the device the worker named, over the load's bytes; loads past the page cache only |
 //! | `iops_per_core` | transfers over the workers' CPU time |
 //! | `service_time_*` | reads (rx), writes (tx), and both where there are both: median, far percentiles, mean, maximum |
+//! | `flush_rate`, `flush_time_*`, `trim_rate`, `trim_bytes`, `trim_time_*` | `flushes`, `trims`, `bytes_trimmed` over the span, and their own times; neither are transfers |
 //! | `transfer_errors` | `read_errors` (rx), `write_errors` (tx), whole trial |
 //! | `exchange_rate` | `exchanges` over the span: transfers with their replies |
 //! | `steady_range`, `steady_trend` | transfers in fifths of the span, see `steady` |
@@ -28,9 +29,9 @@ const LEAST_TRANSFERS: f64 = 1_000.0;
 /// What the kernel counted may differ from what was asked for by this (storage reference, clause 4.2).
 const MOST_DEVICE_ERROR: f64 = 0.02;
 
-/// Whether `job` moved anything from or to a disk or file.
+/// Whether `job` moved anything from or to a disk or file, or discarded it.
 pub(super) fn are_in(job: &Job<'_>) -> bool {
-    total(job.active, Counter::Reads) + total(job.active, Counter::Writes) > 0
+    [Counter::Reads, Counter::Writes, Counter::Trims].into_iter().any(|counter| total(job.active, counter) > 0)
 }
 
 /// Adds the figures of `job` over `span`.
@@ -53,11 +54,27 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     figures.put("achieved_depth", Direction::Sum, depth);
     let distributions = job.distributions(span);
     let service = &distributions.service;
-    let by_law = service.mean().map(|ns| transfers / span.seconds() * ns / NANOS);
+    // Flushes and discards are under way as transfers are.
+    let by_law = [
+        (transfers, service),
+        (counted(job.active, Counter::Flushes, span), &distributions.flushes),
+        (counted(job.active, Counter::Trims, span), &distributions.trims),
+    ];
+    let by_law = by_law
+        .into_iter()
+        .filter_map(|(n, times)| Some(n / span.seconds() * times.mean()? / NANOS))
+        .reduce(|sum, more| sum + more);
     figures.put_some("depth_error", Direction::Sum, by_law.map(|by_law| (by_law / depth - 1.0).abs()));
     times(figures, Direction::Sum, service);
     times(figures, Direction::Rx, &distributions.reads);
     times(figures, Direction::Tx, &distributions.writes);
+    for (metric, counter) in
+        [("flush_rate", Counter::Flushes), ("trim_rate", Counter::Trims), ("trim_bytes", Counter::BytesTrimmed)]
+    {
+        figures.put_some(metric, Direction::Sum, of(counter));
+    }
+    apart(figures, ["flush_time_mean", "flush_time_p50", "flush_time_p99", "flush_time_max"], &distributions.flushes);
+    apart(figures, ["trim_time_mean", "trim_time_p50", "trim_time_p99", "trim_time_max"], &distributions.trims);
     for (direction, counter) in [(Direction::Rx, Counter::ReadErrors), (Direction::Tx, Counter::WriteErrors)] {
         figures.put("transfer_errors", direction, total(job.active, counter) as f64);
     }
@@ -84,6 +101,16 @@ fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
     }
     figures.put_some("service_time_max", direction, times.max().map(seconds));
     figures.put_some("service_time_mean", direction, times.mean().map(|ns| ns / NANOS));
+}
+
+/// Mean, median, 99th percentile and maximum of what is no transfer.
+fn apart(figures: &mut Figures, metrics: [&str; 4], times: &Distribution) {
+    let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
+    let [mean, p50, p99, max] = metrics;
+    figures.put_some(mean, Direction::Sum, times.mean().map(|ns| ns / NANOS));
+    figures.put_some(p50, Direction::Sum, times.percentile(0.5).map(seconds));
+    figures.put_some(p99, Direction::Sum, times.percentile(0.99).map(seconds));
+    figures.put_some(max, Direction::Sum, times.max().map(seconds));
 }
 
 /// How steady the rate of transfers was.

@@ -151,3 +151,56 @@ fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_to
     assert!(!with_last(1_900, 900).contains("under way at the end"));
     assert!(!with_last(900, 2).contains("under way at the end"));
 }
+
+#[test]
+fn transfers_are_counted_whole_worker_by_worker() {
+    let mut two = disk();
+    let mut second = two.jobs[0].0.intervals.clone();
+    for interval in &mut second {
+        interval.worker = 1;
+        interval.counters[Counter::ReadErrors] = 1;
+    }
+    two.jobs[0].0.intervals.extend(second);
+    let study = study(&two_hosts(vec![two]));
+    let counts = &only(&study).jobs[0].transfers;
+    assert_eq!(counts.iter().map(|one| one.worker).collect::<Vec<_>>(), [0, 1]);
+    for (one, errors) in counts.iter().zip([0, 4]) {
+        assert_eq!((one.reads, one.writes, one.timed), (4 * READS, 4 * WRITES, 4 * (READS + WRITES)));
+        assert_eq!((one.bytes_read, one.bytes_written), (4 * READS * BLOCK, 4 * WRITES * BLOCK));
+        assert_eq!((one.read_errors, one.read_max_ns, one.write_max_ns), (errors, 1_000_000, 2_000_000));
+        near(Some(one.seconds), 4.0);
+    }
+}
+
+#[test]
+fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers() {
+    let mut durable = disk();
+    for interval in &mut durable.jobs[0].0.intervals {
+        interval.counters[Counter::Flushes] = 100;
+        interval.counters[Counter::Trims] = 50;
+        interval.counters[Counter::BytesTrimmed] = 50 * BLOCK;
+        // A tenth of a second of flushes and as much of discards in each second.
+        interval.counters[Counter::OutstandingTime] += 200_000_000;
+        interval.flushes = Distribution { buckets: vec![(500_000, 50), (1_500_000, 50)], lost: 0 };
+        interval.trims = Distribution { buckets: vec![(2_000_000, 50)], lost: 0 };
+    }
+    let study = study(&two_hosts(vec![durable]));
+    let point = only(&study);
+    let figure = |name| value(point, 0, name, Sum);
+    for (name, expected) in [
+        ("iops", 4_000.0),
+        ("flush_rate", 100.0),
+        ("flush_time_mean", 1e-3),
+        ("flush_time_p50", 0.5e-3),
+        ("flush_time_max", 1.5e-3),
+        ("trim_rate", 50.0),
+        ("trim_bytes", 50.0 * 4096.0),
+        ("trim_time_p50", 2e-3),
+        ("achieved_depth", 5.2),
+    ] {
+        near(figure(name), expected);
+    }
+    // Little's law holds with them: without them it would be 4 % off.
+    assert!(figure("depth_error").expect("known") < 1e-9);
+    assert_eq!((point.jobs[0].flushes.count(), point.jobs[0].service.count()), (400, 4 * (READS + WRITES)));
+}

@@ -27,6 +27,8 @@ pub(super) struct Buffer {
     longest_step: Option<StepGap>,
     service: Histogram,
     writes: Histogram,
+    flushes: Histogram,
+    trims: Histogram,
     response: Histogram,
     gap: Histogram,
     falls: Histogram,
@@ -118,11 +120,23 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
 }
 
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
-    let Tally { service, writes, response, gap, falls, rises, connect, first_byte, transfer, close, .. } =
-        Tally::new(worker.times());
-    let flows = Vec::with_capacity(worker.n_flows());
-    let stages = Buffer { connect, first_byte, transfer, close, ..Buffer::default() };
-    Box::new(Buffer { service, writes, response, gap, falls, rises, flows, ..stages })
+    let tally = Tally::new(worker.times());
+    Box::new(Buffer {
+        service: tally.service,
+        writes: tally.writes,
+        flushes: tally.flushes,
+        trims: tally.trims,
+        response: tally.response,
+        gap: tally.gap,
+        falls: tally.falls,
+        rises: tally.rises,
+        connect: tally.connect,
+        first_byte: tally.first_byte,
+        transfer: tally.transfer,
+        close: tally.close,
+        flows: Vec::with_capacity(worker.n_flows()),
+        ..Buffer::default()
+    })
 }
 
 impl Cutter {
@@ -193,6 +207,8 @@ impl Cutter {
         buffer.counters = tally.counters.since(&self.counters);
         std::mem::swap(&mut buffer.service, &mut tally.service);
         std::mem::swap(&mut buffer.writes, &mut tally.writes);
+        std::mem::swap(&mut buffer.flushes, &mut tally.flushes);
+        std::mem::swap(&mut buffer.trims, &mut tally.trims);
         std::mem::swap(&mut buffer.response, &mut tally.response);
         std::mem::swap(&mut buffer.gap, &mut tally.gap);
         std::mem::swap(&mut buffer.falls, &mut tally.falls);
@@ -212,6 +228,8 @@ impl Collector {
             intervals.push(self.read(&buffer));
             buffer.service.clear();
             buffer.writes.clear();
+            buffer.flushes.clear();
+            buffer.trims.clear();
             buffer.response.clear();
             buffer.gap.clear();
             buffer.falls.clear();
@@ -249,6 +267,8 @@ impl Collector {
                 .map(|longest| StepGap { start: longest.start.since(self.origin), ..longest }),
             service: buffer.service.distribution(),
             writes: buffer.writes.distribution(),
+            flushes: buffer.flushes.distribution(),
+            trims: buffer.trims.distribution(),
             response: buffer.response.distribution(),
             gap: buffer.gap.distribution(),
             variation: Variation { falls: buffer.falls.distribution(), rises: buffer.rises.distribution() },

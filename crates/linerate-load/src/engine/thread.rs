@@ -165,8 +165,15 @@ impl Run<'_> {
         self.cutter.begin(began);
         self.cutter.stepped(timeline.load_from.max(timeline.start), began);
         self.tick = next_tick(&timeline, began);
-        let mut pacer = Pacer::new(self.worker.load(), timeline.load_from, self.task.seed);
-        let mut progress = self.span(timeline.load_until, Some(&mut pacer));
+        let own_start = (timeline.load_from + self.worker.starts_after()).min(timeline.load_until);
+        let mut pacer = Pacer::new(self.worker.load(), own_start, self.task.seed);
+        let mut progress = Progress::Moved;
+        if own_start > timeline.load_from {
+            progress = self.span(own_start, None);
+        }
+        if progress != Progress::Ended {
+            progress = self.span(timeline.load_until, Some(&mut pacer));
+        }
         if progress != Progress::Ended {
             progress = self.catch_up(&mut pacer);
         }

@@ -5,10 +5,16 @@
 //! worker; an open one starts them at intended times, and `response` counts from those. What may be written is decided by
 //! `linerate_disk`, not here. A transfer that fails, or moves fewer bytes than asked for, ends the trial. What it does not see: the
 //! device's own cache, and what the page cache did to a buffered file.
+//!
+//! Durability: `sync` makes each write durable before it ends, `flush` follows every `flush_every`-th write that has ended with a flush in
+//! the same slot, whose time is kept apart. `trim` makes a share of the operations discards, with times of their own. Neither flushes nor
+//! discards count as transfers.
 
 use std::time::Duration;
 
+use linerate_disk::Synchrony;
 use linerate_model::{Bytes, Nanos, ParamError, Ratio};
+use linerate_sys::storage::Operation;
 use serde::Deserialize;
 
 use super::arrivals::Arrivals;
@@ -25,7 +31,7 @@ mod stamp;
 mod worker;
 
 use access::{Line, WeightOf};
-use places::Pattern;
+use places::{Pattern, Zone};
 
 /// The most transfers under way per worker: what io_uring's and native AIO's rings hold.
 const MOST_DEPTH: u32 = 32_768;
@@ -74,12 +80,53 @@ enum Regions {
     Same,
 }
 
+/// What makes writes durable once they have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Flush {
+    #[default]
+    None,
+    Fsync,
+    Fdatasync,
+}
+
+impl Flush {
+    const fn operation(self) -> Option<Operation> {
+        match self {
+            Self::None => None,
+            Self::Fsync => Some(Operation::Fsync),
+            Self::Fdatasync => Some(Operation::Fdatasync),
+        }
+    }
+}
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Sync {
+    #[default]
+    None,
+    Dsync,
+    Sync,
+}
+
+impl Sync {
+    const fn synchrony(self) -> Synchrony {
+        match self {
+            Self::None => Synchrony::None,
+            Self::Dsync => Synchrony::Data,
+            Self::Sync => Synchrony::All,
+        }
+    }
+}
+
 /// Parameters of `storage`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub(super) struct StorageParams {
     target: String,
     size: Bytes,
+    offset: Bytes,
     span: Option<Bytes>,
     block_size: Bytes,
     read: Ratio,
@@ -92,20 +139,29 @@ pub(super) struct StorageParams {
     weight_of: WeightOf,
     pattern: Pattern,
     skew: Ratio,
+    zones: Option<String>,
     stride: Option<Bytes>,
+    backward: bool,
     regions: Regions,
     depth: u32,
     workers: u32,
     engine: Wanted,
     cache: Cache,
+    sync: Sync,
+    flush: Flush,
+    flush_every: u32,
+    trim: Ratio,
     verify: bool,
     condition: u32,
     consent: Option<String>,
     max_written: Option<Bytes>,
+    start_after: Nanos,
     #[serde(flatten)]
     arrivals: Arrivals,
     #[serde(skip)]
     lines: Vec<Line>,
+    #[serde(skip)]
+    shares: Vec<Zone>,
 }
 
 impl Default for StorageParams {
@@ -115,6 +171,7 @@ impl Default for StorageParams {
             target: "/var/tmp".into(),
             // Larger than any disk's own cache would be better; this fits everywhere.
             size: Bytes(256 << 20),
+            offset: Bytes(0),
             span: None,
             block_size: Bytes(4096),
             read: Ratio(1.0),
@@ -127,20 +184,29 @@ impl Default for StorageParams {
             weight_of: WeightOf::default(),
             pattern: Pattern::default(),
             skew: Ratio(1.0),
+            zones: None,
             stride: None,
+            backward: false,
             regions: Regions::default(),
             // What a solid-state disk needs to show its rate.
             depth: 32,
             workers: 1,
             engine: Wanted::default(),
             cache: Cache::default(),
+            sync: Sync::default(),
+            flush: Flush::default(),
+            // What a database's log does.
+            flush_every: 1,
+            trim: Ratio(0.0),
             verify: false,
             // It writes, and takes long.
             condition: 0,
             consent: None,
             max_written: None,
+            start_after: Nanos(0),
             arrivals: Arrivals::default(),
             lines: Vec::new(),
+            shares: Vec::new(),
         }
     }
 }
@@ -158,7 +224,18 @@ const OWN: &[ParamDoc] = &[
         default: "\"256 MiB\"",
         meaning: "of the scratch file, if target is a folder",
     },
-    ParamDoc { name: "span", takes: AMOUNT, default: "all of it", meaning: "use only the first bytes of the target" },
+    ParamDoc {
+        name: "offset",
+        takes: Takes::Size { least: Bytes(0), most: Bytes(1 << 60) },
+        default: "\"0 B\"",
+        meaning: "leave out the first bytes of the target",
+    },
+    ParamDoc {
+        name: "span",
+        takes: AMOUNT,
+        default: "all of it",
+        meaning: "use only so many bytes of the target, from offset on",
+    },
     ParamDoc { name: "block_size", takes: TRANSFER, default: "\"4 KiB\"", meaning: "bytes of a transfer" },
     ParamDoc { name: "read", takes: SHARE, default: "\"100 %\"", meaning: "share of reads; the others are writes" },
     ParamDoc {
@@ -211,6 +288,24 @@ const OWN: &[ParamDoc] = &[
     },
     ParamDoc { name: "skew", takes: SKEW, default: "\"100 %\"", meaning: "exponent of the Zipf law" },
     ParamDoc {
+        name: "zones",
+        takes: Takes::Text { example: "50 % to 5 %, 30 % to 15 %, 20 % to 80 %" },
+        default: "none",
+        meaning: "shares of the random transfers that go to shares of the range, from its start on; within each as pattern = \"uniform\"",
+    },
+    ParamDoc {
+        name: "backward",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "sequences run from the end of the range to its start",
+    },
+    ParamDoc {
+        name: "start_after",
+        takes: PAUSE,
+        default: "\"0 s\"",
+        meaning: "begin so long after the other jobs of the trial; rates are still means over all of the measurement",
+    },
+    ParamDoc {
         name: "stride",
         takes: TRANSFER,
         default: "as block_size",
@@ -241,6 +336,30 @@ const OWN: &[ParamDoc] = &[
         takes: Takes::Word(&["direct", "buffered"]),
         default: "\"direct\"",
         meaning: "past the page cache (O_DIRECT), or through it",
+    },
+    ParamDoc {
+        name: "sync",
+        takes: Takes::Word(&["none", "dsync", "sync"]),
+        default: "\"none\"",
+        meaning: "when a write ends: when the device has it, or when its data (O_DSYNC) or all metadata too (O_SYNC) are durable",
+    },
+    ParamDoc {
+        name: "flush",
+        takes: Takes::Word(&["none", "fsync", "fdatasync"]),
+        default: "\"none\"",
+        meaning: "flush after every flush_every writes of a worker that have ended; flushes have times of their own",
+    },
+    ParamDoc {
+        name: "flush_every",
+        takes: Takes::Count { least: 1, most: 1 << 30 },
+        default: "1",
+        meaning: "writes of a worker from one flush to the next",
+    },
+    ParamDoc {
+        name: "trim",
+        takes: SHARE,
+        default: "\"0 %\"",
+        meaning: "share of discards (BLKDISCARD, or a hole punched in a file), which have times of their own; the others read and write",
     },
     ParamDoc {
         name: "verify",
@@ -287,6 +406,10 @@ impl Parameters for StorageParams {
                 reply: self.reply.0,
             }],
         };
+        self.shares = self.zones.as_deref().map_or(Ok(Vec::new()), places::zones)?;
+        if !self.shares.is_empty() && self.pattern != Pattern::Uniform {
+            return Err(wrong("zones", "places in zones are drawn evenly: leave out the pattern, or the zones"));
+        }
         self.check_lines()?;
         if self.engine == Wanted::Pread && self.depth > 1 {
             let cause = format!("`pread` has one transfer under way, not {}: set depth = 1, or threads", self.depth);
@@ -308,6 +431,7 @@ impl Parameters for StorageParams {
                 "a block may be read while it is being written: set depth = 1 and workers = 1, or read = \"100 %\"";
             return Err(wrong("verify", cause));
         }
+        self.check_durability()?;
         if self.arrivals.is_open() && self.lines.iter().any(|line| line.delay > Nanos(0)) {
             return Err(wrong("delay", "pauses belong to a closed loop: leave out the rate, or the pauses"));
         }
@@ -316,6 +440,29 @@ impl Parameters for StorageParams {
 }
 
 impl StorageParams {
+    fn check_durability(&self) -> Result<(), ParamError> {
+        let has_replies = self.lines.iter().any(|line| line.reply > 0);
+        if self.flush != Flush::None && !self.moves_writes() {
+            return Err(wrong("flush", "nothing is written that could be flushed: set read below 100 %"));
+        }
+        if self.flush_every > 1 && self.flush == Flush::None {
+            return Err(wrong("flush_every", "it needs flush = \"fsync\" or \"fdatasync\""));
+        }
+        if self.flush != Flush::None && has_replies {
+            return Err(wrong("flush", "a transaction with a reply has no place for a flush: leave out one of them"));
+        }
+        if self.sync != Sync::None && !self.moves_writes() {
+            return Err(wrong("sync", "nothing is written that could be durable: set read below 100 %"));
+        }
+        if self.trim.0 > 0.0 && has_replies {
+            return Err(wrong("trim", "a discard has no reply: leave out one of them"));
+        }
+        if self.trim.0 > 0.0 && self.verify {
+            return Err(wrong("trim", "discarded blocks cannot be verified: what they read as is the device's choice"));
+        }
+        Ok(())
+    }
+
     fn check_lines(&self) -> Result<(), ParamError> {
         let key = if self.access.is_some() { "access" } else { "block_size" };
         if self.lines.iter().map(|line| line.weight).sum::<f64>() <= 0.0 {
@@ -331,9 +478,34 @@ impl StorageParams {
         Ok(())
     }
 
-    /// Whether any line writes.
+    /// Whether anything changes the target.
     fn writes(&self) -> bool {
-        self.lines.iter().any(|line| line.weight > 0.0 && (line.read < 1.0 || line.reply > 0))
+        self.trim.0 > 0.0 || self.moves_writes()
+    }
+
+    /// Whether any line writes.
+    fn moves_writes(&self) -> bool {
+        self.trim.0 < 1.0 && self.lines.iter().any(|line| line.weight > 0.0 && (line.read < 1.0 || line.reply > 0))
+    }
+
+    /// What a report says of durability; `None` if nothing makes anything durable.
+    fn durability(&self) -> Option<String> {
+        let sync = match self.sync {
+            Sync::None => None,
+            Sync::Dsync => Some("each write is durable before it ends (O_DSYNC)".to_owned()),
+            Sync::Sync => Some("each write and its metadata are durable before it ends (O_SYNC)".to_owned()),
+        };
+        let call = match self.flush {
+            Flush::None => None,
+            Flush::Fsync => Some("fsync"),
+            Flush::Fdatasync => Some("fdatasync"),
+        };
+        let flush = call.map(|call| match self.flush_every {
+            1 => format!("{call} after each write"),
+            n => format!("{call} after every {n} writes of a worker"),
+        });
+        let told: Vec<String> = [sync, flush].into_iter().flatten().collect();
+        (!told.is_empty()).then(|| told.join("; "))
     }
 
     /// The longest transfer.

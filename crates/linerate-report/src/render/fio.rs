@@ -15,6 +15,8 @@ const LATENCIES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 /// Upper ends of `iodepth_level`, whose last is open.
 const DEPTHS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 const MILLIS: f64 = 1e3;
+/// The third direction, which moves nothing.
+const TRIM: &str = "trim";
 
 /// The document's study as fio would have written it.
 pub(super) fn render(study: &Value) -> Value {
@@ -32,7 +34,7 @@ pub(super) fn render(study: &Value) -> Value {
 }
 
 fn job(group: usize, one: &StorageJob<'_>) -> Value {
-    let depth: u64 = one.parameter("depth").parse().unwrap_or(1);
+    let depth: u64 = one.parameter_or("depth", storage::DEPTH).parse().unwrap_or(1);
     let level = if depth >= 64 { DEPTHS.len() - 1 } else { depth.max(1).ilog2() as usize };
     let levels = |at: usize| {
         DEPTHS
@@ -50,8 +52,8 @@ fn job(group: usize, one: &StorageJob<'_>) -> Value {
         "job options": options(one),
         "read": direction(one, "rx"),
         "write": direction(one, "tx"),
-        "trim": direction(one, "none"),
-        "sync": { "total_ios": 0, "lat_ns": times(&linerate_model::Distribution::default()) },
+        "trim": direction(one, TRIM),
+        "sync": { "total_ios": one.counted(None).flushes, "lat_ns": times(&one.flushes) },
         "job_runtime": (one.seconds() * MILLIS).round() as u64,
         "usr_cpu": cpu("cpu_app"),
         "sys_cpu": cpu("cpu_kernel"),
@@ -86,16 +88,14 @@ fn options(one: &StorageJob<'_>) -> Value {
         _ => "read",
     };
     let mode = if random > 0.0 { format!("rand{mode}") } else { mode.to_owned() };
-    let or = |name: &str, default: &str| {
-        Some(one.parameter(name)).filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned())
-    };
+    let or = |name: &str, default: &str| one.parameter_or(name, default);
     json!({
         "name": one.name(),
-        "filename": or("target", ""),
+        "filename": or("target", storage::TARGET),
         "rw": mode,
         "rwmixread": read.to_string(),
         "bs": or("block_size", "4 KiB"),
-        "iodepth": or("depth", "32"),
+        "iodepth": or("depth", storage::DEPTH),
         "numjobs": or("workers", "1"),
         "ioengine": one.obtained("engine"),
         "direct": if one.obtained("cache") == "buffered" { "0" } else { "1" },
@@ -103,13 +103,23 @@ fn options(one: &StorageJob<'_>) -> Value {
 }
 
 fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
-    let (iops, bytes, seconds) = (one.figure("iops", direction), one.figure("transfer_rate", direction), one.seconds());
+    let counted = one.counted(None);
+    // Counts are exact: what was moved is a whole number of blocks. An older study has rates only, and no counts.
+    let (total_ios, io_bytes) = match direction {
+        "rx" => (counted.reads, counted.bytes_read),
+        "tx" => (counted.writes, counted.bytes_written),
+        _ => (counted.trims, counted.bytes_trimmed),
+    };
+    let (iops, bytes) = match direction {
+        TRIM => (one.figure("trim_rate", "sum"), one.figure("trim_bytes", "sum")),
+        _ => (one.figure("iops", direction), one.figure("transfer_rate", direction)),
+    };
+    let seconds = if counted.seconds > 0.0 { counted.seconds } else { one.seconds() };
     let nothing = linerate_model::Distribution::default();
-    let service = &one.times(direction);
+    let service = &if direction == TRIM { one.trims.clone() } else { one.times(direction) };
     let (rates, counts) = (one.runs("transfer_rate", direction), one.runs("iops", direction));
     let kibibytes: Vec<f64> = rates.iter().map(|rate| rate / 1024.0).collect();
     let (rate, count) = (spread(&kibibytes), spread(&counts));
-    let io_bytes = (bytes * seconds).round() as u64;
     let mut clat = times(service);
     if storage::count(service) > 0 {
         let percentiles =
@@ -128,7 +138,7 @@ fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
         "bw": (bytes / 1024.0).round() as u64,
         "iops": iops,
         "runtime": (seconds * MILLIS).round() as u64,
-        "total_ios": (iops * seconds).round() as u64,
+        "total_ios": total_ios,
         "short_ios": 0,
         "drop_ios": 0,
         "slat_ns": times(&nothing),

@@ -1,13 +1,14 @@
-//! The shape of Iometer's results.csv (version 1.1.0), for spreadsheets that read it: 80 columns, rows ALL, MANAGER, WORKER and DISK for each
-//! point with a storage job.
+//! The shape of Iometer's results.csv (version 1.1.0), for spreadsheets that read it: 80 columns; rows ALL and MANAGER, and WORKER and DISK of
+//! each worker, for each point with a storage job.
 //!
-//! Medians over the point's trials. Ticks are nanoseconds. Transactions are transfers, whatever they were answered with; no connections, no
-//! network.
+//! Counts are exact and added over the point's trials; rates are counts over the time they were counted in. CPU and network are medians over
+//! the trials, of the whole host. Ticks are nanoseconds. A transaction is a transfer, or with replies both. What was not measured is an empty
+//! cell: connections, and of one worker among several what is kept of all together.
 
 use linerate_model::Distribution;
 use serde_json::Value;
 
-use super::storage::{StorageJob, between, count, jobs, moments};
+use super::storage::{DEPTH, StorageJob, TARGET, between, count, jobs, moments};
 
 /// Iometer's own words; scripts look for them.
 const HEADER: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,Write IOps,\
@@ -31,6 +32,11 @@ const BINS: [u64; 21] = [
 const NANOS_PER_MICRO: u64 = 1_000;
 const NANOS_PER_MILLI: f64 = 1e6;
 const NANOS: f64 = 1e9;
+const MEGABYTE: f64 = 1e6;
+/// What Iometer counts sizes of targets in.
+const SECTOR_BYTES: u64 = 512;
+/// The block size of a job without one.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The document's study as Iometer would have written it.
 pub(super) fn render(study: &Value) -> String {
@@ -43,13 +49,21 @@ pub(super) fn render(study: &Value) -> String {
         text.push_str(&specification(&job));
         text.push_str(&format!("'Results\n{HEADER}\n"));
         let manager = "linerate";
-        for (kind, name, counts) in [
-            ("ALL", "All".to_owned(), ["1", "1", "1"]),
-            ("MANAGER", manager.to_owned(), ["", "1", "1"]),
-            ("WORKER", "Worker 1".to_owned(), ["", "", "1"]),
-            ("DISK", plain(&job.parameter("target")), ["", "", ""]),
-        ] {
-            text.push_str(&row(kind, &name, counts, &job).join(","));
+        let workers = job.workers();
+        let n_workers = workers.len().to_string();
+        let (one, none) = ("1".to_owned(), String::new());
+        let mut rows = vec![
+            ("ALL", "All".to_owned(), [one.clone(), n_workers.clone(), one.clone()], None),
+            ("MANAGER", manager.to_owned(), [none.clone(), n_workers, one.clone()], None),
+        ];
+        for worker in workers {
+            let name = format!("Worker {}", worker + 1);
+            rows.push(("WORKER", name, [none.clone(), none.clone(), one.clone()], Some(worker)));
+            let target = plain(&job.parameter_or("target", TARGET));
+            rows.push(("DISK", target, [none.clone(), none.clone(), none.clone()], Some(worker)));
+        }
+        for (kind, name, counts, worker) in rows {
+            text.push_str(&row(kind, &name, counts, &job, worker).join(","));
             text.push('\n');
         }
         text.push_str(&format!("'Time Stamp\n{stamp}\n"));
@@ -71,17 +85,26 @@ fn bytes(text: &str) -> u64 {
     text.trim().parse::<linerate_model::Bytes>().map_or(0, |bytes| bytes.0)
 }
 
+/// A time in Iometer's whole milliseconds.
+fn millis(text: &str) -> u64 {
+    let time = text.trim().parse::<linerate_model::Nanos>();
+    time.map_or(0, |time| (time.0 as f64 / NANOS_PER_MILLI).round() as u64)
+}
+
 /// The access specification, as Iometer lists it.
 fn specification(job: &StorageJob<'_>) -> String {
     let access = job.parameter("access");
     let lines: Vec<String> = if access.is_empty() {
         let size = job.parameter("block_size");
-        let size = if size.is_empty() { 4096 } else { bytes(&size) };
+        let size = if size.is_empty() { BLOCK_BYTES } else { bytes(&size) };
         let align = Some(bytes(&job.parameter("align"))).filter(|align| *align > 0).unwrap_or(size);
         vec![format!(
-            "{size},100,{},{},0,1,{align},0,",
+            "{size},100,{},{},{},{},{align},{},",
             percent(&job.parameter("read")),
-            percent(&job.parameter("random"))
+            percent(&job.parameter("random")),
+            millis(&job.parameter("delay")),
+            job.parameter_or("burst", "1"),
+            bytes(&job.parameter("reply"))
         )]
     } else {
         access.split(';').filter(|line| !line.trim().is_empty()).map(access_line).collect()
@@ -97,79 +120,116 @@ fn specification(job: &StorageJob<'_>) -> String {
 fn access_line(line: &str) -> String {
     let mut parts = line.split(',').map(str::trim);
     let size = bytes(parts.next().unwrap_or_default());
-    let (mut weight, mut read, mut random, mut delay, mut burst, mut align) = (100, 100, 100, 0.0, 1, size);
+    let (mut weight, mut read, mut random, mut delay, mut burst, mut align, mut reply) = (100, 100, 100, 0, 1, size, 0);
     for (name, value) in parts.filter_map(|part| part.split_once(' ')) {
         match name {
             "weight" => weight = percent(value),
             "read" => read = percent(value),
             "random" => random = percent(value),
-            "delay" => {
-                delay =
-                    value.trim().parse::<linerate_model::Nanos>().map_or(0.0, |time| time.0 as f64 / NANOS_PER_MILLI)
-            }
+            "delay" => delay = millis(value),
+            "reply" => reply = bytes(value),
             "burst" => burst = value.trim().parse().unwrap_or(1),
             "align" => align = bytes(value),
             _ => {}
         }
     }
-    format!("{size},{weight},{read},{random},{},{burst},{align},0,", delay.round() as u64)
+    format!("{size},{weight},{read},{random},{delay},{burst},{align},{reply},")
 }
 
-fn row(kind: &str, name: &str, counts: [&str; 3], job: &StorageJob<'_>) -> Vec<String> {
+/// One row: of all, of a manager, of a worker, or of the target.
+fn row(kind: &str, name: &str, counts: [String; 3], job: &StorageJob<'_>, worker: Option<u32>) -> Vec<String> {
+    let counted = job.counted(worker);
     let number = |value: f64| format!("{value:.6}");
-    let by_way = |metric: &str| {
-        let (read, write) = (job.figure(metric, "rx"), job.figure(metric, "tx"));
-        [read + write, read, write]
+    // A cell without a figure behind it is empty: a zero would say that it was measured.
+    let told = |value: Option<f64>| value.map_or_else(String::new, number);
+    let rate = |n: u64| told((counted.seconds > 0.0).then(|| n as f64 / counted.seconds));
+    let of_three = |read: u64, write: u64| [rate(read + write), rate(read), rate(write)];
+    let scaled = |unit: f64| {
+        let all = counted.bytes_read + counted.bytes_written;
+        [all, counted.bytes_read, counted.bytes_written]
+            .map(|bytes| told((counted.seconds > 0.0).then(|| bytes as f64 / unit / counted.seconds)))
     };
-    let seconds = job.seconds();
-    let (iops, rates) = (by_way("iops"), by_way("transfer_rate"));
-    let binary = rates.map(|rate| rate / f64::from(1 << 20));
-    let decimal = rates.map(|rate| rate / 1e6);
-    // Of all, of reads, of writes.
-    let times = ["sum", "rx", "tx"].map(|direction| job.times(direction));
-    let means = [0, 1, 2].map(|place: usize| moments(&times[place]).0);
-    let largest = [0, 1, 2].map(|place: usize| times[place].buckets.last().map_or(0.0, |(ns, _)| *ns as f64));
-    let sums = [0, 1, 2].map(|place: usize| means[place] * count(&times[place]) as f64);
-    let (averages, maxima) = (means.map(|ns| ns / NANOS_PER_MILLI), largest.map(|ns| ns / NANOS_PER_MILLI));
-    let cpu = job.figure("cpu_app", "sum") + job.figure("cpu_kernel", "sum");
-    let is_target = kind == "DISK";
+    let has_replies = counted.exchanges > 0;
+    let transfers = counted.reads + counted.writes;
+    let transactions = if has_replies { counted.exchanges } else { transfers };
+    let mean = |ns: u64, n: u64| told((n > 0).then(|| ns as f64 / n as f64 / NANOS_PER_MILLI));
+    let longest = |ns: u64, n: u64| told((n > 0).then(|| ns as f64 / NANOS_PER_MILLI));
+    let (all_ns, all_max) = (counted.read_ns + counted.write_ns, counted.read_max_ns.max(counted.write_max_ns));
+    // Times of transactions are kept of all workers together; without replies they are those of the transfers.
+    let is_whole = worker.is_none() || job.workers().len() == 1;
+    let exchanges = (has_replies && is_whole).then_some(&job.exchanges);
+    let of_transaction = |plain: String, with_replies: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges) {
+        (false, _) => plain,
+        (true, Some(times)) if !times.is_empty() => number(with_replies(times) / NANOS_PER_MILLI),
+        (true, _) => String::new(),
+    };
+    let largest = |times: &Distribution| times.buckets.last().map_or(0.0, |(ns, _)| *ns as f64);
     let mut cells: Vec<String> =
-        vec![kind.into(), name.into(), if is_target { String::new() } else { plain(&job.name()) }];
-    cells.extend(counts.map(str::to_owned));
-    cells.extend([iops, binary, decimal].concat().into_iter().map(number));
-    // Without replies every transfer is a transaction; connections are not tested.
-    cells.extend([iops[0], 0.0].map(number));
-    cells.extend(averages.map(number));
-    cells.extend([averages[0], 0.0].map(number));
-    cells.extend(maxima.map(number));
-    cells.extend([maxima[0], 0.0].map(number));
-    cells.extend(["0", "0", "0"].map(str::to_owned));
-    cells.extend([rates[1], rates[2], iops[1], iops[2]].map(|rate| format!("{:.0}", rate * seconds)));
-    cells.extend(["0", "-1"].map(str::to_owned));
+        vec![kind.into(), name.into(), if kind == "DISK" { String::new() } else { plain(&job.name()) }];
+    cells.extend(counts);
+    cells.extend(of_three(counted.reads, counted.writes));
+    cells.extend(scaled(f64::from(1 << 20)));
+    cells.extend(scaled(MEGABYTE));
+    // No connections are tested: their cells are empty.
+    cells.extend([rate(transactions), String::new()]);
+    cells.extend([
+        mean(all_ns, transfers),
+        mean(counted.read_ns, counted.reads),
+        mean(counted.write_ns, counted.writes),
+        of_transaction(mean(all_ns, transfers), &|times| moments(times).0),
+        String::new(),
+        longest(all_max, transfers),
+        longest(counted.read_max_ns, counted.reads),
+        longest(counted.write_max_ns, counted.writes),
+        of_transaction(longest(all_max, transfers), &largest),
+        String::new(),
+    ]);
+    let errors = counted.read_errors + counted.write_errors;
+    cells.extend([errors, counted.read_errors, counted.write_errors].map(|n| n.to_string()));
+    cells.extend([counted.bytes_read, counted.bytes_written, counted.reads, counted.writes].map(|n| n.to_string()));
+    // Transactions per Connection is -1 where connections are not tested: Iometer's own word for it.
+    cells.extend([String::new(), "-1".to_owned()]);
     if kind == "ALL" {
         cells.extend(std::iter::repeat_n(String::new(), 8));
     } else {
-        let raw = [sums[1], sums[2], sums[0], 0.0, largest[1], largest[2], largest[0], 0.0];
-        cells.extend(raw.map(|ns| format!("{ns:.0}")));
+        let raw = |times: &Distribution, of: &dyn Fn(&Distribution) -> f64| format!("{:.0}", of(times));
+        let total = |times: &Distribution| moments(times).0 * count(times) as f64;
+        let transaction = |plain: u64, of: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges) {
+            (false, _) => plain.to_string(),
+            (true, Some(times)) if !times.is_empty() => raw(times, of),
+            (true, _) => String::new(),
+        };
+        cells.extend([counted.read_ns, counted.write_ns].map(|ns| ns.to_string()));
+        cells.extend([transaction(all_ns, &total), String::new()]);
+        cells.extend([counted.read_max_ns, counted.write_max_ns].map(|ns| ns.to_string()));
+        cells.extend([transaction(all_max, &largest), String::new()]);
     }
-    cells.push(format!("{:.0}", seconds * NANOS));
-    cells.extend([
-        "0".to_owned(),
-        "0".to_owned(),
-        Some(job.parameter("depth")).filter(|depth| !depth.is_empty()).unwrap_or("32".into()),
-    ]);
+    cells.push(format!("{:.0}", counted.seconds * NANOS));
+    // Loads begin where the target does; without a span they use all of it, which Iometer writes as 0.
+    let sectors = bytes(&job.parameter("span")) / SECTOR_BYTES;
+    cells.extend(["0".to_owned(), sectors.to_string(), job.parameter_or("depth", DEPTH)]);
+    let ticks = if kind == "ALL" { String::new() } else { format!("{NANOS:.0}") };
     if kind == "ALL" || kind == "MANAGER" {
-        let (user, kernel) = (job.figure("cpu_app", "sum") * 100.0, job.figure("cpu_kernel", "sum") * 100.0);
-        cells.extend([cpu * 100.0, user, kernel, 0.0, 0.0].map(number));
-        cells.push(if kind == "ALL" { String::new() } else { format!("{NANOS:.0}") });
-        let effectiveness = if cpu > 0.0 { iops[0] / (cpu * 100.0) } else { 0.0 };
-        cells.extend([0.0, effectiveness, 0.0, 0.0, 0.0].map(number));
+        let host = |metric: &str| job.known(metric, "sum");
+        let percent = |metric: &str| told(host(metric).map(|share| share * 100.0));
+        cells.extend(
+            ["host_cpu", "host_cpu_user", "host_cpu_privileged", "host_cpu_softirq", "host_cpu_irq"].map(percent),
+        );
+        cells.push(ticks);
+        cells.extend(
+            ["interrupts", "cpu_effectiveness", "host_packets", "host_packet_errors", "host_retransmits"]
+                .map(|metric| told(host(metric))),
+        );
     } else {
         cells.extend(std::iter::repeat_n(String::new(), 5));
-        cells.push(format!("{NANOS:.0}"));
+        cells.push(ticks);
         cells.extend(std::iter::repeat_n(String::new(), 5));
     }
-    cells.extend(bins(&job.service).map(|n| n.to_string()));
+    match is_whole {
+        true => cells.extend(bins(&job.service).map(|n| n.to_string())),
+        // Times by bins are kept of all workers together.
+        false => cells.extend(std::iter::repeat_n(String::new(), BINS.len())),
+    }
     cells
 }
 
@@ -192,6 +252,18 @@ mod tests {
         let is_mixed = write > 0.0;
         let reads = if is_mixed { times(json!([[40_000, 700]])) } else { Value::Null };
         let writes = if is_mixed { times(json!([[40_000, 200], [3_000_000, 100]])) } else { Value::Null };
+        // Three runs of 10 s in all, by two workers side by side.
+        let worker = |worker: u32, share: f64| {
+            json!({
+                "trial": 0, "worker": worker, "seconds": 10.0, "timed": 0,
+                "reads": (read * 10.0 * share) as u64, "writes": (write * 10.0 * share) as u64,
+                "bytes_read": (read * 10.0 * share) as u64 * 4096, "bytes_written": (write * 10.0 * share) as u64 * 4096,
+                "read_errors": worker * 2, "write_errors": 0, "exchanges": if is_mixed { (read * 10.0 * share) as u64 } else { 0 },
+                "flushes": 30, "trims": 4, "bytes_trimmed": 4 * 4096,
+                "read_ns": (read * 10.0 * share) as u64 * 40_000, "write_ns": (write * 10.0 * share) as u64 * 1_000_000,
+                "read_max_ns": 40_000, "write_max_ns": 3_000_000,
+            })
+        };
         json!({
             "linerate": "0.1.0",
             "campaign": { "name": "disks, two", "started": "2026-11-21T12:00:00Z" },
@@ -200,12 +272,15 @@ mod tests {
                 "trials": [{ "measured_from": 1.0, "intervals": { "seconds": [1.0, 2.0, 11.0] } }],
                 "jobs": [{
                     "workload": "storage",
-                    "params": { "target": "/dev/x", "depth": 4, "read": "70 %", "block_size": "4 KiB" },
+                    "params": { "target": "/dev/x", "depth": 4, "read": "70 %", "block_size": "4 KiB", "reply": "4 KiB", "burst": 8, "delay": "2 ms" },
+                    "transfers": [worker(0, 0.6), worker(1, 0.4)],
                     "obtained": { "engine": "io_uring", "cache": "direct" },
                     "metrics": {
                         "iops_rx": metric(read, "rx"), "iops_tx": metric(write, "tx"),
                         "transfer_rate_rx": metric(read * 4096.0, "rx"), "transfer_rate_tx": metric(write * 4096.0, "tx"),
                         "cpu_app": metric(0.1, "sum"), "cpu_kernel": metric(0.3, "sum"),
+                        "host_cpu": metric(0.4, "sum"), "host_cpu_user": metric(0.1, "sum"), "host_cpu_privileged": metric(0.3, "sum"),
+                        "cpu_effectiveness": metric(25.0, "sum"), "interrupts": metric(1_234.0, "sum"), "host_retransmits": metric(7.0, "sum"),
                     },
                     "distributions": { "service": { "unit": "ns", "buckets": [[40_000, 900], [3_000_000, 100]], "lost": 0 }, "reads": reads, "writes": writes },
                 }],
@@ -214,24 +289,48 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_as_wide_as_the_header_and_says_what_was_measured() {
+    fn every_row_is_as_wide_as_the_header_and_says_what_was_counted() {
         let text = render(&study(700.0, 300.0));
         let lines: Vec<&str> = text.lines().collect();
         let header = lines.iter().position(|line| line.starts_with("'Target Type")).expect("a header");
         let names: Vec<&str> = lines[header].split(',').collect();
         assert_eq!(names.len(), 80);
-        for (row, kind) in lines[header + 1..header + 5].iter().zip(["ALL", "MANAGER", "WORKER", "DISK"]) {
-            let cells: Vec<&str> = row.split(',').collect();
-            assert_eq!((cells.len(), cells[0]), (80, kind), "{row}");
-            let of = |name: &str| cells[names.iter().position(|known| *known == name).expect(name)];
-            assert_eq!((of("IOps"), of("Read IOps"), of("Write I/Os")), ("1000.000000", "700.000000", "3000"));
-            assert_eq!((of("MBps (Decimal)"), of("Average Response Time")), ("4.096000", "0.336000"));
-            assert_eq!((of("Average Read Response Time"), of("Queue Depth")), ("0.040000", "4"));
-            assert_eq!((of("0 to 50 uS"), of("2 to 5 mS"), of("50 to 100 uS")), ("900", "100", "0"));
+        let kinds = ["ALL", "MANAGER", "WORKER", "DISK", "WORKER", "DISK"];
+        let rows: Vec<Vec<&str>> = lines[header + 1..header + 7].iter().map(|row| row.split(',').collect()).collect();
+        let of = |row: usize, name: &str| rows[row][names.iter().position(|known| *known == name).expect(name)];
+        for (row, kind) in kinds.into_iter().enumerate() {
+            assert_eq!((rows[row].len(), rows[row][0]), (80, kind));
         }
-        assert!(lines.contains(&"4096,100,70,100,0,1,4096,0,"), "{text}");
+        // Of all: two workers, counts added, rates over the ten seconds in which both ran.
+        for row in [0, 1] {
+            assert_eq!(
+                (of(row, "# Workers"), of(row, "IOps"), of(row, "Read IOps")),
+                ("2", "1000.000000", "700.000000")
+            );
+            assert_eq!((of(row, "Write I/Os"), of(row, "Bytes Written")), ("3000", "12288000"));
+            assert_eq!((of(row, "MBps (Decimal)"), of(row, "Average Response Time")), ("4.096000", "0.328000"));
+            assert_eq!((of(row, "Errors"), of(row, "Read Errors"), of(row, "Write Errors")), ("2", "2", "0"));
+            // 700 exchanges a second: a transfer and its reply are one transaction.
+            assert_eq!(of(row, "Transactions per Second"), "700.000000");
+            assert_eq!((of(row, "% CPU Utilization"), of(row, "CPU Effectiveness")), ("40.000000", "25.000000"));
+            assert_eq!(
+                (of(row, "Interrupts per Second"), of(row, "Segments Retransmitted/Second")),
+                ("1234.000000", "7.000000")
+            );
+            // Not measured: no figure, no zero.
+            assert_eq!(
+                (of(row, "% DPC Time"), of(row, "Packets/Second"), of(row, "Connections per Second")),
+                ("", "", "")
+            );
+            assert_eq!((of(row, "0 to 50 uS"), of(row, "2 to 5 mS"), of(row, "50 to 100 uS")), ("900", "100", "0"));
+        }
+        // Each worker by itself; what is kept of both together only is empty.
+        assert_eq!([2, 4].map(|row| of(row, "Read I/Os")), ["4200", "2800"]);
+        assert_eq!([2, 4].map(|row| of(row, "Target Name")), ["Worker 1", "Worker 2"]);
+        assert_eq!([3, 5].map(|row| of(row, "Target Name")), ["/dev/x"; 2]);
+        assert_eq!((of(2, "0 to 50 uS"), of(2, "Average Transaction Time"), of(2, "Queue Depth")), ("", "", "4"));
+        assert!(lines.contains(&"4096,100,70,100,2,8,4096,4096,"), "{text}");
         assert!(lines[1] == "0,disks  two", "{}", lines[1]);
-        assert!(lines[header + 1].contains(",25.000000,"), "1000 IOps at 40 % of a CPU: {}", lines[header + 1]);
     }
 
     #[test]
@@ -239,6 +338,9 @@ mod tests {
         let mixed = super::super::fio::render(&study(700.0, 300.0));
         let job = &mixed["jobs"][0];
         assert_eq!((&job["read"]["iops"], &job["write"]["total_ios"]), (&json!(700.0), &json!(3_000)));
+        assert_eq!((&job["read"]["io_bytes"], &job["write"]["io_bytes"]), (&json!(7_000 * 4096), &json!(3_000 * 4096)));
+        assert_eq!((&job["sync"]["total_ios"], &job["trim"]["total_ios"]), (&json!(60), &json!(8)));
+        assert_eq!(&job["trim"]["io_bytes"], &json!(8 * 4096));
         assert_eq!((&job["read"]["clat_ns"]["N"], &job["write"]["clat_ns"]["max"]), (&json!(700), &json!(3_000_000)));
         let read = super::super::fio::render(&study(1_000.0, 0.0));
         let job = &read["jobs"][0];

@@ -1,5 +1,6 @@
 //! Storage jobs of a study as formats of other tools want them: figures by direction, and what a distribution says.
 
+use linerate_analysis::TransferCounts;
 use linerate_model::Distribution;
 use serde_json::Value;
 
@@ -12,8 +13,17 @@ pub(super) struct StorageJob<'a> {
     /// Those of reads alone, and of writes.
     pub(super) reads: Distribution,
     pub(super) writes: Distribution,
+    /// Times of flushes, of discards, and of transactions with their replies.
+    pub(super) flushes: Distribution,
+    pub(super) trims: Distribution,
+    pub(super) exchanges: Distribution,
+    /// What was counted, of each worker in each run.
+    pub(super) counts: Vec<TransferCounts>,
 }
 
+/// Defaults of the workload that other tools' formats write out.
+pub(super) const DEPTH: &str = "32";
+pub(super) const TARGET: &str = "/var/tmp";
 /// The workload.
 const STORAGE: &str = "storage";
 
@@ -25,14 +35,29 @@ pub(super) fn jobs(study: &Value) -> Vec<StorageJob<'_>> {
         .map(|(point, job)| {
             // A ledger of before has none apart.
             let of = |name: &str| serde_json::from_value(job["distributions"][name].clone()).unwrap_or_default();
-            StorageJob { point, job, service: of("service"), reads: of("reads"), writes: of("writes") }
+            StorageJob {
+                point,
+                job,
+                service: of("service"),
+                reads: of("reads"),
+                writes: of("writes"),
+                flushes: of("flushes"),
+                trims: of("trims"),
+                exchanges: of("response"),
+                counts: serde_json::from_value(job["transfers"].clone()).unwrap_or_default(),
+            }
         })
         .collect()
 }
 
 impl StorageJob<'_> {
-    /// The estimate of `metric`, of reads (`rx`), of writes (`tx`) or of both (`sum`); 0 where there is none, as those formats have it.
+    /// The estimate of `metric`, of reads (`rx`), of writes (`tx`) or of both (`sum`); 0 where there is none, as fio has it.
     pub(super) fn figure(&self, metric: &str, direction: &str) -> f64 {
+        self.known(metric, direction).unwrap_or(0.0)
+    }
+
+    /// The same; `None` where there is none.
+    pub(super) fn known(&self, metric: &str, direction: &str) -> Option<f64> {
         let metrics = &self.job["metrics"];
         let by_direction = &metrics[format!("{metric}_{direction}")];
         let plain = &metrics[metric];
@@ -43,7 +68,40 @@ impl StorageJob<'_> {
         } else {
             &Value::Null
         };
-        found["estimate"].as_f64().unwrap_or(0.0)
+        found["estimate"].as_f64()
+    }
+
+    /// The workers that were counted.
+    pub(super) fn workers(&self) -> Vec<u32> {
+        let mut workers: Vec<u32> = self.counts.iter().map(|one| one.worker).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        workers
+    }
+
+    /// What `worker` counted in all runs, or what all did. Seconds are those of the runs, workers beside each other.
+    pub(super) fn counted(&self, worker: Option<u32>) -> TransferCounts {
+        let n_workers = if worker.is_some() { 1 } else { self.workers().len().max(1) };
+        let mut sum = TransferCounts::default();
+        for one in self.counts.iter().filter(|one| worker.is_none_or(|worker| one.worker == worker)) {
+            sum.seconds += one.seconds / n_workers as f64;
+            sum.reads += one.reads;
+            sum.writes += one.writes;
+            sum.bytes_read += one.bytes_read;
+            sum.bytes_written += one.bytes_written;
+            sum.read_errors += one.read_errors;
+            sum.write_errors += one.write_errors;
+            sum.exchanges += one.exchanges;
+            sum.flushes += one.flushes;
+            sum.trims += one.trims;
+            sum.bytes_trimmed += one.bytes_trimmed;
+            sum.timed += one.timed;
+            sum.read_ns += one.read_ns;
+            sum.write_ns += one.write_ns;
+            sum.read_max_ns = sum.read_max_ns.max(one.read_max_ns);
+            sum.write_max_ns = sum.write_max_ns.max(one.write_max_ns);
+        }
+        sum
     }
 
     /// The figures of the single runs behind it.
@@ -74,6 +132,11 @@ impl StorageJob<'_> {
     pub(super) fn parameter(&self, name: &str) -> String {
         let told = &self.job["params"][name];
         told.as_str().map_or_else(|| if told.is_null() { String::new() } else { told.to_string() }, str::to_owned)
+    }
+
+    /// A parameter, or `default` where it has its default.
+    pub(super) fn parameter_or(&self, name: &str, default: &str) -> String {
+        Some(self.parameter(name)).filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned())
     }
 
     /// What was obtained under `name`, such as the engine.

@@ -23,7 +23,7 @@ const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0
 struct Told(&'static str, &'static [&'static str], Direction, Scale);
 
 /// The tables: name of the table, caption, columns.
-const TABLES: [(&str, &str, &[Told]); 4] = [
+const TABLES: [(&str, &str, &[Told]); 5] = [
     (
         "rates",
         "Transfers and bytes",
@@ -73,6 +73,23 @@ const TABLES: [(&str, &str, &[Told]); 4] = [
         ],
     ),
     (
+        "durability",
+        "Flushes and discards, which are no transfers",
+        &[
+            Told("flushes per second", &["flush_rate"], Direction::Sum, PER_SECOND),
+            Told("flush mean", &["flush_time_mean"], Direction::Sum, MILLISECONDS),
+            Told("flush p50", &["flush_time_p50"], Direction::Sum, MILLISECONDS),
+            Told("flush p99", &["flush_time_p99"], Direction::Sum, MILLISECONDS),
+            Told("flush max", &["flush_time_max"], Direction::Sum, MILLISECONDS),
+            Told("discards per second", &["trim_rate"], Direction::Sum, PER_SECOND),
+            Told("discarded", &["trim_bytes"], Direction::Sum, MEGABYTES),
+            Told("discard mean", &["trim_time_mean"], Direction::Sum, MILLISECONDS),
+            Told("discard p50", &["trim_time_p50"], Direction::Sum, MILLISECONDS),
+            Told("discard p99", &["trim_time_p99"], Direction::Sum, MILLISECONDS),
+            Told("discard max", &["trim_time_max"], Direction::Sum, MILLISECONDS),
+        ],
+    ),
+    (
         "host",
         "The host meanwhile",
         &[
@@ -91,10 +108,11 @@ const TABLES: [(&str, &str, &[Told]); 4] = [
 ];
 
 /// What a row says of how it came about.
-const CIRCUMSTANCES: [(&str, &str); 7] = [
+const CIRCUMSTANCES: [(&str, &str); 8] = [
     ("engine", "engine"),
     ("engine_why", "why this engine"),
     ("cache", "page cache"),
+    ("durability", "durability"),
     ("contents", "contents"),
     ("conditioning", "conditioning"),
     (STEADY_STATE, "steady state"),

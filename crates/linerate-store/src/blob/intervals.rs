@@ -80,7 +80,7 @@ type DistributionOf = fn(&Interval) -> &Distribution;
 const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
 
 /// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
-const NAMED: [(&str, DistributionOf); 7] = [
+const NAMED: [(&str, DistributionOf); 9] = [
     ("falls", |i| &i.variation.falls),
     ("rises", |i| &i.variation.rises),
     ("writes", |i| &i.writes),
@@ -88,6 +88,8 @@ const NAMED: [(&str, DistributionOf); 7] = [
     ("first_byte", |i| &i.stages.first_byte),
     ("transfer", |i| &i.stages.transfer),
     ("close", |i| &i.stages.close),
+    ("flushes", |i| &i.flushes),
+    ("trims", |i| &i.trims),
 ];
 
 /// The reverse of [`encode_intervals`].
@@ -149,6 +151,8 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
             "first_byte" => set_first_byte,
             "transfer" => set_transfer,
             "close" => set_close,
+            "flushes" => set_flushes,
+            "trims" => set_trims,
             // One of a later version is skipped.
             _ => continue,
         };
@@ -179,6 +183,14 @@ fn set_rises(interval: &mut Interval, distribution: Distribution) {
 
 fn set_writes(interval: &mut Interval, distribution: Distribution) {
     interval.writes = distribution;
+}
+
+fn set_flushes(interval: &mut Interval, distribution: Distribution) {
+    interval.flushes = distribution;
+}
+
+fn set_trims(interval: &mut Interval, distribution: Distribution) {
+    interval.trims = distribution;
 }
 
 fn set_connect(interval: &mut Interval, distribution: Distribution) {

@@ -166,7 +166,8 @@ fn interval() -> impl Strategy<Value = Interval> {
     let variation = (distribution(), distribution()).prop_map(|(falls, rises)| Variation { falls, rises });
     let stages = (distribution(), distribution(), distribution(), distribution())
         .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
-    let distributions = (distribution(), distribution(), distribution(), distribution(), variation, stages);
+    let of_disks = (distribution(), distribution(), distribution());
+    let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages);
     let held = prop::option::of(0..u64::MAX - 1);
     let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| StepGap {
         start: Nanos(start),
@@ -181,7 +182,7 @@ fn interval() -> impl Strategy<Value = Interval> {
             end,
             set,
             (held_bytes, longest_step),
-            (service, writes, response, gap, variation, stages),
+            (service, (writes, flushes, trims), response, gap, variation, stages),
             flows,
         )| {
             let mut counters = Counters::default();
@@ -196,6 +197,8 @@ fn interval() -> impl Strategy<Value = Interval> {
                 longest_step,
                 service,
                 writes,
+                flushes,
+                trims,
                 response,
                 gap,
                 variation,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::{Completion, Operation, Request};
+use super::{Completion, Operation, Request, raw};
 use crate::memory::Region;
 
 /// A file, and the buffers of its transfers; each is over when it has been queued.
@@ -45,13 +45,16 @@ pub(super) fn buffers(slots: u32, slot_bytes: usize) -> io::Result<Vec<Region>> 
     (0..slots).map(|_| Region::new(slot_bytes).map_err(|error| error.cause)).collect()
 }
 
-/// Does `request` now: bytes, or the negative error number.
+/// Does `request` now: bytes moved, or the negative error number.
 #[inline]
 pub(super) fn transfer(file: &File, buffer: &mut Region, request: Request) -> i32 {
-    let buffer = &mut buffer[..request.bytes as usize];
+    let Request { offset, bytes, .. } = request;
     let moved = match request.operation {
-        Operation::Read => file.read_at(buffer, request.offset),
-        Operation::Write => file.write_at(buffer, request.offset),
+        Operation::Read => file.read_at(&mut buffer[..bytes as usize], offset),
+        Operation::Write => file.write_at(&buffer[..bytes as usize], offset),
+        Operation::Fsync => file.sync_all().map(|()| 0),
+        Operation::Fdatasync => file.sync_data().map(|()| 0),
+        Operation::Trim => raw::discard(file, offset, bytes.into()).map(|()| 0),
     };
     match moved {
         Ok(bytes) => bytes as i32,

@@ -53,16 +53,33 @@ impl Engine {
     }
 }
 
-/// Which way bytes go.
+/// What is asked of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// From the file to the slot's buffer.
     Read,
     /// From the slot's buffer to the file.
     Write,
+    /// Makes durable what was written before, metadata included (fsync(2)). Moves nothing.
+    Fsync,
+    /// The same without metadata that nobody needs to read the data back (fdatasync(2)).
+    Fdatasync,
+    /// Gives bytes back: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)). Moves nothing.
+    Trim,
 }
 
-/// One transfer.
+impl Operation {
+    /// What [`Completion::result`] is when all went well with `bytes` asked for.
+    #[must_use]
+    pub const fn expected(self, bytes: u32) -> i32 {
+        match self {
+            Self::Read | Self::Write => bytes as i32,
+            Self::Fsync | Self::Fdatasync | Self::Trim => 0,
+        }
+    }
+}
+
+/// One transfer, flush or discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The slot whose buffer is used.
@@ -80,7 +97,7 @@ pub struct Request {
 pub struct Completion {
     /// The request's slot.
     pub slot: u32,
-    /// Bytes transferred, or the negative error number.
+    /// Bytes transferred (0 of what moves nothing), or the negative error number.
     pub result: i32,
 }
 
@@ -145,6 +162,18 @@ impl Transfers {
             Inner::Ring(ring) => ring.most_held < u32::MAX,
             Inner::Aio(aio) => aio.most_held < u32::MAX,
             Inner::Threads(_) | Inner::Calls(_) => false,
+        }
+    }
+
+    /// Whether `engine` can do `operation`: native AIO discards nothing, and io_uring only in files.
+    #[must_use]
+    pub const fn can(engine: Engine, operation: Operation, is_device: bool) -> bool {
+        match (engine, operation) {
+            (Engine::NativeAio, Operation::Trim) => false,
+            (Engine::IoUring | Engine::IoUringThread, Operation::Trim) => !is_device,
+            // What does not go through the device's queue cannot be looked for there.
+            (Engine::IoUringPolling, Operation::Fsync | Operation::Fdatasync | Operation::Trim) => false,
+            _ => true,
         }
     }
 

@@ -1,12 +1,29 @@
 //! Memory that the kernel writes into, and the two engines that hand it over.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 
 use super::{Completion, Engine, Operation, Request};
 use crate::memory::Mapping;
 
 pub(super) mod aio;
 pub(super) mod ring;
+
+/// Gives `bytes` of `file` at `offset` back to the device or the filesystem.
+pub(super) fn discard(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    /// `BLKDISCARD` (include/uapi/linux/fs.h): `_IO(0x12, 119)`.
+    const BLKDISCARD: libc::Ioctl = 0x1277;
+    if file.metadata()?.file_type().is_block_device() {
+        let range = [offset, bytes];
+        // SAFETY: the kernel reads two numbers from `range`, which outlives the call.
+        let done = unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD, range.as_ptr()) };
+        return if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    }
+    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, flags, offset, bytes)?)
+}
 
 /// Slots of equal size in one mapping, each either ours or the kernel's.
 #[derive(Debug)]

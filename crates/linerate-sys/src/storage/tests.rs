@@ -112,6 +112,33 @@ fn a_look_without_patience_finds_what_has_ended() {
 }
 
 #[test]
+fn a_hole_is_punched_and_a_flush_moves_nothing() {
+    for (engine, slots) in engines() {
+        let mut file = scratch(4);
+        file.write_all(&[7; 4 * BYTES]).expect("written");
+        let seen = file.try_clone().expect("a second descriptor");
+        let Some(mut transfers) = transfers(engine, file, slots) else { continue };
+        for operation in [Operation::Fsync, Operation::Fdatasync, Operation::Trim] {
+            if !Transfers::can(engine, operation, false) {
+                continue;
+            }
+            transfers.queue(Request { slot: 0, operation, offset: BYTES as u64, bytes: BYTES as u32 });
+            let done = finish(&mut transfers);
+            assert_eq!(
+                done,
+                [Completion { slot: 0, result: operation.expected(BYTES as u32) }],
+                "{engine:?} {operation:?}"
+            );
+        }
+        let mut found = vec![0; 4 * BYTES];
+        std::os::unix::fs::FileExt::read_exact_at(&seen, &mut found, 0).expect("read back");
+        let punched = if Transfers::can(engine, Operation::Trim, false) { 0 } else { 7 };
+        assert!(found[BYTES..2 * BYTES].iter().all(|byte| *byte == punched), "{engine:?}");
+        assert!(found[..BYTES].iter().chain(&found[2 * BYTES..]).all(|byte| *byte == 7), "{engine:?}: only the hole");
+    }
+}
+
+#[test]
 fn a_short_read_and_an_error_are_told() {
     for (engine, slots) in engines() {
         let mut file = scratch(1);

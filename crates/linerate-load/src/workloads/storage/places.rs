@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use linerate_model::{ParamError, Ratio};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use serde::Deserialize;
+
+use crate::workloads::parameters::wrong;
 
 /// How random places are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -17,6 +20,52 @@ pub(super) enum Pattern {
     Zipf,
     /// Each once before any again.
     Permutation,
+}
+
+/// A part of the range and the share of random transfers that go there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Zone {
+    /// Share of the transfers.
+    transfers: f64,
+    /// Share of the range.
+    range: f64,
+}
+
+/// Reads `50 % to 5 %, 30 % to 15 %, 20 % to 80 %`: shares of transfers and of the range, which both add up to the whole.
+///
+/// # Errors
+/// The first part that is none of these, or a sum that is not 100 %.
+pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
+    let refuse = |why: String| wrong("zones", why);
+    let ratio = |text: &str| text.trim().parse::<Ratio>().ok().map(|ratio| ratio.0).filter(|share| *share >= 0.0);
+    let zone = |part: &str| {
+        let shares = part.split_once(" to ").and_then(|(transfers, range)| Some((ratio(transfers)?, ratio(range)?)));
+        let (transfers, range) =
+            shares.ok_or_else(|| refuse(format!("`{}` is not such as `50 % to 5 %`", part.trim())))?;
+        Ok(Zone { transfers, range })
+    };
+    let zones = text.split(',').map(zone).collect::<Result<Vec<Zone>, ParamError>>()?;
+    for (what, sum) in [
+        ("transfers", zones.iter().map(|zone| zone.transfers).sum::<f64>()),
+        ("the range", zones.iter().map(|zone| zone.range).sum::<f64>()),
+    ] {
+        /// Shares are written in whole per cent, or a few decimals of them.
+        const ROUNDING: f64 = 1e-6;
+        if (sum - 1.0).abs() > ROUNDING {
+            return Err(refuse(format!("the shares of {what} add up to {} %, not 100 %", sum * 100.0)));
+        }
+    }
+    if zones.iter().any(|zone| zone.transfers > 0.0 && zone.range <= 0.0) {
+        return Err(refuse("transfers go to a zone without room".into()));
+    }
+    Ok(zones)
+}
+
+/// A zone as it is drawn from: upper end of its share of a 64-bit number, and its part of the range, as shares.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    end: u64,
+    part: (f64, f64),
 }
 
 /// Draws places for one worker.
@@ -34,6 +83,8 @@ pub(super) struct Places {
     /// This worker's draws without replacement: its number, how many workers draw, and how many places it has drawn.
     turn: (u64, u64, u64),
     zipf: Option<(u64, Zipf)>,
+    zones: Vec<Drawn>,
+    is_backward: bool,
 }
 
 impl Places {
@@ -57,7 +108,42 @@ impl Places {
         };
         let cursor = own.start;
         let (pattern, skew) = pattern;
-        Self { pattern, skew, seed, range, own, cursor, stride, turn: (number, workers, 0), zipf: None }
+        Self {
+            pattern,
+            skew,
+            seed,
+            range,
+            own,
+            cursor,
+            stride,
+            turn: (number, workers, 0),
+            zipf: None,
+            zones: Vec::new(),
+            is_backward: false,
+        }
+    }
+
+    /// Random places are drawn from `zones` from now on, if there are any.
+    pub(super) fn set_zones(&mut self, zones: &[Zone]) {
+        let (mut transfers, mut range) = (0.0, 0.0);
+        self.zones = zones
+            .iter()
+            .map(|zone| {
+                let from = range;
+                transfers += zone.transfers;
+                range += zone.range;
+                Drawn { end: (transfers * u64::MAX as f64) as u64, part: (from, range) }
+            })
+            .collect();
+        // Rounding must leave no number without a zone.
+        let last = zones.iter().rposition(|zone| zone.transfers > 0.0).unwrap_or(0);
+        self.zones.iter_mut().skip(last).for_each(|zone| zone.end = u64::MAX);
+    }
+
+    /// Sequences run towards the start from now on.
+    pub(super) fn turn_around(&mut self) {
+        self.is_backward = true;
+        self.cursor = self.own.end;
     }
 
     /// The bytes the smallest sequence has room for.
@@ -68,6 +154,9 @@ impl Places {
     /// Where the next transfer of `size` bytes starts if it continues: a multiple of `align` from the range's start.
     #[inline]
     pub(super) fn onwards(&mut self, size: u64, align: u64) -> u64 {
+        if self.is_backward {
+            return self.backwards(size, align);
+        }
         let aligned = |at: u64| self.range.start + (at - self.range.start).next_multiple_of(align);
         let mut at = aligned(self.cursor);
         if at + size > self.own.end {
@@ -81,11 +170,30 @@ impl Places {
         at
     }
 
+    /// The same towards the start: `cursor` is the start of the last transfer.
+    #[inline]
+    fn backwards(&mut self, size: u64, align: u64) -> u64 {
+        let aligned = |at: u64| self.range.start + (at - self.range.start) / align * align;
+        let step = self.stride.unwrap_or(size);
+        let is_own = |at: &u64| *at >= self.own.start && at + size <= self.own.end;
+        let next = self.cursor.checked_sub(step).filter(is_own).map(aligned).filter(is_own);
+        let at = next.unwrap_or_else(|| aligned(self.own.end - size)).max(self.range.start);
+        self.cursor = at;
+        at
+    }
+
     /// Where the next transfer of `size` bytes starts if it goes to a random place, a multiple of `align` from the range's start.
     #[inline]
     pub(super) fn anywhere(&mut self, size: u64, align: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
         let n = (self.range.end - self.range.start - size) / align + 1;
         let place = match self.pattern {
+            Pattern::Uniform if !self.zones.is_empty() => {
+                let drawn = random.next_u64();
+                let zone = self.zones[self.zones.partition_point(|zone| zone.end < drawn)];
+                let (from, to) = ((zone.part.0 * n as f64) as u64, (zone.part.1 * n as f64) as u64);
+                // A zone smaller than a place has the one it lies in.
+                (from + below(to.saturating_sub(from).max(1), random)).min(n - 1)
+            }
             Pattern::Uniform => below(n, random),
             Pattern::Permutation => {
                 let (number, workers, drawn) = &mut self.turn;
@@ -105,7 +213,7 @@ impl Places {
         let at = self.range.start + place * align;
         // A sequence goes on from here, if this is in its part.
         if self.own.contains(&at) {
-            self.cursor = at + self.stride.unwrap_or(size);
+            self.cursor = if self.is_backward { at } else { at + self.stride.unwrap_or(size) };
         }
         at
     }
@@ -289,11 +397,50 @@ mod tests {
             let pattern = [Pattern::Uniform, Pattern::Zipf, Pattern::Permutation][kind];
             let mut random = random();
             let mut places = Places::new((pattern, 1.1), range.clone(), None, (workers - 1, workers, true), 3);
+            if blocks % 2 == 1 && places.room() >= size {
+                places.turn_around();
+            }
             for turn in 0..50 {
                 let at = if turn % 3 == 0 { places.onwards(size, align) } else { places.anywhere(size, align, &mut random) };
                 prop_assert!(at >= range.start && at + size <= range.end);
                 prop_assert_eq!((at - range.start) % align, 0);
             }
         }
+    }
+
+    #[test]
+    fn zones_get_their_shares_of_transfers() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+        let mut places = Places::new((Pattern::Uniform, 1.0), 4096..4096 + 100 * 4096, None, (0, 1, true), 1);
+        places.set_zones(&zones("50 % to 5 %, 30 % to 15 %, 20 % to 80 %").expect("zones"));
+        let mut counts = [0_u32; 3];
+        for _ in 0..100_000 {
+            let place = (places.anywhere(4096, 4096, &mut random) - 4096) / 4096;
+            assert!(place < 100);
+            counts[usize::from(place >= 5) + usize::from(place >= 20)] += 1;
+        }
+        for (count, share) in counts.into_iter().zip([0.5, 0.3, 0.2]) {
+            assert!((f64::from(count) / 100_000.0 - share).abs() < 0.01, "{counts:?}");
+        }
+        for (text, why) in [
+            ("50 % to 5 %, 30 % to 95 %", "transfers add up to 80 %"),
+            ("100 % to 50 %", "the range add up to 50 %"),
+            ("100 % 50 %", "is not such as"),
+            ("50 % to 0 %, 50 % to 100 %", "without room"),
+        ] {
+            assert!(zones(text).expect_err(text).cause.contains(why), "{text}: {:?}", zones(text));
+        }
+    }
+
+    #[test]
+    fn a_sequence_runs_backwards_and_starts_again_at_the_end() {
+        let mut places = Places::new((Pattern::Uniform, 1.0), 4096..4096 * 5, None, (0, 1, true), 1);
+        places.turn_around();
+        let found: Vec<u64> = (0..6).map(|_| places.onwards(4096, 4096) / 4096).collect();
+        assert_eq!(found, [4, 3, 2, 1, 4, 3]);
+        let mut strided = Places::new((Pattern::Uniform, 1.0), 0..4096 * 5, Some(8192), (0, 1, true), 1);
+        strided.turn_around();
+        let found: Vec<u64> = (0..4).map(|_| strided.onwards(4096, 4096) / 4096).collect();
+        assert_eq!(found, [3, 1, 4, 2]);
     }
 }

@@ -1,12 +1,13 @@
 //! From parameters to workers: the target opened through the gate, filled if it must be, and an engine for each worker.
 
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_disk::{Filled, Permission, Target};
-use linerate_model::Bytes;
+use linerate_model::{Bytes, Ratio};
 use linerate_sys::storage::{Engine, Operation, Request, Transfers};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -14,7 +15,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::access::Choice;
 use super::places::Places;
 use super::stamp::Stamper;
-use super::worker::{Budget, StorageWorker, Told};
+use super::worker::{Budget, StorageWorker, Told, Upkeep};
 use super::{Cache, Regions, StorageParams, Wanted};
 use crate::workloads::arrivals::share;
 use crate::{LoadError, Setup, Worker};
@@ -86,7 +87,11 @@ fn worker(
     let shares = (u64::from(number), u64::from(params.workers), is_disjoint);
     let stride = params.stride.map(|stride| stride.0);
     // Every worker permutes alike: together they visit each place once.
-    let places = Places::new((params.pattern, params.skew.0), range.clone(), stride, shares, setup.seed);
+    let mut places = Places::new((params.pattern, params.skew.0), range.clone(), stride, shares, setup.seed);
+    places.set_zones(&params.shares);
+    if params.backward {
+        places.turn_around();
+    }
     if places.room() < params.longest() {
         let why = format!("a worker's part of {} is shorter than a transfer", Bytes(places.room()));
         return Err(LoadError::Unsupported { what: format!("{} workers", params.workers), why });
@@ -105,7 +110,10 @@ fn worker(
             passes => format!("written over {passes} times by sequential writes of {}", Bytes(CONDITION_BYTES)),
         },
         device: target.device_name(),
+        durability: params.durability(),
     };
+    let start_after = params.start_after;
+    let upkeep = Upkeep { flush: params.flush.operation(), every: params.flush_every, trim: params.trim.0 };
     Ok(Box::new(StorageWorker::new(
         number,
         params.depth,
@@ -115,6 +123,7 @@ fn worker(
         random,
         stamper,
         Budget::new(Arc::clone(target), most),
+        (upkeep, start_after),
         share(
             params.arrivals.rate.map(|rate| rate.per_second(1)),
             params.arrivals.arrival(),
@@ -142,16 +151,22 @@ fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadEr
 /// What of the target is used.
 fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadError> {
     let all = target.range();
-    let span = params.span.map_or(all.end - all.start, |span| span.0);
-    if span > all.end - all.start {
-        let why = format!("the target has {} bytes for loads", all.end - all.start);
+    let room = all.end - all.start;
+    let Some(rest) = room.checked_sub(params.offset.0) else {
+        let why = format!("the target has {room} bytes for loads");
+        return Err(LoadError::Unsupported { what: format!("offset = \"{}\"", params.offset), why });
+    };
+    let span = params.span.map_or(rest, |span| span.0);
+    if span > rest {
+        let why = format!("the target has {rest} bytes for loads behind the offset");
         return Err(LoadError::Unsupported { what: format!("span = \"{}\"", Bytes(span)), why });
     }
     if span < params.longest() {
         let why = format!("{} has only {span} bytes for loads", target.path().display());
         return Err(LoadError::Unsupported { what: format!("transfers of {}", Bytes(params.longest())), why });
     }
-    Ok(all.start..all.start + span)
+    let start = all.start + params.offset.0;
+    Ok(start..start + span)
 }
 
 /// Direct transfers are made of whole blocks in whole places; verified ones of whole stamps.
@@ -213,6 +228,7 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
         _ => (&asked, ""),
     };
     let place = if in_memory { " in memory" } else { "" };
+    let is_device = is_device(&params.target);
     let slot_bytes = (params.longest() as usize).next_multiple_of(PAGE_BYTES);
     let mut refused = Vec::new();
     for engine in chosen {
@@ -220,7 +236,12 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
             refused.push(format!("threads: {depth} are more than {MOST_THREADS}"));
             continue;
         }
-        let file = target.open(params.writes() || target.is_writable(), is_direct)?;
+        if let Some(operation) = needed(params).into_iter().find(|one| !Transfers::can(*engine, *one, is_device)) {
+            refused.push(cannot(*engine, operation));
+            continue;
+        }
+        let writable = params.writes() || target.is_writable();
+        let file = target.open_as(writable, is_direct, params.sync.synchrony())?;
         match Transfers::new(*engine, file, depth, slot_bytes) {
             Ok(mut transfers) => {
                 if in_memory && !params.arrivals.is_open() {
@@ -240,6 +261,24 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
         }
     }
     Err(LoadError::Unsupported { what: format!("{depth} transfers under way"), why: refused.join("; ") })
+}
+
+/// What the load asks of an engine beside reads and writes.
+fn needed(params: &StorageParams) -> Vec<Operation> {
+    let trim = (params.trim.0 > 0.0).then_some(Operation::Trim);
+    [params.flush.operation(), trim].into_iter().flatten().collect()
+}
+
+fn cannot(engine: Engine, operation: Operation) -> String {
+    let what = if operation == Operation::Trim { "discards" } else { "flushes" };
+    format!(
+        "{}: it has no {what} of this target (use engine = \"threads\", or \"pread\" with depth = 1)",
+        engine.name()
+    )
+}
+
+fn is_device(target: &str) -> bool {
+    std::fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
 }
 
 /// Whether the disk's driver has queues to poll: the kernel polls a queue with interrupts just as well, at the price of a CPU and for nothing.
@@ -326,6 +365,9 @@ fn write_all(
     let filling = StorageParams {
         lines: vec![super::Line { size: piece, read: 0.0, reply: 0, ..params.lines[0] }],
         engine: Wanted::Auto,
+        sync: super::Sync::None,
+        flush: super::Flush::None,
+        trim: Ratio(0.0),
         ..params.clone()
     };
     let (mut transfers, _) = obtain(&filling, target, FILL_DEPTH)?;

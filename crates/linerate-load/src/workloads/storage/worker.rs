@@ -35,6 +35,18 @@ pub(super) struct Told {
     pub(super) contents: &'static str,
     pub(super) conditioning: String,
     pub(super) device: Option<String>,
+    pub(super) durability: Option<String>,
+}
+
+/// What is done beside transfers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Upkeep {
+    /// The flush that follows writes, if any.
+    pub(super) flush: Option<Operation>,
+    /// After so many writes that have ended.
+    pub(super) every: u32,
+    /// Share of operations that discard.
+    pub(super) trim: f64,
 }
 
 /// What may still be written.
@@ -112,6 +124,11 @@ pub(super) struct StorageWorker {
     stamper: Stamper,
     sequence: u32,
     budget: Budget,
+    upkeep: Upkeep,
+    /// Its load begins so long after that of the trial.
+    start_after: Nanos,
+    /// Writes that have ended since the last flush.
+    unflushed: u32,
     load: Load,
     gap: Option<Nanos>,
     /// Whether transfers have replies, so that transactions are timed apart from them.
@@ -138,6 +155,7 @@ impl StorageWorker {
         random: Xoshiro256PlusPlus,
         stamper: Stamper,
         budget: Budget,
+        (upkeep, start_after): (Upkeep, Nanos),
         load: Load,
         told: Told,
     ) -> Self {
@@ -164,6 +182,9 @@ impl StorageWorker {
             stamper,
             sequence: 0,
             budget,
+            upkeep,
+            start_after,
+            unflushed: 0,
             load,
             gap: mean_gap(load),
             has_replies,
@@ -207,7 +228,14 @@ impl StorageWorker {
         } else {
             self.places.onwards(line.size, line.align)
         };
-        let operation = if first < line.read * WHOLE { Operation::Read } else { Operation::Write };
+        let operation = match () {
+            // Drawn only where there are any, so that loads without them are what they always were.
+            () if self.upkeep.trim > 0.0 && f64::from(self.random.next_u64() as u32) < self.upkeep.trim * WHOLE => {
+                Operation::Trim
+            }
+            () if first < line.read * WHOLE => Operation::Read,
+            () => Operation::Write,
+        };
         let reply = (line.reply > 0).then_some(Reply { line, since: now, is_under_way: false });
         let flight = Flight { started: now, intended, operation, offset, bytes: line.size as u32, reply };
         if !self.launch(slot, flight) {
@@ -270,7 +298,7 @@ impl StorageWorker {
     #[inline]
     fn finish_one(&mut self, done: Completion, now: Nanos, tally: &mut Tally) {
         let flight = self.flights[done.slot as usize];
-        if done.result != flight.bytes as i32 {
+        if done.result != flight.operation.expected(flight.bytes) {
             self.free.push(done.slot);
             tally.add(Counter::TransferErrors, 1);
             let error = if flight.operation == Operation::Read { Counter::ReadErrors } else { Counter::WriteErrors };
@@ -279,18 +307,24 @@ impl StorageWorker {
             self.fault.get_or_insert(Fault::Transfer { operation, offset, bytes, result: done.result });
             return;
         }
-        let (count, bytes) = match flight.operation {
-            Operation::Read => (Counter::Reads, Counter::BytesRead),
-            Operation::Write => (Counter::Writes, Counter::BytesWritten),
-        };
-        tally.add(count, 1);
-        tally.add(bytes, u64::from(flight.bytes));
-        self.total[count] += 1;
-        self.total[bytes] += u64::from(flight.bytes);
         let took = now.since(flight.started).0;
-        match flight.operation {
-            Operation::Read => tally.service.record(took),
-            Operation::Write => tally.writes.record(took),
+        let (count, bytes, times) = match flight.operation {
+            Operation::Read => (Counter::Reads, Some(Counter::BytesRead), &mut tally.service),
+            Operation::Write => (Counter::Writes, Some(Counter::BytesWritten), &mut tally.writes),
+            Operation::Trim => (Counter::Trims, Some(Counter::BytesTrimmed), &mut tally.trims),
+            Operation::Fsync | Operation::Fdatasync => (Counter::Flushes, None, &mut tally.flushes),
+        };
+        times.record(took);
+        for (counter, n) in
+            [Some((count, 1)), bytes.map(|bytes| (bytes, u64::from(flight.bytes)))].into_iter().flatten()
+        {
+            tally.add(counter, n);
+            self.total[counter] += n;
+        }
+        if bytes.is_none() {
+            // The response of the write before it was counted when that ended.
+            self.free.push(done.slot);
+            return;
         }
         if self.stamper.verified && flight.operation == Operation::Read {
             let buffer = &mut self.transfers.buffer(done.slot)[..flight.bytes as usize];
@@ -312,12 +346,26 @@ impl StorageWorker {
             }
             None => flight.started,
         };
-        self.free.push(done.slot);
+        if !self.flush_after(flight, done.slot, now) {
+            self.free.push(done.slot);
+        }
         if self.gap.is_some() {
             tally.response.record(now.since(flight.intended).0);
         } else if self.has_replies {
             tally.response.record(now.since(since).0);
         }
+    }
+
+    /// Starts a flush in the slot of `flight`, a write that has ended, if one is due after it.
+    #[inline]
+    fn flush_after(&mut self, flight: Flight, slot: u32, now: Nanos) -> bool {
+        let Some(operation) = self.upkeep.flush.filter(|_| flight.operation == Operation::Write) else { return false };
+        self.unflushed += 1;
+        if self.unflushed < self.upkeep.every || self.fault.is_some() {
+            return false;
+        }
+        self.unflushed = 0;
+        self.launch(slot, Flight { started: now, operation, offset: 0, bytes: 0, reply: None, ..flight })
     }
 
     /// Starts what is due, waits for the first that ends, and counts all that have.
@@ -378,8 +426,19 @@ impl Worker for StorageWorker {
         self.load
     }
 
+    fn starts_after(&self) -> Nanos {
+        self.start_after
+    }
+
     fn times(&self) -> Times {
-        Times { service: true, writes: true, response: self.gap.is_some() || self.has_replies, ..Times::NONE }
+        Times {
+            service: true,
+            writes: true,
+            flushes: self.upkeep.flush.is_some(),
+            trims: self.upkeep.trim > 0.0,
+            response: self.gap.is_some() || self.has_replies,
+            ..Times::NONE
+        }
     }
 
     fn may_wait_for_disk(&self) -> bool {
@@ -409,8 +468,13 @@ impl Worker for StorageWorker {
         let target = &self.told.target;
         Some(match self.fault? {
             Fault::Transfer { operation, offset, bytes, result } => {
-                let verb = if operation == Operation::Read { "read" } else { "write" };
-                format!("{verb} {bytes} bytes at {offset} of {target}: {}", told(result))
+                let why = told(result);
+                match operation {
+                    Operation::Read => format!("read {bytes} bytes at {offset} of {target}: {why}"),
+                    Operation::Write => format!("write {bytes} bytes at {offset} of {target}: {why}"),
+                    Operation::Trim => format!("discard {bytes} bytes at {offset} of {target}: {why}"),
+                    Operation::Fsync | Operation::Fdatasync => format!("flush {target}: {why}"),
+                }
             }
             Fault::Block { at, flaw } => format!("verify the block at {at} of {target}: {}", flaw.told()),
             Fault::Budget => format!(
@@ -424,7 +488,7 @@ impl Worker for StorageWorker {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let Told { target, engine, why, cache, contents, conditioning, device } = &self.told;
+        let Told { target, engine, why, cache, contents, conditioning, device, durability } = &self.told;
         let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut modes = vec![
             mode("engine", engine),
@@ -434,6 +498,7 @@ impl Worker for StorageWorker {
             mode("conditioning", conditioning),
         ];
         modes.extend(device.as_ref().map(|device| mode("device", device)));
+        modes.extend(durability.as_ref().map(|durability| mode("durability", durability)));
         vec![FlowReport {
             flow: self.number,
             worker: self.number,

@@ -37,6 +37,8 @@ struct Event {
 
 const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
+const FSYNC: u16 = 2;
+const FDSYNC: u16 = 3;
 
 /// A context and what its transfers use.
 #[derive(Debug)]
@@ -84,14 +86,24 @@ impl NativeAio {
     pub(in super::super) fn queue(&mut self, request: Request) {
         let start = self.arena.lend(request);
         let block = &mut self.blocks[request.slot as usize];
-        *block = ControlBlock {
-            data: u64::from(request.slot),
-            opcode: if request.operation == Operation::Read { PREAD } else { PWRITE },
-            file: self.file.as_raw_fd() as u32,
+        let (data, file) = (u64::from(request.slot), self.file.as_raw_fd() as u32);
+        let moving = |opcode| ControlBlock {
+            data,
+            opcode,
+            file,
             buffer: start.expose_provenance() as u64,
             bytes: u64::from(request.bytes),
             offset: request.offset as i64,
             ..ControlBlock::default()
+        };
+        // The kernel refuses a flush that names a buffer or a place.
+        let plain = |opcode| ControlBlock { data, opcode, file, ..ControlBlock::default() };
+        *block = match request.operation {
+            Operation::Read => moving(PREAD),
+            Operation::Write => moving(PWRITE),
+            Operation::Fsync => plain(FSYNC),
+            Operation::Fdatasync => plain(FDSYNC),
+            Operation::Trim => panic!("native AIO has no discards: see `Transfers::can`"),
         };
         self.queued.push(block);
         self.in_flight += 1;

@@ -211,6 +211,9 @@ fn entry(
         (Operation::Write, true) => file.write_fixed(start, bytes, offset),
         (Operation::Read, false) => file.read(start, bytes, offset),
         (Operation::Write, false) => file.write(start, bytes, offset),
+        (Operation::Fsync, _) => file.flush(types::FsyncFlags::empty()),
+        (Operation::Fdatasync, _) => file.flush(types::FsyncFlags::DATASYNC),
+        (Operation::Trim, _) => file.punch(offset, bytes),
     }
 }
 
@@ -220,6 +223,8 @@ trait UseFile {
     fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
     fn read(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
     fn write(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
+    fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry;
+    fn punch(self, offset: u64, bytes: u32) -> io_uring::squeue::Entry;
 }
 
 macro_rules! use_file {
@@ -240,6 +245,13 @@ macro_rules! use_file {
             #[inline]
             fn write(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
                 opcode::Write::new(self, start, bytes).offset(offset).build()
+            }
+            fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry {
+                opcode::Fsync::new(self).flags(flags).build()
+            }
+            fn punch(self, offset: u64, bytes: u32) -> io_uring::squeue::Entry {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                opcode::Fallocate::new(self, u64::from(bytes)).offset(offset).mode(mode).build()
             }
         }
     };

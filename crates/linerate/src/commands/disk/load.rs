@@ -65,6 +65,18 @@ pub(crate) struct LoadArgs {
     /// Through the page cache
     #[arg(long)]
     buffered: bool,
+    /// When a write ends: none (the device has it), dsync (its data is durable, O_DSYNC) or sync (all metadata too, O_SYNC)
+    #[arg(long, value_parser = ["none", "dsync", "sync"])]
+    sync: Option<String>,
+    /// Flush after writes, timed apart: none, fsync or fdatasync
+    #[arg(long, value_parser = ["none", "fsync", "fdatasync"])]
+    flush: Option<String>,
+    /// Writes of a worker from one flush to the next
+    #[arg(long, value_name = "WRITES", default_value_t = 1, requires = "flush")]
+    flush_every: u32,
+    /// Per cent of operations that discard (BLKDISCARD, or a hole punched in a file), timed apart
+    #[arg(long, value_name = "PER CENT", default_value_t = 0.0)]
+    trim: f64,
     /// Check what is read against what was written
     #[arg(long)]
     verify: bool,
@@ -169,6 +181,15 @@ fn plan_text(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<String, Fa
     if let Some(text) = &args.reply {
         params.push(("reply", quoted(&size("--reply", text)?)));
     }
+    for (name, given) in [("sync", &args.sync), ("flush", &args.flush)] {
+        params.extend(given.as_ref().map(|word| (name, quoted(word))));
+    }
+    if args.flush_every != 1 {
+        params.push(("flush_every", args.flush_every.to_string()));
+    }
+    if args.trim != 0.0 {
+        params.push(("trim", quoted(&format!("{} %", args.trim))));
+    }
     if args.condition > 0 {
         params.push(("condition", args.condition.to_string()));
     }
@@ -247,7 +268,7 @@ fn depths(texts: &[String]) -> Result<Vec<u32>, Failure> {
 }
 
 /// Columns: heading, metric, direction.
-const COLUMNS: [(&str, &str, Direction); 18] = [
+const COLUMNS: [(&str, &str, Direction); 24] = [
     ("read IOPS", "iops", Direction::Rx),
     ("write IOPS", "iops", Direction::Tx),
     ("read", "transfer_rate", Direction::Rx),
@@ -261,6 +282,12 @@ const COLUMNS: [(&str, &str, Direction); 18] = [
     ("max", "service_time_max", Direction::Sum),
     ("read p99", "service_time_p99", Direction::Rx),
     ("write p99", "service_time_p99", Direction::Tx),
+    ("flushes", "flush_rate", Direction::Sum),
+    ("flush p50", "flush_time_p50", Direction::Sum),
+    ("flush p99", "flush_time_p99", Direction::Sum),
+    ("trims", "trim_rate", Direction::Sum),
+    ("trim p50", "trim_time_p50", Direction::Sum),
+    ("trim p99", "trim_time_p99", Direction::Sum),
     ("with replies", "exchange_rate", Direction::Sum),
     ("CPU effectiveness", "cpu_effectiveness", Direction::Sum),
     ("response p99", "response_time_p99", Direction::Sum),
@@ -294,8 +321,18 @@ fn tell(study: &Study, repeats: u32) {
             format!("n = {repeats} a point; medians; times from start to completion; [interval] of a percentile {of}");
         println!("{}", show::table(&caption, &head, &rows));
     }
-    for name in ["engine", "engine_why", "cache", "contents", "conditioning", "steady_state", "steady_rounds", "device"]
-    {
+    const TOLD: [&str; 9] = [
+        "engine",
+        "engine_why",
+        "cache",
+        "durability",
+        "contents",
+        "conditioning",
+        "steady_state",
+        "steady_rounds",
+        "device",
+    ];
+    for name in TOLD {
         said(study, name).iter().for_each(|told| println!("{}: {told}", name.replace('_', " ")));
     }
     reasons(study).iter().for_each(|reason| println!("{reason}"));

@@ -1,14 +1,18 @@
 //! fio's job files, a strict subset: what is not in the table below is refused.
 //!
 //! `[global]` holds for the sections after it; a key without a value is set. Sizes are as fio reads them: `4k`, `4KB` and `4ki` are 4096
-//! bytes, `4kib` is 4000 (its `kb_base` is 1024). Defaults are fio's: one synchronous, buffered read of 4 KiB at a time. Not taken: trims,
-//! `include`, several files, offsets, flushes, arithmetic.
+//! bytes, `4kib` is 4000 (its `kb_base` is 1024). Defaults are fio's: one synchronous, buffered read of 4 KiB at a time. Not taken: several
+//! files of a job, zoned devices, priorities, coupled rates, arithmetic. Where fio would end with an amount, the plan has a time.
 
 mod keys;
+mod load;
 mod text;
+mod transfers;
 
-use keys::{AS_HERE, HARMLESS};
-use text::{MICROS, Section, Setting, seconds, sections, size};
+use std::path::Path;
+
+use keys::{AS_HERE, CANNOT, HARMLESS};
+use text::{Section, Setting, seconds, sections, size};
 
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
@@ -20,7 +24,9 @@ const UNTIMED_SECONDS: f64 = 60.0;
 pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malformed> {
     let mut imported = Imported::default();
     let mut globals: Vec<Setting> = Vec::new();
-    let sections = sections(text)?;
+    // Whether a job of the last sweep says how long it runs.
+    let mut is_timed = false;
+    let sections = sections(text, targets.folder)?;
     if !sections.iter().any(|section| !is_global(section)) {
         return Err(Malformed {
             line: text.lines().count().max(1),
@@ -38,20 +44,29 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
             settings.retain(|known| known.key != setting.key);
             settings.push(setting);
         }
-        let mut reader = Reader { settings, imported, job: Job::default() };
-        let (sweep, apart) = reader.sweep(&section.name, section.line, targets)?;
+        let mut reader = Reader { settings, imported, job: Draft::default() };
+        let read = reader.sweep(&section.name, section.line, targets)?;
         imported = reader.imported;
-        match imported.sweeps.last_mut().filter(|_| !apart) {
-            Some(before) if before.seconds == sweep.seconds && before.warmup == sweep.warmup => {
-                before.name = format!("{}, {}", before.name, sweep.name);
-                before.jobs.extend(sweep.jobs);
+        let before = imported.sweeps.last_mut().filter(|_| !read.is_apart);
+        match before {
+            Some(before) if before.warmup == read.sweep.warmup && fits(before, &read, is_timed) => {
+                before.name = format!("{}, {}", before.name, read.sweep.name);
+                if !is_timed {
+                    before.seconds =
+                        if read.is_timed { read.sweep.seconds } else { before.seconds.max(read.sweep.seconds) };
+                }
+                before.jobs.extend(read.sweep.jobs);
+                is_timed |= read.is_timed;
             }
             Some(_) => {
                 let note =
                     "it runs beside the job before it for another time: add `stonewall`, or make the times the same";
                 imported.class(section.line, format!("[{}]", section.name), Class::Refused, note);
             }
-            None => imported.sweeps.push(sweep),
+            None => {
+                imported.sweeps.push(read.sweep);
+                is_timed = read.is_timed;
+            }
         }
     }
     imported.keys.sort_by(|a, b| (a.line, &a.key).cmp(&(b.line, &b.key)));
@@ -59,14 +74,52 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
     Ok(imported)
 }
 
+/// Whether `read` can run beside the jobs of `before`: one that would end with its size runs as long as the others.
+fn fits(before: &Sweep, read: &Read, is_timed: bool) -> bool {
+    !is_timed || !read.is_timed || before.seconds == read.sweep.seconds
+}
+
 fn is_global(section: &Section) -> bool {
     section.name == "global"
+}
+
+/// A job, and what of it others need to know.
+#[derive(Default)]
+struct Draft {
+    job: Job,
+    /// Share of reads, of 1.
+    read: f64,
+    /// Bytes of a transfer, if all have the same.
+    block: Option<u64>,
+}
+
+impl Draft {
+    fn text(&mut self, name: &'static str, value: &str) {
+        self.job.text(name, value);
+    }
+
+    fn value(&mut self, name: &'static str, value: String) {
+        self.job.value(name, value);
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.job.params.iter().any(|(known, _)| *known == name)
+    }
+}
+
+/// A section as it was read.
+struct Read {
+    sweep: Sweep,
+    /// It begins after everything before it.
+    is_apart: bool,
+    /// It says how long it runs.
+    is_timed: bool,
 }
 
 struct Reader {
     settings: Vec<Setting>,
     imported: Imported,
-    job: Job,
+    job: Draft,
 }
 
 impl Reader {
@@ -108,53 +161,107 @@ impl Reader {
         seconds(&setting.value, 1.0).map(Some).ok_or_else(what)
     }
 
-    /// The sweep of one job, and whether it begins after all before it.
-    fn sweep(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<(Sweep, bool), Malformed> {
-        let apart =
+    /// The sweep of one job.
+    fn sweep(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<Read, Malformed> {
+        let mut is_apart =
             self.is_set("stonewall", "a sweep of its own") | self.is_set("wait_for_previous", "a sweep of its own");
-        let seconds = self.time("runtime", "duration")?.filter(|seconds| *seconds > 0.0);
+        if let Some(setting) = self.take("wait_for") {
+            is_apart = true;
+            self.class(&setting, Class::Approximate, "a sweep of its own, after everything before it");
+        }
+        let runtime = self.time("runtime", "duration")?.or(self.time("timeout", "duration")?);
+        let runtime = runtime.filter(|seconds| *seconds > 0.0);
         let timed = self.is_set("time_based", "duration");
         let warmup = self.time("ramp_time", "warmup")?.unwrap_or(0.0);
-        match seconds {
-            Some(_) if timed => {}
-            Some(_) => {
-                let note = "for all of `runtime`; fio would end when it has been through `size`";
-                self.imported.class(line, format!("[{name}] without time_based"), Class::Approximate, note);
-            }
-            None => {
-                let note = format!("for {UNTIMED_SECONDS} s; fio would end when it has been through `size`");
-                self.imported.class(line, format!("[{name}] without runtime"), Class::Approximate, note);
-            }
+        let mut seconds = runtime.unwrap_or(UNTIMED_SECONDS);
+        if let Some(delay) = self.time("startdelay", "start_after")?.filter(|delay| *delay > 0.0) {
+            self.job.text("start_after", &format!("{} ms", (delay * 1e3).round()));
+            seconds += delay;
         }
+        self.ends(name, line, runtime.is_some(), timed);
         self.target(name, line, targets)?;
         self.transfers(name)?;
         self.engine(name, line)?;
         self.load()?;
+        let jobs = self.spread()?;
         for setting in std::mem::take(&mut self.settings) {
             self.other(&setting);
         }
-        let sweep = Sweep {
-            name: name.to_owned(),
-            warmup,
-            seconds: seconds.unwrap_or(UNTIMED_SECONDS),
-            jobs: vec![std::mem::take(&mut self.job)],
-            depths: Vec::new(),
+        let sweep = Sweep { name: name.to_owned(), warmup, seconds, jobs, depths: Vec::new() };
+        Ok(Read { sweep, is_apart, is_timed: runtime.is_some() })
+    }
+
+    /// What would end the job in fio: here its time does.
+    fn ends(&mut self, name: &str, line: usize, has_runtime: bool, timed: bool) {
+        match (has_runtime, timed) {
+            (true, true) => {}
+            (true, false) => {
+                let note = "for all of `runtime`; fio would end when it has been through `size`";
+                self.imported.class(line, format!("[{name}] without time_based"), Class::Approximate, note);
+            }
+            (false, _) => {
+                let note = format!("for {UNTIMED_SECONDS} s; fio would end when it has been through `size`");
+                self.imported.class(line, format!("[{name}] without runtime"), Class::Approximate, note);
+            }
+        }
+        for key in ["number_ios", "io_size", "io_limit", "loops", "fill_device", "fill_fs"] {
+            if let Some(setting) = self.take(key) {
+                self.class(&setting, Class::Approximate, "for the sweep's time, again from the start where it ends");
+            }
+        }
+        for key in ["ss", "steadystate"] {
+            if let Some(setting) = self.take(key) {
+                let note = "for all of the sweep's time; the report says whether it was steady, by its own test";
+                self.class(&setting, Class::Approximate, note);
+            }
+        }
+    }
+
+    /// The job, or with `offset_increment` one for each of its workers, further on each.
+    fn spread(&mut self) -> Result<Vec<Job>, Malformed> {
+        /// Jobs of a sweep that a person still reads.
+        const MOST_JOBS: u64 = 64;
+        let step = match self.take("offset_increment") {
+            Some(setting) if setting.value == "0" => None,
+            Some(setting) => Some((self.bytes(&setting, &setting.value)?, setting)),
+            None => None,
         };
-        Ok((sweep, apart))
+        let job = std::mem::take(&mut self.job).job;
+        let Some((step, setting)) = step else { return Ok(vec![job]) };
+        let number = |name: &str| {
+            let found = job.params.iter().find(|(known, _)| *known == name)?;
+            found.1.trim_matches('"').trim_end_matches(" B").parse::<u64>().ok()
+        };
+        let (n, offset) = (number("workers").unwrap_or(1), number("offset").unwrap_or(0));
+        let last = step.checked_mul(n.saturating_sub(1)).and_then(|far| far.checked_add(offset));
+        let Some(_) = last.filter(|_| n <= MOST_JOBS && !job.params.iter().any(|(known, _)| *known == "size")) else {
+            let note =
+                format!("{n} jobs at places of their own: at most {MOST_JOBS}, and on a device or an existing file");
+            self.class(&setting, Class::Refused, note);
+            return Ok(vec![job]);
+        };
+        self.class(&setting, Class::Exact, "a job for each worker, with an offset of its own");
+        let at = |worker| {
+            let mut one = job.clone();
+            one.value("workers", "1".into());
+            one.text("offset", &format!("{} B", offset + worker * step));
+            one
+        };
+        Ok((0..n).map(at).collect())
     }
 
     /// What is loaded, and how much of it.
     fn target(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<(), Malformed> {
         let (file, folder) = (self.take("filename"), self.take("directory"));
-        let sizes = [self.take("size"), self.take("filesize")];
+        let sizes = [self.take("filesize"), self.take("size")];
         let written = file.as_ref().or(folder.as_ref()).map_or(name, |setting| setting.value.as_str()).to_owned();
         let path = match (&file, &folder) {
             (Some(file), Some(folder)) => format!("{}/{}", folder.value, file.value),
             _ => written.clone(),
         };
         let target = targets.mapped(&written).map_or(path, str::to_owned);
-        let at = std::path::Path::new(&target);
-        let is_scratch = at.is_dir() || (!at.exists() && at.parent().is_some_and(std::path::Path::is_dir));
+        let at = Path::new(&target);
+        let is_scratch = at.is_dir() || (!at.exists() && at.parent().is_some_and(Path::is_dir));
         let chosen =
             if at.is_dir() || !is_scratch { target.clone() } else { at.parent().unwrap_or(at).display().to_string() };
         let (class, note) = match &file {
@@ -168,7 +275,29 @@ impl Reader {
         let setting = file.or(folder).unwrap_or(Setting { line, key: "filename".into(), value: written });
         self.class(&setting, class, note);
         self.job.text("target", &chosen);
+        let offset = match self.take("offset") {
+            Some(setting) if setting.value == "0" => None,
+            Some(setting) if setting.value.ends_with(['%', 'z']) => {
+                self.class(&setting, Class::Refused, "a share or a number of zones of the target: write it in bytes");
+                None
+            }
+            Some(setting) => {
+                let bytes = self.bytes(&setting, &setting.value)?;
+                self.job.text("offset", &format!("{bytes} B"));
+                self.class(&setting, Class::Exact, "offset");
+                Some(bytes)
+            }
+            None => None,
+        };
         for setting in sizes.into_iter().flatten() {
+            if setting.value.ends_with('z') || setting.value.contains('-') {
+                self.class(
+                    &setting,
+                    Class::Refused,
+                    "a number of zones, or sizes of several files: write one size in bytes",
+                );
+                continue;
+            }
             if setting.value.ends_with('%') {
                 let all = setting.value == "100%";
                 self.class(
@@ -179,282 +308,10 @@ impl Reader {
                 continue;
             }
             let bytes = self.bytes(&setting, &setting.value)?;
-            self.job.text(if is_scratch { "size" } else { "span" }, &format!("{bytes} B"));
+            // A scratch file holds what lies before the offset too.
+            let room = if is_scratch { bytes.saturating_add(offset.unwrap_or(0)) } else { bytes };
+            self.job.text(if is_scratch { "size" } else { "span" }, &format!("{room} B"));
             self.class(&setting, Class::Exact, if is_scratch { "size of the scratch file" } else { "span" });
-        }
-        Ok(())
-    }
-
-    /// Sizes, directions and places of transfers.
-    fn transfers(&mut self, name: &str) -> Result<(), Malformed> {
-        let mode = self.take("rw").or_else(|| self.take("readwrite"));
-        let mode = mode.unwrap_or(Setting { line: 0, key: "rw".into(), value: "read".into() });
-        let (word, run) = mode.value.split_once(':').unwrap_or((&mode.value, ""));
-        let shares = match word {
-            "read" => Some((100.0, 0.0)),
-            "write" => Some((0.0, 0.0)),
-            "randread" => Some((100.0, 100.0)),
-            "randwrite" => Some((0.0, 100.0)),
-            "rw" | "readwrite" => Some((50.0, 0.0)),
-            "randrw" => Some((50.0, 100.0)),
-            _ => None,
-        };
-        let Some((mut read, mut random)) = shares else {
-            self.class(&mode, Class::Refused, "reads and writes only");
-            return Ok(());
-        };
-        let is_mixed = read == 50.0;
-        match run {
-            "" if mode.line > 0 => self.class(&mode, Class::Exact, "read and random"),
-            "" => {}
-            _ => match run.parse::<f64>() {
-                Ok(run) if run >= 1.0 && random > 0.0 => {
-                    random = 100.0 / run;
-                    self.class(&mode, Class::Approximate, format!("random {random} %, drawn for each transfer"));
-                }
-                _ => self.class(&mode, Class::Refused, "holes between sequential transfers"),
-            },
-        }
-        let mix = [("rwmixread", false), ("rwmixwrite", true)];
-        for (key, is_writes) in mix {
-            let Some(setting) = self.take(key) else { continue };
-            let share: f64 = self.number(&setting)?;
-            if !(0.0..=100.0).contains(&share) {
-                return Err(Malformed { line: setting.line, what: format!("{key}={share}: not a share in per cent") });
-            }
-            if is_mixed {
-                read = if is_writes { 100.0 - share } else { share };
-            }
-            self.class(&setting, if is_mixed { Class::Exact } else { Class::Ignored }, "share of reads");
-        }
-        if let Some(setting) = self.exact("percentage_random", "random") {
-            random = self.number(&setting)?;
-        }
-        self.sizes(read, random)?;
-        self.places(name, random)
-    }
-
-    /// `bs`, with one size for reads and one for writes, or `bssplit`.
-    fn sizes(&mut self, read: f64, random: f64) -> Result<(), Malformed> {
-        let align = match self.exact("blockalign", "align").or_else(|| self.exact("ba", "align")) {
-            Some(setting) => Some(self.bytes(&setting, &setting.value)?),
-            None => None,
-        };
-        let aligned = align.map_or(String::new(), |bytes| format!(", align {bytes} B"));
-        if let Some(setting) = self.take("bssplit") {
-            return self.split(&setting, read, random, &aligned);
-        }
-        let setting = self.take("bs").or_else(|| self.take("blocksize"));
-        let text = setting.as_ref().map_or("4096", |setting| setting.value.as_str()).to_owned();
-        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-        let nowhere = Setting { line: 0, key: "bs".into(), value: text.clone() };
-        let setting = setting.unwrap_or(nowhere);
-        let of = |place: usize| match parts.get(place).copied() {
-            // One that is left out is as fio's default; those behind the last are as that.
-            Some("") => Ok(4096),
-            Some(part) => self.bytes(&setting, part),
-            None => self.bytes(&setting, parts.last().copied().unwrap_or("4096")),
-        };
-        let (reads, writes) = (of(0)?, of(1)?);
-        if reads == writes || read >= 100.0 || read <= 0.0 {
-            let one = if read <= 0.0 { writes } else { reads };
-            self.job.text("block_size", &format!("{one} B"));
-            self.job.text("read", &format!("{read} %"));
-            self.job.text("random", &format!("{random} %"));
-            if let Some(align) = align {
-                self.job.text("align", &format!("{align} B"));
-            }
-        } else {
-            let line = |bytes, weight, read| {
-                format!("{bytes} B, weight {weight} %, read {read} %, random {random} %{aligned}")
-            };
-            self.job.text("access", &[line(reads, read, 100), line(writes, 100.0 - read, 0)].join("; "));
-        }
-        if setting.line > 0 {
-            self.class(&setting, Class::Exact, "block_size");
-        }
-        Ok(())
-    }
-
-    /// `SIZE/PER CENT:...`; shares that are left out divide the rest.
-    fn split(&mut self, setting: &Setting, read: f64, random: f64, aligned: &str) -> Result<(), Malformed> {
-        if setting.value.contains(',') {
-            self.class(setting, Class::Refused, "splits of reads and of writes apart");
-            return Ok(());
-        }
-        let wrong = |what: String| Malformed { line: setting.line, what: format!("bssplit={}: {what}", setting.value) };
-        let mut parts = Vec::new();
-        for part in setting.value.split(':') {
-            let (bytes, share) = part.split_once('/').unwrap_or((part, ""));
-            let share = match share.trim() {
-                "" => None,
-                text => Some(text.parse::<f64>().map_err(|_| wrong(format!("`{text}` is not a share")))?),
-            };
-            parts.push((self.bytes(setting, bytes)?, share));
-        }
-        let given: f64 = parts.iter().filter_map(|(_, share)| *share).sum();
-        let open = parts.iter().filter(|(_, share)| share.is_none()).count();
-        if given > 100.0 || (open == 0 && given < 100.0) {
-            return Err(wrong(format!("the shares add up to {given} %")));
-        }
-        let rest = (100.0 - given) / open.max(1) as f64;
-        let line = |(bytes, share): &(u64, Option<f64>)| {
-            format!("{bytes} B, weight {} %, read {read} %, random {random} %{aligned}", share.unwrap_or(rest))
-        };
-        let lines: Vec<String> = parts.iter().map(line).collect();
-        self.job.text("access", &lines.join("; "));
-        self.class(setting, Class::Exact, "lines of an access specification");
-        Ok(())
-    }
-
-    /// Where random transfers go.
-    fn places(&mut self, name: &str, random: f64) -> Result<(), Malformed> {
-        let repeats = self.is_set("norandommap", "places may come again");
-        let law = self.take("random_distribution");
-        let parts = law.as_ref().map(|setting| setting.value.split_once(':').unwrap_or((&setting.value, "")));
-        match (parts, &law) {
-            (None | Some(("random", _)), _) => {
-                if random >= 100.0 && !repeats {
-                    self.job.text("pattern", "permutation");
-                    let note = "pattern permutation: each place once before any again";
-                    self.imported.class(0, format!("[{name}] without norandommap"), Class::Exact, note);
-                }
-                if let Some(law) = &law {
-                    self.class(law, Class::Exact, "pattern");
-                }
-            }
-            (Some(("zipf", theta)), Some(law)) => {
-                let theta: f64 = match theta.split(':').next().unwrap_or("") {
-                    "" => 1.1,
-                    text => text
-                        .parse()
-                        .map_err(|_| Malformed { line: law.line, what: format!("zipf:{text}: not a number") })?,
-                };
-                self.job.text("pattern", "zipf");
-                self.job.text("skew", &format!("{} %", theta * 100.0));
-                self.class(law, Class::Approximate, "pattern zipf; which places are the frequent ones differs");
-            }
-            (Some(_), Some(law)) => self.class(law, Class::Refused, "random and zipf only"),
-            (Some(_), None) => {}
-        }
-        Ok(())
-    }
-
-    fn engine(&mut self, name: &str, line: usize) -> Result<(), Malformed> {
-        let direct = self.take("direct");
-        let buffered = self.take("buffered");
-        let is_direct = match (&direct, &buffered) {
-            (Some(direct), _) => direct.value != "0",
-            (None, Some(buffered)) => buffered.value == "0",
-            (None, None) => false,
-        };
-        for setting in [direct, buffered].into_iter().flatten() {
-            self.class(&setting, Class::Exact, "cache");
-        }
-        self.job.text("cache", if is_direct { "direct" } else { "buffered" });
-        let engine = self.take("ioengine");
-        let word = engine.as_ref().map_or("psync", |setting| setting.value.as_str());
-        let ours = match word {
-            "io_uring" => Some("io_uring"),
-            "libaio" if is_direct => Some("aio"),
-            // Buffered, native AIO blocks as it submits, whatever its depth.
-            "libaio" => Some("threads"),
-            "psync" | "sync" | "pvsync" | "pvsync2" | "vsync" => Some("pread"),
-            "posixaio" => Some("threads"),
-            _ => None,
-        };
-        let depth = self.take("iodepth");
-        let mut wanted = match &depth {
-            Some(setting) => self.number::<u32>(setting)?,
-            None => 1,
-        };
-        let is_synchronous = ours == Some("pread");
-        if let Some(setting) = &depth {
-            let (class, note) = match (is_synchronous, wanted) {
-                (true, 2..) => {
-                    (Class::Approximate, "depth 1: a synchronous engine has one transfer under way, in fio too")
-                }
-                _ => (Class::Exact, "depth"),
-            };
-            self.class(setting, class, note);
-        }
-        if is_synchronous {
-            wanted = 1;
-        }
-        self.job.value("depth", wanted.max(1).to_string());
-        match (ours, engine) {
-            (Some(ours), Some(engine)) => {
-                let ours = self.polled(ours);
-                let same = ours != "threads";
-                let note = format!("engine {ours}");
-                self.class(&engine, if same { Class::Exact } else { Class::Approximate }, note);
-                self.job.text("engine", ours);
-            }
-            (Some(ours), None) => {
-                self.job.text("engine", ours);
-                self.imported.class(
-                    line,
-                    format!("[{name}] without ioengine"),
-                    Class::Exact,
-                    "engine pread, as fio's default is",
-                );
-            }
-            (None, Some(engine)) => {
-                self.class(&engine, Class::Refused, "io_uring, libaio, posixaio and the synchronous ones only")
-            }
-            (None, None) => {}
-        }
-        Ok(())
-    }
-
-    /// io_uring's own kinds.
-    fn polled(&mut self, ours: &'static str) -> &'static str {
-        let mut found = ours;
-        for (key, kind) in [("hipri", "io_uring_polling"), ("sqthread_poll", "io_uring_thread")] {
-            let is_on = self.settings.iter().any(|setting| setting.key == key && setting.value != "0");
-            if is_on && found == "io_uring" {
-                found = kind;
-                self.exact(key, kind);
-            }
-        }
-        found
-    }
-
-    fn load(&mut self) -> Result<(), Malformed> {
-        if let Some(setting) = self.exact("numjobs", "workers") {
-            let workers: u32 = self.number(&setting)?;
-            self.job.value("workers", workers.max(1).to_string());
-        }
-        // fio's jobs all begin at the same place.
-        self.job.text("regions", "same");
-        if let Some(setting) = self.take("rate_iops") {
-            let rate: f64 = self.number(&setting)?;
-            let workers = self.job.params.iter().find(|(name, _)| *name == "workers");
-            let workers: f64 = workers.and_then(|(_, n)| n.parse().ok()).unwrap_or(1.0);
-            self.job.text("rate", &format!("{} pps", rate * workers));
-            self.class(&setting, Class::Approximate, "rate, whatever the disk does; fio falls behind it with the disk");
-        }
-        if let Some(setting) = self.take("thinktime") {
-            let what = || Malformed { line: setting.line, what: format!("thinktime={}: not a time", setting.value) };
-            let pause = seconds(&setting.value, MICROS).ok_or_else(what)?;
-            self.job.text("delay", &format!("{} us", (pause * MICROS).round()));
-            self.class(&setting, Class::Approximate, "delay, counted from the last start instead of the last end");
-        }
-        if let Some(setting) = self.exact("thinktime_blocks", "burst") {
-            let burst: u32 = self.number(&setting)?;
-            self.job.value("burst", burst.max(1).to_string());
-        }
-        if let Some(setting) = self.take("verify") {
-            if setting.value != "0" && setting.value != "none" {
-                self.job.value("verify", "true".into());
-                self.class(
-                    &setting,
-                    Class::Approximate,
-                    "verify: every block read is checked by linerate's own stamps",
-                );
-            } else {
-                self.class(&setting, Class::Ignored, "nothing is verified");
-            }
         }
         Ok(())
     }
@@ -466,10 +323,14 @@ impl Reader {
             self.class(setting, Class::Ignored, *why);
         } else if as_here.is_some_and(|(_, values)| values.is_empty() || values.contains(&setting.value.as_str())) {
             self.class(setting, Class::Ignored, "it is so anyway");
-        } else if as_here.is_some() {
-            self.class(setting, Class::Refused, "it would change the load, and cannot be had");
+        } else if let Some((_, why)) = CANNOT.iter().find(|(key, _)| setting.key.starts_with(key)) {
+            self.class(setting, Class::Refused, *why);
         } else {
-            self.class(setting, Class::Refused, "not known here");
+            self.class(
+                setting,
+                Class::Refused,
+                "no key that is known here: whether it changes the load cannot be told",
+            );
         }
     }
 }
@@ -481,7 +342,7 @@ mod tests {
     use super::*;
 
     fn none() -> Targets<'static> {
-        Targets { map: Vec::new() }
+        Targets { map: Vec::new(), folder: Path::new(".") }
     }
 
     fn param(imported: &Imported, sweep: usize, job: usize, name: &str) -> Option<String> {
@@ -526,25 +387,110 @@ mod tests {
             (seconds("30", 1.0), seconds("500ms", 1.0), seconds("2m", 1.0)),
             (Some(30.0), Some(0.5), Some(120.0))
         );
-        assert_eq!(seconds("100", MICROS), Some(1e-4));
+        assert_eq!(seconds("100", super::text::MICROS), Some(1e-4));
     }
 
     #[test]
     fn what_would_change_the_load_is_refused_by_name() {
         for (line, why) in [
-            ("rw=trim", "reads and writes only"),
+            ("rw=trimwrite", "discards only"),
             ("ioengine=rbd", "io_uring, libaio"),
-            ("fsync=1", "cannot be had"),
-            ("offset=4k", "cannot be had"),
-            ("no_such_key=1", "not known"),
+            ("offset=10%", "in bytes"),
+            ("offset_increment=1g", "on a device"),
+            ("no_such_key=1", "cannot be told"),
             ("filename=/tmp/a:/tmp/b", "several files"),
-            ("bssplit=4k/50:8k/50,4k", "apart"),
-            ("random_distribution=pareto:0.2", "zipf only"),
+            ("nrfiles=4", "a job of its own"),
+            ("filesize=4k-8k", "one size"),
+            ("bsrange=1k-1g", "can be listed"),
+            ("random_distribution=pareto:0.2", "zoned only"),
+            ("flow=2", "couples the rates"),
+            ("zonemode=zbd", "zoned device"),
+            ("prioclass=2", "priority"),
+            ("numa_cpu_nodes=1", "pinning"),
+            ("verify_backlog=8", "read back between writes"),
+            ("latency_target=500", "disk sweep --rate"),
         ] {
             let imported = read(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n"), &none()).expect("well formed");
             let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
             assert!(refused.len() == 1 && refused[0].note.contains(why) && refused[0].line == 4, "{line}: {refused:?}");
         }
+    }
+
+    /// The parameters of the only job of `lines`, by name.
+    fn job_of(lines: &str) -> std::collections::BTreeMap<&'static str, String> {
+        let imported = read(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n"), &none()).expect("well formed");
+        let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
+        assert!(refused.is_empty(), "{lines}: {refused:?}");
+        assert_eq!((imported.sweeps.len(), imported.sweeps[0].jobs.len()), (1, 1), "{lines}");
+        imported.sweeps[0].jobs[0].params.iter().cloned().collect()
+    }
+
+    #[test]
+    fn each_key_becomes_what_it_does() {
+        for (lines, name, value) in [
+            ("rw=write\nfsync=8", "flush", "\"fsync\""),
+            ("rw=write\nfsync=8", "flush_every", "8"),
+            ("rw=randwrite\nfdatasync=1", "flush", "\"fdatasync\""),
+            ("rw=write\nsync=dsync", "sync", "\"dsync\""),
+            ("rw=write\nsync=1", "sync", "\"sync\""),
+            ("rw=randtrim", "trim", "\"100 %\""),
+            ("rw=read:60k", "stride", "\"65536 B\""),
+            ("rw=read:-8k", "backward", "true"),
+            ("rw=read:-8k", "stride", "\"4096 B\""),
+            ("offset=4k", "size", "\"1052672 B\""),
+            ("startdelay=2", "start_after", "\"2000 ms\""),
+            (
+                "bsrange=4k-12k",
+                "access",
+                "\"4096 B, weight 33.333333333333336 %, read 100 %, random 0 %; 8192 B, weight 33.333333333333336 %, read 100 %, random 0 %; 12288 B, weight 33.333333333333336 %, read 100 %, random 0 %\"",
+            ),
+            (
+                "rw=rw\nrwmixread=75\nbssplit=4k/50:8k,1m",
+                "access",
+                "\"4096 B, weight 37.5 %, read 100 %, random 0 %; 8192 B, weight 37.5 %, read 100 %, random 0 %; 1048576 B, weight 25 %, read 0 %, random 0 %\"",
+            ),
+            (
+                "rw=randread\nrandom_distribution=zoned:50/5:30/15:20/",
+                "zones",
+                "\"50 % to 5 %, 30 % to 15 %, 20 % to 80 %\"",
+            ),
+            // 1 MB/s of 4 KiB reads by each of two jobs.
+            ("rate=1m\nnumjobs=2", "rate", "\"512 pps\""),
+            // Reads reach 100 a second when all transfers are 200, writes 50 when they are 100.
+            ("rw=randrw\nrate_iops=100,50", "rate", "\"100 pps\""),
+            ("rate_iops=100\nrate_process=poisson", "poisson", "true"),
+            ("numjobs=4\t; four of them", "workers", "4"),
+        ] {
+            assert_eq!(job_of(lines).get(name).map(String::as_str), Some(value), "{lines}: {name}");
+        }
+        for (lines, absent) in
+            [("fsync=8", "flush"), ("rw=write\nverify=md5\ndo_verify=0", "verify"), ("sync=1", "sync")]
+        {
+            assert_eq!(job_of(lines).get(absent), None, "{lines}");
+        }
+    }
+
+    #[test]
+    fn jobs_with_an_increment_have_places_of_their_own() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let text = format!("[job]\nfilename={}\noffset=4k\noffset_increment=1m\nnumjobs=3\n", file.path().display());
+        let imported = read(&text, &none()).expect("well formed");
+        let offsets: Vec<_> = (0..3).map(|job| param(&imported, 0, job, "offset").expect("set")).collect();
+        assert_eq!(offsets, ["\"4096 B\"", "\"1052672 B\"", "\"2101248 B\""]);
+    }
+
+    #[test]
+    fn a_file_includes_others_and_jobs_of_no_time_run_as_long_as_the_longest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("common.inc"), "bs=8k ; of both\ndirect=1\n").expect("written");
+        let text = "[global]\ndirectory=/tmp\nsize=1m\ninclude common.inc\n[first]\nrw=read\n[late]\nstartdelay=30\nname=later\n";
+        let targets = Targets { map: Vec::new(), folder: folder.path() };
+        let imported = read(text, &targets).expect("well formed");
+        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:?}", imported.keys);
+        assert_eq!(param(&imported, 0, 1, "block_size").as_deref(), Some("\"8192 B\""));
+        assert_eq!((imported.sweeps.len(), imported.sweeps[0].seconds), (1, UNTIMED_SECONDS + 30.0));
+        std::fs::write(folder.path().join("common.inc"), "include common.inc\n").expect("written");
+        assert!(read(text, &targets).expect_err("endless").what.contains("include each other"));
     }
 
     #[test]
@@ -555,6 +501,8 @@ mod tests {
             ("rw=read\n[job]\n", 1, "before any section"),
             ("[job]\nrw=read\n[glo", 3, "cut off"),
             ("[job]\ndirectory=${HOME\n", 2, "cut off"),
+            ("[job]\nbs=${NO_SUCH_VARIABLE}\n", 2, "no NO_SUCH_VARIABLE"),
+            ("[job]\ninclude no-such-file\n", 2, "include no-such-file"),
             ("[job]\nbs=\n", 2, "not a size"),
             ("[job]\niodepth=many\n", 2, "not a number"),
             ("[job]\nruntime=soon\n", 2, "not a time"),

@@ -1,8 +1,10 @@
 //! Iometer's configuration files (.icf), versions 2003 to 1.1.0: text whose keys begin with an apostrophe and whose values follow on lines
 //! of their own; an apostrophe before blanks begins a caption.
 //!
-//! One access specification of each worker at a time is a sweep, its workers times targets are the jobs. Not taken: network workers,
-//! connection tests, cycling of targets and workers.
+//! One access specification of each worker at a time is a sweep, its workers times targets are the jobs. A network worker over TCP becomes a
+//! stream of messages, or with replies requests and responses. Not taken: VI, connection tests, cycling of targets and workers.
+
+mod network;
 
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
@@ -66,7 +68,31 @@ struct Specification {
     name: String,
     /// Line of the file, and the line of a `storage` access specification.
     lines: Vec<(usize, String)>,
+    /// The same as it stands.
+    raw: Vec<RawLine>,
 }
+
+/// An access line: bytes, shares in per cent, milliseconds.
+#[derive(Clone, Copy)]
+struct RawLine {
+    size: u64,
+    read: u64,
+    delay: u64,
+    reply: u64,
+}
+
+/// What a worker loads.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Kind {
+    #[default]
+    Disk,
+    Tcp,
+    /// The Virtual Interface Architecture, or nothing known.
+    Other,
+}
+
+/// The name under which a target for files without workers is mapped.
+const ANY: &str = "*";
 
 #[derive(Clone, Default)]
 struct Worker {
@@ -74,9 +100,11 @@ struct Worker {
     name: String,
     depth: u32,
     span: u64,
+    /// Bytes that are left out at the start of the target.
+    offset: u64,
     specifications: Vec<(usize, String)>,
     targets: Vec<(usize, String)>,
-    is_disk: bool,
+    kind: Kind,
 }
 
 #[derive(Default)]
@@ -167,7 +195,7 @@ impl Reader {
     }
 
     fn end(&mut self, entry: &Entry<'_>) {
-        if entry.is("end worker") && self.workers.last().is_some_and(|worker| !worker.is_disk) {
+        if entry.is("end worker") && self.workers.last().is_some_and(|worker| worker.kind == Kind::Other) {
             self.workers.pop();
         }
     }
@@ -192,7 +220,7 @@ impl Reader {
             }
             () if entry.is("worker") => {
                 let name = entry.value()?.1.to_owned();
-                self.workers.push(Worker { line: entry.line, name, depth: 1, is_disk: true, ..Worker::default() });
+                self.workers.push(Worker { line: entry.line, name, depth: 1, ..Worker::default() });
                 Ok(())
             }
             () if entry.is("number of outstanding ios") => self.outstanding(entry),
@@ -300,6 +328,10 @@ impl Reader {
 
     /// size, % of size, % reads, % random, delay, burst, align, reply.
     fn lines(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
+        // Before 1998.05.21 specifications had no names.
+        if self.specifications.last().is_none_or(|last| !last.lines.is_empty()) {
+            self.specifications.push(Specification::default());
+        }
         let mut whole = 0;
         for &(line, text) in &entry.values {
             let n = numbers(line, text, 6)?;
@@ -326,6 +358,12 @@ impl Reader {
                 return Err(Malformed { line, what: "an access line stands under no specification".into() });
             };
             specification.lines.push((line, told));
+            specification.raw.push(RawLine {
+                size: n[0],
+                read: n[2],
+                delay: n[4],
+                reply: n.get(7).copied().unwrap_or(0),
+            });
         }
         if !entry.values.is_empty() && whole != 100 {
             return Err(Malformed {
@@ -342,10 +380,18 @@ impl Reader {
 
     fn worker_type(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
         let (_, text) = entry.value()?;
-        let is_disk = text.eq_ignore_ascii_case("disk");
-        self.worker(entry)?.is_disk = is_disk;
-        if !is_disk {
-            self.class(entry, Class::Refused, "a network worker: measure the network with tcp_rr or tcp_stream");
+        let kind = match &text.to_ascii_lowercase()[..] {
+            "disk" => Kind::Disk,
+            "network,tcp" => Kind::Tcp,
+            _ => Kind::Other,
+        };
+        self.worker(entry)?.kind = kind;
+        if kind == Kind::Other {
+            self.class(
+                entry,
+                Class::Refused,
+                "neither a disk nor TCP: the Virtual Interface Architecture cannot be had",
+            );
         }
         Ok(())
     }
@@ -371,23 +417,42 @@ impl Reader {
     /// Disk maximum size, starting sector, and in newer files the data pattern.
     fn extent(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
         let numbers = entry.numbers(2)?;
-        self.worker(entry)?.span = numbers[0].saturating_mul(SECTOR);
-        if numbers[1] > 0 {
-            self.class(entry, Class::Refused, "a starting sector: loads begin where the target does");
-        } else if numbers[0] > 0 {
-            self.class(
-                entry,
-                Class::Approximate,
-                format!("span, in sectors of {SECTOR} B; Iometer's are those of the target"),
-            );
+        let worker = self.worker(entry)?;
+        worker.span = numbers[0].saturating_mul(SECTOR);
+        worker.offset = numbers[1].saturating_mul(SECTOR);
+        if numbers[0] > 0 || numbers[1] > 0 {
+            let note = format!("span and offset, in sectors of {SECTOR} B; Iometer's are those of the target");
+            self.class(entry, Class::Approximate, note);
         } else {
             self.class(entry, Class::Approximate, "all of the target; data is unlike any other, whatever the pattern");
         }
         Ok(())
     }
 
+    /// A file without workers is one in which a person chose target and specifications by hand each time.
+    fn without_workers(&mut self, targets: &Targets<'_>) {
+        let all: Vec<(usize, String)> =
+            self.specifications.iter().filter_map(|one| Some((one.lines.first()?.0, one.name.clone()))).collect();
+        if !self.workers.is_empty() || all.is_empty() || targets.mapped(ANY).is_none() {
+            return;
+        }
+        let note = "the file has no workers: one worker runs each of its specifications on the target of --map";
+        self.imported.class(1, "the whole file", Class::Approximate, note);
+        let targets = vec![(1, ANY.to_owned())];
+        self.workers.push(Worker { line: 1, depth: 1, specifications: all, targets, ..Worker::default() });
+    }
+
+    /// The specification of that name, or the only one if it has none.
+    fn specified(&self, name: &str) -> Option<Specification> {
+        let mut unnamed = self.specifications.iter().filter(|one| one.name.is_empty());
+        let only = unnamed.next().filter(|_| unnamed.next().is_none());
+        let known = self.specifications.iter().find(|one| one.name.eq_ignore_ascii_case(name));
+        known.or(only).cloned()
+    }
+
     /// One sweep for each place in the workers' lists of specifications.
     fn finish(mut self, targets: &Targets<'_>) -> Imported {
+        self.without_workers(targets);
         let n = self.workers.iter().map(|worker| worker.specifications.len()).max().unwrap_or(0);
         let mut told: Vec<String> = Vec::new();
         for place in 0..n {
@@ -397,8 +462,7 @@ impl Reader {
                 if name.eq_ignore_ascii_case("idle") {
                     continue;
                 }
-                let known = self.specifications.iter().find(|one| one.name.eq_ignore_ascii_case(name)).cloned();
-                let Some(specification) = known.filter(|one| !one.lines.is_empty()) else {
+                let Some(specification) = self.specified(name).filter(|one| !one.lines.is_empty()) else {
                     self.imported.class(
                         *line,
                         name.clone(),
@@ -409,6 +473,26 @@ impl Reader {
                 };
                 if !sweep.name.split(", ").any(|one| one == name) {
                     sweep.name = if sweep.name.is_empty() { name.clone() } else { format!("{}, {name}", sweep.name) };
+                }
+                if worker.kind == Kind::Tcp {
+                    let made = match self.cycles {
+                        true => Err("a network worker in a cycle of depths: set the test type to NORMAL".to_owned()),
+                        false => network::job(&specification, worker.targets.len()),
+                    };
+                    match made {
+                        Ok((job, note)) => {
+                            if place == 0 {
+                                self.imported.class(worker.line, worker.name.clone(), Class::Approximate, note);
+                            }
+                            sweep.jobs.push(job);
+                        }
+                        Err(why) => self.imported.class(worker.line, worker.name.clone(), Class::Refused, why),
+                    }
+                    for (line, target) in worker.targets.iter().filter(|_| place == 0) {
+                        let note = "the other end is the plan's `b`: run it with --to";
+                        self.imported.class(*line, target.clone(), Class::Approximate, note);
+                    }
+                    continue;
                 }
                 for (line, target) in &worker.targets {
                     let job = job(&worker, &specification, targets.mapped(target), self.cycles);
@@ -425,6 +509,9 @@ impl Reader {
             }
             if self.cycles {
                 sweep.depths.clone_from(&self.depths);
+            }
+            if sweep.name.is_empty() {
+                sweep.name = format!("specification {}", place + 1);
             }
             if !sweep.jobs.is_empty() {
                 self.imported.sweeps.push(sweep);
@@ -443,7 +530,10 @@ impl Reader {
                 1,
                 "the whole file",
                 Class::Refused,
-                "no disk worker has both a target and an access specification",
+                format!(
+                    "no worker has both a target and an access specification; of a file without workers \
+                     --map '{ANY}=TARGET' runs each specification on a target of yours"
+                ),
             );
         }
         self.imported.keys.sort_by_key(|key| key.line);
@@ -457,10 +547,13 @@ fn job(worker: &Worker, specification: &Specification, target: Option<&str>, cyc
     job.text("target", target);
     if std::path::Path::new(target).is_dir() {
         let span = worker.span.max(1 << 20);
-        let size = if worker.span > 0 { format!("{span} B") } else { SCRATCH.to_owned() };
+        let size = if worker.span > 0 { format!("{} B", span + worker.offset) } else { SCRATCH.to_owned() };
         job.text("size", &size);
     } else if worker.span > 0 {
         job.text("span", &format!("{} B", worker.span.max(1 << 20)));
+    }
+    if worker.offset > 0 {
+        job.text("offset", &format!("{} B", worker.offset));
     }
     let lines: Vec<&str> = specification.lines.iter().map(|(_, line)| line.as_str()).collect();
     job.text("access", &lines.join("; "));
@@ -499,7 +592,7 @@ mod tests {
     const SAMPLE: &str = include_str!("../../../tests/fixtures/mixed.icf");
 
     fn with<'a>(map: &[(&'a str, &'a str)]) -> Targets<'a> {
-        Targets { map: map.to_vec() }
+        Targets { map: map.to_vec(), folder: std::path::Path::new(".") }
     }
 
     #[test]
@@ -532,14 +625,57 @@ mod tests {
         for (from, to, why) in [
             ("16,DISABLED,1,DISABLED,0", "16,ENABLED,1,DISABLED,0", "test connection rate"),
             ("CYCLE_OUTSTANDING_IOS", "CYCLE_TARGETS", "cycles of workers"),
-            ("\t0,0,0", "\t0,8,0", "starting sector"),
             ("'Test Description", "'Test Foo", "no Iometer known"),
-            ("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", "network worker"),
+            ("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", "cycle of depths"),
+            ("\tDISK\n'Default", "\tNETWORK,VI\n'Default", "Virtual Interface"),
         ] {
             let text = SAMPLE.replacen(from, to, 1);
             assert_ne!(text, SAMPLE, "{from}");
             assert!(refused(&text).iter().any(|note| note.contains(why)), "{why}: {:?}", refused(&text));
         }
+    }
+
+    #[test]
+    fn a_starting_sector_is_an_offset_and_a_network_worker_a_stream() {
+        let param =
+            |job: &Job, name: &str| job.params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
+        let text = SAMPLE.replacen("\t0,0,0", "\t2048,8,0", 1).replacen("CYCLE_OUTSTANDING_IOS", "NORMAL", 1);
+        let map = [("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")];
+        let imported = read(&text, &with(&map)).expect("well formed");
+        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        let first = &imported.sweeps[0].jobs[0];
+        assert_eq!(param(first, "offset").as_deref(), Some("\"4096 B\""));
+        assert_eq!(param(first, "span").as_deref(), Some("\"1048576 B\""));
+        let network = text
+            .replacen("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", 1)
+            .replace("4096,100,70,100", "4096,100,100,100");
+        let imported = read(&network, &with(&map)).expect("well formed");
+        let plan = super::super::plan::text("mixed", "mixed.icf", &imported);
+        assert!(plan.contains("workload = \"tcp_stream\"") && plan.contains("message_size = \"4096 B\""), "{plan}");
+        let (parsed, problems) = linerate_model::plan::parse(&plan);
+        assert!(parsed.is_some() && problems.is_empty(), "{problems:?}\n{plan}");
+    }
+
+    #[test]
+    fn old_specifications_have_no_names_and_files_without_workers_a_target_of_the_readers() {
+        let named = "'Access specification name,default assignment\n\tDefault,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t65536,100,100,0,0,1,0,0\n";
+        let of = |specifications: &str| {
+            format!(
+                "Version 1.1.0\n'ACCESS SPECIFICATIONS ====\n{specifications}'END access specifications\n'MANAGER LIST ====\n'END manager list\nVersion 1.1.0\n"
+            )
+        };
+        let bare = read(&of(named), &with(&[])).expect("well formed");
+        assert!(
+            bare.sweeps.is_empty() && bare.keys.iter().any(|key| key.note.contains("--map '*=TARGET'")),
+            "{bare:?}"
+        );
+        let mapped = read(&of(named), &with(&[("*", "/dev/sdx")])).expect("well formed");
+        assert!(mapped.keys.iter().all(|key| key.class != Class::Refused), "{:?}", mapped.keys);
+        assert_eq!((mapped.sweeps.len(), mapped.sweeps[0].jobs.len()), (1, 1));
+        let old = of("'size, % of size, % reads, % random, delay, burst\n2048 100 67 100 0 1\n");
+        let old = read(&old, &with(&[("*", "/dev/sdx")])).expect("well formed");
+        let access = &old.sweeps[0].jobs[0].params.iter().find(|(name, _)| *name == "access").expect("set").1;
+        assert!(access.starts_with("\"2048 B, weight 100 %, read 67 %"), "{access}");
     }
 
     #[test]

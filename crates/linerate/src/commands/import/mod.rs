@@ -100,6 +100,8 @@ impl Imported {
 /// What targets of the file are here.
 struct Targets<'a> {
     map: Vec<(&'a str, &'a str)>,
+    /// Where the file lies: what it includes is looked for there.
+    folder: &'a Path,
 }
 
 impl Targets<'_> {
@@ -127,7 +129,8 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
         None => Err(Failure::wrong(format!("--map {text}: not NAME=TARGET"))),
     });
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
-    let targets = Targets { map: pairs.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect() };
+    let folder = args.file.parent().unwrap_or(Path::new("."));
+    let targets = Targets { folder, map: pairs.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect() };
     let imported = read(&text, &targets)
         .map_err(|wrong| Failure::wrong(format!("import {name}, line {}: {}", wrong.line, wrong.what)))?;
     let refused = imported.keys.iter().filter(|key| key.class == Class::Refused).count();

@@ -14,11 +14,33 @@ pub(super) struct Sweep {
     pub(super) depths: Vec<u32>,
 }
 
-/// One job of workload `storage`.
+/// What a job does: the workload `storage` unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Workload {
+    #[default]
+    Storage,
+    TcpStream,
+    TcpRr,
+}
+
+impl Workload {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::TcpStream => "tcp_stream",
+            Self::TcpRr => "tcp_rr",
+        }
+    }
+}
+
+/// One job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Job {
     /// Parameters by name, as TOML values.
     pub(super) params: Vec<(&'static str, String)>,
+    pub(super) workload: Workload,
+    /// It runs from `b` to `a`.
+    pub(super) is_reversed: bool,
 }
 
 impl Job {
@@ -67,8 +89,10 @@ pub(super) fn text(name: &str, origin: &str, imported: &Imported) -> String {
         ));
         for job in &sweep.jobs {
             let params: Vec<String> = job.params.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            let (from, to) = if job.is_reversed { ("b", "a") } else { ("a", "b") };
             text.push_str(&format!(
-                "[[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
+                "[[sweep.job]]\nworkload = \"{}\"\nfrom = \"{from}\"\nto = \"{to}\"\nparams = {{ {} }}\n",
+                job.workload.name(),
                 params.join(", ")
             ));
         }

@@ -1,4 +1,6 @@
-//! The text of fio's job files: sections, keys, variables, and sizes and times as fio reads them.
+//! The text of fio's job files: sections, keys, comments, included files, variables, and sizes and times as fio reads them.
+
+use std::path::Path;
 
 use super::super::Malformed;
 
@@ -21,12 +23,38 @@ pub(super) struct Section {
     pub(super) settings: Vec<Setting>,
 }
 
-/// The sections of a file.
-pub(super) fn sections(text: &str) -> Result<Vec<Section>, Malformed> {
-    let mut sections: Vec<Section> = Vec::new();
-    for (line, text) in (1..).zip(text.lines()) {
-        let text = text.trim();
-        if text.is_empty() || text.starts_with([';', '#']) {
+/// Files that include files that include files: fio's own limit.
+const MOST_INCLUDED: u32 = 16;
+
+/// The sections of a file that lies in `folder`. Settings of an included file have the line of the `include`.
+pub(super) fn sections(text: &str, folder: &Path) -> Result<Vec<Section>, Malformed> {
+    let mut sections = Vec::new();
+    add(&mut sections, text, (folder, 0), None)?;
+    Ok(sections)
+}
+
+fn add(
+    sections: &mut Vec<Section>,
+    text: &str,
+    (folder, depth): (&Path, u32),
+    included_at: Option<usize>,
+) -> Result<(), Malformed> {
+    for (number, text) in (1..).zip(text.lines()) {
+        let line = included_at.unwrap_or(number);
+        // fio ends a line at a comment wherever it begins.
+        let text = text.split([';', '#']).next().unwrap_or_default().trim();
+        if text.is_empty() {
+            continue;
+        }
+        if let Some(name) = text.strip_prefix("include ").map(str::trim) {
+            let path = folder.join(name);
+            let failed = |why: String| Malformed { line, what: format!("include {name}: {why}") };
+            if depth >= MOST_INCLUDED {
+                return Err(failed(format!("more than {MOST_INCLUDED} files include each other")));
+            }
+            let text =
+                std::fs::read_to_string(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            add(sections, &text, (path.parent().unwrap_or(folder), depth + 1), Some(line))?;
             continue;
         }
         if let Some(rest) = text.strip_prefix('[') {
@@ -46,10 +74,10 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, Malformed> {
         let value = expand(value.trim()).map_err(|what| Malformed { line, what })?;
         section.settings.push(Setting { line, key: key.trim().to_lowercase(), value });
     }
-    Ok(sections)
+    Ok(())
 }
 
-/// `${NAME}` is the environment's; empty if it is not set.
+/// `${NAME}` is the environment's. fio takes one that is not set for empty, and then complains of the value.
 fn expand(value: &str) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = value;
@@ -59,7 +87,12 @@ fn expand(value: &str) -> Result<String, String> {
         expanded.push_str(before);
         // No variable has such a name.
         let readable = !name.is_empty() && !name.contains(['=', '\0']);
-        expanded.push_str(&if readable { std::env::var(name).unwrap_or_default() } else { String::new() });
+        let found = readable.then(|| std::env::var(name).ok()).flatten();
+        expanded.push_str(
+            &found.ok_or_else(|| {
+                format!("`{value}`: the environment has no {name}: set it to what fio would be given")
+            })?,
+        );
         rest = behind;
     }
     expanded.push_str(rest);

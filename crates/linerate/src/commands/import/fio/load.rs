@@ -1,0 +1,223 @@
+//! The engine of a job, its depth, rate and durability.
+
+use super::super::{Class, Malformed};
+use super::Reader;
+use super::text::{MICROS, seconds};
+
+impl Reader {
+    pub(super) fn engine(&mut self, name: &str, line: usize) -> Result<(), Malformed> {
+        let direct = self.take("direct");
+        let buffered = self.take("buffered");
+        let is_direct = match (&direct, &buffered) {
+            (Some(direct), _) => direct.value != "0",
+            (None, Some(buffered)) => buffered.value == "0",
+            (None, None) => false,
+        };
+        for setting in [direct, buffered].into_iter().flatten() {
+            self.class(&setting, Class::Exact, "cache");
+        }
+        self.job.text("cache", if is_direct { "direct" } else { "buffered" });
+        let engine = self.take("ioengine");
+        let word = engine.as_ref().map_or("psync", |setting| setting.value.as_str());
+        let ours = match word {
+            "io_uring" => Some("io_uring"),
+            "libaio" if is_direct => Some("aio"),
+            // Buffered, native AIO blocks as it submits, whatever its depth.
+            "libaio" => Some("threads"),
+            "psync" | "sync" | "pvsync" | "pvsync2" | "vsync" => Some("pread"),
+            "posixaio" => Some("threads"),
+            _ => None,
+        };
+        let depth = self.take("iodepth");
+        let mut wanted = match &depth {
+            Some(setting) => self.number::<u32>(setting)?,
+            None => 1,
+        };
+        let is_synchronous = ours == Some("pread");
+        if let Some(setting) = &depth {
+            let (class, note) = match (is_synchronous, wanted) {
+                (true, 2..) => {
+                    (Class::Approximate, "depth 1: a synchronous engine has one transfer under way, in fio too")
+                }
+                _ => (Class::Exact, "depth"),
+            };
+            self.class(setting, class, note);
+        }
+        if is_synchronous {
+            wanted = 1;
+        }
+        self.job.value("depth", wanted.max(1).to_string());
+        match (ours, engine) {
+            (Some(ours), Some(engine)) => {
+                let ours = self.polled(ours);
+                let same = ours != "threads";
+                let note = format!("engine {ours}");
+                self.class(&engine, if same { Class::Exact } else { Class::Approximate }, note);
+                self.job.text("engine", ours);
+            }
+            (Some(ours), None) => {
+                self.job.text("engine", ours);
+                self.imported.class(
+                    line,
+                    format!("[{name}] without ioengine"),
+                    Class::Exact,
+                    "engine pread, as fio's default is",
+                );
+            }
+            (None, Some(engine)) => {
+                let note = "no engine for files and block devices here: io_uring, libaio, posixaio, sync, psync, vsync, pvsync, pvsync2 are";
+                self.class(&engine, Class::Refused, note);
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// io_uring's own kinds.
+    fn polled(&mut self, ours: &'static str) -> &'static str {
+        let mut found = ours;
+        for (key, kind) in [("hipri", "io_uring_polling"), ("sqthread_poll", "io_uring_thread")] {
+            let is_on = self.settings.iter().any(|setting| setting.key == key && setting.value != "0");
+            if is_on && found == "io_uring" {
+                found = kind;
+                self.exact(key, kind);
+            }
+        }
+        found
+    }
+
+    /// How many, when, at which rate, and what of it is checked.
+    pub(super) fn load(&mut self) -> Result<(), Malformed> {
+        let mut workers = 1;
+        if let Some(setting) = self.exact("numjobs", "workers") {
+            workers = self.number::<u32>(&setting)?.max(1);
+        }
+        self.job.value("workers", workers.to_string());
+        // fio's jobs all begin at the same place.
+        self.job.text("regions", "same");
+        self.rates(workers)?;
+        if let Some(setting) = self.take("thinktime") {
+            let what = || Malformed { line: setting.line, what: format!("thinktime={}: not a time", setting.value) };
+            let pause = seconds(&setting.value, MICROS).ok_or_else(what)?;
+            self.job.text("delay", &format!("{} us", (pause * MICROS).round()));
+            self.class(&setting, Class::Approximate, "delay, counted from the last start instead of the last end");
+        }
+        if let Some(setting) = self.exact("thinktime_blocks", "burst") {
+            let burst: u32 = self.number(&setting)?;
+            self.job.value("burst", burst.max(1).to_string());
+        }
+        self.durability()?;
+        self.verify();
+        Ok(())
+    }
+
+    /// `rate_iops` and `rate`, which fio counts by job and direction; ours is of all workers together.
+    fn rates(&mut self, workers: u32) -> Result<(), Malformed> {
+        let (read, block) = (self.job.read, self.job.block);
+        let shares = [read, 1.0 - read];
+        let mut found: Option<f64> = None;
+        for (key, is_bytes) in [("rate_iops", false), ("rate", true)] {
+            let Some(setting) = self.take(key) else { continue };
+            let limits: Vec<&str> = setting.value.split(',').map(str::trim).collect();
+            let Some(unit) = (if is_bytes { block } else { Some(1) }) else {
+                self.class(&setting, Class::Refused, "bytes per second of transfers of several sizes: use rate_iops");
+                continue;
+            };
+            let mut lowest = f64::INFINITY;
+            for (place, share) in shares.into_iter().enumerate() {
+                let text = limits.get(place).or(limits.last()).copied().unwrap_or_default();
+                if text.is_empty() || share <= 0.0 {
+                    continue;
+                }
+                // The direction that reaches its limit first holds back the other: the mixture is kept.
+                lowest = lowest.min(self.bytes(&setting, text)? as f64 / unit as f64 / share);
+            }
+            if lowest.is_finite() {
+                found = Some(found.map_or(lowest, |other: f64| other.min(lowest)));
+            }
+            self.class(&setting, Class::Approximate, "rate, whatever the disk does; fio falls behind it with the disk");
+        }
+        if let Some(rate) = found {
+            self.job.text("rate", &format!("{} pps", rate * f64::from(workers)));
+        }
+        match self.take("rate_process") {
+            Some(setting) if setting.value == "poisson" && found.is_some() => {
+                self.job.value("poisson", "true".into());
+                self.class(&setting, Class::Exact, "poisson");
+            }
+            Some(setting) if setting.value == "poisson" || setting.value == "linear" => {
+                self.class(&setting, Class::Ignored, "transfers begin at equal distances, or there is no rate");
+            }
+            Some(setting) => self.class(&setting, Class::Refused, "linear and poisson only"),
+            None => {}
+        }
+        if let Some(setting) = self.take("io_submit_mode") {
+            match setting.value.as_str() {
+                "offload" if found.is_some() => {
+                    let note = "times count from the intended start, whatever is under way";
+                    self.class(&setting, Class::Exact, note);
+                }
+                _ => self.settings.push(setting),
+            }
+        }
+        Ok(())
+    }
+
+    /// `fsync`, `fdatasync` and `sync`.
+    fn durability(&mut self) -> Result<(), Malformed> {
+        let writes = self.job.read < 1.0 && !self.job.has("trim");
+        let mut flushes = 0;
+        for key in ["fsync", "fdatasync"] {
+            let Some(setting) = self.take(key) else { continue };
+            let every: u32 = self.number(&setting)?;
+            if every == 0 {
+                self.class(&setting, Class::Ignored, "no flush");
+            } else if !writes {
+                self.class(&setting, Class::Ignored, "nothing is written that could be flushed");
+            } else if flushes > 0 {
+                self.class(&setting, Class::Refused, "fsync and fdatasync at once: a job has one kind of flush");
+            } else {
+                flushes += 1;
+                self.job.text("flush", key);
+                self.job.value("flush_every", every.to_string());
+                self.class(&setting, Class::Exact, "flush and flush_every, counted as writes end");
+            }
+        }
+        let Some(setting) = self.take("sync") else { return Ok(()) };
+        match setting.value.as_str() {
+            "0" | "none" => self.class(&setting, Class::Ignored, "it is so anyway"),
+            _ if !writes => self.class(&setting, Class::Ignored, "nothing is written that could be durable"),
+            "1" | "sync" => {
+                self.job.text("sync", "sync");
+                self.class(&setting, Class::Exact, "sync: O_SYNC");
+            }
+            "dsync" => {
+                self.job.text("sync", "dsync");
+                self.class(&setting, Class::Exact, "sync: O_DSYNC");
+            }
+            _ => self.class(&setting, Class::Refused, "none, sync and dsync only"),
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self) {
+        let reads_back = self.take("do_verify");
+        let is_off = reads_back.as_ref().is_some_and(|setting| setting.value == "0");
+        if let Some(setting) = reads_back {
+            let note = if is_off { "nothing is read back" } else { "it is so anyway" };
+            self.class(&setting, Class::Ignored, note);
+        }
+        let Some(setting) = self.take("verify") else { return };
+        if setting.value == "0" || setting.value == "none" || is_off {
+            self.class(&setting, Class::Ignored, "nothing is verified");
+            return;
+        }
+        self.job.value("verify", "true".into());
+        let note = if self.job.read <= 0.0 {
+            "verify: blocks are stamped; fio would read all back when it has written them: add a job that reads with verify"
+        } else {
+            "verify: every block read is checked by linerate's own stamps"
+        };
+        self.class(&setting, Class::Approximate, note);
+    }
+}

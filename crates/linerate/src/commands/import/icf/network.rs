@@ -1,0 +1,78 @@
+//! Network workers over TCP as jobs of the workloads that do the same.
+//!
+//! Iometer's server sends what it "writes" and receives what it "reads", one message at a time on each connection; a reply is the answer in the
+//! other direction. Shares of random places and alignments mean nothing on a network.
+
+use super::super::plan::{Job, Workload};
+use super::Specification;
+
+/// The job of a worker with `connections`, and how it differs; or why there is none.
+pub(super) fn job(specification: &Specification, connections: usize) -> Result<(Job, String), String> {
+    let [line] = specification.raw[..] else {
+        return Err("a network worker with several access lines: give each a worker of its own".into());
+    };
+    if line.delay > 0 {
+        return Err("pauses between the messages of a network worker: use tcp_rr with a rate".into());
+    }
+    let is_read = match (line.read, connections) {
+        (_, 0) => return Err("a network worker without a target has no other end".into()),
+        (0, _) => false,
+        (100, _) => true,
+        (share, _) => {
+            return Err(format!(
+                "{share} % of reads: whole messages change direction at random; write two workers, of 0 % and 100 %"
+            ));
+        }
+    };
+    let mut job = Job::default();
+    let note = if line.reply > 0 {
+        // Whoever sends first asks: of reads that is the other end.
+        job.workload = Workload::TcpRr;
+        job.is_reversed = is_read;
+        job.text("request_size", &format!("{} B", line.size));
+        job.text("response_size", &format!("{} B", line.reply));
+        job.value("streams", connections.to_string());
+        "tcp_rr: a request and its response on each connection, one at a time"
+    } else {
+        job.workload = Workload::TcpStream;
+        job.text("direction", if is_read { "rx" } else { "tx" });
+        job.text("message_size", &format!("{} B", line.size));
+        job.value("streams", connections.to_string());
+        "tcp_stream: one message a send; Iometer counts bytes at both ends, linerate at the receiver"
+    };
+    Ok((job, note.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RawLine;
+    use super::*;
+
+    fn of(raw: &[(u64, u64, u64, u64)], connections: usize) -> Result<Job, String> {
+        let raw = raw.iter().map(|&(size, read, delay, reply)| RawLine { size, read, delay, reply }).collect();
+        job(&Specification { raw, ..Specification::default() }, connections).map(|(job, _)| job)
+    }
+
+    #[test]
+    fn messages_become_a_stream_and_replies_make_requests() {
+        let stream = of(&[(4096, 100, 0, 0)], 2).expect("a stream");
+        assert_eq!(stream.workload, Workload::TcpStream);
+        let params = ["\"rx\"", "\"4096 B\"", "2"];
+        assert!(stream.params.iter().map(|(_, value)| value.as_str()).eq(params), "{:?}", stream.params);
+        let requests = of(&[(512, 0, 0, 8192)], 1).expect("requests");
+        assert_eq!((requests.workload, requests.is_reversed), (Workload::TcpRr, false));
+        assert!(of(&[(512, 100, 0, 8192)], 1).expect("requests").is_reversed);
+    }
+
+    #[test]
+    fn what_a_network_worker_cannot_do_here_is_refused() {
+        for (lines, connections, why) in [
+            (vec![(512, 50, 0, 0)], 1, "50 % of reads"),
+            (vec![(512, 0, 5, 0)], 1, "pauses"),
+            (vec![(512, 0, 0, 0), (512, 0, 0, 0)], 1, "several access lines"),
+            (vec![(512, 0, 0, 0)], 0, "without a target"),
+        ] {
+            assert!(of(&lines, connections).expect_err(why).contains(why));
+        }
+    }
+}
