@@ -34,8 +34,6 @@ const REQUESTS: [&str; 2] = ["connection_rate", "transaction_rate"];
 const OF_FILES: &str = "transfer_time_p50";
 /// The job that adds up all measured ones of a point.
 const ALL: &str = "all";
-/// The experiment that tells most of a disk.
-const DEEPER: &str = "twice the depth: transfers rise with it until the disk is full, while times of service stay";
 /// The workload that moves nothing.
 const NULL_WORKLOAD: &str = "null";
 
@@ -474,9 +472,8 @@ fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
 fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
     let leading = findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);
     let Some(finding) = leading else {
-        let disk = measured(point).any(|(_, job)| job.metrics.iter().any(|metric| metric.name == "iops"));
-        let next = diagnosis::unknown(point).advice.into_iter().next();
-        let next = if disk { Some(DEEPER.to_owned()) } else { next };
+        let disk = measured(point).find_map(|(_, job)| storage::advice(job));
+        let next = disk.or_else(|| diagnosis::unknown(point).advice.into_iter().next());
         return Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next };
     };
     let surety = match finding.verdict {

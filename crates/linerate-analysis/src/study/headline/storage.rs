@@ -4,14 +4,52 @@
 //! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what was asked for is both counts
 //! over one another.
 
-use linerate_model::{Counter, Direction, Unit};
+use linerate_model::{Counter, Direction, PacketRate, Unit};
 
+use super::super::JobStudy;
 use super::super::transfers::mode;
 use super::ends::{cores, disk};
 use super::{End, Place, Reading, Seen, Stage};
 
 /// The cache mode in which the page cache is passed by.
 const DIRECT: &str = "direct";
+
+/// A rate is reached to this.
+const REACHED: f64 = 0.99;
+/// Share of its core from which a worker has no time for more.
+const BUSY: f64 = 0.9;
+
+/// What is known of what limits a load on a disk or file, and what to try. No rule covers disks, so nothing here is tested: a rate of the plan
+/// that was reached, workers without CPU time, or the depth (Little's law: rate is depth over service time). `None` of any other job.
+pub(super) fn advice(job: &JobStudy) -> Option<String> {
+    let value = |metric| {
+        let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
+        ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
+    };
+    let iops = value("iops")?;
+    let asked = job.params.0.get("rate").and_then(|rate| rate.as_str()?.parse::<PacketRate>().ok()).map(|rate| rate.0);
+    if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
+        return Some(format!(
+            "not tested: no rule covers disks. The plan's rate of {asked:.0} transfers per second was reached, so the disk was not at its \
+             limit: repeat without `rate`"
+        ));
+    }
+    let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
+    let cores = value("iops_per_core").filter(|each| *each > 0.0).map(|each| iops / each);
+    if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
+        return Some(format!(
+            "not tested: no rule covers disks. The load's {workers} threads used {cores:.2} CPUs, so they had no time for more: repeat with \
+             twice the `workers`"
+        ));
+    }
+    let (depth, seconds) = (value("achieved_depth")?, value("service_time_mean")?);
+    let missed = asked.map_or_else(String::new, |asked| format!(" of {asked:.0} asked for"));
+    Some(format!(
+        "not tested: no rule covers disks. {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} (Little's law): \
+         repeat with twice the `depth`; where the rate does not rise, the disk is saturated",
+        seconds * 1e3
+    ))
+}
 
 /// Of a load on a disk or file.
 pub(super) fn stages(first: &Seen<'_>) -> Vec<Stage> {
@@ -74,4 +112,44 @@ fn served(one: &Seen<'_>) -> Option<Reading> {
     let done = disk(&own, End::Sender, device, &series(one)).into_iter().next()?;
     (done.unit == Unit::BytePerSecond)
         .then(|| Reading::new("of it the disk did", done.value / asked, Unit::Ratio, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::MetricStudy;
+
+    /// 10 000 transfers a second of 3.2 ms, 32 in flight, by threads that used so many cores.
+    fn of(cores: f64, params: &[(&str, Value)]) -> String {
+        let figure = |(name, value): (&str, f64)| MetricStudy {
+            name: name.into(),
+            unit: Unit::PerSecond,
+            layer: None,
+            direction: Direction::Sum,
+            estimate: Some(linerate_model::Estimate { value, low: None, high: None, confidence: None, n: 1 }),
+            mean: None,
+            values: vec![Some(value)],
+            ceiling: None,
+            share: None,
+            settled: None,
+        };
+        let figures =
+            [("iops", 10_000.0), ("iops_per_core", 10_000.0 / cores), ("achieved_depth", 32.0), ("service_time_mean", 3.2e-3)];
+        let mut job = JobStudy { metrics: figures.map(figure).to_vec(), ..JobStudy::default() };
+        params.iter().for_each(|(key, value)| job.params.set(key, value.clone()));
+        advice(&job).expect("a disk")
+    }
+
+    #[test]
+    fn advice_of_a_disk_says_what_is_known_and_that_nothing_was_tested() {
+        let depth = of(0.2, &[]);
+        assert!(depth.starts_with("not tested") && depth.contains("32.0 transfers in flight of 3.200 ms each make 10000"), "{depth}");
+        assert!(of(0.2, &[("rate", json!("10 kpps"))]).contains("rate of 10000 transfers per second was reached"));
+        assert!(of(0.2, &[("rate", json!("20 kpps"))]).contains("make 10000 per second of 20000 asked for"));
+        assert!(of(0.95, &[]).contains("used 0.95 CPUs"));
+        assert!(of(0.95, &[("workers", json!(2))]).contains("twice the `depth`"), "one of two CPUs is left");
+        assert_eq!(advice(&JobStudy::default()), None);
+    }
 }
