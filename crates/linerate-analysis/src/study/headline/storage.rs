@@ -135,8 +135,12 @@ mod tests {
             share: None,
             settled: None,
         };
-        let figures =
-            [("iops", 10_000.0), ("iops_per_core", 10_000.0 / cores), ("achieved_depth", 32.0), ("service_time_mean", 3.2e-3)];
+        let figures = [
+            ("iops", 10_000.0),
+            ("iops_per_core", 10_000.0 / cores),
+            ("achieved_depth", 32.0),
+            ("service_time_mean", 3.2e-3),
+        ];
         let mut job = JobStudy { metrics: figures.map(figure).to_vec(), ..JobStudy::default() };
         params.iter().for_each(|(key, value)| job.params.set(key, value.clone()));
         advice(&job).expect("a disk")
@@ -145,7 +149,10 @@ mod tests {
     #[test]
     fn advice_of_a_disk_says_what_is_known_and_that_nothing_was_tested() {
         let depth = of(0.2, &[]);
-        assert!(depth.starts_with("not tested") && depth.contains("32.0 transfers in flight of 3.200 ms each make 10000"), "{depth}");
+        assert!(
+            depth.starts_with("not tested") && depth.contains("32.0 transfers in flight of 3.200 ms each make 10000"),
+            "{depth}"
+        );
         assert!(of(0.2, &[("rate", json!("10 kpps"))]).contains("rate of 10000 transfers per second was reached"));
         assert!(of(0.2, &[("rate", json!("20 kpps"))]).contains("make 10000 per second of 20000 asked for"));
         assert!(of(0.95, &[]).contains("used 0.95 CPUs"));
