@@ -15,7 +15,7 @@ use crate::claim::RESERVED_BYTES;
 use crate::gate::{self, Refusal};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
-use crate::{DiskError, scratch};
+use crate::{DiskError, Served, scratch};
 
 /// Which claimed devices loads may write to on this host. A conductor cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,7 @@ pub struct Filled {
 #[derive(Debug, Default)]
 pub struct Disks {
     writable: Writable,
+    served: Vec<PathBuf>,
     held: Mutex<BTreeMap<PathBuf, Arc<Target>>>,
 }
 
@@ -92,13 +93,38 @@ impl Disks {
     /// None, and none may be written to.
     #[must_use]
     pub const fn none() -> Self {
-        Self { writable: Writable::Listed(Vec::new()), held: Mutex::new(BTreeMap::new()) }
+        Self { writable: Writable::Listed(Vec::new()), served: Vec::new(), held: Mutex::new(BTreeMap::new()) }
     }
 
     /// None yet; loads may write to these.
     #[must_use]
     pub fn new(writable: Writable) -> Self {
-        Self { writable, held: Mutex::default() }
+        Self { writable, ..Self::default() }
+    }
+
+    /// The same, and the files in these folders may be sent to whoever asks for them.
+    #[must_use]
+    pub fn serving(self, folders: Vec<PathBuf>) -> Self {
+        Self { served: folders, ..self }
+    }
+
+    /// The files of the folder `path`, to be sent to foreign clients.
+    ///
+    /// # Errors
+    /// If nobody on this host has named it or a folder around it, or it cannot be listed.
+    pub fn serve(&self, path: &Path) -> Result<Served, DiskError> {
+        let path = fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
+        let named = self.served.iter().filter_map(|folder| fs::canonicalize(folder).ok());
+        if !named.into_iter().any(|folder| path.starts_with(folder)) {
+            return Err(DiskError::unsuitable(
+                format!("serve {}", path.display()),
+                format!(
+                    "nobody on this host has allowed it (linerate serve --root {0}, or linerate agent --allow-serve {0})",
+                    path.display()
+                ),
+            ));
+        }
+        Served::list(&path)
     }
 
     /// The device or file called `path`: to read, or to write if every gate lets it pass.

@@ -15,6 +15,7 @@ mod disks;
 mod error;
 mod gate;
 mod scratch;
+mod served;
 pub mod signature;
 mod topology;
 
@@ -23,4 +24,5 @@ pub use content::Content;
 pub use disks::{Disks, Filled, Permission, Synchrony, Target, Writable};
 pub use error::DiskError;
 pub use gate::{Inspection, Refusal, claim, inspect, list, release};
+pub use served::{Served, ServedEntry};
 pub use topology::{Topology, Use};

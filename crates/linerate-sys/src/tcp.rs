@@ -90,6 +90,15 @@ pub fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     raw::discard(socket, bytes)
 }
 
+/// Bytes handed to the socket that the other end's TCP has not acknowledged (`SIOCOUTQ`, tcp(7)).
+///
+/// # Errors
+/// If the socket is not TCP, or listens.
+#[inline]
+pub fn unacknowledged(socket: &impl AsFd) -> io::Result<u64> {
+    raw::unacknowledged(socket).map(|bytes| u64::try_from(bytes).unwrap_or(0))
+}
+
 /// Messages of one size, sent many a call. Small ones lie side by side in a block of memory, and every vector of the call
 /// (`sendmsg`) is that block again. It goes round and remembers where a short send stopped.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ mod tuning;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -60,6 +61,8 @@ pub struct AgentOptions {
     pub consent: Consent,
     /// Which claimed disks loads may write to, whatever a conductor says.
     pub writable: Writable,
+    /// Folders whose files may be sent to foreign clients, whatever a conductor says.
+    pub served: Vec<PathBuf>,
     /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -73,6 +76,7 @@ impl Default for AgentOptions {
             facts: linerate_observe::facts,
             consent: Consent::default(),
             writable: Writable::default(),
+            served: Vec::new(),
             notify: Arc::new(|_| {}),
         }
     }

@@ -59,7 +59,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         channel.deadline.lift();
         let mut running = None;
         // Held from the first trial that writes to them to the end of the session.
-        let disks = Arc::new(Disks::new(shared.options.writable.clone()));
+        let disks = Arc::new(Disks::new(shared.options.writable.clone()).serving(shared.options.served.clone()));
         let why = converse(reader, channel, |heard, outbox| follow(shared, &disks, heard, outbox, &mut running));
         if let Some(running) = running.take() {
             running.abort();

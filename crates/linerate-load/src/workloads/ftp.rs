@@ -2,9 +2,9 @@
 //! for foreign clients. Units: L4 payload of data connections per second where it is delivered; nanoseconds of each transfer's parts.
 //!
 //! Each stream logs in once and moves one file after the other, each over a data connection of its own that the client opens
-//! (passive mode). An address for data that is not the server's own is refused, and the server takes data from the address that
-//! logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and files are encrypted in user space,
-//! see `protection`. What it does not see: implicit TLS (`ftps://`), active mode, folders and listings.
+//! (passive mode). The client connects for data to the server it has logged in at, whatever address a reply names, and the server takes
+//! data from the address that logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and files are
+//! encrypted in user space, see `protection`. What it does not see: implicit TLS (`ftps://`), active mode, text (TYPE A) conversion.
 
 use linerate_model::ParamError;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ const ANYBODY: (&str, &str) = ("anonymous", "linerate@");
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Passive {
-    /// RFC 2428: a port and nothing else.
+    /// RFC 2428: a port and nothing else. PASV instead, over IPv4, where the server does not know it.
     #[default]
     Epsv,
     /// RFC 959: an address and a port, IPv4.
@@ -54,8 +54,9 @@ pub(super) struct FtpParams {
     placement: Placement,
     #[serde(flatten)]
     options: TcpOptions,
+    /// The foreign server, and its file's path as FTP has it.
     #[serde(skip)]
-    url: Option<Url>,
+    url: Option<(Url, String)>,
 }
 
 const OWN: &[ParamDoc] = &[
@@ -63,7 +64,8 @@ const OWN: &[ParamDoc] = &[
         name: "passive",
         takes: Takes::Word(&["epsv", "pasv"]),
         default: "\"epsv\"",
-        meaning: "the command that asks for a data connection: epsv (RFC 2428), pasv (RFC 959, IPv4 only)",
+        meaning: "the command that asks for a data connection: epsv (RFC 2428; pasv where the server refuses it), pasv (RFC 959, IPv4 \
+                  only; of the answer only the port is used)",
     },
     ParamDoc {
         name: "server",
@@ -85,10 +87,11 @@ impl Parameters for FtpParams {
                 return Err(wrong("server", "implicit TLS is not spoken: write ftp:// and set tls = true (RFC 4217)"));
             }
             let url = Url::parse(server, "ftp", PORT).map_err(|cause| wrong("server", cause))?;
-            if url.path.len() < 2 {
+            let path = url.ftp_path().map_err(|cause| wrong("server", cause))?;
+            if path.is_empty() {
                 return Err(wrong("server", "it names no file"));
             }
-            self.url = Some(url);
+            self.url = Some((url, path));
         }
         self.tls.check(&self.files)?;
         self.files.check()?;
@@ -114,18 +117,17 @@ impl Protocol for FtpParams {
     }
 
     fn url(&self) -> Option<Url> {
-        self.url.clone()
+        self.url.as_ref().map(|(url, _)| url.clone())
     }
 
     fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>, LoadError> {
-        self.tls.security(self.url.as_ref(), side, secret)
+        self.tls.security(self.url.as_ref().map(|(url, _)| url), side, secret)
     }
 
     fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpSession, LoadError> {
         let anybody = || (ANYBODY.0.to_owned(), ANYBODY.1.to_owned());
         let (user, path) = match &self.url {
-            // Relative to where the login leads, as RFC 1738 clause 3.2.2 has it.
-            Some(url) => (url.user.clone().unwrap_or_else(anybody), url.path[1..].to_owned()),
+            Some((url, path)) => (url.user.clone().unwrap_or_else(anybody), path.clone()),
             None => (("linerate".to_owned(), spelled(secret)), "file".to_owned()),
         };
         FtpSession::new(self, number, dial, store, &user, &path)
@@ -167,6 +169,9 @@ mod tests {
         assert_sound::<FtpParams>(&[
             ("server", json!("http://127.0.0.1/")),
             ("server", json!("ftp://127.0.0.1/")),
+            ("server", json!("ftp://127.0.0.1/a%0d%0aDELE%20b")),
+            ("server", json!("ftp://me:%0a@127.0.0.1/a")),
+            ("offset", json!("-1 B")),
             ("server", json!("ftps://127.0.0.1/file")),
             ("tls", json!("yes")),
             ("verify", json!(1)),

@@ -2,8 +2,8 @@
 //! clients. Units: L4 payload of files per second, heads excluded, where it is delivered; nanoseconds of each transfer's parts.
 //!
 //! Each stream fetches (GET) or sends (PUT) one file after the other; with `reuse` on one connection, else on a new one each. What
-//! is spoken is what a load needs: a file's length is told or ends with the connection; chunks, redirects and other codings are
-//! refused by name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user space (see
+//! is spoken is what a load needs, and what curl, wget, lftp and browsers need of a server of files: a body ends with its length, in
+//! chunks or with the connection; single ranges, HEAD, pages of folders. Redirects and other codings are refused by name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user space (see
 //! `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
 
 use linerate_model::ParamError;
@@ -17,8 +17,10 @@ use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TlsPar
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
+mod chunks;
 mod client;
 mod head;
+mod range;
 mod server;
 
 use client::HttpSession;
@@ -33,6 +35,7 @@ const SECURE_PORT: u16 = 443;
 #[serde(default)]
 pub(super) struct HttpParams {
     reuse: bool,
+    chunked: bool,
     #[serde(flatten)]
     tls: TlsParams,
     #[serde(flatten)]
@@ -50,6 +53,7 @@ impl Default for HttpParams {
         Self {
             // As HTTP/1.1 does unless told otherwise.
             reuse: true,
+            chunked: false,
             tls: TlsParams::default(),
             files: Files::default(),
             placement: Placement::default(),
@@ -60,6 +64,14 @@ impl Default for HttpParams {
 }
 
 const OWN: &[ParamDoc] = &[
+    TcpOptions::NO_DELAY_DOC,
+    ParamDoc {
+        name: "chunked",
+        takes: Takes::Flag,
+        default: "false",
+        meaning: "whoever sends a file sends it in chunks (RFC 9112 clause 7.1) of 1 MiB instead of telling its length; received they \
+                  always may be",
+    },
     ParamDoc {
         name: "reuse",
         takes: Takes::Flag,
@@ -83,12 +95,18 @@ impl Parameters for HttpParams {
         if let Some(server) = &self.files.server {
             let is_secure = server.starts_with("https:");
             let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
-            self.url = Some(Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?);
+            let url = Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?;
+            if url.user.is_some() {
+                return Err(wrong("server", "a user before the host: passwords of HTTP are not spoken"));
+            }
+            self.url = Some(url);
             if self.tls.tls && !is_secure {
                 return Err(wrong("tls", "a server at http:// has none: write https://"));
             }
             self.tls.tls = is_secure;
         }
+        // A head and a small file are two writes: the second must not wait for the first to be acknowledged.
+        self.options.no_delay.get_or_insert(true);
         self.tls.check(&self.files)?;
         self.files.check()?;
         self.placement.check(self.placement.streams())
@@ -163,6 +181,10 @@ mod tests {
     fn every_parameter_is_documented_and_every_mistake_is_named() {
         assert_sound::<HttpParams>(&[
             ("server", json!("ftp://127.0.0.1/")),
+            ("server", json!("http://me:mine@127.0.0.1/")),
+            ("files", json!(2)),
+            ("checksum", json!(true)),
+            ("root", json!("/srv")),
             ("sink", json!("throttled")),
             ("sink_rate", json!("1 Mbit/s")),
             ("receive", json!("splice")),

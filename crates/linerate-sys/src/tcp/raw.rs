@@ -38,6 +38,14 @@ pub(super) fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
+/// The answer of an ioctl that stores one integer: `SIOCOUTQ` of a TCP socket, Linux `include/uapi/linux/sockios.h`.
+pub(super) fn unacknowledged(socket: &impl AsFd) -> io::Result<libc::c_int> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ stores one int through the pointer, which leads to one that outlives the call (tcp(7)).
+    let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if answer == 0 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+}
+
 /// One vector per block of messages, all of them onto the same memory, which they keep.
 #[derive(Debug)]
 pub(super) struct Vectors {

@@ -14,13 +14,13 @@ use super::protection::Protection;
 use super::{FtpParams, Passive};
 use crate::LoadError;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Outgoing, Protocol, Sent, Session, Shaken, Stage, Store, Turn,
-    Watched, connected,
+    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent, Session, Shaken, Stage,
+    Store, Turn, Watched, connected,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
 
-/// What is asked of the server, in this order; the last three for each file.
+/// What is asked of the server, in this order; the last four for each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     Greeting,
@@ -34,6 +34,8 @@ enum Ask {
     Binary,
     Size,
     Passive,
+    /// Where the file is to begin, if not at its first byte.
+    Restart,
     File,
 }
 
@@ -69,12 +71,13 @@ pub(crate) struct FtpSession {
     dial: Dial,
     remote: SockAddr,
     user: (String, String),
-    path: String,
+    names: Names,
     passive: Passive,
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     upload_bytes: u64,
-    is_foreign: bool,
+    /// Downloads begin here.
+    offset: u64,
     control: Option<Watched>,
     protection: Option<Protection>,
     is_logged_in: bool,
@@ -108,12 +111,12 @@ impl FtpSession {
             protection: dial.security.as_ref().map(Protection::new),
             dial,
             user: user.clone(),
-            path: path.to_owned(),
+            names: Names::new(path, files.files, number, params.placement.streams()),
             passive: params.passive,
             incoming: (!files.is_upload()).then(|| Incoming::new(store, number)).transpose()?,
             outgoing: files.is_upload().then(|| Outgoing::new(store, number)).transpose()?,
             upload_bytes: files.file_size.0,
-            is_foreign: params.url.is_some(),
+            offset: files.offset.0,
             control: None,
             is_logged_in: false,
             lines: Lines::new(),
@@ -133,7 +136,7 @@ impl FtpSession {
 
     /// Says a command; its reply is awaited.
     fn ask(&mut self, ask: Ask) {
-        let path = &self.path;
+        let path = &self.names;
         match ask {
             Ask::Greeting => self.words.clear(),
             Ask::Security => self.words.set(format_args!("AUTH TLS\r\n")),
@@ -145,6 +148,7 @@ impl FtpSession {
             Ask::Size => self.words.set(format_args!("SIZE {path}\r\n")),
             Ask::Passive if self.passive == Passive::Epsv => self.words.set(format_args!("EPSV\r\n")),
             Ask::Passive => self.words.set(format_args!("PASV\r\n")),
+            Ask::Restart => self.words.set(format_args!("REST {}\r\n", self.offset)),
             Ask::File if self.outgoing.is_some() => self.words.set(format_args!("STOR {path}\r\n")),
             Ask::File => self.words.set(format_args!("RETR {path}\r\n")),
         }
@@ -191,7 +195,7 @@ impl FtpSession {
                 self.is_logged_in = true;
                 // Logging in is not part of a file.
                 self.course = Course::begin(Nanos(clock::monotonic()));
-                if self.outgoing.is_some() || self.is_sized { Ask::Passive } else { Ask::Size }
+                self.first_of_file()
             }
             (Ask::Size, code) => {
                 // A server that does not know it may still have the file.
@@ -203,6 +207,16 @@ impl FtpSession {
                 self.open_data(reply)?;
                 return Ok(Turn::Moved);
             }
+            // It does not know EPSV, or not here: the older command has no IPv6 (RFC 2428 clause 3).
+            (Ask::Passive, 500..600) if self.passive == Passive::Epsv && self.dial.remote.is_ipv4() => {
+                self.passive = Passive::Pasv;
+                Ask::Passive
+            }
+            (Ask::Restart, 350) => {
+                self.ask_for_file()?;
+                return Ok(Turn::Moved);
+            }
+            (Ask::Restart, _) => return Err(Failure::Whole),
             (Ask::Security, code) => return Err(Failure::Unprotected("AUTH TLS", code)),
             (Ask::BufferSize, code) => return Err(Failure::Unprotected("PBSZ 0", code)),
             (Ask::Protection, code) => return Err(Failure::Unprotected("PROT P", code)),
@@ -233,18 +247,17 @@ impl FtpSession {
         Ok(Turn::Moved)
     }
 
-    /// Starts to connect to where `reply` says, which must be at the server itself.
+    /// What is asked first for each file. Of many files each has a size of its own; that of one is asked once.
+    fn first_of_file(&self) -> Ask {
+        if self.outgoing.is_some() || self.is_sized { Ask::Passive } else { Ask::Size }
+    }
+
+    /// Starts to connect to the port that `reply` names, at the server itself.
     fn open_data(&mut self, reply: Reply) -> Result<(), Failure> {
         let own = self.dial.remote.ip();
         let text = self.lines.text(reply);
-        let told = match self.passive {
-            Passive::Epsv => lines::extended_port(text).map(|port| (own, port)),
-            Passive::Pasv => lines::passive_address(text),
-        };
-        let (ip, port) = told.ok_or(Failure::Syntax("where to connect to for data"))?;
-        if ip != own {
-            return Err(Failure::Elsewhere(ip));
-        }
+        let port = if reply.code == 229 { lines::extended_port(text) } else { lines::passive_port(text) };
+        let port = port.ok_or(Failure::Syntax("where to connect to for data"))?;
         self.data_address = Some(SocketAddr::new(own, port).into());
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
         self.data = Some(Watched::new(socket));
@@ -262,10 +275,23 @@ impl FtpSession {
         }
         self.course.connect = self.course.lap();
         match (&mut self.incoming, &mut self.outgoing) {
-            (Some(incoming), _) => incoming.begin(self.size)?,
-            (None, Some(outgoing)) => outgoing.begin(data, self.upload_bytes)?,
+            (Some(incoming), _) => incoming.begin(self.size.map(|size| size.saturating_sub(self.offset)))?,
+            (None, Some(outgoing)) => {
+                outgoing.renew();
+                outgoing.begin(data, Part::whole(self.upload_bytes))?;
+            }
             (None, None) => {}
         }
+        if self.offset > 0 {
+            self.ask(Ask::Restart);
+            return Ok(Turn::Moved);
+        }
+        self.ask_for_file()?;
+        Ok(Turn::Moved)
+    }
+
+    fn ask_for_file(&mut self) -> Result<(), Failure> {
+        let data = self.data.as_mut().expect("it is open");
         if let Some(protection) = &self.protection {
             protection.data(data)?;
         }
@@ -274,7 +300,7 @@ impl FtpSession {
             Some(_) => State::SecuringData { announced: false },
             None => State::Moving { announced: false },
         };
-        Ok(Turn::Moved)
+        Ok(())
     }
 
     fn shake_data(&mut self, announced: bool, bench: &Bench<'_>) -> Result<Turn, Failure> {
@@ -405,12 +431,18 @@ impl FtpSession {
                 self.course.close = self.course.lap();
                 self.hear_out(bench);
                 self.drop_data();
-                if let Some(size) = self.size.filter(|size| self.incoming.is_some() && *size != self.came) {
-                    return Err(Failure::Size(size, self.came));
+                let came = self.came + self.offset;
+                if let Some(size) = self.size.filter(|size| self.incoming.is_some() && *size != came) {
+                    return Err(Failure::Size(size, came));
                 }
-                if self.is_foreign && self.outgoing.is_some() {
-                    self.account.count(bench.tally, Counter::PayloadAcknowledged, self.upload_bytes);
+                if let Some(outgoing) = &mut self.outgoing {
+                    // Delivered: whoever serves files says so when it has them.
+                    outgoing.confirm(&mut self.account, bench.tally);
                 }
+                // That of the file: the one that commands go over carries no payload.
+                self.account.count(bench.tally, Counter::Connections, 1);
+                self.names.advance();
+                self.is_sized = self.names.is_one();
                 Ok(Turn::Done)
             }
             Some(code) => Err(Failure::Refused(code)),
@@ -440,7 +472,7 @@ impl Session for FtpSession {
         self.came = 0;
         self.course = Course::begin(bench.now);
         if self.is_logged_in {
-            self.ask(Ask::Passive);
+            self.ask(self.first_of_file());
             return Ok(());
         }
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;

@@ -1,8 +1,6 @@
 //! The control connection's lines (RFC 959 clause 4.2): replies of one or many lines, commands, and what replies say of addresses.
 
-use std::fmt::Write as _;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{self, Write as _};
 
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{Failure, Stage, Watched};
@@ -24,7 +22,7 @@ pub(super) struct Lines {
 /// Lines that go, with nothing allocated after the start.
 #[derive(Debug)]
 pub(super) struct Words {
-    text: String,
+    text: Vec<u8>,
     written: usize,
 }
 
@@ -66,7 +64,8 @@ impl Lines {
         let length = rest.iter().position(|byte| *byte == b'\n')?;
         let line = self.used..self.used + length;
         self.used += length + 1;
-        Some(self.bytes[line].trim_ascii_end())
+        let line = &self.bytes[line];
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
     /// The next whole reply. Lines before its last begin with `code-` or with anything at all.
@@ -94,7 +93,9 @@ impl Lines {
 
     /// The last line of `reply`, as long as nothing more has been read.
     pub(super) fn text(&self, reply: Reply) -> &[u8] {
-        let line = self.bytes[..reply.end].trim_ascii_end();
+        let line = &self.bytes[..reply.end];
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         &line[line.len() - reply.length..]
     }
 }
@@ -110,7 +111,7 @@ pub(super) struct Reply {
 impl Words {
     /// Room for as much as a line may be.
     pub(super) fn new() -> Self {
-        Self { text: String::with_capacity(LINE_BYTES), written: 0 }
+        Self { text: Vec::with_capacity(LINE_BYTES), written: 0 }
     }
 
     /// What is to be said next, if everything has been said.
@@ -119,6 +120,12 @@ impl Words {
         self.written = 0;
         // It fits what was set aside, or grows: a path may be as long as it likes.
         let _ = self.text.write_fmt(text);
+    }
+
+    /// More of it.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
+        // Memory takes whatever is written to it.
+        let _ = write(&mut self.text);
     }
 
     pub(super) fn clear(&mut self) {
@@ -133,7 +140,7 @@ impl Words {
     /// Writes what fits; whether all of it is said.
     pub(super) fn say(&mut self, control: &mut Watched) -> Result<bool, Failure> {
         while !self.is_said() {
-            match control.send(&self.text.as_bytes()[self.written..]) {
+            match control.send(&self.text[self.written..]) {
                 Ok(n) => self.written += n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(Failure::io(&error)),
@@ -153,8 +160,9 @@ pub(super) fn extended_port(line: &[u8]) -> Option<u16> {
     port.parse().ok().filter(|_| empty)
 }
 
-/// Address and port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), brackets or not.
-pub(super) fn passive_address(line: &[u8]) -> Option<(IpAddr, u16)> {
+/// The port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), brackets or not. The address is not looked at:
+/// behind a translation it is wrong, and a server must not be able to send us to a third host (RFC 2577 clause 2).
+pub(super) fn passive_port(line: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(line.get(CODE_DIGITS..)?).ok()?;
     let digits = text.find(|c: char| c.is_ascii_digit())?;
     let mut numbers = text[digits..].split(',').map(|number| {
@@ -162,8 +170,8 @@ pub(super) fn passive_address(line: &[u8]) -> Option<(IpAddr, u16)> {
         number[..end].parse::<u8>().ok()
     });
     let mut next = || numbers.next().flatten();
-    let ip = Ipv4Addr::new(next()?, next()?, next()?, next()?);
-    Some((ip.into(), u16::from_be_bytes([next()?, next()?])))
+    let _address = [next()?, next()?, next()?, next()?];
+    Some(u16::from_be_bytes([next()?, next()?])).filter(|port| *port > 0)
 }
 
 /// The number of `213 1048576` (RFC 3659 clause 4).
@@ -201,11 +209,11 @@ mod tests {
         assert_eq!(extended_port(b"229 Entering Extended Passive Mode (|||6446|)"), Some(6446));
         assert_eq!(extended_port(b"229 (|1|10.0.0.1|6446|)"), None);
         assert_eq!(extended_port(b"229 ok"), None);
-        let own = Some((IpAddr::from([127, 0, 0, 1]), 0x1234));
-        assert_eq!(passive_address(b"227 Entering Passive Mode (127,0,0,1,18,52)."), own);
-        assert_eq!(passive_address(b"227 =127,0,0,1,18,52"), own);
-        assert_eq!(passive_address(b"227 (127,0,0,256,18,52)"), None);
-        assert_eq!(passive_address(b"227 (127,0,0,1,18)"), None);
+        assert_eq!(passive_port(b"227 Entering Passive Mode (127,0,0,1,18,52)."), Some(0x1234));
+        assert_eq!(passive_port(b"227 =198,18,0,9,18,52"), Some(0x1234));
+        assert_eq!(passive_port(b"227 (127,0,0,256,18,52)"), None);
+        assert_eq!(passive_port(b"227 (127,0,0,1,18)"), None);
+        assert_eq!(passive_port(b"227 (127,0,0,1,0,0)"), None);
         assert_eq!((size(b"213 1048576"), size(b"213 many")), (Some(1_048_576), None));
     }
 }

@@ -1,7 +1,10 @@
 //! A connection at the passive end: a control connection that is answered line by line, and one data connection at a time.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::Arc;
 
 use linerate_model::{Counter, FlowReport, Nanos};
 use linerate_sys::readiness::Interest;
@@ -12,14 +15,19 @@ use super::lines::{Lines, Words};
 use super::protection::Protection;
 use crate::workloads::rendezvous::{same_secret, would_wait};
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Dial, Failure, Guest, Incoming, Outgoing, Protocol, Sent, Shaken, Stage, Store, Turn,
-    Watched, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part, Protocol, Sent,
+    Shaken, Stage, Store, Tree, Turn, Watched, resolve, spelled,
 };
 use crate::{LoadError, Secret};
 
 const STORE_REST: Nanos = Nanos(200_000);
 /// One data connection is waited for at a time.
 const BACKLOG: i32 = 1;
+/// The longest path understood: no line is longer.
+const PATH_BYTES: usize = 4096;
+/// What is spoken beyond RFC 959 (RFC 2389).
+const FEATURES: &str = "211-Features:\r\n EPSV\r\n MDTM\r\n MLST type*;size*;modify*;\r\n PASV\r\n REST STREAM\r\n SIZE\r\n \
+                        TVFS\r\n UTF8\r\n211 End\r\n";
 
 /// What is done once everything has been said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +45,27 @@ enum State {
     Leaving,
 }
 
+/// What goes over the data connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cargo {
+    /// This file of the tree; uploads, whatever they are called, are of none.
+    File(usize),
+    /// A folder in this form, of which so many bytes are sent.
+    Listing(usize, Form, usize),
+}
+
 /// One place.
 pub(crate) struct FtpGuest {
     /// The password that proves the session; none for foreign clients.
     password: Option<String>,
-    file_bytes: u64,
+    tree: Arc<Tree>,
+    /// The current folder; the last argument, and the path that it is.
+    folder: Vec<u8>,
+    argument: Vec<u8>,
+    path: Vec<u8>,
+    /// Where the next file begins: REST.
+    restart: u64,
+    cargo: Cargo,
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     dial: Dial,
@@ -61,6 +85,7 @@ pub(crate) struct FtpGuest {
     token: u64,
     state: State,
     moved: u64,
+    course: Course,
     account: Account,
 }
 
@@ -81,13 +106,30 @@ enum Command {
     },
     Passive,
     ExtendedPassive,
+    /// RFC 2389.
+    Features,
     Size,
+    /// When a file was last changed, RFC 3659 clause 3.
+    Modified,
+    /// Facts of one file, RFC 3659 clause 7.
+    Facts,
+    /// Where the next file begins, RFC 3659 clause 5; `None` is no number.
+    Restart(Option<u64>),
     File {
         is_upload: bool,
     },
+    List(Form),
+    ChangeFolder,
+    ToParent,
+    Folder,
+    /// A folder for uploads, whose names mean nothing here.
+    MakeFolder,
     /// Nothing is changed by it, and all is well.
     Harmless,
-    Folder,
+    /// TYPE, MODE or STRU: whether it is one that is spoken.
+    Representation {
+        is_spoken: bool,
+    },
     System,
     Quit,
     Unknown,
@@ -104,7 +146,12 @@ impl FtpGuest {
         let files = params.files();
         Ok(Self {
             password: (files.clients == Clients::Own).then(|| spelled(secret)),
-            file_bytes: files.file_size.0,
+            tree: store.tree(),
+            folder: Vec::with_capacity(PATH_BYTES),
+            argument: Vec::with_capacity(PATH_BYTES),
+            path: Vec::with_capacity(PATH_BYTES),
+            restart: 0,
+            cargo: Cargo::File(0),
             incoming: files.is_upload().then(|| Incoming::new(store, number)).transpose()?,
             outgoing: (!files.is_upload()).then(|| Outgoing::new(store, number)).transpose()?,
             protection: dial.security.as_ref().map(Protection::new),
@@ -122,6 +169,7 @@ impl FtpGuest {
             token: 0,
             state: State::Command,
             moved: 0,
+            course: Course::default(),
             account: Account::default(),
         })
     }
@@ -134,7 +182,7 @@ impl FtpGuest {
 
     fn listen(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let command = match self.lines.line() {
-            Some(line) => parse(line, self.password.as_deref()),
+            Some(line) => parse(line, self.password.as_deref(), &mut self.argument),
             None => {
                 let control = self.control.as_mut().expect("a guest has one");
                 return match self.lines.read(control, Stage::Transfer) {
@@ -146,7 +194,7 @@ impl FtpGuest {
             }
         };
         self.moved += 1;
-        self.count_ended();
+        self.count_ended(bench);
         self.obey(command, bench)?;
         Ok(Turn::Moved)
     }
@@ -155,7 +203,7 @@ impl FtpGuest {
     fn objection(&self, command: Command) -> Option<&'static str> {
         let needs_tls = self.protection.is_some();
         match command {
-            Command::Quit => None,
+            Command::Quit | Command::Features => None,
             Command::Security { .. } | Command::BufferSize | Command::Protection { .. } if !needs_tls => {
                 Some("502 This trial is in the clear")
             }
@@ -167,7 +215,7 @@ impl FtpGuest {
             Command::Protection { is_private: true } => None,
             Command::Protection { .. } => Some("536 Files are as private as commands in this trial"),
             _ if !self.is_trusted => Some("530 Log in first"),
-            Command::File { .. } if needs_tls && !self.is_protected => Some("521 PROT P first"),
+            Command::File { .. } | Command::List(_) if needs_tls && !self.is_protected => Some("521 PROT P first"),
             _ => None,
         }
     }
@@ -198,19 +246,39 @@ impl FtpGuest {
                 self.state = State::Leaving;
             }
             Command::Passive | Command::ExtendedPassive => self.open_listener(command, bench)?,
-            Command::Size => self.words.set(format_args!("213 {}\r\n", self.file_bytes)),
-            Command::File { .. } if self.listener.is_none() => {
+            Command::Features => self.words.set(format_args!("{FEATURES}")),
+            Command::Size | Command::Modified | Command::Facts => self.tell(command),
+            Command::Restart(Some(at)) => {
+                self.restart = at;
+                self.words.set(format_args!("350 The next file begins at byte {at}\r\n"));
+            }
+            Command::Restart(None) => self.words.set(format_args!("501 Not a number of bytes\r\n")),
+            Command::File { .. } | Command::List(_) if self.listener.is_none() => {
                 self.words.set(format_args!("425 Ask for a data connection first (EPSV or PASV)\r\n"));
             }
             Command::File { is_upload } if is_upload != self.incoming.is_some() => {
                 self.words.set(format_args!("550 Files go the other way in this trial\r\n"));
             }
-            Command::File { .. } => {
-                self.words.set(format_args!("150 Here it comes\r\n"));
-                self.state = State::Expecting;
+            Command::File { is_upload } => self.choose(is_upload),
+            Command::List(form) => self.list(form),
+            Command::ChangeFolder | Command::ToParent => self.change_folder(command),
+            Command::MakeFolder if self.incoming.is_some() => {
+                self.words.set(format_args!("257 Uploads go where the trial puts them, whatever they are called\r\n"));
             }
-            Command::Harmless => self.words.set(format_args!("200 Well\r\n")),
-            Command::Folder => self.words.set(format_args!("257 \"/\"\r\n")),
+            Command::MakeFolder => self.words.set(format_args!("550 Nothing is changed here\r\n")),
+            Command::Harmless | Command::Representation { is_spoken: true } => {
+                self.words.set(format_args!("200 Well\r\n"));
+            }
+            Command::Representation { .. } => self.words.set(format_args!("504 Files are binary streams here\r\n")),
+            Command::Folder => {
+                self.words.set(format_args!("257 \"/"));
+                let folder = &self.folder;
+                // A quote is doubled (RFC 959 appendix II).
+                self.words.add(|text| {
+                    folder.iter().try_for_each(|byte| text.write_all(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) }))?;
+                    text.write_all(b"\"\r\n")
+                });
+            }
             Command::System => self.words.set(format_args!("215 UNIX Type: L8\r\n")),
             Command::Quit => {
                 self.words.set(format_args!("221 Goodbye\r\n"));
@@ -219,6 +287,104 @@ impl FtpGuest {
             Command::Unknown => self.words.set(format_args!("502 Not known here\r\n")),
         }
         Ok(())
+    }
+
+    /// What stands where the argument leads.
+    fn found(&mut self) -> Found {
+        let is_path = resolve(&self.folder, &self.argument, &mut self.path);
+        if is_path { self.tree.find(&self.path) } else { Found::Nothing }
+    }
+
+    /// A file to be moved.
+    fn choose(&mut self, is_upload: bool) {
+        let restart = std::mem::take(&mut self.restart);
+        if is_upload && restart > 0 {
+            // What came before is not kept.
+            return self.words.set(format_args!("554 Uploads begin at byte 0 here\r\n"));
+        }
+        let file = match self.found() {
+            _ if is_upload => 0,
+            Found::File(file) if restart <= self.tree.size(file) => file,
+            Found::File(_) => return self.words.set(format_args!("554 The file ends before byte {restart}\r\n")),
+            _ => return self.refuse_path(),
+        };
+        self.restart = restart;
+        self.cargo = Cargo::File(file);
+        self.words.set(format_args!("150 Here it comes\r\n"));
+        self.state = State::Expecting;
+    }
+
+    /// Begins the chosen file over the data connection.
+    fn begin(&mut self, data: &Watched, file: usize) -> Result<(), Failure> {
+        let Some(outgoing) = &mut self.outgoing else { return Ok(()) };
+        let (opened, size) = self.tree.open(file).map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
+        let from = std::mem::take(&mut self.restart).min(size);
+        let bytes: Range<u64> = from..size;
+        outgoing.renew();
+        outgoing.begin(data, Part { file: opened, bytes })
+    }
+
+    fn refuse_path(&mut self) {
+        self.words.set(format_args!("550 There is no such file or folder\r\n"));
+    }
+
+    fn list(&mut self, form: Form) {
+        // Options of `ls` are what some clients send.
+        let has_options = self.argument.first() == Some(&b'-');
+        if has_options {
+            let end = self.argument.iter().position(|byte| *byte == b' ').unwrap_or(self.argument.len());
+            self.argument.drain(..end);
+            let blanks = self.argument.iter().take_while(|byte| **byte == b' ').count();
+            self.argument.drain(..blanks);
+        }
+        let folder = match self.found() {
+            Found::Folder(folder) => folder,
+            // A trial's one file has every name.
+            _ if self.tree.is_only() => 0,
+            // Listings of a file have one line; ours are of folders.
+            _ => return self.refuse_path(),
+        };
+        self.cargo = Cargo::Listing(folder, form, 0);
+        self.words.set(format_args!("150 Here it comes\r\n"));
+        self.state = State::Expecting;
+    }
+
+    fn tell(&mut self, command: Command) {
+        let (place, is_file) = match self.found() {
+            Found::File(file) => (file, true),
+            Found::Folder(folder) if command == Command::Facts => (folder, false),
+            _ => return self.refuse_path(),
+        };
+        match command {
+            Command::Size => self.words.set(format_args!("213 {}\r\n", self.tree.size(place))),
+            Command::Modified => self.words.set(format_args!("213 {}\r\n", self.tree.modified(place).ftp())),
+            _ => {
+                let (tree, path) = (&self.tree, &self.path);
+                debug_assert!(is_file || !tree.path(place).is_empty() || path.is_empty());
+                self.words.set(format_args!("250-Facts\r\n "));
+                self.words.add(|text| {
+                    tree.write_facts(place, text)?;
+                    text.write_all(b"/")?;
+                    text.write_all(path)?;
+                    text.write_all(b"\r\n250 End\r\n")
+                });
+            }
+        }
+    }
+
+    fn change_folder(&mut self, command: Command) {
+        if command == Command::ToParent {
+            self.argument.clear();
+            self.argument.extend(b"..");
+        }
+        match self.found() {
+            // Names of uploads, and of a trial's one file, mean nothing: any folder will do.
+            Found::Folder(_) => {}
+            _ if self.tree.is_only() => {}
+            _ => return self.refuse_path(),
+        }
+        self.folder.clone_from(&self.path);
+        self.words.set(format_args!("250 Well\r\n"));
     }
 
     fn secure(&mut self) -> Result<Turn, Failure> {
@@ -293,10 +459,11 @@ impl FtpGuest {
         }
         socket.set_nonblocking(true).map_err(|error| Failure::io(&error))?;
         let mut data = Watched::new(socket);
-        match (&mut self.incoming, &mut self.outgoing) {
-            (Some(incoming), _) => incoming.begin(None)?,
-            (None, Some(outgoing)) => outgoing.begin(&data, self.file_bytes)?,
-            (None, None) => {}
+        self.course = Course::begin(bench.now);
+        match (self.cargo, &mut self.incoming) {
+            (Cargo::File(_), Some(incoming)) => incoming.begin(None)?,
+            (Cargo::File(file), None) => self.begin(&data, file)?,
+            (Cargo::Listing(..), _) => {}
         }
         self.listener = None;
         self.state = State::Moving;
@@ -309,6 +476,9 @@ impl FtpGuest {
     }
 
     fn move_file(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        if let Cargo::Listing(folder, form, sent) = self.cargo {
+            return self.send_listing(folder, form, sent, bench);
+        }
         let token = self.token + 1;
         let data = self.data.as_mut().expect("data flows over it");
         if let Some(outgoing) = &mut self.outgoing {
@@ -320,12 +490,8 @@ impl FtpGuest {
                     return Ok(Turn::Network);
                 }
                 Sent::All => {
-                    // The end of the data connection is the end of the file.
-                    data.end_sending();
-                    data.rest(bench.readiness);
-                    self.ended = self.data.take();
-                    self.words.set(format_args!("226 That was all\r\n"));
-                    self.state = State::Command;
+                    self.served(bench);
+                    self.end_of_cargo(bench);
                 }
             }
             return Ok(Turn::Moved);
@@ -346,16 +512,66 @@ impl FtpGuest {
         Ok(received.turn)
     }
 
+    fn send_listing(&mut self, folder: usize, form: Form, sent: usize, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        let data = self.data.as_mut().expect("data flows over it");
+        let listing = self.tree.listing(folder, form);
+        let (token, wait) = (self.token + 1, Interest::ReadableOrWritable);
+        let n = match data.send(&listing[sent..]) {
+            Ok(n) => n,
+            Err(error) if would_wait(&error) => {
+                data.wait(bench.readiness, token, wait)?;
+                return Ok(Turn::Network);
+            }
+            Err(error) => return Err(Failure::io(&error)),
+        };
+        self.moved += n as u64;
+        self.cargo = Cargo::Listing(folder, form, sent + n);
+        if sent + n == listing.len() {
+            if !data.flush().map_err(|error| Failure::io(&error))? {
+                data.wait(bench.readiness, token, wait)?;
+                return Ok(Turn::Network);
+            }
+            self.end_of_cargo(bench);
+        }
+        Ok(Turn::Moved)
+    }
+
+    /// The end of the data connection is the end of what went over it.
+    fn end_of_cargo(&mut self, bench: &Bench<'_>) {
+        let data = self.data.as_mut().expect("data flowed over it");
+        data.end_sending();
+        data.rest(bench.readiness);
+        self.ended = self.data.take();
+        self.words.set(format_args!("226 That was all\r\n"));
+        self.state = State::Command;
+    }
+
+    /// A file has gone through: where nobody else knows of it, it is counted here.
+    fn served(&mut self, bench: &mut Bench<'_>) {
+        if self.password.is_none() {
+            self.course.transfer = self.course.lap();
+            self.course.record(bench.tally);
+            self.account.count(bench.tally, Counter::Transactions, 1);
+            self.account.count(bench.tally, Counter::Connections, 1);
+        }
+    }
+
     fn store(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         if !self.incoming.as_mut().expect("it takes files").finish()? {
             return Ok(Turn::Until(bench.now + STORE_REST));
         }
+        self.served(bench);
         self.words.set(format_args!("226 It is stored\r\n"));
         self.state = State::Command;
         Ok(Turn::Moved)
     }
 
-    fn count_ended(&mut self) {
+    fn count_ended(&mut self, bench: &mut Bench<'_>) {
+        self.settle(bench);
+        self.keep_ended();
+    }
+
+    fn keep_ended(&mut self) {
         if let Some(ended) = self.ended.take() {
             self.account.keep(&ended.socket);
         }
@@ -369,18 +585,27 @@ impl FtpGuest {
     }
 }
 
-/// What `line` asks for; `password` is the right one, if there is one.
-fn parse(line: &[u8], password: Option<&str>) -> Command {
+/// What `line` asks for; `password` is the right one, if there is one. The rest of the line is put into `argument`, without control
+/// characters: NUL in a path would mean another one to whoever takes it for an end.
+fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>) -> Command {
     let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at(at);
+    let rest = rest.strip_prefix(b" ").unwrap_or(rest);
+    argument.clear();
+    if rest.len() > argument.capacity() || rest.iter().any(u8::is_ascii_control) {
+        return Command::Unknown;
+    }
+    argument.extend(rest);
     let rest = rest.trim_ascii();
     let is = |name: &str| verb.eq_ignore_ascii_case(name.as_bytes());
+    let is_any = |names: &[&str]| names.iter().any(|name| is(name));
+    let says = |word: &str| rest.eq_ignore_ascii_case(word.as_bytes());
     if is("AUTH") {
-        Command::Security { is_tls: rest.eq_ignore_ascii_case(b"TLS") || rest.eq_ignore_ascii_case(b"TLS-C") }
+        Command::Security { is_tls: says("TLS") || says("TLS-C") }
     } else if is("PBSZ") {
         Command::BufferSize
     } else if is("PROT") {
-        Command::Protection { is_private: rest.eq_ignore_ascii_case(b"P") }
+        Command::Protection { is_private: says("P") }
     } else if is("USER") {
         Command::User
     } else if is("PASS") {
@@ -389,16 +614,45 @@ fn parse(line: &[u8], password: Option<&str>) -> Command {
         Command::Passive
     } else if is("EPSV") {
         Command::ExtendedPassive
+    } else if is("FEAT") {
+        Command::Features
     } else if is("SIZE") {
         Command::Size
+    } else if is("MDTM") {
+        Command::Modified
+    } else if is("MLST") {
+        Command::Facts
+    } else if is("REST") {
+        let digits = std::str::from_utf8(rest).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        Command::Restart(digits.and_then(|text| text.parse().ok()))
     } else if is("RETR") {
         Command::File { is_upload: false }
     } else if is("STOR") {
         Command::File { is_upload: true }
-    } else if ["TYPE", "MODE", "STRU", "NOOP", "CWD"].into_iter().any(is) {
-        Command::Harmless
-    } else if is("PWD") {
+    } else if is("LIST") {
+        Command::List(Form::List)
+    } else if is("NLST") {
+        Command::List(Form::Names)
+    } else if is("MLSD") {
+        Command::List(Form::Facts)
+    } else if is_any(&["CWD", "XCWD"]) {
+        Command::ChangeFolder
+    } else if is_any(&["CDUP", "XCUP"]) {
+        Command::ToParent
+    } else if is_any(&["PWD", "XPWD"]) {
         Command::Folder
+    } else if is_any(&["MKD", "XMKD"]) {
+        Command::MakeFolder
+    } else if is("TYPE") {
+        // Text is listed in text, and files have no other form here.
+        let is_spoken = ["I", "L 8", "A", "A N"].into_iter().any(says);
+        Command::Representation { is_spoken }
+    } else if is("MODE") {
+        Command::Representation { is_spoken: says("S") }
+    } else if is("STRU") {
+        Command::Representation { is_spoken: says("F") }
+    } else if is_any(&["NOOP", "ALLO", "OPTS", "CLNT", "ABOR"]) {
+        Command::Harmless
     } else if is("SYST") {
         Command::System
     } else if is("QUIT") {
@@ -414,7 +668,9 @@ impl Guest for FtpGuest {
         self.control = Some(Watched::new(socket));
         (self.token, self.state, self.peer) = (token, State::Command, Some(peer.ip()));
         self.is_trusted = self.password.is_none();
-        (self.is_secured, self.is_protected) = (false, false);
+        (self.is_secured, self.is_protected, self.restart) = (false, false, 0);
+        self.folder.clear();
+        self.outgoing.iter_mut().for_each(Outgoing::renew);
         self.lines.clear();
         self.words.set(format_args!("220 linerate\r\n"));
         Ok(())
@@ -444,8 +700,14 @@ impl Guest for FtpGuest {
         self.moved
     }
 
+    fn settle(&mut self, bench: &mut Bench<'_>) {
+        if let (Some(outgoing), Some(data)) = (&mut self.outgoing, self.data.as_ref().or(self.ended.as_ref())) {
+            outgoing.settle(&data.socket, &mut self.account, bench.tally);
+        }
+    }
+
     fn dismiss(&mut self) {
-        self.count_ended();
+        self.keep_ended();
         self.end_data();
         self.listener = None;
         self.control = None;
@@ -472,6 +734,8 @@ mod tests {
 
     #[test]
     fn commands_are_known_in_any_case_and_the_password_counts() {
+        let mut argument = Vec::with_capacity(PATH_BYTES);
+        let mut parse = |line: &[u8], password| super::parse(line, password, &mut argument);
         assert_eq!(parse(b"retr a file", None), Command::File { is_upload: false });
         assert_eq!(parse(b"PASS abc", Some("abc")), Command::Password { is_right: true });
         assert_eq!(parse(b"PASS abcd", Some("abc")), Command::Password { is_right: false });
@@ -479,6 +743,16 @@ mod tests {
         assert_eq!(parse(b"auth tls", None), Command::Security { is_tls: true });
         assert_eq!(parse(b"AUTH SSL", None), Command::Security { is_tls: false });
         assert_eq!(parse(b"PROT C", None), Command::Protection { is_private: false });
+        // Nobody is made to connect elsewhere.
         assert_eq!(parse(b"PORT 1,2,3,4,5,6", None), Command::Unknown);
+        assert_eq!(parse(b"EPRT |1|198.18.0.9|80|", None), Command::Unknown);
+        assert_eq!(parse(b"REST 5368709120", None), Command::Restart(Some(5 << 30)));
+        assert_eq!(parse(b"REST -1", None), Command::Restart(None));
+        assert_eq!(parse(b"MLSD", None), Command::List(Form::Facts));
+        assert_eq!(parse(b"type e", None), Command::Representation { is_spoken: false });
+        assert_eq!(parse(b"RETR a\0b", None), Command::Unknown);
+        assert_eq!(parse(b"RETR a\rb", None), Command::Unknown);
+        parse(b"RETR  a file ", None);
+        assert_eq!(argument, b" a file ");
     }
 }

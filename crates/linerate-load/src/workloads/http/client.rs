@@ -1,18 +1,20 @@
 //! A stream at the active end: connect, ask, receive or send, and once more.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use linerate_model::{Counter, FlowReport, Nanos};
 use linerate_sys::readiness::Interest;
 use socket2::{SockAddr, Socket};
 
 use super::HttpParams;
-use super::head::{Answer, HeadBuffer, Looked};
+use super::chunks::{self, Before, Frame};
+use super::head::{Answer, Coding, HeadBuffer, Looked};
 use crate::LoadError;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Outgoing, Protocol, Sent, Session, Shaken, Stage, Store, Turn,
-    Watched, connected,
+    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent, Session, Shaken, Stage,
+    Store, Turn, Watched, connected,
 };
 
 /// A head of which part has come is looked at again after this: the kernel calls the socket readable all the time.
@@ -20,6 +22,14 @@ const PART_REST: Nanos = Nanos(200_000);
 /// RFC 9110 clause 15: what is well, and what only announces an answer.
 const WELL: std::ops::Range<u16> = 200..300;
 const INTERIM: std::ops::Range<u16> = 100..200;
+/// RFC 9110 clause 15.3.7: a part of the file.
+const PARTIAL: u16 = 206;
+/// Bytes of a chunk that is sent: a call's worth.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Room for a request: a head that servers understand is no longer.
+const REQUEST_BYTES: usize = 8192;
+/// Room for what frames a chunk.
+const FRAME_ROOM: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -29,8 +39,12 @@ enum State {
     /// So many bytes of the request are written.
     Asking(usize),
     Sending,
+    /// So many bytes of what frames the next chunk are written.
+    Framing(usize),
     Answer,
     Receiving,
+    /// What frames the next chunk of the answer is awaited.
+    Unframing(Before),
     /// The answer's own body, after an upload.
     Dismissing,
     Storing,
@@ -41,12 +55,22 @@ enum State {
 pub(crate) struct HttpSession {
     dial: Dial,
     remote: SockAddr,
-    request: Vec<u8>,
+    /// What stands before the path of a request, and behind it.
+    request: String,
+    method: &'static str,
+    fields: String,
+    names: Names,
     reuse: bool,
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     upload_bytes: u64,
-    is_foreign: bool,
+    /// Downloads begin here.
+    offset: u64,
+    sends_chunks: bool,
+    frame: String,
+    before: Before,
+    /// Whether the body that comes is in chunks: what is `left` is that of one.
+    is_chunked: bool,
     connection: Option<Watched>,
     token: u64,
     state: State,
@@ -74,21 +98,32 @@ impl HttpSession {
         let files = params.files();
         let connection = if params.reuse { "keep-alive" } else { "close" };
         let size = files.file_size.0;
-        let (method, length) =
-            if files.is_upload() { ("PUT", format!("Content-Length: {size}\r\n")) } else { ("GET", String::new()) };
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: linerate\r\nAccept: */*\r\n\
-             Connection: {connection}\r\n{length}\r\n"
+        let sends_chunks = params.chunked && files.is_upload();
+        let (method, field) = match (files.is_upload(), files.offset.0) {
+            (true, _) if sends_chunks => ("PUT", "Transfer-Encoding: chunked\r\n".to_owned()),
+            (true, _) => ("PUT", format!("Content-Length: {size}\r\n")),
+            (false, 0) => ("GET", String::new()),
+            (false, offset) => ("GET", format!("Range: bytes={offset}-\r\n")),
+        };
+        let fields = format!(
+            "Host: {authority}\r\nUser-Agent: linerate\r\nAccept: */*\r\nConnection: {connection}\r\n{field}\r\n"
         );
         Ok(Self {
             remote: dial.remote.into(),
             dial,
-            request: request.into_bytes(),
+            request: String::with_capacity(REQUEST_BYTES),
+            method,
+            fields,
+            names: Names::new(path, files.files, number, params.placement.streams()),
             reuse: params.reuse,
             incoming: (!files.is_upload()).then(|| Incoming::new(store, number)).transpose()?,
             outgoing: files.is_upload().then(|| Outgoing::new(store, number)).transpose()?,
             upload_bytes: size,
-            is_foreign: params.url.is_some(),
+            offset: files.offset.0,
+            sends_chunks,
+            frame: String::with_capacity(FRAME_ROOM),
+            before: Before::First,
+            is_chunked: false,
             connection: None,
             token: 0,
             state: State::Connecting,
@@ -140,21 +175,33 @@ impl HttpSession {
             self.cipher = self.connection().cipher();
         }
         self.course.connect = self.course.lap();
-        self.state = State::Asking(0);
+        self.prepare();
         Ok(Turn::Moved)
+    }
+
+    /// The request for the next file.
+    fn prepare(&mut self) {
+        self.request.clear();
+        // It fits what was set aside, or grows once.
+        let _ = write!(self.request, "{} {} HTTP/1.1\r\n{}", self.method, self.names, self.fields);
+        self.state = State::Asking(0);
     }
 
     fn ask(&mut self, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
-        match connection.send(&self.request[written..]) {
+        match connection.send(&self.request.as_bytes()[written..]) {
             Ok(n) => {
                 self.state = State::Asking(written + n);
                 if written + n == self.request.len() {
                     self.state = State::Answer;
                     if let Some(outgoing) = &mut self.outgoing {
                         self.course.lap();
-                        outgoing.begin(connection, self.upload_bytes)?;
+                        outgoing.begin(connection, Part::whole(self.upload_bytes))?;
                         self.state = State::Sending;
+                        if self.sends_chunks {
+                            self.before = Before::First;
+                            self.next_frame();
+                        }
                     }
                 }
                 Ok(Turn::Moved)
@@ -162,6 +209,29 @@ impl HttpSession {
             Err(error) if would_wait(&error) => self.wait(bench, Interest::ReadableOrWritable),
             Err(error) => Err(Failure::io(&error)),
         }
+    }
+
+    /// Prepares what frames the next chunk, or the end of the body.
+    fn next_frame(&mut self) {
+        let bytes = self.outgoing.as_mut().expect("an upload has one").allow(CHUNK_BYTES);
+        chunks::write(&mut self.frame, self.before, bytes);
+        self.before = Before::Next;
+        self.state = State::Framing(0);
+    }
+
+    fn frame(&mut self, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        match connection.send(&self.frame.as_bytes()[written..]) {
+            Ok(n) if written + n < self.frame.len() => self.state = State::Framing(written + n),
+            Ok(_) if self.outgoing.as_ref().is_some_and(Outgoing::is_through) => {
+                self.course.transfer = self.course.lap();
+                self.state = State::Answer;
+            }
+            Ok(_) => self.state = State::Sending,
+            Err(error) if would_wait(&error) => return self.wait(bench, Interest::ReadableOrWritable),
+            Err(error) => return Err(self.early_refusal().unwrap_or(Failure::io(&error))),
+        }
+        Ok(Turn::Moved)
     }
 
     fn send(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
@@ -179,6 +249,10 @@ impl HttpSession {
             Sent::Full(n) => {
                 self.came += n;
                 self.wait(bench, Interest::ReadableOrWritable)
+            }
+            Sent::All if self.sends_chunks => {
+                self.next_frame();
+                Ok(Turn::Moved)
             }
             Sent::All => {
                 self.course.transfer = self.course.lap();
@@ -212,17 +286,29 @@ impl HttpSession {
         if !WELL.contains(&answer.status) {
             return Err(Failure::Refused(answer.status));
         }
-        if answer.fields.is_coded {
-            return Err(Failure::Syntax("a body in chunks or another coding, which this load does not take"));
+        self.is_chunked = match answer.fields.coding {
+            Coding::None => false,
+            Coding::Chunked => true,
+            Coding::Unknown => return Err(Failure::Syntax("a body in another coding than chunks, which this load does not take")),
+        };
+        if answer.fields.is_ambiguous {
+            return Err(Failure::Syntax("a length told twice"));
         }
         self.closes = !self.reuse || answer.fields.closes;
         self.left = answer.fields.length;
-        if self.outgoing.is_some() {
+        if let Some(outgoing) = &mut self.outgoing {
             // Delivered: whoever serves files says so when it has them.
-            if self.is_foreign {
-                self.account.count(bench.tally, Counter::PayloadAcknowledged, self.upload_bytes);
-            }
-            self.state = State::Dismissing;
+            outgoing.confirm(&mut self.account, bench.tally);
+            self.state = if self.is_chunked { State::Unframing(Before::First) } else { State::Dismissing };
+            return Ok(Turn::Moved);
+        }
+        if self.offset > 0 && (answer.status != PARTIAL || answer.fields.first != Some(self.offset)) {
+            return Err(Failure::Whole);
+        }
+        if self.is_chunked {
+            self.course.first_byte = self.course.lap();
+            self.incoming.as_mut().expect("a download has one").begin(None)?;
+            self.state = State::Unframing(Before::First);
             return Ok(Turn::Moved);
         }
         if self.left.is_none() && !self.closes {
@@ -241,6 +327,13 @@ impl HttpSession {
         let received = incoming.take(connection, self.left.unwrap_or(u64::MAX), &mut self.account, bench)?;
         self.came += received.bytes;
         self.left = self.left.map(|left| left - received.bytes);
+        if self.is_chunked && self.left == Some(0) {
+            self.state = State::Unframing(Before::Next);
+            return Ok(Turn::Moved);
+        }
+        if self.is_chunked && received.ended {
+            return Err(Failure::Closed(Stage::Transfer));
+        }
         let whole = self.left == Some(0) || (received.ended && self.left.is_none());
         if whole {
             self.course.transfer = self.course.lap();
@@ -254,6 +347,27 @@ impl HttpSession {
             Turn::Network => self.wait(bench, Interest::Readable),
             Turn::Until(time) => Ok(self.rest(bench, time)),
             turn => Ok(turn),
+        }
+    }
+
+    /// What frames the next chunk of the answer. What a server says in chunks to an upload is thrown away.
+    fn unframe(&mut self, before: Before, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let connection = self.connection.as_mut().expect("it is open");
+        match self.head.frame(connection, before)? {
+            Looked::Nothing => self.wait(bench, Interest::Readable),
+            Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
+            Looked::Ended => Err(Failure::Closed(Stage::Transfer)),
+            Looked::Head(Frame::Chunk { bytes, .. }) => {
+                self.left = Some(bytes);
+                self.state = if self.outgoing.is_some() { State::Dismissing } else { State::Receiving };
+                Ok(Turn::Moved)
+            }
+            Looked::Head(Frame::Last { .. }) if self.outgoing.is_some() => self.close_or_keep(),
+            Looked::Head(Frame::Last { .. }) => {
+                self.course.transfer = self.course.lap();
+                self.state = State::Storing;
+                Ok(Turn::Moved)
+            }
         }
     }
 
@@ -271,6 +385,10 @@ impl HttpSession {
                 Err(error) => return Err(Failure::io(&error)),
             }
         }
+        if self.is_chunked {
+            self.state = State::Unframing(Before::Next);
+            return Ok(Turn::Moved);
+        }
         self.close_or_keep()
     }
 
@@ -287,6 +405,7 @@ impl HttpSession {
             return Ok(Turn::Moved);
         }
         self.course.close = self.course.lap();
+        self.names.advance();
         Ok(Turn::Done)
     }
 
@@ -297,6 +416,8 @@ impl HttpSession {
             Ok(0) => {
                 self.course.close = self.course.lap();
                 self.drop_connection();
+                self.account.count(bench.tally, Counter::Connections, 1);
+                self.names.advance();
                 Ok(Turn::Done)
             }
             Ok(_) => Err(Failure::Syntax("more bytes than the length told")),
@@ -319,10 +440,11 @@ impl Session for HttpSession {
         (self.came, self.promised, self.left) = (0, 0, None);
         self.course = Course::begin(bench.now);
         if self.connection.is_some() {
-            self.state = State::Asking(0);
+            self.prepare();
             return Ok(());
         }
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
+        self.outgoing.iter_mut().for_each(Outgoing::renew);
         self.connection = Some(Watched::new(socket));
         self.state = State::Connecting;
         Ok(())
@@ -334,6 +456,8 @@ impl Session for HttpSession {
             State::Securing => self.secure(bench),
             State::Asking(written) => self.ask(written, bench),
             State::Sending => self.send(bench),
+            State::Framing(written) => self.frame(written, bench),
+            State::Unframing(before) => self.unframe(before, bench),
             State::Answer => self.look(bench),
             State::Receiving => self.receive(bench),
             State::Dismissing => self.dismiss(bench),
@@ -351,7 +475,7 @@ impl Session for HttpSession {
         Failure::TimedOut(match self.state {
             State::Connecting | State::Securing => Stage::Connect,
             State::Asking(_) | State::Answer => Stage::FirstByte,
-            State::Sending | State::Receiving => Stage::Transfer,
+            State::Sending | State::Framing(_) | State::Receiving | State::Unframing(_) => Stage::Transfer,
             State::Dismissing | State::Storing | State::Closing => Stage::Close,
         })
     }

@@ -3,12 +3,16 @@
 
 use std::io;
 
+use super::chunks::{self, Before, Frame};
+use super::range::{Asked, first_of_content};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{Failure, Watched};
 
 /// The longest head understood; RFC 9112 clause 3 asks for 8000 octets of the first line at least.
 const HEAD_BYTES: usize = 8192;
 const HEADERS: usize = 64;
+/// Looked at first for what frames a chunk: its size, mostly without an extension.
+const FRAME_BYTES: usize = 32;
 
 /// Memory for one.
 #[derive(Debug)]
@@ -36,8 +40,28 @@ pub(super) struct Fields {
     pub(super) closes: bool,
     /// The client waits for a go-ahead before it sends the body.
     pub(super) expects: bool,
-    /// The body comes in chunks or another coding.
-    pub(super) is_coded: bool,
+    /// How the body is coded for the transfer.
+    pub(super) coding: Coding,
+    /// The length is told twice, or in a way that two readers may understand differently (RFC 9112 clause 6.3).
+    pub(super) is_ambiguous: bool,
+    /// The part that a request asks for.
+    pub(super) range: Option<Asked>,
+    /// That part is wanted only if the file is still what it was.
+    pub(super) is_conditional: bool,
+    /// The first byte of the file that an answer holds, where that is a part.
+    pub(super) first: Option<u64>,
+}
+
+/// How a body is coded for its transfer (RFC 9112 clause 6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// Not at all.
+    #[default]
+    None,
+    /// In chunks and nothing else.
+    Chunked,
+    /// In a way that is not known here.
+    Unknown,
 }
 
 /// An answer's head.
@@ -51,16 +75,19 @@ pub(super) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
+    Head,
     Put,
     Other,
 }
 
 /// A request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct Request<T> {
     pub(super) method: Method,
-    /// Whether the path is the one expected.
-    pub(super) is_ours: bool,
+    /// What was asked for.
+    pub(super) target: T,
+    /// The client knows of HTTP/1.1, and so of chunks.
+    pub(super) is_current: bool,
     pub(super) fields: Fields,
 }
 
@@ -81,21 +108,49 @@ impl HeadBuffer {
         })
     }
 
-    /// Looks for a request; `path` is the one expected, if one is.
-    pub(super) fn request(&mut self, connection: &mut Watched, path: Option<&str>) -> Result<Looked<Request>, Failure> {
+    /// Looks for a request; what its target means, `meant` says.
+    pub(super) fn request<T>(
+        &mut self,
+        connection: &mut Watched,
+        meant: impl FnOnce(&str) -> T,
+    ) -> Result<Looked<Request<T>>, Failure> {
         self.look(connection, |bytes| {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS];
             let mut request = httparse::Request::new(&mut headers);
             let httparse::Status::Complete(length) = request.parse(bytes)? else { return Ok(None) };
             let method = match request.method {
                 Some("GET") => Method::Get,
+                Some("HEAD") => Method::Head,
                 Some("PUT" | "POST") => Method::Put,
                 _ => Method::Other,
             };
-            let is_ours = path.is_none_or(|path| request.path == Some(path));
-            let closes = request.version == Some(0);
-            Ok(Some((length, Request { method, is_ours, fields: fields(request.headers, closes) })))
+            let target = meant(request.path.unwrap_or(""));
+            let is_current = request.version != Some(0);
+            let fields = fields(request.headers, !is_current);
+            Ok(Some((length, Request { method, target, is_current, fields })))
         })
+    }
+
+    /// Looks for what frames the next chunk of a body.
+    pub(super) fn frame(&mut self, connection: &mut Watched, before: Before) -> Result<Looked<Frame>, Failure> {
+        for most in [FRAME_BYTES, HEAD_BYTES] {
+            let n = match connection.peek(&mut self.0[..most]) {
+                Ok(0) => return Ok(Looked::Ended),
+                Ok(n) => n,
+                Err(error) if would_wait(&error) => return Ok(Looked::Nothing),
+                Err(error) => return Err(Failure::io(&error)),
+            };
+            match chunks::frame(&self.0[..n], before).map_err(Failure::Syntax)? {
+                Some(frame) => {
+                    let (Frame::Chunk { taken, .. } | Frame::Last { taken }) = frame;
+                    take(connection, &mut self.0[..taken])?;
+                    return Ok(Looked::Head(frame));
+                }
+                None if n < most => return Ok(Looked::Part),
+                None => {}
+            }
+        }
+        Err(Failure::Syntax("8 KiB and no end of what frames a chunk"))
     }
 
     fn look<T>(
@@ -138,20 +193,33 @@ fn take(connection: &mut Watched, mut bytes: &mut [u8]) -> Result<(), Failure> {
 
 fn fields(headers: &[httparse::Header<'_>], closes: bool) -> Fields {
     let mut fields = Fields { closes, ..Fields::default() };
+    let is_old = closes;
     for header in headers {
         let text = std::str::from_utf8(header.value).unwrap_or("").trim();
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
         if is("content-length") {
-            fields.length = text.parse().ok();
+            let length = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            let length = length.and_then(|text| text.parse().ok());
+            fields.is_ambiguous |= length.is_none() || fields.length.is_some_and(|before| Some(before) != length);
+            fields.length = length;
         } else if is("connection") {
-            fields.closes =
-                text.eq_ignore_ascii_case("close") || (fields.closes && !text.eq_ignore_ascii_case("keep-alive"));
+            let has = |word: &str| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
+            fields.closes = has("close") || (fields.closes && !has("keep-alive"));
         } else if is("expect") {
             fields.expects = text.eq_ignore_ascii_case("100-continue");
-        } else if is("transfer-encoding") {
-            fields.is_coded = !text.eq_ignore_ascii_case("identity");
+        } else if is("transfer-encoding") && !text.eq_ignore_ascii_case("identity") {
+            let is_chunked = text.eq_ignore_ascii_case("chunked") && fields.coding == Coding::None;
+            fields.coding = if is_chunked { Coding::Chunked } else { Coding::Unknown };
+        } else if is("range") {
+            fields.range = Asked::parse(text);
+        } else if is("if-range") {
+            fields.is_conditional = true;
+        } else if is("content-range") {
+            fields.first = first_of_content(text);
         }
     }
+    // Whoever tells both may mean to have two readers disagree; HTTP/1.0 has no chunks.
+    fields.is_ambiguous |= fields.coding != Coding::None && (fields.length.is_some() || is_old);
     fields
 }
 
@@ -220,12 +288,37 @@ mod tests {
     }
 
     #[test]
-    fn only_the_expected_path_is_ours() {
+    fn a_request_says_what_is_to_be_done_with_which_path() {
         let (mut near, mut far) = pair();
         let mut buffer = HeadBuffer::new();
         near.write_all(b"PUT /abc HTTP/1.0\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n").expect("fits");
-        let looked = until(|| buffer.request(&mut far, Some("/abd")), |looked| *looked == Looked::Nothing);
-        let fields = Fields { length: Some(7), closes: true, expects: true, is_coded: false };
-        assert_eq!(looked, Looked::Head(Request { method: Method::Put, is_ours: false, fields }));
+        let looked = until(|| buffer.request(&mut far, |path| path == "/abd"), |looked| *looked == Looked::Nothing);
+        let fields = Fields { length: Some(7), closes: true, expects: true, ..Fields::default() };
+        let request = Request { method: Method::Put, target: false, is_current: false, fields };
+        assert_eq!(looked, Looked::Head(request));
+    }
+
+    #[test]
+    fn a_length_told_twice_is_ambiguous_and_codings_are_known_or_not() {
+        let of = |name, value: &'static str| httparse::Header { name, value: value.as_bytes() };
+        let [five, six] = ["5", "6"].map(|value| of("Content-Length", value));
+        let chunked = of("transfer-encoding", "Chunked");
+        assert!(!fields(&[five, five], false).is_ambiguous);
+        for headers in [
+            &[five, six][..],
+            &[of("Content-Length", "+5")],
+            &[of("Content-Length", "5, 5")],
+            &[five, chunked],
+            &[chunked, five],
+        ] {
+            assert!(fields(headers, false).is_ambiguous, "{headers:?}");
+        }
+        assert!(fields(&[chunked], true).is_ambiguous, "HTTP/1.0 has no chunks");
+        assert_eq!(fields(&[chunked], false).coding, Coding::Chunked);
+        for coding in ["gzip, chunked", "gzip", "chunked, chunked", ""] {
+            assert_eq!(fields(&[of("Transfer-Encoding", coding)], false).coding, Coding::Unknown, "{coding}");
+        }
+        assert_eq!(fields(&[chunked, chunked], false).coding, Coding::Unknown);
+        assert!(fields(&[of("Connection", "TE, close")], false).closes);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
 
 use rustls::Error;
 
@@ -36,8 +35,8 @@ pub(crate) enum Failure {
     Refused(u16),
     /// The server refused TLS where this asked for it, with this status.
     Unprotected(&'static str, u16),
-    /// The server names another host for data.
-    Elsewhere(IpAddr),
+    /// A part of the file was asked for, and the server gives the whole.
+    Whole,
     /// What the other end said is not understood.
     Syntax(&'static str),
     /// The file cannot be stored: the system's error number.
@@ -128,9 +127,9 @@ impl fmt::Display for Failure {
                 f,
                 "the server answered {status} to {what}: it has no TLS there, or not for us (is it switched on, and for this login?)"
             ),
-            Self::Elsewhere(address) => {
-                write!(f, "the server names another host for the data, {address}: refused (use passive = \"epsv\")")
-            }
+            Self::Whole => f.write_str(
+                "the server does not give the part from `offset` on: it has no ranges there (set offset = \"0 B\")",
+            ),
             Self::Syntax(what) => write!(f, "the other end's answer is not understood: {what}"),
             Self::Sink(code) => write!(f, "store the file: {}", os(code)),
             Self::Source(code) => write!(f, "read the file: {}", os(code)),

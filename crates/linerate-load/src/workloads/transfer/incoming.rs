@@ -10,6 +10,7 @@ use linerate_sys::SysError;
 use linerate_sys::file::Splice;
 
 use super::course::Account;
+use super::digest::Checksum;
 use super::direct::{DirectSink, Taken};
 use super::failure::Failure;
 use super::flusher::Flusher;
@@ -41,6 +42,7 @@ pub(crate) struct Incoming {
     base: u64,
     at: u64,
     name: &'static str,
+    checksum: Option<Box<Checksum>>,
 }
 
 #[derive(Debug)]
@@ -96,12 +98,14 @@ impl Incoming {
                 Into::Direct(Box::new(DirectSink::new(&place.target, base, place.region)?))
             }
         };
-        Ok(Self { into, place: store.place.clone(), base, at: 0, name: params.sink.name() })
+        let checksum = params.checksum.then(Box::default);
+        Ok(Self { into, place: store.place.clone(), base, at: 0, name: params.sink.name(), checksum })
     }
 
     /// The next file, of `size` bytes if that is known.
     pub(crate) fn begin(&mut self, size: Option<u64>) -> Result<(), Failure> {
         self.at = 0;
+        self.checksum.iter_mut().for_each(|checksum| checksum.begin());
         match &mut self.into {
             Into::Direct(direct) => direct.begin(),
             Into::File { splice: Some(splice), is_flushing, .. } => {
@@ -198,6 +202,10 @@ impl Incoming {
                 }));
             }
         };
+        if let Some(checksum) = &mut self.checksum {
+            // What is thrown away or spliced is not here to be read: the parameters exclude it.
+            checksum.add(&bench.buffer[..*answer.as_ref().unwrap_or(&0)]);
+        }
         Ok(answer.map(Some))
     }
 
@@ -210,6 +218,14 @@ impl Incoming {
 
     /// The last byte has come: whether the file is where it belongs.
     pub(crate) fn finish(&mut self) -> Result<bool, Failure> {
+        let is_there = self.is_stored()?;
+        if is_there {
+            self.checksum.iter_mut().for_each(|checksum| checksum.end());
+        }
+        Ok(is_there)
+    }
+
+    fn is_stored(&mut self) -> Result<bool, Failure> {
         match &mut self.into {
             Into::Nothing | Into::Memory | Into::Throttled { .. } => Ok(true),
             Into::File { flusher: None, .. } => Ok(true),
@@ -230,6 +246,7 @@ impl Incoming {
     /// What is said of this flow in reports.
     pub(crate) fn modes(&self, modes: &mut BTreeMap<String, String>) {
         modes.insert("sink".into(), self.name.into());
+        self.checksum.iter().for_each(|checksum| checksum.modes(modes));
         match &self.into {
             Into::Direct(direct) => {
                 modes.insert("engine".into(), direct.described());

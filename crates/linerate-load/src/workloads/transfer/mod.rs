@@ -6,17 +6,22 @@
 
 mod client;
 mod course;
+mod dates;
+mod digest;
 mod direct;
 mod failure;
 mod flusher;
 mod incoming;
+mod names;
 mod outgoing;
 mod params;
+pub(crate) mod percent;
 mod server;
 mod start;
 mod store;
 mod tls;
 mod tls_params;
+mod tree;
 mod url;
 mod watched;
 
@@ -29,13 +34,15 @@ pub(crate) use client::Session;
 pub(crate) use course::{Account, Course};
 pub(crate) use failure::{Failure, Stage};
 pub(crate) use incoming::Incoming;
-pub(crate) use outgoing::{Outgoing, Sent};
+pub(crate) use names::Names;
+pub(crate) use outgoing::{Outgoing, Part, Sent};
 pub(crate) use params::{Clients, Files};
 pub(crate) use server::Guest;
 pub(crate) use start::{Dial, Protocol, Side, active, passive};
 pub(crate) use store::Store;
 pub(crate) use tls::{Security, Shaken};
 pub(crate) use tls_params::TlsParams;
+pub(crate) use tree::{Form, Found, Tree, resolve};
 pub(crate) use url::Url;
 pub(crate) use watched::Watched;
 

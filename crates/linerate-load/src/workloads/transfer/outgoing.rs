@@ -1,6 +1,7 @@
 //! A flow that sends files: by read and write, zero-copy, sendfile or splice.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -8,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use linerate_model::Counter;
 use linerate_sys::file::{self, Splice};
 use linerate_sys::memory::Region;
+use linerate_sys::tcp;
 use linerate_sys::zerocopy;
 use socket2::Socket;
 
@@ -34,8 +36,15 @@ pub(crate) struct Outgoing {
     by: By,
     contents: Contents,
     base: u64,
+    /// The file to send, where it is not the one of the trial.
+    file: Option<File>,
     at: u64,
+    /// How far it may be sent for now, and in all.
+    until: u64,
     size: u64,
+    /// Whether it is known here alone what has reached the other end; and payload of this connection of which it is not known yet.
+    counts_acknowledged: bool,
+    unconfirmed: u64,
     /// What was asked for, where the connection does not allow it.
     instead_of: Option<&'static str>,
 }
@@ -66,6 +75,21 @@ struct Pinned {
     is_memory: bool,
 }
 
+/// What is to be sent of which file.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// `None`: the file of the trial.
+    pub(crate) file: Option<File>,
+    pub(crate) bytes: Range<u64>,
+}
+
+impl Part {
+    /// All `size` bytes of the trial's file.
+    pub(crate) fn whole(size: u64) -> Self {
+        Self { file: None, bytes: 0..size }
+    }
+}
+
 /// What a turn came to.
 pub(crate) enum Sent {
     /// So many bytes; more may fit.
@@ -73,7 +97,7 @@ pub(crate) enum Sent {
     /// So many bytes, and the socket is full: it is left alone until a good part of it is free, as trying again at once would send
     /// crumbs.
     Full(u64),
-    /// The whole file has been handed over.
+    /// All that may be sent for now has been handed over.
     All,
 }
 
@@ -106,12 +130,24 @@ impl Outgoing {
         };
         let base = contents.stride * u64::from(number);
         let instead_of = (allowed != asked).then(|| asked.name());
-        Ok(Self { by, contents, base, at: 0, size: 0, instead_of })
+        let counts_acknowledged = store.is_peer_foreign;
+        Ok(Self {
+            by,
+            contents,
+            base,
+            file: None,
+            at: 0,
+            until: 0,
+            size: 0,
+            counts_acknowledged,
+            unconfirmed: 0,
+            instead_of,
+        })
     }
 
-    /// The next file, of `size` bytes, goes to `connection`.
-    pub(crate) fn begin(&mut self, connection: &Watched, size: u64) -> Result<(), Failure> {
-        (self.at, self.size) = (0, size);
+    /// The next file goes to `connection`.
+    pub(crate) fn begin(&mut self, connection: &Watched, part: Part) -> Result<(), Failure> {
+        (self.file, self.at, self.until, self.size) = (part.file, part.bytes.start, part.bytes.end, part.bytes.end);
         match &mut self.by {
             By::Copy { ready, .. } => *ready = 0..0,
             By::Zerocopy(pinned) => {
@@ -123,11 +159,48 @@ impl Outgoing {
             By::Sendfile => {}
             By::Splice(splice) => splice.clear(),
         }
-        if self.contents.origin == Origin::Cold {
+        if self.contents.origin == Origin::Cold && self.file.is_none() {
             let forgotten = file::forget(&self.contents.file, self.base, self.contents.period);
             forgotten.map_err(|error| Failure::Source(error.errno().unwrap_or(0)))?;
         }
         Ok(())
+    }
+
+    /// Lets no more than `most` of what is left be sent for now; returns how much that is.
+    pub(crate) fn allow(&mut self, most: u64) -> u64 {
+        let bytes = (self.size - self.at).min(most);
+        self.until = self.at + bytes;
+        bytes
+    }
+
+    /// Whether nothing of the file is left.
+    pub(crate) fn is_through(&self) -> bool {
+        self.at == self.size
+    }
+
+    /// A new connection carries what comes next: what its predecessor did not confirm never will be.
+    pub(crate) fn renew(&mut self) {
+        self.unconfirmed = 0;
+    }
+
+    /// Counts what the other end's TCP has acknowledged since. Of what is still queued all is taken for payload, heads and records of TLS
+    /// too: never more is counted than has arrived.
+    pub(crate) fn settle(&mut self, socket: &Socket, account: &mut Account, tally: &mut Tally) {
+        if !self.counts_acknowledged || self.unconfirmed == 0 {
+            return;
+        }
+        if let Ok(queued) = tcp::unacknowledged(socket) {
+            let confirmed = self.unconfirmed.saturating_sub(queued);
+            self.unconfirmed -= confirmed;
+            account.count(tally, Counter::PayloadAcknowledged, confirmed);
+        }
+    }
+
+    /// The other end has said that it has all that was sent.
+    pub(crate) fn confirm(&mut self, account: &mut Account, tally: &mut Tally) {
+        if self.counts_acknowledged {
+            account.count(tally, Counter::PayloadAcknowledged, std::mem::take(&mut self.unconfirmed));
+        }
     }
 
     /// Sends some of the file.
@@ -138,7 +211,7 @@ impl Outgoing {
         tally: &mut Tally,
     ) -> Result<Sent, Failure> {
         let (mut bytes, mut calls, mut full, mut failed) = (0, 0, false, None);
-        while self.at < self.size && calls < CALLS {
+        while self.at < self.until && calls < CALLS {
             calls += 1;
             // What went before a failure is counted all the same.
             match self.send_once(connection) {
@@ -164,10 +237,12 @@ impl Outgoing {
         if let By::Zerocopy(pinned) = &mut self.by {
             pinned.reap(&connection.socket, account, tally);
         }
-        if failed.is_none() && self.at == self.size {
+        self.unconfirmed += bytes;
+        self.settle(&connection.socket, account, tally);
+        if failed.is_none() && self.at == self.until {
             full = !connection.flush().map_err(|error| Failure::io(&error))?;
         }
-        match (failed, self.at == self.size && !full, full) {
+        match (failed, self.at == self.until && !full, full) {
             (Some(failure), ..) => Err(failure),
             (None, true, _) => Ok(Sent::All),
             (None, false, true) => Ok(Sent::Full(bytes)),
@@ -177,9 +252,11 @@ impl Outgoing {
 
     fn send_once(&mut self, connection: &mut Watched) -> Result<io::Result<usize>, Failure> {
         let Contents { file, memory, period, origin, .. } = &self.contents;
+        // A file of its own is sent as it is; that of the trial is repeated as far as needed.
+        let (file, period, base) = self.file.as_ref().map_or((&**file, *period, self.base), |own| (own, u64::MAX, 0));
         let within = self.at % period;
-        let left = (self.size - self.at).min(period - within);
-        let (offset, left) = (self.base + within, usize::try_from(left).unwrap_or(usize::MAX));
+        let left = (self.until - self.at).min(period - within);
+        let (offset, left) = (base + within, usize::try_from(left).unwrap_or(usize::MAX));
         let from_memory = || &memory[offset as usize..offset as usize + left.min(CHUNK_BYTES)];
         let read = |buffer: &mut Region, left: usize| {
             let n = file.read_at(&mut buffer[..left.min(CHUNK_BYTES)], offset);

@@ -3,6 +3,7 @@
 use linerate_model::{BitRate, Bytes, Nanos, ParamError};
 use serde::Deserialize;
 
+use super::names::NUMBER;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::exchange::TIMEOUT;
 use crate::workloads::parameters::wrong;
@@ -29,6 +30,9 @@ pub(crate) enum Origin {
     Warm,
     /// A file that the page cache is made to forget before each transfer.
     Cold,
+    /// The files of a folder, in the page cache or not: `root`.
+    #[serde(skip)]
+    Folder,
 }
 
 impl Origin {
@@ -37,6 +41,7 @@ impl Origin {
             Self::Memory => "memory",
             Self::Warm => "warm",
             Self::Cold => "cold",
+            Self::Folder => "folder",
         }
     }
 }
@@ -131,6 +136,10 @@ pub(crate) struct Files {
     pub(crate) server: Option<String>,
     pub(crate) clients: Clients,
     pub(crate) port: Option<u16>,
+    pub(crate) root: Option<String>,
+    pub(crate) files: u64,
+    pub(crate) offset: Bytes,
+    pub(crate) checksum: bool,
 }
 
 impl Default for Files {
@@ -152,12 +161,19 @@ impl Default for Files {
             server: None,
             clients: Clients::default(),
             port: None,
+            root: None,
+            // One file, again and again.
+            files: 1,
+            offset: Bytes(0),
+            checksum: false,
         }
     }
 }
 
 /// Files: from one that fits a segment to one that no disk holds.
 const FILE: Takes = Takes::Size { least: Bytes(1), most: Bytes(1 << 50) };
+/// Where a download resumes: anywhere in such a file.
+const PLACE: Takes = Takes::Size { least: Bytes(0), most: Bytes(1 << 50) };
 const AMOUNT: Takes = Takes::Size { least: Bytes(1 << 20), most: Bytes(1 << 60) };
 
 impl Files {
@@ -231,6 +247,31 @@ impl Files {
             default: "any",
             meaning: "port that the passive end serves at",
         },
+        ParamDoc {
+            name: "root",
+            takes: Takes::Text { example: "/srv/files" },
+            default: "none",
+            meaning: "with clients = \"foreign\": serve the files of this folder instead of one of file_size; the passive end's host \
+                      must allow it (linerate serve --root, linerate agent --allow-serve)",
+        },
+        ParamDoc {
+            name: "files",
+            takes: Takes::Count { least: 1, most: 1_000_000_000 },
+            default: "1",
+            meaning: "with `{n}` in the path of `server`: files 0 to files - 1, one after the other, shared by the streams",
+        },
+        ParamDoc {
+            name: "offset",
+            takes: PLACE,
+            default: "\"0 B\"",
+            meaning: "resume each download at this byte (`http`: Range, `ftp`: REST)",
+        },
+        ParamDoc {
+            name: "checksum",
+            takes: Takes::Flag,
+            default: "false",
+            meaning: "SHA-256 of the last file received and of all of them in order, in the report; it costs CPU",
+        },
     ];
 
     /// Says whether all of them go together.
@@ -248,10 +289,27 @@ impl Files {
         if self.receive == TakeBy::Splice && !matches!(self.sink, Sink::PageCache | Sink::Fsync) {
             return Err(wrong("receive", "`splice` leads to a file: set sink = \"page_cache\" or \"fsync\""));
         }
+        if self.checksum && (matches!(self.sink, Sink::Discard | Sink::Direct) || self.receive == TakeBy::Splice) {
+            return Err(wrong("checksum", "needs what is received in memory: set sink = \"memory\" (or page_cache, by copy)"));
+        }
+        if self.offset.0 > 0 && self.is_upload() {
+            return Err(wrong("offset", "resumes downloads (direction = \"rx\")"));
+        }
+        if self.root.is_some() && (self.clients == Clients::Own || self.is_upload()) {
+            return Err(wrong("root", "is for foreign clients that download: set clients = \"foreign\" and direction = \"rx\""));
+        }
+        if self.files > 1 && !self.server.as_ref().is_some_and(|server| server.contains(NUMBER)) {
+            return Err(wrong("files", "needs `{n}` in the path of `server`, where the number of a file goes"));
+        }
         if self.server.is_some() && self.clients == Clients::Foreign {
             return Err(wrong("clients", "with a foreign server the clients are our own"));
         }
         Ok(())
+    }
+
+    /// Whether one end of it is not linerate.
+    pub(crate) fn has_foreign_peer(&self) -> bool {
+        self.server.is_some() || self.clients == Clients::Foreign
     }
 
     /// Whether the client sends.

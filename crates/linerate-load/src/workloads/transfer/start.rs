@@ -212,6 +212,7 @@ impl<P: Protocol> Listener for FileListener<P> {
                 listener: self.listener.try_clone().map_err(error)?,
                 wait: placement.wait,
                 timeout: self.protocol.files().timeout,
+                is_foreign: self.protocol.files().clients == Clients::Foreign,
             };
             let guests = share.into_iter().map(|(_, guest)| guest).collect();
             let companion = companions.next().map(Companion::new).transpose()?;

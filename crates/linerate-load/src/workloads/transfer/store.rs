@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_disk::{Filled, Target};
 use linerate_model::Bytes;
@@ -14,6 +15,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::direct::SLOT_BYTES;
 use super::params::{Files, Origin, Sink};
+use super::tree::Tree;
 use crate::{LoadError, Setup};
 
 /// Payload in memory; longer files repeat it.
@@ -50,15 +52,46 @@ pub(crate) struct Store {
     pub(super) place: Option<Place>,
     /// Whether bytes must pass user space to be encrypted.
     pub(super) is_secured: bool,
+    /// Whether the other end is not linerate, so that it counts nothing for us.
+    pub(super) is_peer_foreign: bool,
+    /// What a server has.
+    tree: Arc<Tree>,
 }
 
 impl Store {
     /// What `flows` flows of this end need: those that send have something to send, those that receive have room.
     pub(super) fn new(params: &Files, setup: &Setup<'_>, flows: u32, sends: bool) -> Result<Self, LoadError> {
-        let contents = sends.then(|| contents(params, setup, flows)).transpose()?;
+        let served = params.root.as_deref().map(|root| setup.disks.serve(Path::new(root))).transpose()?;
+        let contents = match &served {
+            Some(served) => Some(Contents {
+                file: Arc::new(file::in_memory(&[])?),
+                memory: Arc::new(Region::new(1)?),
+                stride: 0,
+                period: u64::MAX,
+                origin: Origin::Folder,
+                device: Some(served.path().display().to_string()),
+            }),
+            None => sends.then(|| contents(params, setup, flows)).transpose()?,
+        };
+        let tree = match served {
+            Some(served) => Tree::folder(served),
+            None => Tree::only(params.file_size.0, seconds_since_1970()),
+        };
         let place = (!sends && params.sink.is_file()).then(|| place(params, setup, flows)).transpose()?;
-        Ok(Self { params: params.clone(), contents, place, is_secured: false })
+        let (is_peer_foreign, tree) = (params.has_foreign_peer(), Arc::new(tree));
+        Ok(Self { params: params.clone(), contents, place, is_secured: false, is_peer_foreign, tree })
     }
+
+    /// What a server has.
+    pub(crate) fn tree(&self) -> Arc<Tree> {
+        Arc::clone(&self.tree)
+    }
+}
+
+/// Now: the trial's file is made now.
+fn seconds_since_1970() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(0)
 }
 
 fn contents(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Contents, LoadError> {

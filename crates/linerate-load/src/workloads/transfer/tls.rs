@@ -15,12 +15,13 @@ use hmac::{Hmac, Mac};
 use linerate_sys::SysError;
 use linerate_sys::readiness::Interest;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
-use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
-use rustls::{Connection, HandshakeKind, RootCertStore};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, Connection, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use sha2::Sha256;
 use socket2::Socket;
 
@@ -93,16 +94,17 @@ impl Security {
                 io::Error::other(cause),
             ))
         };
-        let mut store = RootCertStore::empty();
+        let (mut store, mut named) = (RootCertStore::empty(), Vec::new());
         let file = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
         for certificate in file {
             let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+            named.push(certificate.clone());
             // Lists of roots have some that nobody understands; whoever needs one of those is told by the handshake.
             let _ = store.add(certificate);
         }
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build();
         let verifier = verifier.map_err(|error| unreadable(format!("{error} (has it any certificate in PEM?)")))?;
-        Self::client(verifier, name, "roots")
+        Self::client(Arc::new(OwnRoot { roots: verifier, named }), name, "roots")
     }
 
     fn client(
@@ -144,6 +146,63 @@ impl Security {
         let connection = connection.map_err(|_| Failure::Tls(TlsFault::Protocol))?;
         Ok(Secured { connection, ahead: Vec::with_capacity(AHEAD_BYTES), taken: 0 })
     }
+}
+
+/// Certificates that lead to a root, or are named among the roots themselves. A certificate that was made with `openssl req -x509` says
+/// that it may sign others (RFC 5280 clause 4.2.1.9), and is refused as a server's for that alone, although it is the very one that
+/// was named.
+#[derive(Debug)]
+struct OwnRoot {
+    roots: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for OwnRoot {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        status: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.roots.verify_server_cert(shown, between, name, status, now) {
+            // Its time has been looked at before that.
+            Err(error) if is_authority(&error) && self.named.iter().any(|named| named == shown) => {
+                verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.roots.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.roots.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.roots.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate was refused only because it may sign others.
+fn is_authority(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(cause)) = error else { return false };
+    cause.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
 fn refused(what: &str, why: &dyn std::fmt::Display) -> LoadError {
@@ -287,5 +346,41 @@ impl Secured {
     pub(super) fn take_leave(&mut self, socket: &Socket) {
         self.connection.send_close_notify();
         let _ = self.flush(socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rcgen::{BasicConstraints, IsCa};
+
+    use super::*;
+
+    /// As `openssl req -x509` makes them: signed by itself, and allowed to sign others.
+    fn authority(host: &str) -> CertificateDer<'static> {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new([host.to_owned()]).expect("a name");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.self_signed(&key).expect("a certificate").der().clone()
+    }
+
+    #[test]
+    fn a_certificate_that_is_its_own_root_is_accepted_and_no_other() {
+        let (own, other) = (authority("files.test"), authority("files.test"));
+        let mut store = RootCertStore::empty();
+        store.add(own.clone()).expect("a root");
+        let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build().expect("roots");
+        let verifier = OwnRoot { roots, named: vec![own.clone()] };
+        let verdict = |shown: &CertificateDer<'_>, host: &'static str, now: UnixTime| {
+            let name = ServerName::try_from(host).expect("a name");
+            verifier.verify_server_cert(shown, &[], &name, &[], now).map(drop)
+        };
+        let now = UnixTime::now();
+        assert_eq!(verdict(&own, "files.test", now), Ok(()));
+        assert!(verdict(&other, "files.test", now).is_err(), "another certificate of the same name");
+        assert!(verdict(&own, "elsewhere.test", now).is_err(), "another host");
+        let expired = UnixTime::since_unix_epoch(Duration::from_secs(1 << 37));
+        assert!(verdict(&own, "files.test", expired).is_err(), "after its time");
     }
 }

@@ -1,21 +1,23 @@
-//! Where a foreign server has its file, RFC 3986 as far as `scheme://[user:password@]host[:port]/path` goes.
+//! Where a foreign server has its files: `scheme://[user:password@]host[:port]/path` (RFC 3986).
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use linerate_sys::SysError;
 
+use super::percent;
 use crate::LoadError;
 
 /// A file at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
+    /// Name and password, decoded.
     pub(crate) user: Option<(String, String)>,
-    /// Host and port as they stand there.
+    /// Host and port as written.
     pub(crate) authority: String,
-    /// Its name or address, without brackets.
+    /// The host's name or address, without brackets.
     pub(crate) host: String,
     port: u16,
-    /// Begins with a slash.
+    /// The path as written: it begins with a slash, and a fragment is no part of it.
     pub(crate) path: String,
 }
 
@@ -27,6 +29,7 @@ impl Url {
         if rest.bytes().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
             return Err(format!("\"{text}\" has blanks in it (write %20)"));
         }
+        let rest = rest.split('#').next().unwrap_or(rest);
         let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, authority) = match server.rsplit_once('@') {
             Some((user, authority)) => (Some(user.split_once(':').unwrap_or((user, ""))), authority),
@@ -43,13 +46,31 @@ impl Url {
             Some(port) => port.parse().map_err(|_| format!("`{port}` in \"{text}\" is no port"))?,
             None => port,
         };
+        let user = match user {
+            Some((name, password)) => Some((decoded(name, "user", text)?, decoded(password, "password", text)?)),
+            None => None,
+        };
+        // Whatever a server makes of it, the path must be decodable.
+        decoded(path, "path", text)?;
         Ok(Self {
-            user: user.map(|(name, password)| (name.to_owned(), password.to_owned())),
+            user,
             authority: authority.to_owned(),
             host: host.to_owned(),
             port,
             path: if path.is_empty() { "/".into() } else { path.into() },
         })
+    }
+
+    /// The path as FTP has it: decoded, and relative to where the login leads (RFC 1738 clause 3.2.2: `%2F` at its beginning makes it
+    /// absolute). A type other than binary is refused.
+    pub(crate) fn ftp_path(&self) -> Result<String, String> {
+        let path = &self.path[1..];
+        let path = match path.rsplit_once(";type=") {
+            Some((path, "i" | "I")) => path,
+            Some((_, other)) => return Err(format!("`;type={other}` is not spoken: files are binary (`;type=i`)")),
+            None => path,
+        };
+        decoded(path, "path", &self.path)
     }
 
     /// The server's address.
@@ -61,6 +82,12 @@ impl Url {
         let none = || SysError::new("find the address of", object(), std::io::ErrorKind::NotFound);
         Ok(found.next().ok_or_else(none)?)
     }
+}
+
+/// `part` of `text`, which is its `what`.
+fn decoded(part: &str, what: &str, text: &str) -> Result<String, String> {
+    let bytes = percent::decode(part.as_bytes()).map_err(|mistake| format!("the {what} in \"{text}\": {mistake}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("the {what} in \"{text}\" is not UTF-8 once it is decoded"))
 }
 
 #[cfg(test)]
@@ -78,8 +105,33 @@ mod tests {
     }
 
     #[test]
+    fn escapes_are_decoded_where_the_protocol_has_none() {
+        let ftp = |text: &str| Url::parse(text, "ftp", 21).and_then(|url| url.ftp_path());
+        assert_eq!(ftp("ftp://h/a%20b/c%23d"), Ok("a b/c#d".into()));
+        assert_eq!(ftp("ftp://h/%2Fetc/motd"), Ok("/etc/motd".into()));
+        assert_eq!(ftp("ftp://h/file;type=i"), Ok("file".into()));
+        assert!(ftp("ftp://h/file;type=a").is_err());
+        let url = Url::parse("ftp://a%40b:p%3a%2f@h/%c3%a4#end", "ftp", 21).expect("well formed");
+        assert_eq!(url.user, Some(("a@b".into(), "p:/".into())));
+        assert_eq!(url.ftp_path(), Ok("\u{e4}".into()));
+        // HTTP has escapes of its own.
+        assert_eq!(Url::parse("http://h/a%20b#end", "http", 80).expect("well formed").path, "/a%20b");
+    }
+
+    #[test]
     fn mistakes_are_named() {
-        for wrong in ["https://a/", "http:///f", "http://a:b/", "http://a/\r\nHost: b", "http://a/ b"] {
+        for wrong in [
+            "https://a/",
+            "http:///f",
+            "http://a:b/",
+            "http://a/\r\nHost: b",
+            "http://a/ b",
+            "http://a/%0d%0aHost:%20b",
+            "http://a/%00",
+            "http://a/%2",
+            "http://a/%ff",
+            "http://u%0aser@a/",
+        ] {
             assert!(Url::parse(wrong, "http", 80).is_err(), "{wrong}");
         }
     }
