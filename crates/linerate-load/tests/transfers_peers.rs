@@ -7,11 +7,13 @@ mod shared;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport};
-use linerate_load::{Offer, workload};
+use linerate_load::{Offer, Setup, workload};
 use linerate_model::{Counter, Nanos};
 use peers::{Peer, contents, is_there};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
 
 /// No round number: what is lost or added at an end would show.
@@ -70,10 +72,15 @@ struct Own {
 
 impl Own {
     fn start(name: &str, more: Value) -> Self {
+        Self::start_with(name, more, &Disks::none())
+    }
+
+    fn start_with(name: &str, more: Value, disks: &Disks) -> Self {
         let mut table = json!({ "clients": "foreign", "streams": STREAMS, "file_size": format!("{FILE} B") });
         table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
         let (params, local) = (params(table), endpoint(V4));
-        let listener = workload(name).expect("registered").listen(&setup(&params, &local)).expect("listen");
+        let setup = Setup { disks, ..setup(&params, &local) };
+        let listener = workload(name).expect("registered").listen(&setup).expect("listen");
         let address = listener.offer().addresses[0].to_string();
         let workers = listener.accept(PATIENCE).expect("nobody is waited for");
         Self { engine: start(workers, UNTIL_STOPPED, Nanos::from_secs(1)), address }
@@ -406,5 +413,122 @@ fn curl_speaks_tls_to_our_server() {
         call("curl", &[&fixed[..], &["-f", "-T", &file.display().to_string(), &url]].concat());
         let report = own.stop();
         assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{:?}", report.flows);
+    }
+}
+
+/// Names that need to be encoded, and what is in the files.
+const AWKWARD: &str = "a b#%\u{e4}.bin";
+const ENCODED: &str = "a%20b%23%25%C3%A4.bin";
+
+#[test]
+fn other_programs_take_parts_names_and_trees_from_our_servers() {
+    let test = "other_programs_take_parts_names_and_trees_from_our_servers";
+    if !is_there("curl", test) || !is_there("lftp", test) {
+        return;
+    }
+    let ground = tempfile::tempdir().expect("a folder");
+    let [root, fetched] = ["root", "fetched"].map(|name| ground.path().join(name));
+    std::fs::create_dir_all(root.join("sub/many")).expect("a folder");
+    std::fs::write(root.join("sub").join(AWKWARD), contents(FILE)).expect("it is writable");
+    std::fs::write(root.join("sub/empty"), "").expect("it is writable");
+    (0..20).for_each(|n| std::fs::write(root.join(format!("sub/many/{n}")), contents(n)).expect("it is writable"));
+    std::fs::write(ground.path().join("secret"), "secret").expect("it is writable");
+    std::os::unix::fs::symlink(ground.path().join("secret"), root.join("link")).expect("a link");
+    let disks = Disks::none().serving(vec![ground.path().to_owned()]);
+    for (name, chunked) in [("http", false), ("http", true), ("ftp", false)] {
+        let mut table = json!({ "root": root.display().to_string() });
+        if chunked {
+            table["chunked"] = json!(true);
+        }
+        let own = Own::start_with(name, table, &disks);
+        let url = |path: &str| format!("{name}://{}/{path}", own.address);
+        let (file, told) = (url(&format!("sub/{ENCODED}")), format!("{name}, chunked {chunked}"));
+        let whole = call("curl", &["-s", "-S", "-f", &file]);
+        assert!(whole.stdout == contents(FILE), "{told}: {} bytes", whole.stdout.len());
+        let rest = call("curl", &["-s", "-S", "-f", "-C", "1000000", &file]);
+        assert!(rest.stdout == contents(FILE)[1_000_000..], "{told}: {} bytes", rest.stdout.len());
+        let head = call("curl", &["-s", "-S", "-f", "-I", &file]);
+        let head = String::from_utf8_lossy(&head.stdout).to_lowercase();
+        assert!(head.contains("last-modified: ") && head.contains("accept-ranges: bytes"), "{told}: {head}");
+        assert_eq!(head.contains(&format!("content-length: {FILE}\r\n")), !chunked, "{told}: {head}");
+        if name == "http" {
+            let part = call("curl", &["-s", "-S", "-f", "-r", "5-9", &file]);
+            assert_eq!(part.stdout, contents(10)[5..], "{told}");
+        }
+        for outside in ["link", "../secret", "%2e%2e/secret", "sub/../../secret", "none", "a%00b"] {
+            let refused = Command::new("curl").args(["-s", "-f", "--path-as-is", &url(outside)]).output();
+            let refused = refused.expect("it is installed");
+            assert!(!refused.status.success() && refused.stdout.is_empty(), "{told}: {outside}");
+        }
+        let mirror = format!("set net:max-retries 2; mirror {} {}", url("sub"), fetched.display());
+        call("lftp", &["--norc", "-c", &mirror]);
+        let read = |path: &str| std::fs::read(fetched.join(path)).expect("it was fetched");
+        assert!(read(AWKWARD) == contents(FILE) && read("empty").is_empty(), "{told}");
+        (0..20).for_each(|n| assert!(read(&format!("many/{n}")) == contents(n), "{told}: {n}"));
+        std::fs::remove_dir_all(&fetched).expect("ours");
+        let report = own.stop();
+        let (acknowledged, sent) = (sum(&report, Counter::PayloadAcknowledged), sum(&report, Counter::PayloadSent));
+        assert!(acknowledged > FILE as u64 && acknowledged <= sent, "{told}: {acknowledged} of {sent}");
+        // lftp asks for no empty files by FTP.
+        assert!(sum(&report, Counter::Transactions) >= 22, "{told}: {:?}", report.flows);
+    }
+}
+
+#[test]
+fn curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file() {
+    let test = "curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file";
+    if !is_there("curl", test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    let own = Own::start("http", json!({ "direction": "tx", "sink": "memory", "checksum": true }));
+    let (url, file) = (format!("http://{}/file", own.address), file.display().to_string());
+    for expect in ["Expect: 100-continue", "Expect:"] {
+        call("curl", &["-s", "-S", "-f", "-H", "Transfer-Encoding: chunked", "-H", expect, "-T", &file, &url]);
+    }
+    let report = own.stop();
+    assert_eq!(sum(&report, Counter::PayloadReceived), 2 * FILE as u64, "{:?}", report.flows);
+    let told: Vec<_> = report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
+    assert!(!told.is_empty() && told.iter().all(|told| **told == sha256(&contents(FILE))), "{told:?}");
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn our_clients_resume_decode_take_chunks_and_many_files() {
+    let test = "our_clients_resume_decode_take_chunks_and_many_files";
+    let Some(nginx) = Peer::nginx(test, FILE) else { return };
+    let Some(vsftpd) = Peer::vsftpd_with(test, FILE, "cmds_denied=EPSV\n") else { return };
+    for (name, peer) in [("http", &nginx), ("ftp", &vsftpd)] {
+        std::fs::write(peer.path("public").join(AWKWARD), contents(FILE)).expect("it is ours");
+        (0..7).for_each(|n| std::fs::write(peer.path(&format!("public/n{n}")), contents(n)).expect("it is ours"));
+        let url = |path: &str| format!("{name}://{}/{path}", peer.at);
+        let mut cases = vec![
+            (url(ENCODED), json!({}), sha256(&contents(FILE))),
+            (url("file"), json!({ "offset": "1000000 B" }), sha256(&contents(FILE)[1_000_000..])),
+        ];
+        if name == "http" {
+            cases.push((url("chunked/file"), json!({}), sha256(&contents(FILE))));
+        }
+        for (url, mut table, expected) in cases {
+            (table["sink"], table["checksum"]) = (json!("memory"), json!(true));
+            let report = drive(name, &url, table);
+            files(&report, &url);
+            let told: Vec<_> = report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
+            assert!(!told.is_empty() && told.iter().all(|told| **told == expected), "{url}: {told:?}");
+        }
+        let table = json!({ "sink": "memory", "checksum": true, "files": 7, "streams": 1 });
+        let report = drive(name, &url("n{n}"), table);
+        files(&report, name);
+        let told = &report.flows[0].modes["sha256_all"];
+        let (sum, n) = told.split_once(", ").and_then(|(sum, n)| Some((sum, n.split(' ').next()?))).expect("told");
+        let n: usize = n.parse().expect("a number");
+        let longest = contents(7);
+        let all: Vec<u8> = (0..n).flat_map(|n| longest[..n % 7].to_vec()).collect();
+        assert_eq!(sum, sha256(&all), "{told}");
     }
 }

@@ -71,7 +71,7 @@ counters! {
     ReadErrors "read_errors" "Reads that failed or moved fewer bytes than asked for.",
     WriteErrors "write_errors" "Writes that failed or moved fewer bytes than asked for.",
     Exchanges "exchanges" "Transfers and the replies to them in the other direction, both ended well.",
-    PayloadAcknowledged "payload_acknowledged" "L4 payload bytes the other end's TCP acknowledged, counted by the sender where the other end is not linerate.",
+    PayloadAcknowledged "payload_acknowledged" "L4 payload bytes that the other end acknowledged, by its TCP or in its protocol; counted by the sender where the other end is not linerate.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
     VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
     SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the receiving socket dropped messages, at most as many as those can hold (segments of coalesced messages counted singly).",

@@ -1,7 +1,7 @@
 //! A campaign from plan to ledger, as `run`, `demo`, `to` and `reproduce` all do it.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -48,6 +48,15 @@ pub(crate) fn conduct(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
+    conduct_serving(request, &[], progress)
+}
+
+/// The same, where the files in the folders `served` may be sent from here to whoever asks for them.
+pub(crate) fn conduct_serving(
+    request: &Request<'_>,
+    served: &[PathBuf],
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<(Campaign, RunSummary), Failure> {
     let trials = plan::trials(request.found, request.plan, request.ground)?;
     let mut options = RunOptions::default();
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
@@ -84,6 +93,7 @@ pub(crate) fn conduct(
             name: "here".into(),
             // Whoever runs this program is the person who claims disks here.
             writable: Writable::Claimed,
+            served: served.to_vec(),
             ..AgentOptions::default()
         }),
         stop,

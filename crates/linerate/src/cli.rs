@@ -11,6 +11,7 @@ use crate::commands::disk::DiskArgs;
 use crate::commands::flows::FlowsArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::limit;
+use crate::commands::serve::ServeArgs;
 use crate::commands::tune::host::TuneHostArgs;
 use crate::commands::tune::profile::ProfileArgs;
 use crate::commands::tune::window::WindowArgs;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Measure the path to a host, now, with the letters iperf3 users know
     To(ToArgs),
+    /// Serve files to other programs (curl, wget, lftp, browsers) and measure what they take
+    Serve(ServeArgs),
     /// Validate and expand a plan: its trials and how long they take
     Plan(PlanArgs),
     /// Study a ledger and write the report
@@ -416,6 +419,9 @@ pub(crate) struct AgentArgs {
     /// Let a conductor's jobs write to the disk with this serial number, once it is claimed (linerate disk claim)
     #[arg(long, value_name = "SERIAL")]
     pub(crate) allow_write: Vec<String>,
+    /// Let a conductor's jobs send the files in this folder to whoever asks for them (`root` of the `ftp` and `http` workloads)
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) allow_serve: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -152,6 +152,15 @@ pub(crate) fn loopback(ipv6: bool) -> Ground {
     }
 }
 
+/// Endpoint `b` serves whoever comes to `address` of this host; `a`, which does nothing, is here too.
+pub(crate) fn serving(address: IpAddr) -> Ground {
+    let mut ground = loopback(address.is_ipv6());
+    for endpoint in &mut ground.testbed.endpoints {
+        (endpoint.address, endpoint.device) = (Some(address), None);
+    }
+    Ground { kind: TestbedKind::Hosts, ..ground }
+}
+
 /// Builds the lab called `name`; each of its hosts runs an agent of its own.
 pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     sandbox::enter()?;

@@ -2,7 +2,7 @@
 //!
 //! | metric | from |
 //! |---|---|
-//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data. Where the receiving end is a foreign server: what it acknowledged (`bytes_acked` of `TCP_INFO`), else `payload_sent` of the sending one |
+//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data. Where the receiving end is foreign: `payload_acknowledged` of the sending one; in ledgers of versions that did not count it what TCP acknowledged (`bytes_acked` of `TCP_INFO`), else `payload_sent` |
 //! | `message_rate` | receiving end, `messages_received` |
 //! | `packet_rate` | TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's `segments_out` where the receiver's is not known), segments counted after GSO; on a connection that carries data both ways acknowledgements are among them. UDP: datagrams received, given only if they were not fragmented as far as the path's MTU is known |
 //! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
@@ -210,9 +210,14 @@ impl<'a> Flow<'a> {
         self.own_sender().map(Connections::sending).unwrap_or_default()
     }
 
-    /// The bytes that were delivered: those received, or sent where the receiving end is foreign.
+    /// The bytes that were delivered: those received, or where the receiving end is foreign those that it acknowledged. Old ledgers know
+    /// what was sent alone.
     pub(super) fn delivered(&self) -> Counter {
-        if self.is_foreign() { Counter::PayloadSent } else { Counter::PayloadReceived }
+        match self.is_foreign() {
+            false => Counter::PayloadReceived,
+            true if total(self.sender, Counter::PayloadAcknowledged) > 0 => Counter::PayloadAcknowledged,
+            true => Counter::PayloadSent,
+        }
     }
 
     /// Whether the receiving end is foreign, so that the sending one speaks for both.
@@ -274,7 +279,8 @@ impl<'a> Flow<'a> {
     /// Payload bits delivered per second of `span`.
     pub(super) fn goodput(&self, span: Span) -> f64 {
         let counted = || counted(self.receiver, self.delivered(), span);
-        let acknowledged = if self.is_foreign() { self.acknowledged(span) } else { None };
+        // Senders that count what is acknowledged know which of it is payload.
+        let acknowledged = if self.delivered() == Counter::PayloadSent { self.acknowledged(span) } else { None };
         acknowledged.unwrap_or_else(counted) * BITS / span.seconds()
     }
 
@@ -502,9 +508,11 @@ fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
         figures.put("lost", Direction::Sum, lost);
         figures.put("loss_ratio", Direction::Sum, lost / (answered + lost));
     }
-    let opened = by_either(Counter::Connections);
-    if opened.is_some() || by_either(Counter::ConnectionsFailed).is_some() {
-        figures.put("connection_rate", Direction::Sum, opened.unwrap_or(0.0) / span.seconds());
+    // Connections that only ended with the load had no rate during it.
+    let [opened, failed] =
+        [Counter::Connections, Counter::ConnectionsFailed].map(|counter| by_either(counter).unwrap_or(0.0));
+    if opened > 0.0 || failed > 0.0 {
+        figures.put("connection_rate", Direction::Sum, opened / span.seconds());
     }
 }
 

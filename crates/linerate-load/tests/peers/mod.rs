@@ -112,7 +112,8 @@ impl Peer {
         Self::vsftpd_with(test, bytes, &format!("{strict}{more}"))
     }
 
-    fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
+    /// The same with `more` lines at the end of its configuration.
+    pub fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
         if !is_root() {
             println!("skipped: {test}: vsftpd needs root");
             return None;
@@ -155,7 +156,8 @@ impl Peer {
              fastcgi_temp_path {0}/t2;\nuwsgi_temp_path {0}/t3;\nscgi_temp_path {0}/t4;\nsendfile on;\n\
              client_max_body_size 0;\nkeepalive_requests 100000;\nserver {{ listen {at}; \
              listen {2}:{SECURE_PORT} ssl; ssl_certificate {0}/certificate; ssl_certificate_key {0}/key; ssl_protocols TLSv1.2 TLSv1.3; \
-             root {0}/public; location /in/ {{ dav_methods PUT; }} }}\n}}\n",
+             root {0}/public; location /in/ {{ dav_methods PUT; }} \
+             location /chunked/ {{ alias {0}/public/; ssi on; ssi_types *; }} }}\n}}\n",
             folder.path().display(),
             if is_root() { "user root;\n" } else { "" },
             at.ip(),

@@ -26,8 +26,9 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         eprintln!("{told}");
     }
     let writable = Writable::Listed(args.allow_write.clone());
+    let served = args.allow_serve.clone();
     let changes = !args.allow_tune.is_empty();
-    let agent = Agent::new(AgentOptions { name, notify, consent, writable, ..AgentOptions::default() });
+    let agent = Agent::new(AgentOptions { name, notify, consent, writable, served, ..AgentOptions::default() });
     if changes {
         put_back_on_interrupt(&agent)?;
     }

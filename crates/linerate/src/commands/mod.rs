@@ -20,6 +20,7 @@ mod replay;
 mod report;
 mod reproduce;
 mod run;
+pub(crate) mod serve;
 mod stage;
 mod to;
 pub(crate) mod tune;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Demo(args) => demo::run(&args, global),
         Command::Run(args) => run::run(&args, global),
         Command::To(args) => to::run(&args, global),
+        Command::Serve(args) => serve::run(&args, global),
         Command::Plan(args) => plan::run(&args, global.json),
         Command::Report(args) => report::run(&args, global),
         Command::Compare(args) => compare::run(&args, global),

@@ -154,7 +154,7 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
 }
 
 /// A size with iperf3's letters: K, M, G are 1024, 1024^2, 1024^3.
-fn binary(option: &str, text: &str) -> Result<u64, Failure> {
+pub(super) fn binary(option: &str, text: &str) -> Result<u64, Failure> {
     suffixed(text, 1024.0).map(|value| value as u64).ok_or_else(|| {
         Failure::wrong(format!(
             "to {option} {text}: not a size (a number of bytes, with K, M or G for 1024, 1024^2, 1024^3)"

@@ -275,7 +275,9 @@ impl FtpGuest {
                 let folder = &self.folder;
                 // A quote is doubled (RFC 959 appendix II).
                 self.words.add(|text| {
-                    folder.iter().try_for_each(|byte| text.write_all(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) }))?;
+                    folder.iter().try_for_each(|byte| {
+                        text.write_all(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) })
+                    })?;
                     text.write_all(b"\"\r\n")
                 });
             }
@@ -317,7 +319,8 @@ impl FtpGuest {
     /// Begins the chosen file over the data connection.
     fn begin(&mut self, data: &Watched, file: usize) -> Result<(), Failure> {
         let Some(outgoing) = &mut self.outgoing else { return Ok(()) };
-        let (opened, size) = self.tree.open(file).map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
+        let (opened, size) =
+            self.tree.open(file).map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
         let from = std::mem::take(&mut self.restart).min(size);
         let bytes: Range<u64> = from..size;
         outgoing.renew();

@@ -145,7 +145,10 @@ mod tests {
             let told = read(wrong, wrong.len());
             assert!(told.is_err_and(|told| told != "it ended early"), "{:?}", String::from_utf8_lossy(wrong));
         }
-        assert_eq!(frame(b"ffffffffffffffff\r\n", Before::First), Ok(Some(Frame::Chunk { taken: 18, bytes: u64::MAX })));
+        assert_eq!(
+            frame(b"ffffffffffffffff\r\n", Before::First),
+            Ok(Some(Frame::Chunk { taken: 18, bytes: u64::MAX }))
+        );
     }
 
     proptest! {

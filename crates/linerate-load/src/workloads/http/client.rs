@@ -289,7 +289,9 @@ impl HttpSession {
         self.is_chunked = match answer.fields.coding {
             Coding::None => false,
             Coding::Chunked => true,
-            Coding::Unknown => return Err(Failure::Syntax("a body in another coding than chunks, which this load does not take")),
+            Coding::Unknown => {
+                return Err(Failure::Syntax("a body in another coding than chunks, which this load does not take"));
+            }
         };
         if answer.fields.is_ambiguous {
             return Err(Failure::Syntax("a length told twice"));

@@ -203,7 +203,9 @@ impl HttpGuest {
                 Ok(self.refuse("404 Not Found", ""))
             }
             (_, Method::Put) if is_upload => self.take_in(fields),
-            (_, Method::Get | Method::Head) if is_upload => Ok(self.refuse("405 Method Not Allowed", "Allow: PUT, POST\r\n")),
+            (_, Method::Get | Method::Head) if is_upload => {
+                Ok(self.refuse("405 Method Not Allowed", "Allow: PUT, POST\r\n"))
+            }
             (Target::Known(found), Method::Get | Method::Head) => {
                 // What a client sends with a question is not read: it would be taken for the next.
                 self.closes |= fields.coding != Coding::None || fields.length.is_some_and(|length| length > 0);

@@ -15,6 +15,7 @@ pub(super) struct Checksum {
     /// The same with what has come of the file under way.
     tentative: Sha256,
     files: u64,
+    is_under_way: bool,
 }
 
 impl Checksum {
@@ -22,6 +23,7 @@ impl Checksum {
     pub(super) fn begin(&mut self) {
         self.current = Sha256::default();
         self.tentative = self.all.clone();
+        self.is_under_way = true;
     }
 
     /// More of it has come.
@@ -30,8 +32,11 @@ impl Checksum {
         self.tentative.update(bytes);
     }
 
-    /// It is whole.
+    /// It is whole; said again, it is still one file.
     pub(super) fn end(&mut self) {
+        if !std::mem::take(&mut self.is_under_way) {
+            return;
+        }
         self.last = Some(self.current.clone().finalize().into());
         self.all = self.tentative.clone();
         self.files += 1;
@@ -61,6 +66,7 @@ mod tests {
             checksum.begin();
             file.chunks(2).for_each(|piece| checksum.add(piece));
             if is_whole {
+                checksum.end();
                 checksum.end();
             }
         }

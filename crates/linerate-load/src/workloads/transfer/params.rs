@@ -290,13 +290,19 @@ impl Files {
             return Err(wrong("receive", "`splice` leads to a file: set sink = \"page_cache\" or \"fsync\""));
         }
         if self.checksum && (matches!(self.sink, Sink::Discard | Sink::Direct) || self.receive == TakeBy::Splice) {
-            return Err(wrong("checksum", "needs what is received in memory: set sink = \"memory\" (or page_cache, by copy)"));
+            return Err(wrong(
+                "checksum",
+                "needs what is received in memory: set sink = \"memory\" (or page_cache, by copy)",
+            ));
         }
         if self.offset.0 > 0 && self.is_upload() {
             return Err(wrong("offset", "resumes downloads (direction = \"rx\")"));
         }
         if self.root.is_some() && (self.clients == Clients::Own || self.is_upload()) {
-            return Err(wrong("root", "is for foreign clients that download: set clients = \"foreign\" and direction = \"rx\""));
+            return Err(wrong(
+                "root",
+                "is for foreign clients that download: set clients = \"foreign\" and direction = \"rx\"",
+            ));
         }
         if self.files > 1 && !self.server.as_ref().is_some_and(|server| server.contains(NUMBER)) {
             return Err(wrong("files", "needs `{n}` in the path of `server`, where the number of a file goes"));

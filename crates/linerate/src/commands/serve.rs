@@ -1,0 +1,252 @@
+//! `linerate serve http` and `serve ftp`: files for programs that are not linerate, and what those programs took.
+//!
+//! It is a campaign of one trial, as `to` is: the passive end of the workload with `clients = "foreign"`, an active end that does
+//! nothing, and a ledger that any report can be made of.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use linerate_analysis::{Study, study};
+use linerate_control::Progress;
+use linerate_model::plan::parse;
+use linerate_model::{Counter, Direction, Interval, Nanos, Side, Unit};
+use linerate_report::study_json;
+
+use super::to::binary;
+use crate::campaign::{self, Request};
+use crate::catalog::Found;
+use crate::cli::Global;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{show, testbeds};
+
+/// Which files to serve where.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The protocol
+    #[arg(value_enum)]
+    protocol: Protocol,
+    /// Serve the files of this folder [default: one file of random bytes, under any name]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["size", "upload"])]
+    root: Option<PathBuf>,
+    /// Size of that one file; K, M, G are 1024, 1024^2, 1024^3
+    #[arg(long, default_value = "64M")]
+    size: String,
+    /// Take files in, and keep none of them
+    #[arg(long)]
+    upload: bool,
+    /// Address to serve at [default: every IPv4 address]
+    #[arg(short = 'B', long = "bind")]
+    bind: Option<IpAddr>,
+    /// Port to serve at [default: 8080 for http, 2121 for ftp]
+    #[arg(short = 'p', long)]
+    port: Option<u16>,
+    /// Seconds to serve
+    #[arg(short = 't', long = "time", default_value_t = 60.0)]
+    seconds: f64,
+    /// Connections served at once; others wait
+    #[arg(short = 'P', long = "parallel", default_value_t = 16)]
+    parallel: u32,
+    /// Over TLS, with a certificate of this run (curl -k)
+    #[arg(long)]
+    tls: bool,
+    /// Send bodies in chunks [http]
+    #[arg(long)]
+    chunked: bool,
+    /// Print the SHA-256 of what is taken in
+    #[arg(long, requires = "upload")]
+    checksum: bool,
+    /// Keep what was measured in this ledger
+    #[arg(long)]
+    ledger: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Protocol {
+    /// HTTP/1.1
+    Http,
+    /// FTP
+    Ftp,
+}
+
+impl Protocol {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Ftp => "ftp",
+        }
+    }
+
+    /// A port that needs no privilege.
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 8080,
+            Self::Ftp => 2121,
+        }
+    }
+}
+
+impl ServeArgs {
+    fn address(&self) -> SocketAddr {
+        let any = Ipv4Addr::UNSPECIFIED.into();
+        SocketAddr::new(self.bind.unwrap_or(any), self.port.unwrap_or(self.protocol.port()))
+    }
+
+    /// What a client is given: an example of a URL.
+    fn url(&self) -> String {
+        let scheme = match self.protocol {
+            Protocol::Http if self.tls => "https",
+            protocol => protocol.name(),
+        };
+        let at = self.address();
+        let at = if at.ip().is_unspecified() { format!("THIS-HOST:{}", at.port()) } else { at.to_string() };
+        let path = if self.root.is_some() { "" } else { "file" };
+        format!("{scheme}://{at}/{path}")
+    }
+
+    /// The plan these options amount to: it is recorded.
+    fn plan_text(&self) -> Result<String, Failure> {
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let direction = if self.upload { "tx" } else { "rx" };
+        let mut params = vec![
+            "clients = \"foreign\"".to_owned(),
+            format!("direction = \"{direction}\""),
+            format!("port = {}", self.address().port()),
+            format!("streams = {}", self.parallel),
+            format!("tls = {}", self.tls),
+        ];
+        match &self.root {
+            Some(root) => params.push(format!("root = {}", quoted(&folder(root)?.display().to_string()))),
+            None => params.push(format!("file_size = \"{} B\"", binary("--size", &self.size)?)),
+        }
+        match (self.chunked, self.protocol) {
+            (true, Protocol::Http) => params.push("chunked = true".into()),
+            (true, Protocol::Ftp) => return Err(Failure::wrong("serve: --chunked is for http: FTP has no chunks")),
+            (false, _) => {}
+        }
+        if self.checksum {
+            params.extend(["sink = \"memory\"".into(), "checksum = true".into()]);
+        }
+        Ok(format!(
+            "[campaign]\nname = \"serve\"\nrepeats = 1\n\n[[sweep]]\nname = \"serve\"\nduration = \"{} ms\"\nwarmup = \"0 ms\"\n\
+             [[sweep.job]]\nworkload = \"{}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
+            (self.seconds * 1e3).round(),
+            self.protocol.name(),
+            params.join(", ")
+        ))
+    }
+}
+
+fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(root).map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
+}
+
+/// Serves, with a line a second in which something moved, and prints what was taken.
+pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
+    let ground = testbeds::serving(args.address().ip());
+    let found = Found { origin: "serve".into(), text: args.plan_text()? };
+    let (Some(plan), problems) = parse(&found.text) else {
+        return Err(crate::problems::failure("serve", &found.text, &[]));
+    };
+    if !problems.is_empty() {
+        return Err(crate::problems::failure("serve", &found.text, &problems));
+    }
+    let scratch =
+        tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("serve.ledger"));
+    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let served: Vec<PathBuf> = args.root.as_deref().map(folder).transpose()?.into_iter().collect();
+    let show = !global.quiet && !global.json;
+    let mut lines = Lines::default();
+    let (campaign, summary) = campaign::conduct_serving(&request, &served, &mut |event| match event {
+        Progress::TrialStarted { .. } if show => announce(args),
+        Progress::Intervals { side: Side::Passive, intervals, .. } if show => lines.take(intervals),
+        Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
+        _ => {}
+    })?;
+    let study = study(&campaign);
+    if global.json {
+        println!("{}", study_json(&campaign, &study));
+    } else {
+        result(&study, args.seconds);
+        let flows = campaign.trials.iter().flat_map(|trial| &trial.jobs).flat_map(|(_, passive)| &passive.flows);
+        for flow in flows.filter(|flow| flow.modes.contains_key("sha256_last")) {
+            println!("place {}: SHA-256 of the last file {}", flow.flow, flow.modes["sha256_last"]);
+        }
+    }
+    match campaign::exit_of(&summary)? {
+        Exit::Done => Ok(crate::reports::exit_of(&study)),
+        other => Ok(other),
+    }
+}
+
+fn announce(args: &ServeArgs) {
+    let example = match (args.upload, args.protocol) {
+        (true, _) => format!("curl -T FILE {}", args.url()),
+        (false, _) if args.root.is_some() => format!("wget -r {}", args.url()),
+        (false, _) => format!("curl -o /dev/null {}", args.url()),
+    };
+    let insecure = if args.tls { " (with -k or --no-check-certificate)" } else { "" };
+    println!("serving {} for {} s; for example: {example}{insecure}", args.url(), args.seconds);
+}
+
+/// A line for each second in which something moved.
+#[derive(Default)]
+struct Lines {
+    sums: std::collections::BTreeMap<u64, [u64; 3]>,
+    printed: u64,
+}
+
+impl Lines {
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    fn take(&mut self, intervals: &[Interval]) {
+        let mut reached = 0;
+        for interval in intervals {
+            let second = interval.start.0.midpoint(interval.end.0) / Self::SECOND.0;
+            let sums = self.sums.entry(second).or_default();
+            sums[0] += interval.counters[Counter::PayloadAcknowledged];
+            sums[1] += interval.counters[Counter::PayloadReceived];
+            sums[2] += interval.counters[Counter::Transactions];
+            reached = reached.max(interval.end.0 / Self::SECOND.0);
+        }
+        // Workers report one after the other: a second is printed once the next has ended, too.
+        for second in self.printed..reached.saturating_sub(1) {
+            self.print(second);
+        }
+        self.printed = self.printed.max(reached.saturating_sub(1));
+    }
+
+    fn print(&self, second: u64) {
+        let [acknowledged, received, files] = self.sums.get(&second).copied().unwrap_or_default();
+        if acknowledged + received + files > 0 {
+            let rate = (acknowledged + received) as f64 * 8.0;
+            let rate = show::quantity("goodput", rate, Unit::BitPerSecond);
+            println!("{second:>5} - {:<5}  {rate:>14}  {files} files", second + 1);
+        }
+    }
+}
+
+/// What was taken: goodput first.
+fn result(study: &Study, seconds: f64) {
+    let Some(point) = study.points.first() else { return };
+    println!();
+    for job in &point.jobs {
+        let mut told = 0;
+        for name in ["goodput", "goodput_peak", "transaction_rate", "transfer_time_p50", "transfer_time_p99"] {
+            for metric in job.metrics.iter().filter(|metric| metric.name == name) {
+                let Some(estimate) = metric.estimate else { continue };
+                let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
+                let direction =
+                    if metric.direction == Direction::Sum { String::new() } else { format!(" {}", metric.direction) };
+                println!("{name}{layer}{direction}: {}", show::quantity(name, estimate.value, metric.unit));
+                told += 1;
+            }
+        }
+        if told == 0 {
+            println!("nobody took a file in {seconds} s");
+        }
+    }
+    println!("goodput: what clients' TCP acknowledged (uploads: what came), over all {seconds} s, idle time included");
+    point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));
+}
