@@ -33,7 +33,7 @@ impl Rule for BusCeiling {
         let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, is_bus)?;
         let claim = format!("{ceiling} is full");
         let finding =
-            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
         let advice =
             "move the device to a wider or faster slot, or to another bus: goodput should follow the slot's bound";
         Some(finding.advise(format!("{advice} (linerate limit pcie tells it)")))

@@ -75,7 +75,7 @@ impl Rule for CongestionControl {
             },
         ];
         let claim = format!("{what} lets less under way than the path would take");
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(finding.advise("measure longer, without pacing, or with another congestion control: goodput should rise"))
     }
 

@@ -91,7 +91,7 @@ impl Rule for FireHose {
             }
             None => "the window overruns a shallow buffer behind a faster link, or the path loses at random",
         };
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(finding.advise(
             "find the window that it survives, and prove it: linerate tune window --to HOST (a smaller window ends the loss of a \
              shallow buffer, and leaves random loss as it is)",

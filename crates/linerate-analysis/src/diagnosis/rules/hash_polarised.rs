@@ -72,7 +72,7 @@ impl Rule for HashPolarised {
             }
             _ => "the hash does not spread these flows over the links",
         };
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         let advice = "let the group hash ports too (xmit_hash_policy layer3+4, or the switch's like)";
         Some(finding.advise(format!(
             "{advice}: goodput should rise to what the links in use carry (linerate limit lag --links {available:.0} --flows \

@@ -67,7 +67,7 @@ impl Rule for LinkCeiling {
             return None;
         }
         let claim = format!("{ceiling} is full");
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(
             finding.advise(
                 "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 of the change",

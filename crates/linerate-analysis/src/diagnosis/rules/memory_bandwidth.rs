@@ -48,7 +48,7 @@ impl Rule for MemoryBandwidth {
             source: "perf events of both hosts: cycles, instructions".into(),
         });
         let claim = "the CPUs wait for memory: copies take its bandwidth";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(finding.advise("send and receive without copying (send = \"sendfile\", receive = \"discard\"): cycles an instruction should fall"))
     }
 

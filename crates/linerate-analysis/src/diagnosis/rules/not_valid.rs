@@ -35,7 +35,7 @@ impl Rule for NotValid {
             evidence.push(observed(&point.validity.word().to_owned()));
         }
         let claim = "the measurement is not valid: nothing can be said of the path before the instrument is right";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject_of(point), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
         Some(finding.advise("see what this host cannot measure, and the tool's own ceiling: linerate doctor (each line that it marks, cured, should bring the figure below its ceiling)"))
     }
 

@@ -37,7 +37,7 @@ impl Rule for NumaPlacement {
         };
         let claim = "workers and network device lie in different NUMA nodes";
         let finding =
-            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
         Some(
             finding
                 .advise(

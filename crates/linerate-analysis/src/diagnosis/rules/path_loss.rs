@@ -97,7 +97,7 @@ impl Rule for PathLoss {
             },
         ];
         let claim = "the path loses packets, and TCP takes that for congestion";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(finding.advise("find where it loses: linerate run udp_stream locates drops; a congestion control that does not take loss for \
              congestion (bbr) should be faster"))
     }

@@ -56,7 +56,7 @@ impl Rule for PathMtu {
         }));
         let claim =
             "large segments do not arrive: a link of the path has a smaller MTU, and its ICMP messages are lost";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(finding.advise(
             "send small segments: linerate diagnose --to HOST --param 'mss=500 B' (data should arrive; if it does, lower the MTU of the \
              interface, let ICMP through, or set net.ipv4.tcp_mtu_probing=1)",

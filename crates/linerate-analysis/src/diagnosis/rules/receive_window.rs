@@ -61,7 +61,7 @@ impl Rule for ReceiveWindow {
         } else {
             (Verdict::Inconclusive, "the receiver holds the sender back: its buffer is small or it reads slowly")
         };
-        let finding = Finding::new(self.name(), verdict, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), verdict, subject(point, job, direction), claim, evidence);
         Some(
             finding.advise("double the receive buffer: goodput should rise by half or more until another limit is met"),
         )

@@ -36,7 +36,7 @@ impl Rule for ReceiverCpu {
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }));
         let claim = "the receiver is out of CPU";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         let advice = "receive two flows on two CPUs: goodput should rise by half or more";
         Some(finding.advise(format!("{advice}{}", advise_command(point, job, "-P 2"))))
     }

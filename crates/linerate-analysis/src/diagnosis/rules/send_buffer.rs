@@ -44,7 +44,7 @@ impl Rule for SendBuffer {
         };
         let claim = "the send buffer is smaller than the bandwidth-delay product";
         let finding =
-            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
         Some(finding.advise("double the send buffer: goodput should rise by half or more until another limit is met"))
     }
 

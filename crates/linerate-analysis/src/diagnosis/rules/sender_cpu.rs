@@ -36,7 +36,7 @@ impl Rule for SenderCpu {
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
         let claim = "the sender is out of CPU";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         let advice = "send without copying: CPU per byte should fall and goodput rise until another limit is met";
         let more = "spread the flows over two sending CPUs: goodput should rise by half or more";
         let [zerocopy, parallel] = ["-Z", "-P 2"].map(|options| advise_command(point, job, options));

@@ -42,7 +42,7 @@ impl Rule for SingleFlow {
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
-            &subject(point, job, direction),
+            subject(point, job, direction),
             claim,
             vec![evidence, group],
         );

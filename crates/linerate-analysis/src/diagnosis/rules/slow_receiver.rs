@@ -121,7 +121,7 @@ impl Rule for SlowReceiver {
             Unread::Held(_) => "the receiving application reads slowly, though it has CPU to spare",
             Unread::WindowUsed(_) => "the receiver reads slowly: it shuts a window that has been larger",
         };
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         Some(finding.advise(
             "receive into nothing: linerate diagnose --to HOST (goodput should rise to what the network lets through)",
         ))

@@ -165,7 +165,7 @@ impl Rule for SlowSource {
         let evidence = Starved::of(job, direction)?.evidence();
         let claim = "the sending application has nothing to send";
         let finding =
-            Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, vec![evidence]);
+            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
         Some(finding.advise(
             "send from memory: linerate diagnose --to HOST (goodput should rise to what the network lets through)",
         ))

@@ -41,7 +41,7 @@ impl Rule for SmallMessage {
             source: "the workers' counters".into(),
         }));
         let claim = "the cost of each system call limits the sender: messages are small";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         let bytes = value(job, "payload_per_send", direction)?;
         let command = advise_command(point, job, &format!("-l {:.0}", 2.0 * bytes));
         let advice = "hand over twice as much per call, or several messages a call: goodput should rise by 1.6 or more";

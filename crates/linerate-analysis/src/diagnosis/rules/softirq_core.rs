@@ -68,7 +68,7 @@ impl Rule for SoftirqCore {
             }));
         }
         let claim = "one CPU handles all interrupts of the network while others idle";
-        let finding = Finding::new(self.name(), Verdict::Suspected, &subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
         let advice =
             "spread receiving over CPUs (more queues, or rps_cpus of its queue), or move the interrupt to the idle one";
         Some(finding.advise(format!("{advice}: goodput should rise")))

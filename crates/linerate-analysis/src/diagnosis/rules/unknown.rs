@@ -142,7 +142,7 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
         let observed = "nothing that a rule could look at was recorded".to_owned();
         evidence.push(Evidence { observed, source: "the study of the point".into() });
     }
-    let finding = Finding::new(UNKNOWN, Verdict::Inconclusive, &subject(point, job, direction), CLAIM, evidence);
+    let finding = Finding::new(UNKNOWN, Verdict::Inconclusive, subject(point, job, direction), CLAIM, evidence);
     let no_cpu = read(NO_CPU).is_some_and(|share| share > super::HELD_BACK);
     let nearest = NEAREST.iter().filter(|(metric, ..)| !(no_cpu && *metric == STANDING_QUEUE));
     let nearest = nearest.filter_map(|(metric, threshold, experiment)| {
