@@ -39,13 +39,8 @@ impl Rule for SingleFlow {
             source: "the capacities declared".into(),
         };
         let claim = "one flow uses one link of a group";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            vec![evidence, group],
-        );
+        let finding =
+            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence, group]);
         let streams = format!("-P {:.0}", FLOWS_A_LINK * available);
         let advice = format!("use several flows: goodput should rise towards {available:.0} times as much");
         Some(finding.advise(format!("{advice}{}", advise_command(point, job, &streams))))
