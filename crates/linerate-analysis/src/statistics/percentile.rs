@@ -63,11 +63,14 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
     runs.iter().for_each(|run| merged.merge(run));
     let value_ns = merged.percentile(quantile)?;
     let operations = merged.count();
-    let of = |(low_ns, high_ns), confidence, basis| Percentile {
+    // An interval contains what it is about: of few runs that differ much, resamples may all lie to one side. `None` is infinite.
+    let least = |low: Option<u64>| low.into_iter().chain(value_ns).min();
+    let most = |high: Option<u64>| high.zip(value_ns).map(|(high, value)| high.max(value));
+    let of = |(low, high): (Option<u64>, Option<u64>), confidence: Option<f64>, basis| Percentile {
         quantile,
         value_ns,
-        low_ns,
-        high_ns,
+        low_ns: if confidence.is_some() { least(low) } else { low },
+        high_ns: if confidence.is_some() { most(high) } else { high },
         confidence,
         basis,
         operations,

@@ -41,7 +41,8 @@ pub struct LatencyAtLoad {
     pub latency: SearchLatency,
 }
 
-/// Latency of a trial of `length`, all directions together; `None` if no frame was timed one way.
+/// Latency of a trial of `length`, all directions together; `None` if no frame was timed one way, or the median is no longer than the clocks of
+/// the ends are known.
 pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency> {
     let span = Span { from: Nanos(0), to: length };
     let (mut delays, mut differences) = (Distribution::default(), Variation::default());
@@ -50,6 +51,11 @@ pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency>
         differences.merge(&timed.variation);
     }
     let found = latency(&delays)?;
+    let doubt = jobs.iter().filter_map(Job::clock_uncertainty).reduce(f64::max).map(|seconds| seconds * NANOS);
+    if doubt.is_some_and(|doubt| found.typical <= doubt) {
+        // As in the gate: an error of the clocks moves all of them alike.
+        return None;
+    }
     let seconds = |ns: f64| Some(ns / NANOS).filter(|seconds| seconds.is_finite());
     let signed = |ns: i64| ns as f64 / NANOS;
     Some(SearchLatency {

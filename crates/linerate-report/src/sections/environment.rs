@@ -214,7 +214,9 @@ fn clocks(campaign: &Campaign) -> Table {
     let mut table = Table::new("environment-clocks", "Clocks", columns);
     for one @ (host, course) in &courses {
         let same = host.clock_offset_ns == 0 && host.clock_uncertainty_ns == 0 && course.is_none();
-        let gains = course.filter(|course| course.n > 1).map(|course| format!("{:+.3} ppm", course.skew * 1e6));
+        let gains = course
+            .filter(|course| course.n > 1)
+            .map(|course| format!("{:+.3} ppm", (course.skew * 1e9).round() / 1e3 + 0.0));
         let from = match course {
             _ if same => "the conductor's own clock: the same kernel and time namespace".to_owned(),
             Some(course) => format!("{} trials", course.n),

@@ -4,12 +4,14 @@
 //! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's uncertainty over the span;
 //! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
 //!   call returned;
+//! - what lies unevenly in an interval across an edge: of one in which more was read than the path carries meanwhile, after the receiver had
+//!   stood still, the surplus, since the interval is apportioned by time;
 //! - on an emulated path, and where somebody declared a capacity, one bucket: a token-bucket shaper passes its burst on top of its
 //!   rate, and holds at least one GSO packet, hence [`BUCKET`];
 //! - what the receiving application read in the span although it had arrived before, as observed at the receivers, and what a foreign
 //!   receiver may have acknowledged in it likewise ([`super::super::backlog`]). It does not widen what is counted at a device.
 
-use linerate_model::{Counter, Direction, Nanos};
+use linerate_model::{Counter, Direction, JobRecord, Nanos};
 
 use super::{Bound, Doubt, Gate, Judgement};
 use crate::statistics::quantum_of_counts;
@@ -43,7 +45,7 @@ pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: 
     let edges = if is_peak {
         Edges::of_any(gate.jobs, direction, gate.span)
     } else {
-        Edges::of(gate.jobs, metric, direction, gate.span)
+        Edges::of(gate.jobs, metric, direction, gate.span).with_surplus(gate, direction, limit)
     };
     let second = Span { from: Nanos(0), to: Nanos::from_secs(1) };
     let allowed = tolerance(bound, edges, if is_peak { second } else { gate.span }, gate.doubt);
@@ -61,6 +63,8 @@ pub(super) struct Edges {
     quantum: f64,
     /// Bytes read in the span that had arrived before it.
     late: f64,
+    /// Bytes in the intervals across the edges beyond what the path carries in them.
+    surplus: f64,
     /// The metric's units in a byte: bits, or packets.
     per_byte: f64,
 }
@@ -78,6 +82,7 @@ impl Edges {
             receiving().filter_map(|flow| flow.datagram_payload()).map(|payload| payload.0 as f64).reduce(f64::min);
         Self {
             quantum: quantum(receiving()),
+            surplus: 0.0,
             late: if COUNTED_AT_DEVICES.contains(&metric) { 0.0 } else { late },
             per_byte: if metric == PACKET_RATE { payload.map_or(0.0, |payload| 1.0 / payload.max(1.0)) } else { BITS },
         }
@@ -86,8 +91,29 @@ impl Edges {
     /// Of any part of `span`: at most as much is read late as was ever held.
     pub(super) fn of_any(jobs: &[&Job<'_>], direction: Direction, span: Span) -> Self {
         let late = receiving(jobs, direction).map(|flow| backlog::most_held(flow.receiver, span)).sum();
-        Self { quantum: quantum(receiving(jobs, direction)), late, per_byte: BITS }
+        Self { quantum: quantum(receiving(jobs, direction)), late, surplus: 0.0, per_byte: BITS }
     }
+
+    /// With the surplus over a ceiling of `limit`; nothing is added where bytes do not tell of it.
+    fn with_surplus(self, gate: &Gate<'_>, direction: Direction, limit: f64) -> Self {
+        let receivers: Vec<&JobRecord> = receiving(gate.jobs, direction).map(|flow| flow.receiver).collect();
+        let carried = if self.per_byte > 0.0 { limit / self.per_byte } else { f64::INFINITY };
+        let edges = [gate.span.from, gate.span.to];
+        Self { surplus: edges.into_iter().map(|edge| surplus(&receivers, edge, carried)).sum(), ..self }
+    }
+}
+
+/// Bytes that `receivers` read in their intervals across `edge` beyond what a path of `carried` bytes a second brings in that time.
+fn surplus(receivers: &[&JobRecord], edge: Nanos, carried: f64) -> f64 {
+    let across = || {
+        let intervals = receivers.iter().flat_map(|record| &record.intervals);
+        intervals.filter(|interval| interval.start < edge && edge < interval.end)
+    };
+    let read: u64 = across().map(|interval| interval.counters[Counter::PayloadReceived]).sum();
+    let from = across().map(|interval| interval.start).min().unwrap_or_default();
+    let to = across().map(|interval| interval.end).max().unwrap_or_default();
+    let brought = carried * to.since(from).as_secs_f64();
+    if brought.is_finite() { (read as f64 - brought).max(0.0) } else { 0.0 }
 }
 
 fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item = Flow<'a>> {
@@ -102,7 +128,7 @@ pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -
         return 0.0;
     }
     let bucket = if doubt.shaped { BUCKET.max(bound.burst) } else { bound.burst };
-    let bytes = 2.0 * edges.quantum + bucket + edges.late;
+    let bytes = 2.0 * edges.quantum + bucket + edges.late + edges.surplus;
     CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
 }
 
@@ -133,4 +159,31 @@ fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolera
         quantum = edges.quantum,
         late = edges.late,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Interval;
+
+    use super::*;
+
+    /// Intervals of 100 ms with so many bytes each.
+    fn record(bytes: &[u64]) -> JobRecord {
+        let interval = |(number, bytes): (u64, &u64)| {
+            let (start, end) = (Nanos::from_millis(number * 100), Nanos::from_millis(number * 100 + 100));
+            let mut interval = Interval { start, end, ..Interval::default() };
+            interval.counters[Counter::PayloadReceived] = *bytes;
+            interval
+        };
+        JobRecord { intervals: (0..).zip(bytes).map(interval).collect(), flows: Vec::new() }
+    }
+
+    #[test]
+    fn a_receiver_that_stood_still_reads_more_across_an_edge_than_the_path_brings() {
+        let stalled = record(&[1_000, 200, 1_800, 1_000]);
+        let at = |millis| surplus(&[&stalled], Nanos::from_millis(millis), 10_000.0);
+        assert_eq!((at(250), at(150), at(350)), (800.0, 0.0, 0.0));
+        assert_eq!(at(200), 0.0, "an edge between two intervals divides none");
+        assert_eq!(surplus(&[&stalled], Nanos::from_millis(250), f64::INFINITY), 0.0);
+    }
 }
