@@ -27,7 +27,7 @@ fn every_message() -> Vec<Message> {
     greeting.facts = json!({ "cpu": { "model": "x" } });
     let mut interval = Interval { start: Nanos(0), end: Nanos(500_000_123), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = u64::MAX;
-    interval.service = Distribution { buckets: vec![(1_000, 3)], lost: 1 };
+    interval.service = Distribution { buckets: vec![(1_000, 3)], lost: 1, ..Distribution::default() };
     let flow =
         FlowReport { flow: 1, local: "192.0.2.1:1".into(), remote: "192.0.2.2:2".into(), ..FlowReport::default() };
     let local = json!({ "name": "b", "host": "hostb", "address": "192.0.2.2", "device": "eth0", "cpus": [1] });

@@ -7,59 +7,71 @@
 
 use linerate_model::Distribution;
 
-/// Linear buckets, and twice the buckets per power of two above them: 2 * 10^3 rounded up to a power of two, which is
-/// what three significant digits need.
-const LINEAR: u64 = 2048;
-const LINEAR_BITS: u32 = LINEAR.trailing_zeros();
+/// Linear buckets of a [`Histogram`] as a power of two, and twice its buckets per power of two above them: 2 * 10^3 rounded up,
+/// which is what three significant digits need.
+const THREE_DIGITS: u32 = 11;
+/// The same of a [`CoarseHistogram`]: to 0.8 %, in 25 KiB.
+const TWO_DIGITS: u32 = 8;
 /// The largest time kept apart, ns.
 const LARGEST: u64 = 60_000_000_000;
-const N_BUCKETS: usize = index(LARGEST) + 1;
 
-/// Which power of two `ns` belongs to: 0 in the linear part, 1 for 2048..4096, ...
+/// A histogram to three significant digits.
+pub type Histogram = Buckets<THREE_DIGITS>;
+/// One to two significant digits, for what is kept beside another.
+pub(crate) type CoarseHistogram = Buckets<TWO_DIGITS>;
+
+/// A histogram of times in nanoseconds. The default has no memory and records nothing: it stands for a time the workload does not
+/// measure.
+#[derive(Clone, Debug, Default)]
+pub struct Buckets<const LINEAR_BITS: u32> {
+    counts: Vec<u64>,
+    /// A bit for each power of two touched since the last clear, so that reading and clearing cost only these.
+    touched: u64,
+    lost: u64,
+}
+
+/// Which power of two `ns` belongs to: 0 in the linear part, 1 for the first one above it, ...
 #[inline]
-const fn octave(ns: u64) -> u32 {
-    (u64::BITS - (ns | (LINEAR - 1)).leading_zeros()) - LINEAR_BITS
+const fn octave(linear_bits: u32, ns: u64) -> u32 {
+    (u64::BITS - (ns | ((1 << linear_bits) - 1)).leading_zeros()) - linear_bits
 }
 
 /// The bucket that holds `ns`.
 #[inline]
-const fn index(ns: u64) -> usize {
-    let octave = octave(ns);
-    ((octave as u64 * (LINEAR / 2)) + (ns >> octave)) as usize
+const fn index(linear_bits: u32, ns: u64) -> usize {
+    let octave = octave(linear_bits, ns);
+    (((octave as u64) << (linear_bits - 1)) + (ns >> octave)) as usize
 }
 
-/// The buckets of `octave`.
-fn buckets(octave: u32) -> std::ops::Range<usize> {
-    let half = LINEAR as usize / 2;
-    let first = if octave == 0 { 0 } else { (octave as usize + 1) * half };
-    first..((octave as usize + 2) * half).min(N_BUCKETS)
+/// The smallest time that falls into bucket `index`.
+const fn lower_edge(linear_bits: u32, index: usize) -> u64 {
+    let index = index as u64;
+    if index < 1 << linear_bits {
+        return index;
+    }
+    let octave = (index >> (linear_bits - 1)) - 1;
+    (index - (octave << (linear_bits - 1))) << octave
 }
 
 /// The largest time that falls into bucket `index`.
-const fn upper_edge(index: usize) -> u64 {
-    let index = index as u64;
-    if index < LINEAR {
-        return index;
+const fn upper_edge(linear_bits: u32, index: usize) -> u64 {
+    lower_edge(linear_bits, index + 1) - 1
+}
+
+impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
+    const N_BUCKETS: usize = index(LINEAR_BITS, LARGEST) + 1;
+
+    /// The buckets of `octave`.
+    fn buckets(octave: u32) -> std::ops::Range<usize> {
+        let half = 1_usize << (LINEAR_BITS - 1);
+        let first = if octave == 0 { 0 } else { (octave as usize + 1) * half };
+        first..((octave as usize + 2) * half).min(Self::N_BUCKETS)
     }
-    let octave = index / (LINEAR / 2) - 1;
-    ((index - octave * (LINEAR / 2) + 1) << octave) - 1
-}
 
-/// A histogram of times in nanoseconds. [`Histogram::default`] has no memory and records nothing: it stands for a time
-/// the workload does not measure.
-#[derive(Clone, Debug, Default)]
-pub struct Histogram {
-    counts: Vec<u64>,
-    /// A bit for each power of two touched since the last clear, so that reading and clearing cost only these.
-    touched: u32,
-    lost: u64,
-}
-
-impl Histogram {
-    /// An empty histogram that can record; its memory (213 KiB) is touched here, not at the first record.
+    /// An empty histogram that can record; its memory (213 KiB with three digits) is touched here, not at the first record.
     #[must_use]
     pub fn new() -> Self {
-        let mut counts = vec![1; N_BUCKETS];
+        let mut counts = vec![1; Self::N_BUCKETS];
         counts.fill(0);
         Self { counts, touched: 0, lost: 0 }
     }
@@ -68,9 +80,9 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, ns: u64) {
         let ns = ns.min(LARGEST);
-        if let Some(count) = self.counts.get_mut(index(ns)) {
+        if let Some(count) = self.counts.get_mut(index(LINEAR_BITS, ns)) {
             *count += 1;
-            self.touched |= 1 << octave(ns);
+            self.touched |= 1 << octave(LINEAR_BITS, ns);
         }
     }
 
@@ -78,9 +90,9 @@ impl Histogram {
     #[inline]
     pub fn record_many(&mut self, ns: u64, n: u64) {
         let ns = ns.min(LARGEST);
-        if let Some(count) = self.counts.get_mut(index(ns)).filter(|_| n > 0) {
+        if let Some(count) = self.counts.get_mut(index(LINEAR_BITS, ns)).filter(|_| n > 0) {
             *count += n;
-            self.touched |= 1 << octave(ns);
+            self.touched |= 1 << octave(LINEAR_BITS, ns);
         }
     }
 
@@ -93,15 +105,27 @@ impl Histogram {
     /// The recorded operations, each bucket by its upper edge.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
-        let indices = (0..u32::BITS).filter(|octave| self.touched & (1 << octave) != 0).flat_map(buckets);
-        let counted = indices.map(|idx| (upper_edge(idx), self.counts[idx])).filter(|(_, count)| *count != 0);
-        Distribution { buckets: counted.collect(), lost: self.lost }
+        let buckets = self.counted().map(|(idx, count)| (upper_edge(LINEAR_BITS, idx), count)).collect();
+        Distribution { buckets, lost: self.lost, ..Distribution::default() }
+    }
+
+    /// The same, each bucket by its lower edge: no operation took less than is said.
+    #[must_use]
+    pub fn lower_bounds(&self) -> Distribution {
+        let buckets = self.counted().map(|(idx, count)| (lower_edge(LINEAR_BITS, idx), count)).collect();
+        Distribution { buckets, lost: self.lost, ..Distribution::default() }
+    }
+
+    /// Buckets with anything in them, and how much.
+    fn counted(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let indices = (0..u64::BITS).filter(|octave| self.touched & (1 << octave) != 0).flat_map(Self::buckets);
+        indices.map(|idx| (idx, self.counts[idx])).filter(|(_, count)| *count != 0)
     }
 
     /// Forgets everything recorded; keeps its memory.
     pub fn clear(&mut self) {
-        for octave in (0..u32::BITS).filter(|octave| self.touched & (1 << octave) != 0) {
-            self.counts[buckets(octave)].fill(0);
+        for octave in (0..u64::BITS).filter(|octave| self.touched & (1 << octave) != 0) {
+            self.counts[Self::buckets(octave)].fill(0);
         }
         (self.touched, self.lost) = (0, 0);
     }
@@ -115,12 +139,24 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_hdr_with_three_digits() {
+        let (index, upper_edge) = (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
         assert_eq!(index(0), 0);
         assert_eq!(index(2047), 2047);
         assert_eq!((index(2048), index(2049), index(2050)), (2048, 2048, 2049));
         assert_eq!((upper_edge(2047), upper_edge(2048), upper_edge(2049)), (2047, 2049, 2051));
         assert_eq!((index(4095), index(4096), upper_edge(index(4096))), (3071, 3072, 4099));
-        assert_eq!(N_BUCKETS * size_of::<u64>() / 1024, 213);
+        assert_eq!(Histogram::N_BUCKETS * size_of::<u64>() / 1024, 213);
+    }
+
+    #[test]
+    fn a_lower_bound_is_never_above_the_time_and_within_a_hundredth() {
+        for ns in [0, 1, 255, 256, 257, 1_000_003, 1_000_000_000, LARGEST] {
+            let mut histogram = CoarseHistogram::new();
+            histogram.record(ns);
+            let bound = histogram.lower_bounds().buckets[0].0;
+            assert!(bound <= ns && (ns - bound) as f64 <= ns as f64 / 100.0, "{bound} of {ns}");
+        }
+        assert_eq!(CoarseHistogram::N_BUCKETS * size_of::<u64>() / 1024, 29);
     }
 
     #[test]
@@ -167,6 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_bucket_holds_its_times_and_is_narrower_than_a_thousandth(ns in 0..=LARGEST) {
+            let (index, upper_edge) = (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
             let edge = upper_edge(index(ns));
             prop_assert!(edge >= ns);
             prop_assert!((edge - ns) as f64 <= ns as f64 / 1024.0);

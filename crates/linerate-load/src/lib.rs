@@ -8,6 +8,7 @@
 pub mod engine;
 mod error;
 mod histogram;
+mod operations;
 mod pacer;
 mod parameter;
 pub mod pinned;
@@ -16,7 +17,9 @@ mod workload;
 pub mod workloads;
 
 pub use error::LoadError;
+use histogram::CoarseHistogram;
 pub use histogram::Histogram;
+pub use operations::Start;
 pub use pacer::{BURST, Due, Pacer};
 pub use parameter::{ParamDoc, Takes};
 pub use tally::{Tally, Times};

@@ -1,8 +1,9 @@
 //! A worker's counters and histograms while it steps.
 
-use linerate_model::{Counter, Counters};
+use linerate_model::{Counter, Counters, Nanos};
 
 use crate::Histogram;
+use crate::operations::{Operations, Start};
 
 /// Which times a worker measures. Only these histograms get memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Times {
     pub variation: bool,
     /// Whether it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and [`Tally::close`].
     pub stages: bool,
+    /// Whether it records which operations were due, answered, lost and left open ([`Tally::started`] and those below it).
+    pub operations: bool,
 }
 
 impl Times {
@@ -36,6 +39,7 @@ impl Times {
         gap: true,
         variation: true,
         stages: true,
+        operations: true,
     };
     /// None: only counters.
     pub const NONE: Self = Self {
@@ -47,6 +51,7 @@ impl Times {
         gap: false,
         variation: false,
         stages: false,
+        operations: false,
     };
 }
 
@@ -79,6 +84,8 @@ pub struct Tally {
     pub transfer: Histogram,
     /// From its last byte until it is where it belongs.
     pub close: Histogram,
+    /// To which interval each operation belongs.
+    pub(crate) operations: Operations,
     /// Operations of the current step put off by [`Tally::defer`].
     pub(crate) deferred: u32,
 }
@@ -102,6 +109,7 @@ impl Tally {
             first_byte: histogram(times.stages),
             transfer: histogram(times.stages),
             close: histogram(times.stages),
+            operations: if times.operations { Operations::new() } else { Operations::default() },
             deferred: 0,
         }
     }
@@ -110,6 +118,50 @@ impl Tally {
     #[inline]
     pub fn add(&mut self, counter: Counter, n: u64) {
         self.counters[counter] = self.counters[counter].wrapping_add(n);
+    }
+
+    /// An operation that was to start at `intended` has started.
+    #[inline]
+    pub fn started(&mut self, intended: Nanos) {
+        self.add(Counter::OperationsDue, 1);
+        self.operations.started(intended);
+    }
+
+    /// It was answered at `now`: records its times.
+    #[inline]
+    pub fn answered(&mut self, start: Start, now: Nanos) {
+        self.service.record(now.since(start.at).0);
+        self.response.record(now.since(start.intended).0);
+        self.ended(start, now);
+    }
+
+    /// It ended well at `now`; whoever calls this records its times.
+    #[inline]
+    pub fn ended(&mut self, start: Start, now: Nanos) {
+        self.add(Counter::OperationsAnswered, 1);
+        self.operations.answered(start, now);
+    }
+
+    /// It was given up at `now`: infinitely slow, and waited for that long.
+    #[inline]
+    pub fn lost(&mut self, start: Start, now: Nanos) {
+        self.service.record_lost();
+        self.response.record_lost();
+        self.add(Counter::OperationsLost, 1);
+        self.operations.lost(start, now);
+    }
+
+    /// It is still open at `now`, the end of the trial.
+    pub fn left_open(&mut self, start: Start, now: Nanos) {
+        self.add(Counter::OperationsOpen, 1);
+        self.operations.left_open(start, now);
+    }
+
+    /// One of an open load that was to start at `intended` never did, and now it is `now`, the end of the trial.
+    pub(crate) fn never_started(&mut self, intended: Nanos, now: Nanos) {
+        self.add(Counter::OperationsDue, 1);
+        self.add(Counter::OperationsUnstarted, 1);
+        self.operations.never_started(intended, now);
     }
 
     /// Says that the last `n` operations of this step's [`crate::Due`] could not be started. They will be due again, at

@@ -168,6 +168,11 @@ pub trait Worker: Send {
     /// The load is over: send nothing new, let the peer know, go on receiving.
     fn stop_sending(&mut self);
 
+    /// The trial is over: counts what was started and is still open at `now`. Called once, before the last interval ends.
+    fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
+        let _ = (now, tally);
+    }
+
     /// Why it could not go on, if it could not: asked for once, before `finish`.
     fn complaint(&self) -> Option<String> {
         None

@@ -4,6 +4,8 @@ mod shared;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_load::Offer;
@@ -37,7 +39,10 @@ fn closed_loops_answer_every_request() {
             assert_eq!(service(&active).count(), done, "{name} {table}");
             let served = Counter::MessagesReceived;
             let served = if name == "tcp_rr" { served } else { Counter::DatagramsReceived };
-            assert_eq!(sum(&passive, served), done, "{name} {table}");
+            // On a machine that is busy with other things an answer may be on its way when the drain ends.
+            let asked = done + sum(&active, Counter::OperationsOpen);
+            assert!((done..=asked).contains(&sum(&passive, served)), "{name} {table}");
+            assert_eq!(sum(&active, Counter::OperationsDue), asked, "{name} {table}");
         }
     }
 }
@@ -117,6 +122,102 @@ fn lost_and_late_responses_are_told_apart_and_never_hang() {
     assert!(sum(&passive, Counter::DatagramsReceived) >= done + late);
 }
 
+/// What passed a [`dropping`] relay.
+#[derive(Debug, Default)]
+struct Passed {
+    requests: AtomicU64,
+    responses: AtomicU64,
+}
+
+/// Forwards requests to `to` and what comes back to whoever asked, without every `nth` request and every `nth` of the responses.
+fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
+    let address = socket.local_addr().expect("bound");
+    let passed = Arc::clone(passed);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2_048];
+        let (mut client, mut pairing, mut responses) = (None, None, 0);
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let tag: [u8; 8] = bytes[..8].try_into().expect("a tag");
+            if from == to {
+                // The answer to the pairing has the tag of the pairing.
+                responses += u64::from(pairing != Some(tag));
+                if pairing == Some(tag) || responses % nth != 0 {
+                    socket.send_to(&bytes[..length], client.expect("it asked")).expect("loopback");
+                    passed.responses.fetch_add(u64::from(pairing != Some(tag)), Ordering::Relaxed);
+                }
+                continue;
+            }
+            client = Some(from);
+            let is_request = *pairing.get_or_insert(tag) != tag;
+            let n = if is_request { passed.requests.fetch_add(1, Ordering::Relaxed) + 1 } else { 1 };
+            if !is_request || n % nth != 0 {
+                socket.send_to(&bytes[..length], to).expect("loopback");
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn every_request_is_answered_lost_or_open_to_the_last_one() {
+    const LOAD: Nanos = Nanos::from_millis(80);
+    for (nth, timeout_ms) in [(2, 8), (5, 40), (37, 8), (37, 80), (7, 160), (37, 160)] {
+        let passed = Arc::new(Passed::default());
+        let timeout = format!("{timeout_ms} ms");
+        let table = json!({ "timeout": timeout, "depth": 64, "request_size": "16 B", "response_size": "16 B" });
+        let ends = open("udp_rr", V4, &table, |mut offer| {
+            offer.addresses[1] = dropping(offer.addresses[1], nth, &passed);
+            offer
+        });
+        let [active, _] = ends.map(|workers| start(workers, LOAD, Nanos::from_millis(40))).map(join);
+        let count = |counter| sum(&active, counter);
+        let (due, answered) = (count(Counter::OperationsDue), count(Counter::OperationsAnswered));
+        let (lost, open) = (count(Counter::OperationsLost), count(Counter::OperationsOpen));
+        let told = format!("one of {nth}, {timeout_ms} ms: {due} due, {answered} answered, {lost} lost, {open} open");
+        // What is on its way to the relay gets there.
+        let patience = Instant::now() + Duration::from_secs(2);
+        let at_relay = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        while at_relay(&passed.requests) < due && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(due, answered + lost + open, "{told}");
+        assert_eq!(due, at_relay(&passed.requests), "{told}");
+        assert_eq!(answered, count(Counter::Transactions), "{told}");
+        // A machine that is busy may answer too late: that is told apart, and after the end nobody hears of it.
+        let in_time = answered + count(Counter::Late);
+        assert!(
+            in_time <= at_relay(&passed.responses) && lost + open >= due - at_relay(&passed.responses),
+            "{told}, {passed:?}"
+        );
+        let waited: u64 = active.intervals.iter().map(|one| one.carried.waited_response.count()).sum();
+        assert_eq!(waited, lost + open, "how long each was waited for is known: {told}");
+    }
+}
+
+#[test]
+fn what_an_open_load_had_no_room_for_is_due_and_open() {
+    // Nobody answers: of a request a millisecond two are sent, and the others never start.
+    let table =
+        json!({ "timeout": "10 s", "rate": "1 kpps", "depth": 2, "request_size": "16 B", "response_size": "16 B" });
+    let passed = Arc::new(Passed::default());
+    let ends = open("udp_rr", V4, &table, |mut offer| {
+        offer.addresses[1] = dropping(offer.addresses[1], 1, &passed);
+        offer
+    });
+    let [active, _] = ends.map(|workers| start(workers, Nanos::from_millis(100), Nanos::from_millis(20))).map(join);
+    let count = |counter| sum(&active, counter);
+    assert_eq!((count(Counter::OperationsDue), count(Counter::Intended)), (100, 100));
+    assert_eq!((count(Counter::OperationsOpen), count(Counter::OperationsUnstarted)), (2, 98));
+    let waited = active.intervals.last().expect("intervals").carried.waited_response.clone();
+    assert_eq!(waited.count(), 100);
+    assert!(
+        waited.buckets.last().is_some_and(|(ns, _)| *ns >= 95_000_000),
+        "the first has waited since it was due: {waited:?}"
+    );
+}
+
 #[test]
 fn a_peer_that_vanishes_ends_the_worker() {
     for name in ["tcp_rr", "udp_rr", "tcp_crr"] {
@@ -145,7 +246,7 @@ fn connections_are_opened_used_and_closed_in_every_way() {
             ] {
                 let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 300);
                 let done = sum(&active, Counter::Connections);
-                assert!(done > 3, "{table}: {done}");
+                assert!(done > 0, "{table}: {done}");
                 assert_eq!(sum(&active, Counter::ConnectionsFailed), 0, "{table}");
                 assert_eq!(service(&active).count(), done, "{table}");
                 assert!(sum(&passive, Counter::Connections) >= done, "{table}");

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// A distribution of times in nanoseconds: `(upper edge of the bucket, count)` in ascending order, and the number of
-/// operations that were lost, which count as infinitely slow (RFC 7679 clause 4.2.4).
+/// operations that never completed, which count as infinitely slow (RFC 7679 clause 4.2.4). Of those it may be known how long
+/// they were waited for at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// `(value_ns, count)`, ascending, no empty buckets.
@@ -11,6 +12,10 @@ pub struct Distribution {
     /// Operations that never completed.
     #[serde(default)]
     pub lost: u64,
+    /// Of the lost ones, how long they were waited for before they were given up or the trial ended: `(lower bound in ns, count)`,
+    /// ascending. Lost ones that are not among them have no known bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<(u64, u64)>,
 }
 
 impl Distribution {
@@ -28,37 +33,26 @@ impl Distribution {
 
     /// Adds `other`'s operations; O(n + m).
     pub fn merge(&mut self, other: &Self) {
-        let mut merged = Vec::with_capacity(self.buckets.len() + other.buckets.len());
-        let (mut a, mut b) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
-        while let (Some(&&(va, ca)), Some(&&(vb, cb))) = (a.peek(), b.peek()) {
-            match va.cmp(&vb) {
-                std::cmp::Ordering::Less => merged.push(*a.next().expect("just peeked")),
-                std::cmp::Ordering::Greater => merged.push(*b.next().expect("just peeked")),
-                std::cmp::Ordering::Equal => {
-                    merged.push((va, ca + cb));
-                    a.next();
-                    b.next();
-                }
-            }
-        }
-        merged.extend(a);
-        merged.extend(b);
-        self.buckets = merged;
+        self.buckets = merged(&self.buckets, &other.buckets);
+        self.at_least = merged(&self.at_least, &other.at_least);
         self.lost += other.lost;
     }
 
     /// The same operations, each `by_ns` slower; what would be below nothing took nothing.
     #[must_use]
     pub fn moved(&self, by_ns: i64) -> Self {
-        let mut moved = Self { buckets: Vec::with_capacity(self.buckets.len()), lost: self.lost };
-        for &(ns, count) in &self.buckets {
-            let ns = ns.saturating_add_signed(by_ns);
-            match moved.buckets.last_mut().filter(|last| last.0 == ns) {
-                Some(last) => last.1 += count,
-                None => moved.buckets.push((ns, count)),
+        let moved = |times: &[(u64, u64)]| {
+            let mut moved: Vec<(u64, u64)> = Vec::with_capacity(times.len());
+            for &(ns, count) in times {
+                let ns = ns.saturating_add_signed(by_ns);
+                match moved.last_mut().filter(|last| last.0 == ns) {
+                    Some(last) => last.1 += count,
+                    None => moved.push((ns, count)),
+                }
             }
-        }
-        moved
+            moved
+        };
+        Self { buckets: moved(&self.buckets), lost: self.lost, at_least: moved(&self.at_least) }
     }
 
     /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite: the rank falls among
@@ -69,7 +63,25 @@ impl Distribution {
         const BEYOND: f64 = 10.0;
         let n = self.count();
         let enough = quantile <= 0.5 || (n as f64) * (1.0 - quantile) >= BEYOND - 1e-9;
-        (n > 0 && enough).then(|| self.rank((quantile * n as f64).ceil().max(1.0) as u64))
+        (n > 0 && enough).then(|| self.rank(nearest_rank(quantile, n)))
+    }
+
+    /// The time in nanoseconds that the percentile `quantile` exceeds, where its rank falls among the lost: the value at the same
+    /// rank if each lost operation had ended when it was given up. `None` where the percentile is a number, or nothing is known.
+    #[must_use]
+    pub fn percentile_at_least(&self, quantile: f64) -> Option<u64> {
+        match self.percentile(quantile)? {
+            None => self.rank_at_least(nearest_rank(quantile, self.count())),
+            Some(_) => None,
+        }
+    }
+
+    /// The time that the value of a rank from 1 is at least; lost operations without a known bound count as the slowest. `None` if
+    /// it falls among those.
+    #[must_use]
+    pub fn rank_at_least(&self, rank: u64) -> Option<u64> {
+        let bounded = Self { buckets: merged(&self.buckets, &self.at_least), ..Self::default() };
+        bounded.rank(rank)
     }
 
     /// The mean, ns; infinite if an operation was lost. `None` without operations.
@@ -93,6 +105,106 @@ impl Distribution {
         self.buckets.iter().find_map(|&(value, count)| {
             seen += count;
             (seen >= rank).then_some(value)
+        })
+    }
+}
+
+/// The nearest rank of `quantile` among `n` operations, from 1.
+fn nearest_rank(quantile: f64, n: u64) -> u64 {
+    (quantile * n as f64).ceil().max(1.0) as u64
+}
+
+/// Both lists of `(value, count)`, ascending, equal values added up.
+fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut merged = Vec::with_capacity(a.len() + b.len());
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    while let (Some(&&(va, ca)), Some(&&(vb, cb))) = (a.peek(), b.peek()) {
+        match va.cmp(&vb) {
+            std::cmp::Ordering::Less => merged.push(*a.next().expect("just peeked")),
+            std::cmp::Ordering::Greater => merged.push(*b.next().expect("just peeked")),
+            std::cmp::Ordering::Equal => {
+                merged.push((va, ca + cb));
+                a.next();
+                b.next();
+            }
+        }
+    }
+    merged.extend(a);
+    merged.extend(b);
+    merged
+}
+
+/// What it takes to give each operation to the interval in which it was due (its intended start), whenever it ended. `due`,
+/// `answered`, `lost`, `open` and `unstarted` count operations of *earlier* intervals by how many intervals earlier they were due
+/// (1: the interval before); what is not counted there was due in this interval. The times are those of the same operations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Due earlier, started or accounted for in this interval.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub due: Distribution,
+    /// Due earlier, answered in this interval.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub answered: Distribution,
+    /// Due earlier, given up in this interval.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub lost: Distribution,
+    /// Due earlier, started, and still open at the end of the trial; in the last interval only.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub open: Distribution,
+    /// Due earlier and never started; in the last interval only.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub unstarted: Distribution,
+    /// Service times of those answered, ns, to 1 %.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub service: Distribution,
+    /// Response times of those answered, ns, to 1 %.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub response: Distribution,
+    /// How long every operation that was given up or left open in this interval was waited for since its start, ns, to 1 % and
+    /// never too long; those due in this interval included.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub waited_service: Distribution,
+    /// The same since its intended start; those never started included.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub waited_response: Distribution,
+}
+
+impl Carried {
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all().iter().all(|(_, of)| of.is_empty())
+    }
+
+    /// Each by name.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, &Distribution); 9] {
+        [
+            ("carried_due", &self.due),
+            ("carried_answered", &self.answered),
+            ("carried_lost", &self.lost),
+            ("carried_open", &self.open),
+            ("carried_unstarted", &self.unstarted),
+            ("carried_service", &self.service),
+            ("carried_response", &self.response),
+            ("waited_service", &self.waited_service),
+            ("waited_response", &self.waited_response),
+        ]
+    }
+
+    /// The one with the name that [`Self::all`] gives it.
+    pub fn named_mut(&mut self, name: &str) -> Option<&mut Distribution> {
+        Some(match name {
+            "carried_due" => &mut self.due,
+            "carried_answered" => &mut self.answered,
+            "carried_lost" => &mut self.lost,
+            "carried_open" => &mut self.open,
+            "carried_unstarted" => &mut self.unstarted,
+            "carried_service" => &mut self.service,
+            "carried_response" => &mut self.response,
+            "waited_service" => &mut self.waited_service,
+            "waited_response" => &mut self.waited_response,
+            _ => return None,
         })
     }
 }
@@ -193,7 +305,7 @@ mod tests {
 
     #[test]
     fn lost_operations_are_infinitely_slow() {
-        let d = Distribution { buckets: vec![(1_000, 60), (2_000, 20)], lost: 20 };
+        let d = Distribution { buckets: vec![(1_000, 60), (2_000, 20)], lost: 20, ..Distribution::default() };
         assert_eq!(d.percentile(0.5), Some(Some(1_000)));
         assert_eq!(d.percentile(0.8), Some(Some(2_000)));
         assert_eq!(d.percentile(0.9), Some(None));
@@ -201,16 +313,42 @@ mod tests {
     }
 
     #[test]
+    fn a_percentile_among_the_lost_exceeds_what_was_waited_for() {
+        // 80 answered, 10 given up after 5 us, 8 open after 1.5 us at the end, and 2 of which nothing is known.
+        let d =
+            Distribution { buckets: vec![(1_000, 60), (2_000, 20)], lost: 20, at_least: vec![(1_500, 8), (5_000, 10)] };
+        assert_eq!((d.percentile(0.9), d.percentile_at_least(0.9)), (Some(None), Some(5_000)));
+        assert_eq!(d.percentile_at_least(0.8), None, "it is a number");
+        assert_eq!((d.rank_at_least(68), d.rank_at_least(69), d.rank_at_least(99)), (Some(1_500), Some(2_000), None));
+        let mut twice = d.clone();
+        twice.merge(&d);
+        assert_eq!(twice.at_least, vec![(1_500, 16), (5_000, 20)]);
+        assert_eq!(d.moved(-500).at_least, vec![(1_000, 8), (4_500, 10)]);
+    }
+
+    #[test]
+    fn carried_operations_have_one_name_each() {
+        let mut carried = Carried::default();
+        let names = carried.all().map(|(name, _)| name);
+        for (k, name) in (1_u64..).zip(names) {
+            carried.named_mut(name).expect("a name").lost = k;
+        }
+        assert_eq!(carried.all().map(|(_, of)| of.lost), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(carried.named_mut("other"), None);
+    }
+
+    #[test]
     fn a_percentile_without_enough_samples_is_withheld() {
-        let d = Distribution { buckets: vec![(5, 999)], lost: 0 };
+        let d = Distribution { buckets: vec![(5, 999)], lost: 0, ..Distribution::default() };
         assert_eq!(d.percentile(0.99), None);
-        let d = Distribution { buckets: vec![(5, 1_000)], lost: 0 };
+        let d = Distribution { buckets: vec![(5, 1_000)], lost: 0, ..Distribution::default() };
         assert_eq!(d.percentile(0.99), Some(Some(5)));
     }
 
     #[test]
     fn differences_keep_their_sign_and_have_one_median() {
-        let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0 };
+        let of =
+            |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0, ..Distribution::default() };
         let mut variation = Variation { falls: of(&[(1, 2), (30, 1)]), rises: of(&[(0, 1), (7, 1)]) };
         assert_eq!((variation.count(), variation.extremes_and_median()), (5, Some((-30, -1, 7))));
         variation.merge(&Variation { falls: of(&[]), rises: of(&[(0, 4)]) });
@@ -220,8 +358,11 @@ mod tests {
 
     #[test]
     fn merging_adds_counts_and_keeps_order() {
-        let mut a = Distribution { buckets: vec![(1, 1), (3, 1)], lost: 1 };
-        a.merge(&Distribution { buckets: vec![(2, 5), (3, 1), (9, 1)], lost: 2 });
-        assert_eq!(a, Distribution { buckets: vec![(1, 1), (2, 5), (3, 2), (9, 1)], lost: 3 });
+        let mut a = Distribution { buckets: vec![(1, 1), (3, 1)], lost: 1, ..Distribution::default() };
+        a.merge(&Distribution { buckets: vec![(2, 5), (3, 1), (9, 1)], lost: 2, ..Distribution::default() });
+        assert_eq!(
+            a,
+            Distribution { buckets: vec![(1, 1), (2, 5), (3, 2), (9, 1)], lost: 3, ..Distribution::default() }
+        );
     }
 }

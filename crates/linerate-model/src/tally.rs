@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{Distribution, Nanos, Stages, TcpState, Variation};
+use crate::{Carried, Distribution, Nanos, Stages, TcpState, Variation};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal,)*) => {
@@ -73,6 +73,12 @@ counters! {
     Exchanges "exchanges" "Transfers and the replies to them in the other direction, both ended well.",
     PayloadAcknowledged "payload_acknowledged" "L4 payload bytes that the other end acknowledged, by its TCP or in its protocol; counted by the sender where the other end is not linerate.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
+    OperationsDue "operations_due" "Operations that were to start: all that started, and of an open load those that never did.",
+    OperationsAnswered "operations_answered" "Operations that ended well.",
+    OperationsLost "operations_lost" "Operations that were given up or failed.",
+    OperationsOpen "operations_open" "Operations started and neither answered nor given up at the end of the trial.",
+    OperationsUnstarted "operations_unstarted" "Operations of an open load that were due and never started: there was no room for them.",
+    PortsExhausted "ports_exhausted" "Connections that could not be opened because no local port was free.",
     VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
     SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the receiving socket dropped messages, at most as many as those can hold (segments of coalesced messages counted singly).",
     SequenceAdvance "sequence_advance" "By how much the highest datagram numbers seen rose, all flows added: what of it was not received is missing.",
@@ -200,6 +206,9 @@ pub struct Interval {
     /// Times of the parts of file transfers.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
+    /// Operations that were due in an earlier interval than that in which they ended.
+    #[serde(default, skip_serializing_if = "Carried::is_empty")]
+    pub carried: Carried,
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,

@@ -274,6 +274,9 @@ pub enum Cell {
     },
     /// An estimate in the column's base unit.
     Estimate(Estimate),
+    /// A number that is not known, and this in the column's base unit, which it exceeds: a percentile among operations that were not
+    /// answered as long as anybody looked.
+    AtLeast(f64),
     /// No figure, and why. Never a zero.
     Missing(String),
 }
@@ -461,7 +464,7 @@ impl Cell {
         match self {
             Self::Number(value) | Self::Coordinate { value, .. } => Some(*value),
             Self::Estimate(estimate) => Some(estimate.value),
-            Self::Text(_) | Self::Missing(_) => None,
+            Self::Text(_) | Self::AtLeast(_) | Self::Missing(_) => None,
         }
     }
 
@@ -477,6 +480,7 @@ impl Cell {
                 (value, Some((low, high))) => format!("{value} [{low}, {high}]"),
                 (value, None) => value,
             },
+            Self::AtLeast(bound) => format!("> {}", scale.plain(*bound)),
             Self::Missing(why) => why.clone(),
         }
     }

@@ -458,6 +458,7 @@ pub fn ceiling<'a>(point: &'a PointStudy, metric: &MetricStudy) -> Option<&'a Ce
 pub fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
     match metric {
         Some(MetricStudy { estimate: Some(estimate), .. }) if estimate.value.is_finite() => Cell::Estimate(*estimate),
+        Some(MetricStudy { estimate: Some(_), at_least: Some(bound), .. }) => Cell::AtLeast(*bound),
         Some(MetricStudy { estimate: Some(_), .. }) => Cell::Missing("∞ (lost)".into()),
         Some(_) if point.validity >= linerate_model::Validity::Invalid => Cell::Missing(point.validity.word().into()),
         // No single number: the word says why, the levels stand under validity.
@@ -489,6 +490,7 @@ mod tests {
     fn sweeps_of_a_single_point_stand_beside_one_another() {
         let point = |sweep: &str, metric: &str, streams: u32| {
             let metric = MetricStudy {
+                at_least: None,
                 name: metric.into(),
                 unit: linerate_model::Unit::Count,
                 layer: None,

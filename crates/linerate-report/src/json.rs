@@ -3,7 +3,7 @@
 //! `report` holds what every other format is rendered from, section by section, so that nothing is shown that is not here.
 //!
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
-//! infinity, and a made-up number would be worse.
+//! infinity, and a made-up number would be worse. What it is at least stands beside it as `at_least`, where that is known.
 
 use linerate_analysis::{JobStudy, LossStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy, headline};
 use linerate_model::{Campaign, Direction, Distribution, Unit};
@@ -182,6 +182,7 @@ fn metric(study: &MetricStudy) -> Value {
         "direction": study.direction,
         "n": estimate.map_or(0, |e| e.n),
         "estimate": finite(estimate.map(|e| e.value)),
+        "at_least": study.at_least,
         "low": finite(estimate.and_then(|e| e.low)),
         "high": finite(estimate.and_then(|e| e.high)),
         "confidence": finite(estimate.and_then(|e| e.confidence)),
@@ -210,7 +211,8 @@ fn finite(value: Option<f64>) -> Option<f64> {
 }
 
 fn distribution(times: &Distribution) -> Option<Value> {
-    (!times.is_empty()).then(|| json!({ "unit": "ns", "buckets": times.buckets, "lost": times.lost }))
+    (!times.is_empty())
+        .then(|| json!({ "unit": "ns", "buckets": times.buckets, "lost": times.lost, "at_least": times.at_least }))
 }
 
 fn trial(trial: &TrialStudy) -> Value {

@@ -11,6 +11,14 @@ pub(crate) fn quantity(name: &str, value: f64, unit: Unit) -> String {
     format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned()
 }
 
+/// `value` of `metric`, or what it is at least.
+pub(crate) fn figure(metric: &MetricStudy, value: f64) -> String {
+    match metric.at_least {
+        Some(bound) => format!("> {}", quantity(&metric.name, bound, metric.unit)),
+        None => quantity(&metric.name, value, metric.unit),
+    }
+}
+
 /// The interval of a percentile, ` [low, high]`: over runs where there are several, else by the ranks of the operations of the one run.
 /// Nothing for what is no percentile or has no interval.
 pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> String {

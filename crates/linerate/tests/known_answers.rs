@@ -347,10 +347,14 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
     let active = &measured.campaign.trials[0].jobs[0].0;
     let total = |counter: Counter| active.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
     let sent = total(Counter::DatagramsSent);
-    let (lost, late) = (total(Counter::TransactionsLost), total(Counter::Late));
+    let (given_up, late) = (total(Counter::TransactionsLost), total(Counter::Late));
+    let open: u64 = active.intervals.iter().map(|interval| interval.counters[Counter::OperationsOpen]).sum();
+    let lost = given_up + open;
     // Every hundredth request does not arrive; of the answers to the others every hundredth does not.
     let expected = sent / 100 + (sent - sent / 100) / 100;
-    println!("udp_rr, one in 100 dropped each way: {sent} requests, {lost} lost, {late} late, {expected} dropped");
+    println!(
+        "udp_rr, one in 100 dropped each way: {sent} requests, {given_up} given up, {open} open, {late} late, {expected} dropped"
+    );
     assert!(sent >= 10_000, "enough for a figure at 99.9 %: {sent}");
     // A late answer was given up for lost before it came; nothing else may add to what the wire dropped.
     assert_eq!(lost, expected + late);

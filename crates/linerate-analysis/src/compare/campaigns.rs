@@ -467,6 +467,7 @@ mod tests {
             };
             let shape = metric(name).expect("a metric");
             MetricStudy {
+                at_least: None,
                 name: name.to_owned(),
                 unit: shape.unit,
                 layer: shape.layer,
@@ -581,6 +582,7 @@ mod tests {
                 }
                 let values = vec![Some(others); 6];
                 let share = MetricStudy {
+                    at_least: None,
                     name: "cpu_of_others".into(),
                     direction: Direction::Sum,
                     values,

@@ -358,6 +358,7 @@ mod tests {
 
     fn metric(name: &str, direction: Direction, values: &[f64]) -> MetricStudy {
         MetricStudy {
+            at_least: None,
             name: name.into(),
             unit: Unit::BytePerSecond,
             layer: None,

@@ -92,6 +92,7 @@ mod agreement {
                 Distribution {
                     buckets: times.chunk_by(u64::eq).map(|same| (same[0], same.len() as u64)).collect(),
                     lost: 0,
+                    ..Distribution::default()
                 }
             };
             let runs: Vec<Distribution> = case["runs"].as_array().expect("runs").iter().map(run).collect();

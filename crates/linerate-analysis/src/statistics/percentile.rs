@@ -40,6 +40,9 @@ pub struct Percentile {
     pub quantile: f64,
     /// Nearest rank.
     pub value_ns: Option<u64>,
+    /// Where it is infinite: the time that it exceeds, as far as is known how long the lost ones were waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least_ns: Option<u64>,
     /// Lower end of its interval.
     pub low_ns: Option<u64>,
     /// Upper end.
@@ -69,6 +72,7 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
     let of = |(low, high): (Option<u64>, Option<u64>), confidence: Option<f64>, basis| Percentile {
         quantile,
         value_ns,
+        at_least_ns: merged.percentile_at_least(quantile),
         low_ns: if confidence.is_some() { least(low) } else { low },
         high_ns: if confidence.is_some() { most(high) } else { high },
         confidence,
@@ -160,7 +164,7 @@ mod tests {
     fn distribution(values: &[u64]) -> Distribution {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
-        Distribution { buckets: sorted.into_iter().map(|ns| (ns, 1)).collect(), lost: 0 }
+        Distribution { buckets: sorted.into_iter().map(|ns| (ns, 1)).collect(), lost: 0, ..Distribution::default() }
     }
 
     /// To a hundredth of a per cent.
@@ -232,14 +236,14 @@ mod tests {
         let all: Vec<&Distribution> = runs.iter().collect();
         let p99 = percentile(&all, 0.99, 1).expect("fifteen beyond it");
         assert_eq!((p99.confidence, p99.low_ns, p99.high_ns), (None, None, None));
-        let lost = Distribution { buckets: vec![(5, 900)], lost: 100 };
+        let lost = Distribution { buckets: vec![(5, 900)], lost: 100, ..Distribution::default() };
         let p95 = percentile(&[&lost, &runs[0]], 0.95, 1).expect("operations");
         assert_eq!((p95.low_ns, p95.high_ns, rounded(p95.confidence)), (Some(474), None, 0.5));
     }
 
     #[test]
     fn an_end_among_the_lost_is_infinite() {
-        let run = Distribution { buckets: vec![(5, 9_905)], lost: 95 };
+        let run = Distribution { buckets: vec![(5, 9_905)], lost: 95, ..Distribution::default() };
         let p99 = percentile(&[&run], 0.99, 1).expect("operations");
         assert_eq!((p99.value_ns, p99.low_ns, p99.high_ns), (Some(5), Some(5), None));
     }

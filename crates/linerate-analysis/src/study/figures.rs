@@ -4,17 +4,33 @@ use std::collections::BTreeMap;
 
 use linerate_model::{Direction, METRICS, Metric};
 
-/// Values by metric, in the order of [`METRICS`], and direction.
+/// Values by metric, in the order of [`METRICS`], and direction; of infinite ones what they are at least, where that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Figures(BTreeMap<(usize, Direction), f64>);
+pub(super) struct Figures {
+    values: BTreeMap<(usize, Direction), f64>,
+    at_least: BTreeMap<(usize, Direction), f64>,
+}
 
 impl Figures {
     /// Sets the figure of `metric` in `direction`; a NaN is no figure.
     pub(super) fn put(&mut self, metric: &str, direction: Direction, value: f64) {
         let place = METRICS.iter().position(|known| known.name == metric).expect("a figure is of a known metric");
         if !value.is_nan() {
-            self.0.insert((place, direction), value);
+            self.values.insert((place, direction), value);
         }
+    }
+
+    /// Sets the figure of `metric` to infinity, which is `at_least` if that is known.
+    pub(super) fn put_unbounded(&mut self, metric: &str, direction: Direction, at_least: Option<f64>) {
+        let place = METRICS.iter().position(|known| known.name == metric).expect("a figure is of a known metric");
+        self.values.insert((place, direction), f64::INFINITY);
+        self.at_least.extend(at_least.map(|bound| ((place, direction), bound)));
+    }
+
+    /// What the figure at `key` is at least: itself, or the bound of an infinite one; infinite if that is not known.
+    pub(super) fn at_least(&self, key: (usize, Direction)) -> Option<f64> {
+        let value = self.at(key)?;
+        Some(if value.is_finite() { value } else { self.at_least.get(&key).copied().unwrap_or(value) })
     }
 
     /// Sets it if there is one.
@@ -39,28 +55,31 @@ impl Figures {
     /// The figure of `metric` in `direction`.
     pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
         let place = METRICS.iter().position(|known| known.name == metric)?;
-        self.0.get(&(place, direction)).copied()
+        self.values.get(&(place, direction)).copied()
     }
 
     /// Takes away what `unwanted` picks by metric, direction and value.
     pub(super) fn remove(&mut self, unwanted: impl Fn(&str, Direction, f64) -> bool) {
-        self.0.retain(|(place, way), value| !unwanted(METRICS[*place].name, *way, *value));
+        self.values.retain(|(place, way), value| !unwanted(METRICS[*place].name, *way, *value));
     }
 
     /// Which metrics have a figure.
     pub(super) fn keys(&self) -> impl Iterator<Item = (usize, Direction)> + '_ {
-        self.0.keys().copied()
+        self.values.keys().copied()
     }
 
     /// The figure at `key`.
     pub(super) fn at(&self, key: (usize, Direction)) -> Option<f64> {
-        self.0.get(&key).copied()
+        self.values.get(&key).copied()
     }
 
     /// Adds what `more` has and this has not.
     pub(super) fn extend(&mut self, more: Self) {
-        for (key, value) in more.0 {
-            self.0.entry(key).or_insert(value);
+        for (key, value) in more.values {
+            self.values.entry(key).or_insert(value);
+        }
+        for (key, bound) in more.at_least {
+            self.at_least.entry(key).or_insert(bound);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::{Counter, Incident, IncidentKind, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
 
 use super::loss::LossStudy;
+use super::operations::Operations;
 use super::samples::{Hosts, Samples};
 use super::span::{Span, counted, coverage, total};
 use super::traffic::Job;
@@ -117,6 +118,9 @@ pub(super) fn measured(
         for doubt in super::transfers::doubts(trial, job, span) {
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
         }
+        for doubt in [unbalanced(job, span), without_port(job, span)].into_iter().flatten() {
+            standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+        }
         for doubt in unpaced(job, span) {
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
         }
@@ -196,6 +200,32 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<String> {
         doubts.push(format!("{share:.1} % of the requests started more than a gap late: use response times"));
     }
     doubts
+}
+
+/// Why the ledger of operations of `job` does not add up, if it does not.
+fn unbalanced(job: &Job<'_>, span: Span) -> Option<String> {
+    let Operations { due, answered, lost, open, .. } = job.operations(span)?;
+    (due != answered + lost + open).then(|| {
+        format!("{due} operations were due, but {answered} were answered, {lost} lost and {open} open: report this as a defect")
+    })
+}
+
+/// The share of connections that found no local port above which the rate is that of ports that come back.
+const MOST_WITHOUT_PORT: f64 = 0.001;
+
+/// Whether `job` ran out of local ports: from then on it opens connections as fast as TIME_WAIT gives ports back.
+fn without_port(job: &Job<'_>, span: Span) -> Option<String> {
+    let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
+    let (refused, opened) = (both(Counter::PortsExhausted), both(Counter::Connections));
+    let share = refused / (refused + opened);
+    (share > MOST_WITHOUT_PORT).then(|| {
+        format!(
+            "{refused:.0} connections found no free local port ({:.1} % of the attempts): closed connections hold theirs in TIME_WAIT for 60 s, \
+             so the rate is that at which ports come back. Close with a reset or at the server (`close = \"reset\"` or `\"server\"`), \
+             measure for a shorter time, or widen net.ipv4.ip_local_port_range",
+            share * 100.0
+        )
+    })
 }
 
 /// Counters of which a job that did anything has one.

@@ -27,6 +27,7 @@ mod members;
 mod mixes;
 mod observed;
 mod obtained;
+mod operations;
 mod own_cost;
 mod pacing;
 mod pairs;
@@ -203,6 +204,10 @@ pub struct MetricStudy {
     /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable), or if most of them
     /// never settled (see `settled`).
     pub estimate: Option<Estimate>,
+    /// Of an infinite estimate (a percentile that falls among operations without an answer): the value that the true one exceeds, as
+    /// long as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
     /// The second line: of a rate the mean over the runs that carry figures, with Student's interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanInterval>,

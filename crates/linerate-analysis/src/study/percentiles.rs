@@ -69,7 +69,7 @@ pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
     let distribution = |run: &Vec<u64>| {
         let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
         run.iter().for_each(|ns| *counted.entry(*ns).or_default() += 1);
-        Distribution { buckets: counted.into_iter().collect(), lost: 0 }
+        Distribution { buckets: counted.into_iter().collect(), lost: 0, ..Distribution::default() }
     };
     let each: Vec<Distribution> = runs.iter().map(distribution).collect();
     those_told(&each.iter().collect::<Vec<_>>())
@@ -109,7 +109,8 @@ mod tests {
     fn runs(n: usize) -> Vec<Distributions> {
         let run = |number: usize| {
             let stalls = if number == 0 { 40 } else { 20 };
-            let service = Distribution { buckets: vec![(MS, 10_000), (50 * MS, stalls)], lost: 0 };
+            let service =
+                Distribution { buckets: vec![(MS, 10_000), (50 * MS, stalls)], lost: 0, ..Distribution::default() };
             Distributions { service, ..Distributions::default() }
         };
         (0..n).map(run).collect()
@@ -118,6 +119,7 @@ mod tests {
     fn job(runs: &[Distributions]) -> JobStudy {
         let told = metric("transaction_rate").expect("a metric");
         let rate = MetricStudy {
+            at_least: None,
             name: told.name.into(),
             unit: told.unit,
             layer: told.layer,

@@ -25,7 +25,7 @@ use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
     own_cost, percentiles, series, stalls, transfer_counts,
 };
-use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval};
+use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval, median};
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
 const MOST_LEFT_OUT: f64 = 0.2;
@@ -514,7 +514,11 @@ fn metrics<'a>(
                 && bound.ceiling.direction == key.1
         });
         let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
+        let least: Vec<f64> = figures.iter().flatten().filter_map(|figures| figures.at_least(key)).collect();
+        let is_infinite = estimate.is_some_and(|estimate| estimate.value == f64::INFINITY);
+        let at_least = median(&least).filter(|bound| is_infinite && bound.is_finite());
         MetricStudy {
+            at_least,
             name: metric.name.to_owned(),
             unit: metric.unit,
             layer: metric.layer,

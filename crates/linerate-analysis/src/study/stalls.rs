@@ -117,7 +117,7 @@ mod tests {
             let (length, stood) = if number == 3 { (length_ms, stood_ms) } else { (10, 10) };
             let length = Nanos::from_millis(length);
             let gap = StepGap { start: end.since(length), length, ran: length.since(Nanos::from_millis(stood)) };
-            let service = Distribution { buckets: vec![(MS, 1)], lost: 0 };
+            let service = Distribution { buckets: vec![(MS, 1)], lost: 0, ..Distribution::default() };
             Interval { start, end, service, longest_step: Some(gap), ..Interval::default() }
         };
         JobRecord { intervals: (0..10).map(interval).collect(), flows: Vec::new() }

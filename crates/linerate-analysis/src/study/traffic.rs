@@ -8,7 +8,8 @@
 //! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
 //! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the sockets that sent payload in this direction; times over the span and the number of flows that sent |
 //! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
-//! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of requests: `transactions_lost`, direction `sum` |
+//! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of operations: those given up of those due in the span, direction `sum` |
+//! | `operations_*`, `unanswered_ratio` | the ledger of operations over the measured span (`operations`), at the end that starts them; direction `sum` |
 //! | `clock_uncertainty` | exchanges of time stamps with both hosts, before, during and after the trial (`clocks`); one-way times no longer than that are no figures |
 //! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite, those of datagrams timed one way in proportion to the span |
 //! | `delay_variation` | service times: 99.9th percentile less the smallest |
@@ -33,6 +34,7 @@ use super::clocks::Correction;
 use super::connections::Connections;
 use super::figures::Figures;
 use super::loss::LossStudy;
+use super::operations::{self, Operations};
 use super::samples::NANOS;
 use super::span::{Span, counted, total};
 use super::stalls::{self, Stall};
@@ -138,6 +140,11 @@ impl<'a> Job<'a> {
         self.ends().into_iter().all(|end| total(end, Counter::Intended) == 0)
     }
 
+    /// What became of the operations that were due in `span`, at the end that started them.
+    pub(super) fn operations(&self, span: Span) -> Option<Operations> {
+        self.ends().into_iter().find_map(|end| operations::of(end, span, |_| true)).filter(|operations| operations.due > 0)
+    }
+
     /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it was not timed.
     pub(super) fn clock_uncertainty(&self) -> Option<f64> {
         let timed = self.ends().into_iter().zip(&self.clocks).filter(|(end, _)| is_timed_one_way(end));
@@ -151,10 +158,18 @@ impl<'a> Job<'a> {
             // From a request to its response time passes on one clock.
             let clock = clock.filter(|_| is_timed_one_way(end));
             let undisturbed = |interval: &&Interval| !stalls::disturb(&self.stalls, interval);
+            let operations = operations::of(end, span, |interval| undisturbed(&interval)).unwrap_or_default();
+            let is_by_start = [operations.response.is_some(), operations.service.is_some()];
+            merged.response.merge(&operations.response.unwrap_or_default());
+            merged.service.merge(&operations.service.unwrap_or_default());
             for interval in end.intervals.iter().filter(|interval| span.holds_middle(interval)).filter(undisturbed) {
                 let right = |times: &Distribution| clock.map(|clock| clock.apply(times, interval));
-                merged.response.merge(right(&interval.response).as_ref().unwrap_or(&interval.response));
-                merged.service.merge(right(&interval.service).as_ref().unwrap_or(&interval.service));
+                if !is_by_start[0] {
+                    merged.response.merge(right(&interval.response).as_ref().unwrap_or(&interval.response));
+                }
+                if !is_by_start[1] {
+                    merged.service.merge(right(&interval.service).as_ref().unwrap_or(&interval.service));
+                }
                 merged.service.merge(&interval.writes);
                 if interval.counters[Counter::Reads] > 0 {
                     merged.reads.merge(&interval.service);
@@ -508,6 +523,22 @@ fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
         figures.put("lost", Direction::Sum, lost);
         figures.put("loss_ratio", Direction::Sum, lost / (answered + lost));
     }
+    if let Some(operations) = job.operations(span) {
+        let Operations { due, answered, lost, open, .. } = operations;
+        let of_due = |n: u64| n as f64 / due as f64;
+        for (metric, n) in [
+            ("operations_due", due),
+            ("operations_answered", answered),
+            ("operations_lost", lost),
+            ("operations_open", open),
+        ] {
+            figures.put(metric, Direction::Sum, n as f64);
+        }
+        // Over the same set: those given up of those due.
+        figures.put("lost", Direction::Sum, lost as f64);
+        figures.put("loss_ratio", Direction::Sum, of_due(lost));
+        figures.put("unanswered_ratio", Direction::Sum, of_due(lost + open));
+    }
     // Connections that only ended with the load had no rate during it.
     let [opened, failed] =
         [Counter::Connections, Counter::ConnectionsFailed].map(|counter| by_either(counter).unwrap_or(0.0));
@@ -517,7 +548,6 @@ fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
 }
 
 fn time_figures(figures: &mut Figures, distributions: &Distributions) {
-    let seconds = |time: Option<Option<u64>>| time.map(|ns| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS));
     let Distributions { response, service, .. } = distributions;
     for (metric, distribution, quantile) in [
         ("response_time_p50", response, 0.5),
@@ -529,10 +559,37 @@ fn time_figures(figures: &mut Figures, distributions: &Distributions) {
         ("service_time_p99", service, 0.99),
         ("service_time_p999", service, 0.999),
     ] {
-        figures.put_some(metric, Direction::Sum, seconds(distribution.percentile(quantile)));
+        put_percentile(figures, (metric, Direction::Sum), distribution, quantile);
     }
-    figures.put_some("response_time_max", Direction::Sum, seconds(response.max()));
+    put_max(figures, ("response_time_max", Direction::Sum), response);
     figures.put_some("response_time", Direction::Sum, response.mean().map(|ns| ns / NANOS));
+}
+
+/// Which figure.
+type Key<'a> = (&'a str, Direction);
+
+/// The percentile `quantile` of `times` as a figure; infinite, and at least so much, where it falls among those without an answer.
+pub(super) fn put_percentile(figures: &mut Figures, (metric, direction): Key<'_>, times: &Distribution, quantile: f64) {
+    match times.percentile(quantile) {
+        Some(Some(ns)) => figures.put(metric, direction, ns as f64 / NANOS),
+        Some(None) => {
+            let at_least = times.percentile_at_least(quantile).map(|ns| ns as f64 / NANOS);
+            figures.put_unbounded(metric, direction, at_least);
+        }
+        None => {}
+    }
+}
+
+/// The largest of `times`, likewise.
+pub(super) fn put_max(figures: &mut Figures, (metric, direction): Key<'_>, times: &Distribution) {
+    match times.max() {
+        Some(Some(ns)) => figures.put(metric, direction, ns as f64 / NANOS),
+        Some(None) => {
+            let at_least = times.rank_at_least(times.count()).map(|ns| ns as f64 / NANOS);
+            figures.put_unbounded(metric, direction, at_least);
+        }
+        None => {}
+    }
 }
 
 /// Times of the parts of file transfers.

@@ -20,7 +20,7 @@ use super::figures::Figures;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
 use super::steady::{self, Steadiness};
-use super::traffic::Job;
+use super::traffic::{Job, put_max, put_percentile};
 
 /// Little's law is held to within this; edges of the span and rounding of the histogram make some of it.
 const MOST_DEPTH_ERROR: f64 = 0.05;
@@ -95,11 +95,10 @@ fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
     const OF_ONE_DIRECTION: [(&str, f64); 2] = [("service_time_p50", 0.5), ("service_time_p99", 0.99)];
     const OF_ALL: [(&str, f64); 3] =
         [("service_time_p90", 0.9), ("service_time_p999", 0.999), ("service_time_p9999", 0.9999)];
-    let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
     for (metric, quantile) in OF_ONE_DIRECTION.into_iter().chain(OF_ALL) {
-        figures.put_some(metric, direction, times.percentile(quantile).map(seconds));
+        put_percentile(figures, (metric, direction), times, quantile);
     }
-    figures.put_some("service_time_max", direction, times.max().map(seconds));
+    put_max(figures, ("service_time_max", direction), times);
     figures.put_some("service_time_mean", direction, times.mean().map(|ns| ns / NANOS));
 }
 

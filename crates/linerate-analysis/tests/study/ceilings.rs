@@ -285,7 +285,7 @@ fn the_interval_of_a_mean_ends_at_the_ceiling() {
 /// A file of two and a half seconds over a link of 1 Gbit/s, read at this many bytes in each of two seconds.
 fn peak(bytes: [u64; 2]) -> (Option<f64>, Vec<String>) {
     let mut trial = stream(0, 100_000_000);
-    let file = linerate_model::Distribution { buckets: vec![(1_000_000, 1)], lost: 0 };
+    let file = linerate_model::Distribution { buckets: vec![(1_000_000, 1)], ..Default::default() };
     for (interval, bytes) in trial.jobs[0].1.intervals.iter_mut().skip(1).zip(bytes) {
         interval.counters[Counter::PayloadReceived] = bytes;
         interval.stages.transfer = file.clone();

@@ -230,7 +230,7 @@ fn frames_at_the_receiving_device_include_their_check_sequence() {
 /// Frames of 100 us, one of 200 us, and one in a thousand lost: delay is what RFC 8219 says, and what was lost never came.
 #[test]
 fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_slow() {
-    let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0 };
+    let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0, ..Distribution::default() };
     let run = |number: u32, received: u64| {
         let mut run = trial(number, vec![job("frames", "a", "b")]);
         let mut passive = steady(&[(Counter::PayloadReceived, 100 * received), (Counter::DatagramsReceived, received)]);

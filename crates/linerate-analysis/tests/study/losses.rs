@@ -152,7 +152,8 @@ fn lost_requests_are_losses_and_infinitely_slow() {
     let mut active =
         steady(&[(Counter::Transactions, 900), (Counter::TransactionsLost, 100), (Counter::PayloadSent, 1)]);
     for interval in &mut active.intervals {
-        interval.response = Distribution { buckets: vec![(1_000, 800), (2_000, 100)], lost: 100 };
+        interval.response =
+            Distribution { buckets: vec![(1_000, 800), (2_000, 100)], lost: 100, ..Distribution::default() };
     }
     trial.jobs[0] = (active, steady(&[(Counter::PayloadReceived, 900)]));
     let study = study(&two_hosts(vec![trial]));

@@ -8,7 +8,8 @@ use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, StepGa
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::{Histogram, Tally, Worker};
+use crate::operations::{Earlier, Operations};
+use crate::{Histogram, Tally, Times, Worker};
 
 /// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second before intervals
 /// begin to merge.
@@ -37,6 +38,7 @@ pub(super) struct Buffer {
     first_byte: Histogram,
     transfer: Histogram,
     close: Histogram,
+    earlier: Earlier,
     flows: Vec<FlowTcp>,
 }
 
@@ -120,7 +122,8 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
 }
 
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
-    let tally = Tally::new(worker.times());
+    let times = worker.times();
+    let tally = Tally::new(Times { operations: false, ..times });
     Box::new(Buffer {
         service: tally.service,
         writes: tally.writes,
@@ -134,6 +137,7 @@ fn buffer(worker: &dyn Worker) -> Box<Buffer> {
         first_byte: tally.first_byte,
         transfer: tally.transfer,
         close: tally.close,
+        earlier: Operations::memory(times.operations),
         flows: Vec::with_capacity(worker.n_flows()),
         ..Buffer::default()
     })
@@ -163,13 +167,15 @@ impl Cutter {
         }
     }
 
-    /// Ends the current interval at `now` and sends it, if there is a buffer for it.
-    pub(super) fn cut(&mut self, now: Nanos, tally: &mut Tally, worker: &mut dyn Worker) {
+    /// Ends the current interval at `now` and sends it, if there is a buffer for it. An operation that was due before `boundary`, which is
+    /// when the interval was to end, belongs to it or to one before it.
+    pub(super) fn cut(&mut self, now: Nanos, boundary: Nanos, tally: &mut Tally, worker: &mut dyn Worker) {
         if let Ok(mut buffer) = self.empty.pop() {
             buffer.flows.clear();
             worker.observe(&mut buffer.flows);
             buffer.held_bytes = worker.held_bytes();
             self.fill(&mut buffer, now, tally);
+            tally.operations.cut(boundary);
             self.full.push(buffer).expect("there are no more buffers than the ring has room for");
         }
     }
@@ -217,6 +223,7 @@ impl Cutter {
         std::mem::swap(&mut buffer.first_byte, &mut tally.first_byte);
         std::mem::swap(&mut buffer.transfer, &mut tally.transfer);
         std::mem::swap(&mut buffer.close, &mut tally.close);
+        std::mem::swap(&mut buffer.earlier, &mut tally.operations.earlier);
         (self.start, self.counters) = (now, tally.counters);
     }
 }
@@ -238,6 +245,7 @@ impl Collector {
             buffer.first_byte.clear();
             buffer.transfer.clear();
             buffer.close.clear();
+            buffer.earlier.clear();
             // The worker may have ended and dropped its end; then the buffer is freed.
             let _: Result<(), _> = self.empty.push(buffer);
         }
@@ -278,6 +286,7 @@ impl Collector {
                 transfer: buffer.transfer.distribution(),
                 close: buffer.close.distribution(),
             },
+            carried: buffer.earlier.carried(),
             flows: buffer.flows.clone(),
         }
     }

@@ -99,7 +99,9 @@ impl Task {
         match catch_unwind(AssertUnwindSafe(|| run.phases())) {
             Ok(early) => {
                 let flows = catch_unwind(AssertUnwindSafe(|| {
-                    ending.last = ending.started.and_then(|_| cutter.last(now(), &mut tally, Some(&mut *worker)));
+                    let end = now();
+                    worker.leave_open(end, &mut tally);
+                    ending.last = ending.started.and_then(|_| cutter.last(end, &mut tally, Some(&mut *worker)));
                     worker.finish()
                 }));
                 let complaint = catch_unwind(AssertUnwindSafe(|| worker.complaint())).ok().flatten();
@@ -177,17 +179,38 @@ impl Run<'_> {
         if progress != Progress::Ended {
             progress = self.catch_up(&mut pacer);
         }
-        self.account(Some(&pacer), now().min(last_of(&timeline)));
+        let due_until = now().min(last_of(&timeline));
+        self.account(Some(&pacer), due_until);
         if progress == Progress::Ended {
+            self.abandon(&mut pacer, due_until);
             let early = timeline.load_until.since(now());
             return (early > EARLY.max(timeline.interval)).then_some(early);
         }
         self.worker.stop_sending();
         if !self.task.stopped() {
-            self.cutter.cut(now(), self.tally, self.worker);
+            let at = now();
+            self.cutter.cut(at, at, self.tally, self.worker);
             self.span(timeline.drain_until, None);
         }
+        self.abandon(&mut pacer, due_until);
         None
+    }
+
+    /// Records what an open load was to start by `until` and never did: it has waited since it was due.
+    fn abandon(&mut self, pacer: &mut Pacer, until: Nanos) {
+        if !pacer.is_open() || !self.tally.operations.is_kept() {
+            return;
+        }
+        let at = now();
+        loop {
+            let due = pacer.next(until, until);
+            if due.operations == 0 {
+                return;
+            }
+            for k in 0..u64::from(due.operations) {
+                self.tally.never_started(Nanos(due.intended.0 + k * due.gap.0), at);
+            }
+        }
     }
 
     /// Waits for the barrier; `false` if asked to stop before.
@@ -216,8 +239,11 @@ impl Run<'_> {
         while at < end && !self.task.stopped() {
             if at >= self.tick {
                 self.account(pacer.as_deref(), at);
-                self.cutter.cut(at, self.tally, self.worker);
                 self.tick = next_tick(&timeline, at);
+                // An operation of an open load is handed out when it is due, so that none that belongs behind the tick has started; one of a
+                // closed load is due when it starts, until this very cut.
+                let boundary = if may_burst { at } else { self.tick.since(timeline.interval) };
+                self.cutter.cut(at, boundary, self.tally, self.worker);
             }
             let patience = (at + PATIENCE).min(self.tick).min(end);
             let due = match &mut pacer {

@@ -284,6 +284,34 @@ pub static METRICS: &[Metric] = &[
         DOWN,
         "cost of one engine step with tally, pacer and interval accounting and nothing else",
     ),
+    m(
+        "operations_answered",
+        Unit::Count,
+        None,
+        UP,
+        "of operations_due, those that were answered or completed in the span or in the drain after it",
+    ),
+    m(
+        "operations_due",
+        Unit::Count,
+        None,
+        None,
+        "operations whose intended start lies in the measured span: operations_answered + operations_lost + operations_open",
+    ),
+    m(
+        "operations_lost",
+        Unit::Count,
+        None,
+        DOWN,
+        "of operations_due, those given up: timeout, failure or end of the connection",
+    ),
+    m(
+        "operations_open",
+        Unit::Count,
+        None,
+        DOWN,
+        "of operations_due, those still waiting at the end of the drain, and those of an open load never started",
+    ),
     m("pacing_error", Unit::Ratio, None, DOWN, "operations of an open load started over those due, as distance from 1"),
     m(
         "pacing_rate",
@@ -466,6 +494,7 @@ pub static METRICS: &[Metric] = &[
     m("trim_time_mean", Unit::Second, L4, DOWN, "mean discard time"),
     m("trim_time_p50", Unit::Second, L4, DOWN, "median time from the start of a discard to its end"),
     m("trim_time_p99", Unit::Second, L4, DOWN, "99th percentile of trim_time"),
+    m("unanswered_ratio", Unit::Ratio, None, DOWN, "operations_lost and operations_open over operations_due"),
     m(
         "unsent",
         Unit::Byte,

@@ -46,6 +46,8 @@ fn fields(cell: &Cell, column: &Column) -> Vec<String> {
         Cell::Text(text) if column.kind == ColumnKind::Text => vec![guarded(text)],
         Cell::Number(value) | Cell::Coordinate { value, .. } => vec![number(Some(*value))],
         Cell::Estimate(estimate) => vec![number(Some(estimate.value)), number(estimate.low), number(estimate.high)],
+        // The value is not known: its lower end is.
+        Cell::AtLeast(bound) => vec![String::new(), number(Some(*bound))],
         Cell::Text(_) | Cell::Missing(_) => Vec::new(),
     };
     let width = if column.kind == ColumnKind::Estimate { 3 } else { 1 };

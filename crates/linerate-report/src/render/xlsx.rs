@@ -210,6 +210,10 @@ fn write_cell(
         Cell::Text(text) => {
             sheet.write_string_with_format(row, at, text, &tinted(Format::new()))?;
         }
+        Cell::AtLeast(_) => {
+            let format = Format::new().set_align(FormatAlign::Right);
+            sheet.write_string_with_format(row, at, cell.shown(scale, 0), &tinted(format))?;
+        }
         Cell::Missing(why) => {
             let format = Format::new().set_font_color(Color::Gray).set_align(FormatAlign::Right);
             sheet.write_string_with_format(row, at, why, &tinted(format))?;

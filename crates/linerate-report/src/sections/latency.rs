@@ -2,7 +2,8 @@
 //! load (`one_way`).
 //!
 //! Response time runs from the *intended* start of a request, so a stalled tester does not hide waiting (no coordinated
-//! omission). A lost request is infinitely slow. A percentile with fewer than ten operations beyond it is withheld.
+//! omission). A lost request, and one still open at the end, is slower than it was waited for: a percentile among them is printed as
+//! "> x". A percentile with fewer than ten operations beyond it is withheld.
 
 mod bursts;
 mod one_way;
@@ -89,12 +90,18 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-fn cell(percentile: Option<Option<u64>>) -> Cell {
+/// A percentile, or the largest; `at_least` if that falls among operations without an answer.
+fn cell(percentile: Option<Option<u64>>, at_least: Option<u64>) -> Cell {
     match percentile {
         Some(Some(ns)) => Cell::Number(seconds(ns)),
-        Some(None) => Cell::Missing("∞ (lost)".into()),
+        Some(None) => unanswered(at_least),
         None => Cell::Missing("too few".into()),
     }
+}
+
+/// A time that falls among operations without an answer.
+fn unanswered(at_least: Option<u64>) -> Cell {
+    at_least.map_or_else(|| Cell::Missing("∞ (lost)".into()), |ns| Cell::AtLeast(seconds(ns)))
 }
 
 /// The percentiles of [`distribution`], with intervals.
@@ -116,7 +123,7 @@ fn with_interval(found: &[Percentile], quantile: f64) -> Cell {
             n: of.runs,
         }),
         (Some(value), ..) => Cell::Number(seconds(value)),
-        (None, ..) => Cell::Missing("∞ (lost)".into()),
+        (None, ..) => unanswered(of.at_least_ns),
     }
 }
 
@@ -155,7 +162,7 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         .filter(|grid| points.len() > 1 && points.iter().all(|(g, _)| g.number == grid.number));
     let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
     columns.push(Column::number("operations", Scale::COUNT));
-    columns.push(Column::number("lost", Scale::COUNT));
+    columns.push(Column::number("unanswered", Scale::COUNT));
     let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
     let ranged = |head: &str| Column { kind: ColumnKind::Estimate, ..time(head) };
     columns.extend(TABLE.iter().map(|(_, head)| ranged(head)));
@@ -167,13 +174,13 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         cells.push(Cell::Number(times.count() as f64));
         cells.push(Cell::Number(times.lost as f64));
         cells.extend(TABLE.iter().map(|(quantile, _)| with_interval(percentiles_of(point), *quantile)));
-        cells.push(cell(times.max()));
+        cells.push(cell(times.max(), times.rank_at_least(times.count())));
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(format!(
         "All valid trials of a point merged. From the intended start of a request to the end of its response, of a frame from its scheduled \
-         departure to its receipt; what was lost is infinitely slow. A percentile with fewer than ten operations beyond it is withheld (too \
-         few).{}",
+         departure to its receipt. Unanswered operations were lost, or were open at the end: \"> x\" is a percentile among them, which \
+         exceeds x. A percentile with fewer than ten operations beyond it is withheld (too few).{}",
         basis(points.iter().flat_map(|(_, point)| percentiles_of(point)))
     ));
     table
@@ -223,11 +230,14 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     let mut values: Vec<f64> = Vec::new();
     for percent in LADDER {
         let mut cells = vec![Cell::Coordinate { value: percent, label: percent.to_string() }];
-        cells.extend(
-            shown
-                .iter()
-                .map(|(_, point)| cell(distribution(point).and_then(|times| times.percentile(percent / 100.0)))),
-        );
+        let share = percent / 100.0;
+        cells.extend(shown.iter().map(|(_, point)| {
+            let times = distribution(point);
+            cell(
+                times.and_then(|times| times.percentile(share)),
+                times.and_then(|times| times.percentile_at_least(share)),
+            )
+        }));
         values.extend(cells[1..].iter().filter_map(Cell::value));
         if cells[1..].iter().any(|cell| *cell != Cell::Missing("too few".into())) {
             table.rows.push(Row::plain(cells));

@@ -176,6 +176,7 @@ mod tests {
 
     fn rate(direction: Direction, word: &str, has_single_number: bool) -> MetricStudy {
         MetricStudy {
+            at_least: None,
             name: "goodput".into(),
             unit: Unit::BitPerSecond,
             layer: None,

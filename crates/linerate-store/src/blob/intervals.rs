@@ -80,7 +80,7 @@ type DistributionOf = fn(&Interval) -> &Distribution;
 const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
 
 /// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
-const NAMED: [(&str, DistributionOf); 9] = [
+const NAMED: [(&str, DistributionOf); 18] = [
     ("falls", |i| &i.variation.falls),
     ("rises", |i| &i.variation.rises),
     ("writes", |i| &i.writes),
@@ -90,6 +90,15 @@ const NAMED: [(&str, DistributionOf); 9] = [
     ("close", |i| &i.stages.close),
     ("flushes", |i| &i.flushes),
     ("trims", |i| &i.trims),
+    ("carried_due", |i| &i.carried.due),
+    ("carried_answered", |i| &i.carried.answered),
+    ("carried_lost", |i| &i.carried.lost),
+    ("carried_open", |i| &i.carried.open),
+    ("carried_unstarted", |i| &i.carried.unstarted),
+    ("carried_service", |i| &i.carried.service),
+    ("carried_response", |i| &i.carried.response),
+    ("waited_service", |i| &i.carried.waited_service),
+    ("waited_response", |i| &i.carried.waited_response),
 ];
 
 /// The reverse of [`encode_intervals`].
@@ -153,8 +162,15 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
             "close" => set_close,
             "flushes" => set_flushes,
             "trims" => set_trims,
-            // One of a later version is skipped.
-            _ => continue,
+            name => {
+                for (interval, distribution) in intervals.iter_mut().zip(distributions) {
+                    // One of a later version is skipped.
+                    if let Some(carried) = interval.carried.named_mut(name) {
+                        *carried = distribution;
+                    }
+                }
+                continue;
+            }
         };
         intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
     }
@@ -218,7 +234,11 @@ fn decode_distributions(reader: &mut Reader<'_>, n_intervals: usize) -> Result<V
     let mut distributions = Vec::with_capacity(n_intervals);
     for (lost, n_buckets) in lost.into_iter().zip(n_buckets) {
         let values = reader.column(usize::try_from(n_buckets).map_err(|_| BlobError::Truncated)?)?;
-        distributions.push(Distribution { buckets: values.into_iter().map(|value| (value, 0)).collect(), lost });
+        distributions.push(Distribution {
+            buckets: values.into_iter().map(|value| (value, 0)).collect(),
+            lost,
+            ..Distribution::default()
+        });
     }
     let total = distributions.iter().map(|d| d.buckets.len()).sum();
     let counts = reader.column(total)?;

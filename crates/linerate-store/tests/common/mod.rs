@@ -1,7 +1,7 @@
 //! Campaigns to record: a fixed one, and random ones.
 
 use linerate_model::{
-    Campaign, CampaignHeader, Capacity, ClockExchange, Counter, Counters, Distribution, Endpoint, Event, FlowReport,
+    Campaign, CampaignHeader, Capacity, Carried, ClockExchange, Counter, Counters, Distribution, Endpoint, Event, FlowReport,
     FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock, Phases,
     SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock,
     TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
@@ -82,7 +82,7 @@ pub fn golden_events() -> Vec<Event> {
     let trial = TrialId(1);
     let mut interval = Interval { worker: 1, start: Nanos(0), end: Nanos(100_000_007), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = 1_234_567;
-    interval.service = Distribution { buckets: vec![(1_000, 3), (2_000, 1)], lost: 1 };
+    interval.service = Distribution { buckets: vec![(1_000, 3), (2_000, 1)], lost: 1, ..Distribution::default() };
     interval.flows = vec![FlowTcp {
         flow: 2,
         tcp: TcpState { rtt_us: 250, delivery_rate_app_limited: true, pacing_rate: u64::MAX, ..TcpState::default() },
@@ -148,7 +148,11 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn distribution() -> impl Strategy<Value = Distribution> {
     let buckets = prop::collection::btree_map(number(), number(), 0..4);
-    (buckets, 0..2_u64).prop_map(|(buckets, lost)| Distribution { buckets: buckets.into_iter().collect(), lost })
+    (buckets, 0..2_u64).prop_map(|(buckets, lost)| Distribution {
+        buckets: buckets.into_iter().collect(),
+        lost,
+        ..Distribution::default()
+    })
 }
 
 fn tcp() -> impl Strategy<Value = TcpState> {
@@ -160,6 +164,17 @@ fn tcp() -> impl Strategy<Value = TcpState> {
     })
 }
 
+fn carried() -> impl Strategy<Value = Carried> {
+    prop::collection::vec(distribution(), 9).prop_map(|distributions| {
+        let mut carried = Carried::default();
+        let names = carried.all().map(|(name, _)| name);
+        for (name, distribution) in names.into_iter().zip(distributions) {
+            *carried.named_mut(name).expect("a name of its own") = distribution;
+        }
+        carried
+    })
+}
+
 fn interval() -> impl Strategy<Value = Interval> {
     let counters = prop::collection::vec((0..Counter::ALL.len(), number()), 0..4);
     let flows = prop::collection::vec((any::<u32>(), tcp()), 0..3);
@@ -167,7 +182,7 @@ fn interval() -> impl Strategy<Value = Interval> {
     let stages = (distribution(), distribution(), distribution(), distribution())
         .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
     let of_disks = (distribution(), distribution(), distribution());
-    let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages);
+    let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages, carried());
     let held = prop::option::of(0..u64::MAX - 1);
     let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| StepGap {
         start: Nanos(start),
@@ -182,7 +197,7 @@ fn interval() -> impl Strategy<Value = Interval> {
             end,
             set,
             (held_bytes, longest_step),
-            (service, (writes, flushes, trims), response, gap, variation, stages),
+            (service, (writes, flushes, trims), response, gap, variation, stages, carried),
             flows,
         )| {
             let mut counters = Counters::default();
@@ -203,6 +218,7 @@ fn interval() -> impl Strategy<Value = Interval> {
                 gap,
                 variation,
                 stages,
+                carried,
                 flows,
             }
         },

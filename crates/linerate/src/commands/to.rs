@@ -236,6 +236,7 @@ fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
             "response_time_p99",
             "loss_ratio",
             "retransmits",
+            "unanswered_ratio",
             "cpu_seconds_per_gigabyte",
         ] {
             for one in job.withheld.iter().filter(|one| one.name == name) {
@@ -254,13 +255,14 @@ fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
                 };
                 let share =
                     metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
-                let value = show::quantity(name, estimate.value, metric.unit);
+                let value = show::figure(metric, estimate.value);
                 let interval = show::interval_of_percentile(job, metric);
                 has_interval |= !interval.is_empty();
                 let spread = spread(study, name, metric.direction);
                 println!("{name}{layer} {}: {value}{interval}{spread}{share}", metric.direction);
             }
         }
+        operations(job).iter().for_each(|line| println!("{line}"));
         corrected(job).iter().for_each(|line| println!("{line}"));
     }
     conditions(campaign, point, args).iter().for_each(|line| println!("{line}"));
@@ -309,6 +311,16 @@ fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<Str
         }
     });
     congestion.into_iter().chain(offered).collect()
+}
+
+/// What became of the requests or transfers that were due, if any was not answered.
+fn operations(job: &JobStudy) -> Option<String> {
+    let count = |name: &str| job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
+    let (due, answered) = (count("operations_due")?, count("operations_answered")?);
+    let (lost, open) = (count("operations_lost")?, count("operations_open")?);
+    (lost + open > 0.0).then(|| {
+        format!("operations: {due} due = {answered} answered + {lost} lost + {open} open at the end; each time includes those without an answer")
+    })
 }
 
 /// What a closed load hides: those of its percentiles that differ once it is filled in.

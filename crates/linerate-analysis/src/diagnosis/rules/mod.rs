@@ -404,6 +404,7 @@ pub(super) mod cases {
             let metric = linerate_model::metric(name).expect(name);
             let is_goodput = *name == "goodput";
             MetricStudy {
+                at_least: None,
                 name: (*name).to_owned(),
                 unit: metric.unit,
                 layer: metric.layer,

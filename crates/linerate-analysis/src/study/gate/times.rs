@@ -92,7 +92,7 @@ mod tests {
         assert!(one_way.refuses("service_time_p99", 12.76e-3).is_some_and(|why| why.contains("12 ms")));
         assert_eq!(one_way.refuses("delay_variation", 1e-3), None, "the same error twice is none");
         let mut times = Distributions {
-            service: Distribution { buckets: vec![(11_900_000, 9)], lost: 0 },
+            service: Distribution { buckets: vec![(11_900_000, 9)], lost: 0, ..Distribution::default() },
             ..Distributions::default()
         };
         one_way.admit(&mut times);

@@ -570,6 +570,7 @@ mod tests {
         let figure = |(name, direction): &(&str, Direction)| {
             let known = metric(name).expect("a metric");
             MetricStudy {
+                at_least: None,
                 name: (*name).into(),
                 unit: known.unit,
                 layer: known.layer,

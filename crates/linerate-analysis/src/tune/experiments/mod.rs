@@ -250,6 +250,7 @@ pub(super) mod cases {
     /// A stream with these figures that reaches `share` of its ceiling.
     pub(in crate::tune) fn point(share: f64, figures: &[(&str, f64)]) -> PointStudy {
         let metric = |name: &str, value: f64, share: Option<f64>| MetricStudy {
+            at_least: None,
             name: name.into(),
             unit: Unit::Ratio,
             layer: None,

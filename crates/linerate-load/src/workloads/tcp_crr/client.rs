@@ -17,7 +17,7 @@ use crate::workloads::placement::Waiting;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
-use crate::{Due, LoadError, Progress, Setup, Tally, Times, Worker};
+use crate::{Due, LoadError, Progress, Setup, Start, Tally, Times, Worker};
 
 /// Blocking calls return after this long at the latest; a connection goes through several in a step.
 const PATIENCE: Duration = Duration::from_millis(3);
@@ -46,8 +46,7 @@ enum Stage {
 struct Attempt {
     socket: Socket,
     stage: Stage,
-    at: Nanos,
-    intended: Nanos,
+    start: Start,
     /// For what it is waited, once it is.
     awaited: Option<Interest>,
 }
@@ -88,7 +87,6 @@ struct TcpCrrClient {
     stopped: bool,
     counters: Counters,
     tcp: TcpState,
-    without_port: u64,
 }
 
 /// A worker that connects to `address`.
@@ -134,7 +132,6 @@ pub(super) fn worker(
         stopped: false,
         counters: Counters::default(),
         tcp: TcpState::default(),
-        without_port: 0,
     };
     let probe = worker.bound().map_err(|cause| SysError::new("open a socket to", address.to_string(), cause))?;
     worker.options.prepare(&probe)?;
@@ -230,16 +227,18 @@ impl TcpCrrClient {
                 None => at,
             };
             begun += 1;
+            let start = Start { at, intended };
+            tally.started(intended);
             match self.open() {
                 Ok(socket) => {
-                    let attempt = Attempt { socket, stage: Stage::Connecting, at, intended, awaited: None };
+                    let attempt = Attempt { socket, stage: Stage::Connecting, start, awaited: None };
                     self.attempts[place] = Some(attempt);
                     self.n_busy += 1;
                     if let Wait::Any(_) = self.wait {
                         self.go_on(place, tally);
                     }
                 }
-                Err(error) if self.fail(&error, tally) => break,
+                Err(error) if self.fail(start, &error, tally) => break,
                 Err(_) => {}
             }
         }
@@ -251,14 +250,13 @@ impl TcpCrrClient {
     }
 
     /// A connection that came to nothing is a lost transaction, infinitely slow. Returns whether there was no port for it.
-    fn fail(&mut self, error: &io::Error, tally: &mut Tally) -> bool {
-        tally.service.record_lost();
-        tally.response.record_lost();
+    fn fail(&mut self, start: Start, error: &io::Error, tally: &mut Tally) -> bool {
+        tally.lost(start, Nanos(clock::monotonic()));
         self.count(tally, Counter::ConnectionsFailed, 1);
         self.count(tally, Counter::TransactionsLost, 1);
         let without_port = matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse);
         if without_port {
-            self.without_port += 1;
+            self.count(tally, Counter::PortsExhausted, 1);
             clock::sleep_until((Nanos(clock::monotonic()) + NO_PORT_REST).0, 0);
         }
         without_port
@@ -272,15 +270,14 @@ impl TcpCrrClient {
     }
 
     fn succeed(&mut self, attempt: Attempt, tally: &mut Tally) {
-        let (at, intended) = (attempt.at, attempt.intended);
+        let start = attempt.start;
         // Looking is not part of what is measured.
         let before = clock::monotonic();
         self.note_state(&attempt);
         let looked = clock::monotonic() - before;
         drop(attempt);
         let now = Nanos(clock::monotonic() - looked);
-        tally.service.record(now.since(at).0);
-        tally.response.record(now.since(intended).0);
+        tally.answered(start, now);
         self.count(tally, Counter::Connections, 1);
         self.count(tally, Counter::Transactions, 1);
     }
@@ -306,9 +303,10 @@ impl TcpCrrClient {
         match ended {
             Ok(()) => self.succeed(attempt, tally),
             Err(error) => {
+                let start = attempt.start;
                 self.note_state(&attempt);
                 drop(attempt);
-                self.fail(&error, tally);
+                self.fail(start, &error, tally);
             }
         }
         true
@@ -334,12 +332,13 @@ impl TcpCrrClient {
     fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
         self.look_at = now + LOOK_EVERY;
         for place in 0..self.attempts.len() {
-            let is_late = |attempt: &Attempt| now.since(attempt.at) > self.timeout;
+            let is_late = |attempt: &Attempt| now.since(attempt.start.at) > self.timeout;
             if let Some(attempt) = self.attempts[place].take_if(|attempt| is_late(attempt)) {
                 self.n_busy -= 1;
+                let start = attempt.start;
                 self.note_state(&attempt);
                 drop(attempt);
-                self.fail(&io::ErrorKind::TimedOut.into(), tally);
+                self.fail(start, &io::ErrorKind::TimedOut.into(), tally);
             }
         }
     }
@@ -379,7 +378,7 @@ impl Worker for TcpCrrClient {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: true, ..Times::NONE }
+        Times { service: true, response: true, operations: true, ..Times::NONE }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
@@ -414,11 +413,13 @@ impl Worker for TcpCrrClient {
         self.stopped = true;
     }
 
+    fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
+        self.attempts.iter().flatten().for_each(|attempt| tally.left_open(attempt.start, now));
+    }
+
     fn finish(&mut self) -> Vec<FlowReport> {
         for attempt in std::mem::take(&mut self.attempts).into_iter().flatten() {
             self.note_state(&attempt);
-            self.counters[Counter::ConnectionsFailed] += 1;
-            self.counters[Counter::TransactionsLost] += 1;
         }
         let close = format!("{:?}", self.close).to_lowercase();
         let wait = match self.wait {
@@ -426,14 +427,7 @@ impl Worker for TcpCrrClient {
             Wait::Any(_) => "block (epoll)",
             Wait::Spin => "spin",
         };
-        let mut modes = BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), wait.to_owned())]);
-        if self.without_port > 0 {
-            let why = format!(
-                "no local port for {} connections: TIME_WAIT holds them (let the server close, or reset)",
-                self.without_port
-            );
-            modes.insert("ports".to_owned(), why);
-        }
+        let modes = BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), wait.to_owned())]);
         vec![FlowReport {
             flow: self.number,
             worker: self.number,

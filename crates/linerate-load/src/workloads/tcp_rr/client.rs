@@ -12,20 +12,13 @@ use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
 use crate::workloads::placement::deal as deal_flows;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
-
-/// When one outstanding request was started, and when it was meant to be.
-#[derive(Clone, Copy, Debug, Default)]
-struct Started {
-    at: Nanos,
-    intended: Nanos,
-}
+use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
 
 /// A flow with the requests outstanding on it, oldest first, in a ring of `depth` places.
 #[derive(Debug)]
 struct Flow {
     bytes: ByteFlow,
-    ring: Box<[Started]>,
+    ring: Box<[Start]>,
     oldest: usize,
     outstanding: usize,
     /// Bytes of the oldest one's response that have come.
@@ -61,7 +54,7 @@ pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<
         let flow = |(number, stream)| {
             Ok(Flow {
                 bytes: ByteFlow::new(number, stream, options, alone)?,
-                ring: vec![Started::default(); *depth as usize].into_boxed_slice(),
+                ring: vec![Start::default(); *depth as usize].into_boxed_slice(),
                 oldest: 0,
                 outstanding: 0,
                 come: 0,
@@ -90,7 +83,7 @@ pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<
 
 impl Flow {
     #[inline]
-    fn start(&mut self, started: Started, request_bytes: usize) {
+    fn start(&mut self, started: Start, request_bytes: usize) {
         let depth = self.ring.len();
         let mut place = self.oldest + self.outstanding;
         if place >= depth {
@@ -114,19 +107,21 @@ impl Flow {
             self.come -= response_bytes;
             self.outstanding -= 1;
             self.oldest = if self.oldest + 1 < self.ring.len() { self.oldest + 1 } else { 0 };
-            tally.service.record(now.since(started.at).0);
-            tally.response.record(now.since(started.intended).0);
+            tally.answered(started, now);
             self.bytes.count(tally, Counter::Transactions, 1);
         }
         true
     }
 
+    /// When each request that is outstanding was started.
+    fn open(&self) -> impl Iterator<Item = Start> + '_ {
+        (0..self.outstanding).map(|k| self.ring[(self.oldest + k) % self.ring.len()])
+    }
+
     /// The connection has ended: nothing outstanding will be answered.
     fn give_up(&mut self, tally: &mut Tally) {
-        for _ in 0..self.outstanding {
-            tally.service.record_lost();
-            tally.response.record_lost();
-        }
+        let now = Nanos(clock::monotonic());
+        self.open().for_each(|start| tally.lost(start, now));
         self.bytes.count(tally, Counter::TransactionsLost, self.outstanding as u64);
         self.outstanding = 0;
     }
@@ -146,7 +141,8 @@ impl TcpRrClient {
             let n = left.min(room as u64);
             for _ in 0..n {
                 let meant = if self.mean_gap.is_some() { intended } else { now };
-                flow.start(Started { at: now, intended: meant }, self.request_bytes);
+                flow.start(Start { at: now, intended: meant }, self.request_bytes);
+                tally.started(meant);
                 intended = intended + due.gap;
             }
             if n > 0 {
@@ -171,7 +167,7 @@ impl Worker for TcpRrClient {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: true, ..Times::NONE }
+        Times { service: true, response: true, operations: true, ..Times::NONE }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
@@ -224,10 +220,13 @@ impl Worker for TcpRrClient {
         self.stopped = true;
     }
 
+    fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
+        self.flows.iter().flat_map(Flow::open).for_each(|start| tally.left_open(start, now));
+    }
+
     fn finish(&mut self) -> Vec<FlowReport> {
         let (worker, modes) = (self.number, &self.modes);
-        let report = |mut flow: Flow| {
-            flow.bytes.counters[Counter::TransactionsLost] += flow.outstanding as u64;
+        let report = |flow: Flow| {
             flow.bytes.close_sending();
             flow.bytes.report(worker, modes)
         };

@@ -14,7 +14,7 @@ use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
+use crate::{Due, LoadError, Progress, Secret, Start, Tally, Times, Worker};
 
 /// The largest response that can come.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -37,15 +37,14 @@ enum State {
 struct Place {
     state: State,
     number: u64,
-    at: Nanos,
-    intended: Nanos,
+    start: Start,
 }
 
 /// What a response was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// To an outstanding request, which was started and meant to start then.
-    InTime { at: Nanos, intended: Nanos },
+    /// To an outstanding request, which was started then.
+    InTime(Start),
     /// A second one.
     Duplicate,
     /// To a request that was given up.
@@ -78,13 +77,13 @@ impl Window {
 
     /// Takes a free place and returns the number of the request in it.
     #[inline]
-    fn start(&mut self, at: Nanos, intended: Nanos) -> Option<u64> {
+    fn start(&mut self, start: Start) -> Option<u64> {
         let idx = self.free.pop()?;
         let place = &mut self.places[idx as usize];
         if place.state != State::Unused {
             place.number = place.number.wrapping_add(self.stride);
         }
-        (place.state, place.at, place.intended) = (State::Outstanding, at, intended);
+        (place.state, place.start) = (State::Outstanding, start);
         Some(place.number)
     }
 
@@ -106,24 +105,30 @@ impl Window {
             State::Outstanding => {
                 place.state = State::Answered;
                 self.free.push(idx as u32);
-                Answer::InTime { at: place.at, intended: place.intended }
+                Answer::InTime(place.start)
             }
             State::Answered => Answer::Duplicate,
             State::GivenUp | State::Unused => Answer::Late,
         }
     }
 
-    /// Gives up what was started before `instant`; returns how many.
-    fn give_up(&mut self, instant: Nanos) -> u64 {
+    /// Gives up what was started before `instant`: `lost` hears of each, and how many it were is returned.
+    fn give_up(&mut self, instant: Nanos, mut lost: impl FnMut(Start)) -> u64 {
         let mut n = 0;
         for (idx, place) in (0_u32..).zip(&mut self.places) {
-            if place.state == State::Outstanding && place.at < instant {
+            if place.state == State::Outstanding && place.start.at < instant {
                 place.state = State::GivenUp;
                 self.free.push(idx);
+                lost(place.start);
                 n += 1;
             }
         }
         n
+    }
+
+    /// When each request that is outstanding was started.
+    fn open(&self) -> impl Iterator<Item = Start> + '_ {
+        self.places.iter().filter(|place| place.state == State::Outstanding).map(|place| place.start)
     }
 }
 
@@ -196,13 +201,14 @@ impl UdpRrClient {
                     Some(_) => Nanos(due.intended.0 + u64::from(started) * due.gap.0),
                     None => now,
                 };
-                let Some(number) = window.start(now, intended) else { break };
+                let Some(number) = window.start(Start { at: now, intended }) else { break };
                 write_label(&mut self.request, flow.outward, number);
                 if !flow.send(&self.request, tally) {
                     window.cancel(number);
                     break 'flows;
                 }
                 started += 1;
+                tally.started(intended);
                 if window.free.is_empty() {
                     break;
                 }
@@ -226,10 +232,8 @@ impl UdpRrClient {
                 moved |= came;
                 if let Some(bits) = label {
                     match window.answer(bits) {
-                        Answer::InTime { at, intended } => {
-                            let now = clock::monotonic();
-                            tally.service.record(now.saturating_sub(at.0));
-                            tally.response.record(now.saturating_sub(intended.0));
+                        Answer::InTime(start) => {
+                            tally.answered(start, Nanos(clock::monotonic()));
                             flow.count(tally, Counter::Transactions, 1);
                         }
                         Answer::Duplicate => flow.count(tally, Counter::Duplicates, 1),
@@ -249,11 +253,7 @@ impl UdpRrClient {
         self.look_at = now + LOOK_EVERY;
         let before = now.since(self.timeout);
         for (flow, window) in &mut self.flows {
-            let lost = window.give_up(before);
-            for _ in 0..lost {
-                tally.service.record_lost();
-                tally.response.record_lost();
-            }
+            let lost = window.give_up(before, |start| tally.lost(start, now));
             flow.count(tally, Counter::TransactionsLost, lost);
         }
     }
@@ -265,7 +265,7 @@ impl Worker for UdpRrClient {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: true, ..Times::NONE }
+        Times { service: true, response: true, operations: true, ..Times::NONE }
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
@@ -304,13 +304,13 @@ impl Worker for UdpRrClient {
         self.stopped = true;
     }
 
+    fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
+        self.flows.iter().flat_map(|(_, window)| window.open()).for_each(|start| tally.left_open(start, now));
+    }
+
     fn finish(&mut self) -> Vec<FlowReport> {
         let (worker, modes) = (self.number, &self.modes);
-        let report = |(mut flow, window): (DatagramFlow, Window)| {
-            flow.counters[Counter::TransactionsLost] += window.outstanding() as u64;
-            flow.report(worker, modes)
-        };
-        self.flows.drain(..).map(report).collect()
+        self.flows.drain(..).map(|(flow, _)| flow.report(worker, modes)).collect()
     }
 }
 
@@ -320,15 +320,19 @@ mod tests {
 
     #[test]
     fn a_late_response_is_not_taken_for_that_of_the_next_request() {
+        let start = |at, intended| Start { at: Nanos(at), intended: Nanos(intended) };
         for number_bits in [8, 64] {
             let mut window = Window::new(1, number_bits);
-            let first = window.start(Nanos(10), Nanos(5)).expect("room");
-            assert_eq!(window.start(Nanos(11), Nanos(6)), None, "one outstanding");
-            assert_eq!(window.give_up(Nanos(10)), 0);
-            assert_eq!(window.give_up(Nanos(11)), 1);
-            let second = window.start(Nanos(20), Nanos(15)).expect("room again");
+            let first = window.start(start(10, 5)).expect("room");
+            assert_eq!(window.start(start(11, 6)), None, "one outstanding");
+            assert_eq!(window.open().collect::<Vec<_>>(), [start(10, 5)]);
+            let mut lost = Vec::new();
+            assert_eq!(window.give_up(Nanos(10), |start| lost.push(start)), 0);
+            assert_eq!(window.give_up(Nanos(11), |start| lost.push(start)), 1);
+            assert_eq!((lost, window.open().count()), (vec![start(10, 5)], 0));
+            let second = window.start(start(20, 15)).expect("room again");
             assert_eq!(window.answer(first), Answer::Late);
-            assert_eq!(window.answer(second), Answer::InTime { at: Nanos(20), intended: Nanos(15) });
+            assert_eq!(window.answer(second), Answer::InTime(start(20, 15)));
             assert_eq!(window.answer(second), Answer::Duplicate);
         }
     }
@@ -338,11 +342,12 @@ mod tests {
         let mut window = Window::new(100, 8);
         let mut open = std::collections::VecDeque::new();
         for k in 0..10_000_u64 {
-            open.push_back((window.start(Nanos(k), Nanos(k)).expect("room"), k));
+            let start = Start { at: Nanos(k), intended: Nanos(k) };
+            open.push_back((window.start(start).expect("room"), start));
             if open.len() == 100 {
                 // Answered out of order: the newest but one first.
-                let (number, at) = open.remove(98).expect("a hundred are open");
-                assert_eq!(window.answer(number & 0xff), Answer::InTime { at: Nanos(at), intended: Nanos(at) });
+                let (number, start) = open.remove(98).expect("a hundred are open");
+                assert_eq!(window.answer(number & 0xff), Answer::InTime(start));
             }
         }
     }
