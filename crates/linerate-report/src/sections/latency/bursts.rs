@@ -163,7 +163,7 @@ fn of_kept(kept: &BurstStudy) -> [Cell; 6] {
 fn of_all(times: &Distribution, frames: usize) -> [Cell; 6] {
     let none = || Cell::Missing("no snapshot".into());
     let last = times.percentile(1.0 - 0.5 / frames as f64);
-    [none(), cell(last), none(), none(), cell(times.max()), none()]
+    [none(), cell(last, None), none(), none(), cell(times.max(), None), none()]
 }
 
 /// The last frame of each burst in turn.
