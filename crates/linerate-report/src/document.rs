@@ -454,7 +454,7 @@ impl Cell {
                 estimate.low = estimate.low.map(|low| low + 0.0);
                 estimate.high = estimate.high.map(|high| high + 0.0);
             }
-            Self::Text(_) | Self::Missing(_) => {}
+            Self::Text(_) | Self::AtLeast(_) | Self::Missing(_) => {}
         }
     }
 

@@ -71,6 +71,11 @@ impl Admitted {
         self.figures.at(key)
     }
 
+    /// What the figure at `key` is at least.
+    pub(super) fn at_least(&self, key: (usize, Direction)) -> Option<f64> {
+        self.figures.at_least(key)
+    }
+
     /// What was withheld.
     pub(super) fn withheld(&self) -> &[Withheld] {
         &self.withheld
@@ -135,6 +140,10 @@ impl Gate<'_> {
             let (metric, direction) = (metric_at(key.0), key.1);
             let Some(value) = figures.at(key) else { continue };
             match self.judge(metric, direction, value, one_way) {
+                Judgement::Admitted(value) if value == f64::INFINITY => {
+                    let bound = figures.at_least(key).filter(|bound| bound.is_finite());
+                    admitted.figures.put_unbounded(metric.name, direction, bound);
+                }
                 Judgement::Admitted(value) => admitted.figures.put(metric.name, direction, value),
                 Judgement::Withheld(why) => admitted.withhold(metric.name, direction, why),
                 Judgement::Impossible(why) => impossible.push(why),
