@@ -84,6 +84,7 @@ fn cell(cell: &Cell) -> Value {
         Cell::Number(value) => json!(value),
         Cell::Coordinate { value, label } => json!({ "value": value, "label": label }),
         Cell::Estimate(of) => estimate(of),
+        Cell::AtLeast(bound) => json!({ "at_least": bound }),
         Cell::Missing(why) => json!({ "missing": why }),
     }
 }

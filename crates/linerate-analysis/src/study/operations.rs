@@ -53,8 +53,18 @@ pub(super) fn of(end: &JobRecord, span: Span, is_timed: impl Fn(&Interval) -> bo
         sum.open += lane.count(Counter::OperationsOpen, |of| &of.carried.open);
         sum.open += lane.count(Counter::OperationsUnstarted, |of| &of.carried.unstarted);
         let is_timed: &dyn Fn(&Interval) -> bool = &is_timed;
-        service.merge(&lane.times(is_timed, |of| &of.service, |of| &of.carried.service, |of| &of.carried.waited_service));
-        response.merge(&lane.times(is_timed, |of| &of.response, |of| &of.carried.response, |of| &of.carried.waited_response));
+        service.merge(&lane.times(
+            is_timed,
+            |of| &of.service,
+            |of| &of.carried.service,
+            |of| &of.carried.waited_service,
+        ));
+        response.merge(&lane.times(
+            is_timed,
+            |of| &of.response,
+            |of| &of.carried.response,
+            |of| &of.carried.waited_response,
+        ));
     }
     // A time that only some operations have, such as that of reads, says nothing of all of them.
     let of_all = |times: fn(&Interval) -> &Distribution| {

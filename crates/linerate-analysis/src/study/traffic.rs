@@ -142,7 +142,10 @@ impl<'a> Job<'a> {
 
     /// What became of the operations that were due in `span`, at the end that started them.
     pub(super) fn operations(&self, span: Span) -> Option<Operations> {
-        self.ends().into_iter().find_map(|end| operations::of(end, span, |_| true)).filter(|operations| operations.due > 0)
+        self.ends()
+            .into_iter()
+            .find_map(|end| operations::of(end, span, |_| true))
+            .filter(|operations| operations.due > 0)
     }
 
     /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it was not timed.

@@ -181,7 +181,8 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
         interval.counters[Counter::BytesTrimmed] = 50 * BLOCK;
         // A tenth of a second of flushes and as much of discards in each second.
         interval.counters[Counter::OutstandingTime] += 200_000_000;
-        interval.flushes = Distribution { buckets: vec![(500_000, 50), (1_500_000, 50)], lost: 0, ..Distribution::default() };
+        interval.flushes =
+            Distribution { buckets: vec![(500_000, 50), (1_500_000, 50)], lost: 0, ..Distribution::default() };
         interval.trims = Distribution { buckets: vec![(2_000_000, 50)], lost: 0, ..Distribution::default() };
     }
     let study = study(&two_hosts(vec![durable]));

@@ -59,6 +59,7 @@ fn fields(cell: &Cell, column: &Column) -> Vec<String> {
 fn missing(cell: &Cell, column: &Column) -> Option<String> {
     let why = match cell {
         Cell::Missing(why) => why.as_str(),
+        Cell::AtLeast(bound) => return Some(format!("{}: exceeds {bound} {}", column.head, column.scale.base)),
         Cell::Text(text) if column.kind != ColumnKind::Text => text.as_str(),
         Cell::Number(value) | Cell::Coordinate { value, .. } if !value.is_finite() => "not finite",
         Cell::Estimate(estimate) if !estimate.value.is_finite() => "not finite",

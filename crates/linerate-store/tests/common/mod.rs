@@ -1,9 +1,9 @@
 //! Campaigns to record: a fixed one, and random ones.
 
 use linerate_model::{
-    Campaign, CampaignHeader, Capacity, Carried, ClockExchange, Counter, Counters, Distribution, Endpoint, Event, FlowReport,
-    FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock, Phases,
-    SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock,
+    Campaign, CampaignHeader, Capacity, Carried, ClockExchange, Counter, Counters, Distribution, Endpoint, Event,
+    FlowReport, FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock,
+    Phases, SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock,
     TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;

@@ -129,6 +129,7 @@ mod tests {
             layer: None,
             direction: Direction::Sum,
             estimate: Some(linerate_model::Estimate { value, low: None, high: None, confidence: None, n: 1 }),
+            at_least: None,
             mean: None,
             values: vec![Some(value)],
             ceiling: None,
