@@ -209,7 +209,12 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             let values =
                 Values { was: &was.values, is: &after.values, again: again.map(|metric| metric.values.as_slice()) };
             let figure = compared(after, values, paired, margin, part_of_error);
-            figures.extend(figure.map(|figure| Compared { job: number, ..beside(figure, company, paired) }));
+            figures.extend(
+                figure.map(|figure| Compared {
+                    job: number,
+                    ..beside(figure, moved_as(&after.name, job), company, paired)
+                }),
+            );
         }
     }
     let named = |job: &JobStudy| match job.from.is_empty() {
@@ -327,7 +332,8 @@ fn over_points(
     let again = means(&|point| point.again.and_then(values));
     let values = Values { was: &was, is: &is, again: again.as_deref() };
     let company = company(whole.iter().copied());
-    let figure = beside(compared(shape, values, paired, margin, 1.0)?, company, paired);
+    let job = measured(whole[0].after)?;
+    let figure = beside(compared(shape, values, paired, margin, 1.0)?, moved_as(&shape.name, job), company, paired);
     Some(Overall { workload: workload.to_owned(), figure, points })
 }
 
@@ -362,21 +368,27 @@ fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Compan
     })
 }
 
-/// Rates of loads that ask again once they are answered: other programs change them as they change times.
+/// Rates that only loads have which ask again once they are answered: other programs change them as they change times.
 const ASKED: [&str; 4] = ["transaction_rate", "connection_rate", "iops", "exchange_rate"];
 
+/// What moves the figure `metric` of `job`: every rate of a load that asks again is as its times are.
+fn moved_as(metric: &str, job: &JobStudy) -> Touch {
+    let asks = || ASKED.iter().any(|rate| job.metrics.iter().any(|known| known.name == *rate));
+    match touched(metric) {
+        Touch::Rate if asks() => Touch::Time,
+        touch => touch,
+    }
+}
+
 /// A figure beside other programs before and after, as far as these can have changed it; runs in turn have the same company.
-fn beside(mut figure: Compared, company: [Company; 2], paired: bool) -> Compared {
+fn beside(mut figure: Compared, touch: Touch, company: [Company; 2], paired: bool) -> Compared {
     let both = |of: fn(Company) -> Option<f64>| -> Option<[f64; 2]> { Some([of(company[0])?, of(company[1])?]) };
     let (others, taken, met) = (both(|one| one.others), both(|one| one.taken), both(Company::met));
     let effect = figure.effect.clone();
-    let judged = match touched(&figure.metric) {
+    let judged = match touch {
         _ if paired => None,
         Touch::Cost => others.map(|others| effect.beside_others(others)),
         Touch::Time => met.map(|met| effect.times_beside_others(met, beyond(&figure.metric))),
-        Touch::Rate if ASKED.contains(&figure.metric.as_str()) => {
-            met.map(|met| effect.times_beside_others(met, beyond(&figure.metric)))
-        }
         Touch::Loss => taken.map(|taken| effect.times_beside_others(taken, beyond(&figure.metric))),
         Touch::Rate => taken.map(|taken| effect.rates_beside_others(taken)),
     };
@@ -613,7 +625,8 @@ mod tests {
     /// One figure 20 % up beside other programs: their share of the CPUs' work, and of the measurement for which workers waited for them.
     #[test]
     fn what_other_programs_can_do_to_a_figure_is_not_claimed_of_it() {
-        let judged = |metric: &str, better, [before, after]: [(f64, f64); 2]| {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+        let mut judged = |metric: &str, better, [before, after]: [(f64, f64); 2]| {
             let values = |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));
             let effect = effect_of_runs(metric, &values(1.0), &values(1.2), better, Margin::default()).expect("runs");
             let figure = Compared {
@@ -629,7 +642,12 @@ mod tests {
                 found: Vec::new(),
             };
             let company = [before, after].map(|(others, taken)| Company { others: Some(others), taken: Some(taken) });
-            beside(figure, company, false).effect.change
+            let known = MetricStudy {
+                name: metric.to_owned(),
+                ..made(&mut random, 1, 1.0).points[0].jobs[0].metrics[0].clone()
+            };
+            let job = JobStudy { metrics: vec![known], ..JobStudy::default() };
+            beside(figure, moved_as(metric, &job), company, false).effect.change
         };
         const QUIET: (f64, f64) = (0.01, 0.0);
         for (metric, better, of) in [
