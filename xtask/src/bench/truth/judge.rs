@@ -26,6 +26,8 @@ const LEAST_DATA: u64 = 1000;
 const POLL: Duration = Duration::from_millis(5);
 /// How long before and after the end of the measurement counters are read that may still rise.
 const AROUND_END: Duration = Duration::from_millis(60);
+/// Longest wait for an agent that is still busy with the case before.
+const BUSY: Duration = Duration::from_secs(20);
 /// Longest wait for the first packet.
 const STARTING: Duration = Duration::from_secs(10);
 
@@ -213,7 +215,17 @@ pub(super) fn run_plan(ground: &Ground, plan: &str, host: Option<&str>) -> anyho
     if let Some(host) = host {
         command.args(["--to", host]);
     }
-    let output = command.stdin(Stdio::null()).output().context("start linerate run")?;
+    command.stdin(Stdio::null());
+    let began = Instant::now();
+    let output = loop {
+        let output = command.output().context("start linerate run")?;
+        // An agent ends a campaign that was cut off when its own timeouts are over.
+        let is_busy = String::from_utf8_lossy(&output.stderr).contains("it is busy with a campaign");
+        if !is_busy || began.elapsed() > BUSY {
+            break output;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    };
     let study = Study::parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
         format!("linerate run ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())
     })?;

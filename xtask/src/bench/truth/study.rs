@@ -41,10 +41,11 @@ impl Study {
         }
     }
 
-    /// Packets whose loss was located at `place`, such as `socket`, in units of what was sent.
+    /// Datagrams whose loss was located at a place whose name ends in `place`, both directions added.
     pub(super) fn located(&self, place: &str) -> Option<f64> {
-        let places = self.job()["loss"]["places"].as_array()?;
-        let there = places.iter().filter(|one| one["place"].as_str() == Some(place));
+        let ways = self.job()["loss"].as_array()?;
+        let located = ways.iter().filter_map(|way| way["located"].as_array()).flatten();
+        let there = located.filter(|one| one["place"].as_str().is_some_and(|name| name.ends_with(place)));
         Some(there.filter_map(|one| one["lost"].as_f64()).sum())
     }
 
@@ -98,6 +99,10 @@ mod tests {
             "operations_open":{"estimate":6.0}},"distributions":{"response":{"buckets":[[900,3],[1000,4]],"lost":7}}}]}]}"#;
         let study = Study::parse(text).expect("JSON");
         assert_eq!((study.unanswered(), study.operations()), (Some(7.0), Some(14.0)));
+        assert_eq!(study.located("socket"), None, "no account of losses");
+        let text = r#"{"points":[{"jobs":[{"loss":[{"direction":"tx","located":[{"place":"receiver checksum","lost":4},
+            {"place":"receiver socket","lost":9}]}]}]}]}"#;
+        assert_eq!(Study::parse(text).expect("JSON").located("socket"), Some(9.0));
         assert!(Study::parse("linerate: no").is_err());
     }
 }

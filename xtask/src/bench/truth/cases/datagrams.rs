@@ -44,7 +44,12 @@ pub(super) static CASES: &[Network] = &[
     case("udp_stream, everything dropped after 0.6 s of 1 s", PLAIN, Fault::DropFrom { after_ms: 600 }, LOSS),
     case("udp_stream, everything dropped", PLAIN, Fault::DropFrom { after_ms: 0 }, LOSS),
     case("udp_stream, every 50th sent twice", PLAIN, Fault::Duplicate { every: 50 }, &[lost, duplicates]),
-    case("udp_stream, every 40th corrupted", PLAIN, Fault::Corrupt { every: 40 }, &[lost_by_checksum]),
+    case(
+        "udp_stream, every 40th corrupted",
+        PLAIN,
+        Fault::Corrupt { every: 40 },
+        &[lost_by_checksum, located_at_checksum],
+    ),
     case(
         "udp_stream, every 20th overtaken by three",
         over(Family::Relay, 1500),
@@ -144,6 +149,12 @@ fn lost_by_checksum(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let due = seen.case.load.due;
     let claim = Claim::count("datagrams lost", seen.study.lost());
     let claim = claim.expect((due / every) as f64, format!("{due} / {every}"));
+    Ok(claim.beside(seen.risen(End::B, "Udp.InCsumErrors"), "SNMP, InCsumErrors"))
+}
+
+/// What fails the checksum is no overflow: it has a place of its own.
+fn located_at_checksum(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let claim = Claim::count("datagrams located at the checksum", seen.study.located("checksum"));
     Ok(claim.beside(seen.risen(End::B, "Udp.InCsumErrors"), "SNMP, InCsumErrors"))
 }
 
