@@ -20,6 +20,8 @@ const UDP_HEADER: u64 = 8;
 const TUNNELLED: u64 = 8 + 8 + 14 + 20 + 8;
 /// IPv4 header and TCP header with time stamps (RFC 7323).
 pub(super) const TCP_HEADERS: u64 = 20 + 32;
+/// What one block of SACK adds to an acknowledgement (RFC 2018 clause 3).
+const SACK_BLOCK: u64 = 12;
 /// Larger than any message of set-up or control.
 const LEAST_DATA: u64 = 1000;
 /// How often the first packet is looked for.
@@ -95,8 +97,8 @@ fn matching(packets: Packets, family: Family) -> String {
         Packets::Udp(payload) if in_tunnel => format!("udp dport 4789 udp length {}", payload + TUNNELLED),
         Packets::Udp(payload) => format!("udp length {}", payload + UDP_HEADER),
         Packets::UdpSuper(payload) => format!("meta l4proto udp meta length > {payload}"),
-        // Acknowledgements, which may bear SACK options, are shorter than the shortest message.
-        Packets::Tcp(payload) => format!("{} ip length >= {}", of_load(), payload + TCP_HEADERS),
+        // Messages that share segments are cut anywhere; acknowledgements are shorter than the shortest piece.
+        Packets::Tcp(_) => format!("{} ip length > {}", of_load(), TCP_HEADERS + SACK_BLOCK),
         // The inner ports stand behind 50 bytes of headers: UDP, VXLAN, Ethernet and IPv4.
         Packets::TcpData if in_tunnel => {
             format!("udp dport 4789 @th,400,16 != {AGENT_PORT} @th,416,16 != {AGENT_PORT} meta length > {LEAST_DATA}")
