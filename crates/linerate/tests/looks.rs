@@ -55,9 +55,10 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     assert_eq!(told(steady), (6, 1, LooksEnded::Narrow), "{:?}", looks(steady));
     assert_eq!(told(noisy), (10, 2, LooksEnded::Most), "{:?}", looks(noisy));
     assert_eq!((steady.trials.len(), noisy.trials.len()), (6, 10));
-    // What is told holds in spite of two looks.
-    let confidence = noisy.jobs[0].metrics.iter().filter_map(|metric| metric.estimate?.confidence);
-    confidence.for_each(|confidence| assert!(confidence >= 0.95, "{confidence}"));
+    // What is told holds in spite of two looks; on a busy machine the cost of single runs is withheld, so that fewer stand for it.
+    let estimates = noisy.jobs[0].metrics.iter().filter_map(|metric| metric.estimate);
+    let of_all: Vec<f64> = estimates.filter(|of| of.n == 10).filter_map(|of| of.confidence).collect();
+    assert!(!of_all.is_empty() && of_all.iter().all(|confidence| *confidence >= 0.95), "{of_all:?}");
     let report = std::fs::read_to_string(folder.path().join("report/report.html")).expect("a report");
     assert!(report.contains("at the most: noise") && report.contains("narrow enough"), "each point's looks are told");
 }
