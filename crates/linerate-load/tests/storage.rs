@@ -69,7 +69,7 @@ fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
         let params = in_memory(
             json!({ "engine": engine, "depth": depth, "read": "0 %", "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }),
         );
-        let report = match run(&Disks::none(), params, 150) {
+        let report = match run(&Disks::none(), params, 400) {
             Ok(report) => report,
             Err(error) => {
                 println!("skipped: flushes by {engine}: {error}");
@@ -91,7 +91,7 @@ fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
 fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
     let params = |engine: &str| in_memory(json!({ "engine": engine, "depth": 4, "trim": "50 %" }));
     for engine in ["io_uring", "threads"] {
-        let report = match run(&Disks::none(), params(engine), 150) {
+        let report = match run(&Disks::none(), params(engine), 400) {
             Ok(report) => report,
             Err(error) => {
                 println!("skipped: discards by {engine}: {error}");
@@ -115,7 +115,8 @@ fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
 
 #[test]
 fn a_load_that_starts_later_has_nothing_before() {
-    let report = run(&Disks::none(), in_memory(json!({ "depth": 2, "start_after": "100 ms" })), 250).expect("it runs");
+    let report =
+        run(&Disks::none(), in_memory(json!({ "depth": 2, "start_after": "100 ms" })), 1_000).expect("it runs");
     let before = report.intervals.iter().filter(|interval| interval.end.0 <= 100_000_000);
     assert_eq!(before.map(|interval| interval.counters[Counter::Reads]).sum::<u64>(), 0);
     assert!(sum(&report, Counter::Reads) > 0);
