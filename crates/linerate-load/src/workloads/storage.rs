@@ -103,14 +103,14 @@ impl Flush {
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Sync {
+enum WriteMode {
     #[default]
     None,
     Dsync,
     Sync,
 }
 
-impl Sync {
+impl WriteMode {
     const fn synchrony(self) -> Synchrony {
         match self {
             Self::None => Synchrony::None,
@@ -147,7 +147,7 @@ pub(super) struct StorageParams {
     workers: u32,
     engine: Wanted,
     cache: Cache,
-    sync: Sync,
+    sync: WriteMode,
     flush: Flush,
     flush_every: u32,
     trim: Ratio,
@@ -193,7 +193,7 @@ impl Default for StorageParams {
             workers: 1,
             engine: Wanted::default(),
             cache: Cache::default(),
-            sync: Sync::default(),
+            sync: WriteMode::default(),
             flush: Flush::default(),
             // What a database's log does.
             flush_every: 1,
@@ -451,7 +451,7 @@ impl StorageParams {
         if self.flush != Flush::None && has_replies {
             return Err(wrong("flush", "a transaction with a reply has no place for a flush: leave out one of them"));
         }
-        if self.sync != Sync::None && !self.moves_writes() {
+        if self.sync != WriteMode::None && !self.moves_writes() {
             return Err(wrong("sync", "nothing is written that could be durable: set read below 100 %"));
         }
         if self.trim.0 > 0.0 && has_replies {
@@ -491,9 +491,9 @@ impl StorageParams {
     /// What a report says of durability; `None` if nothing makes anything durable.
     fn durability(&self) -> Option<String> {
         let sync = match self.sync {
-            Sync::None => None,
-            Sync::Dsync => Some("each write is durable before it ends (O_DSYNC)".to_owned()),
-            Sync::Sync => Some("each write and its metadata are durable before it ends (O_SYNC)".to_owned()),
+            WriteMode::None => None,
+            WriteMode::Dsync => Some("each write is durable before it ends (O_DSYNC)".to_owned()),
+            WriteMode::Sync => Some("each write and its metadata are durable before it ends (O_SYNC)".to_owned()),
         };
         let call = match self.flush {
             Flush::None => None,

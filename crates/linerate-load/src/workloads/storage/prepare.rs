@@ -365,7 +365,7 @@ fn write_all(
     let filling = StorageParams {
         lines: vec![super::Line { size: piece, read: 0.0, reply: 0, ..params.lines[0] }],
         engine: Wanted::Auto,
-        sync: super::Sync::None,
+        sync: super::WriteMode::None,
         flush: super::Flush::None,
         trim: Ratio(0.0),
         ..params.clone()
