@@ -250,7 +250,7 @@ fn widest_message(sent: &JobRecord, received: &JobRecord) -> f64 {
 
 /// The instance of sampler `udp` that counts the datagrams of `received`; both if that is not known.
 fn family(received: &JobRecord) -> Option<&'static str> {
-    let local: std::net::SocketAddr = received.flows.first()?.local.parse().ok()?;
+    let local: core::net::SocketAddr = received.flows.first()?.local.parse().ok()?;
     Some(if local.ip().to_canonical().is_ipv4() { "ipv4" } else { "ipv6" })
 }
 
