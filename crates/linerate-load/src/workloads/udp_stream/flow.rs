@@ -72,7 +72,9 @@ mod tests {
     fn flow(widest_message: u64) -> Flow {
         let tag = |purpose| Tag::new(Secret([1; 16]), 0, purpose);
         let mut sequence = Sequence::default();
-        (0..10).for_each(|number| drop(sequence.observe(number)));
+        for number in 0..10 {
+            let _ = sequence.observe(number);
+        }
         Flow {
             number: 0,
             socket: UdpSocket::bind("127.0.0.1:0").expect("loopback"),
