@@ -14,11 +14,13 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, SeriesSpec};
+use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, SeriesSpec, TrialRecord};
 use serde::{Deserialize, Serialize};
 
 use super::loss_place::LossPlace;
 use super::samples::Samples;
+use super::span::total;
+use super::traffic::Job;
 
 /// What became of the datagrams of one direction, all flows added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -350,6 +352,30 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
         (Some(a), Some(b)) => Some(a + b),
         (a, b) => a.or(b),
     }
+}
+
+/// The workload whose datagrams UDP sockets receive one by one.
+const UDP_STREAM: &str = "udp_stream";
+
+/// The ledger of a datagram job, per direction, losses located.
+pub(super) fn of_job(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> {
+    let requests = [Counter::Transactions, Counter::TransactionsLost];
+    if job.ends().iter().any(|end| requests.iter().any(|counter| total(end, *counter) > 0)) {
+        return Vec::new();
+    }
+    let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
+    let devices = Samples::of(trial, OF_DEVICES);
+    let over_udp = job.spec.workload == UDP_STREAM;
+    let flows = job.flows();
+    let losses = flows.iter().filter_map(|flow| {
+        let mut loss = ledger(flow.direction, flow.sender, flow.receiver)?;
+        let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
+        let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
+        let (sent, received) = (flow.sender, flow.receiver);
+        locate(&mut loss, &Places { sender, receiver, devices: &devices, sent, received, alone, over_udp });
+        Some(loss)
+    });
+    losses.collect()
 }
 
 #[cfg(test)]

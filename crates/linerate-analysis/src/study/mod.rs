@@ -45,6 +45,7 @@ mod settling;
 mod span;
 mod stalls;
 mod steady;
+mod times;
 mod traffic;
 mod transfer_counts;
 mod transfers;

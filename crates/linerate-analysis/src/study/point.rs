@@ -13,11 +13,12 @@ use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, metric_at};
 use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened};
 use super::judge::{self, Standing};
-use super::loss::{self, LossStudy, Places};
+use super::loss::{self, LossStudy};
 use super::obtained::obtained;
-use super::samples::{Hosts, Samples};
+use super::samples::Hosts;
 use super::settling::{self, Classes, Rates, Readings};
 use super::span::Span;
+use super::times;
 use super::traffic::{self, Distributions, Job};
 use super::transfers;
 use super::warmup;
@@ -56,8 +57,6 @@ const ADDITIVE: [&str; 22] = [
     "trim_bytes",
     "trim_rate",
 ];
-/// The workload whose datagrams UDP sockets receive one by one.
-const UDP_STREAM: &str = "udp_stream";
 /// Metrics told by their mean too.
 const MEANS: [&str; 3] = ["connection_rate", "goodput", "transaction_rate"];
 /// What a row says of steadiness stands under this name, beside what was obtained.
@@ -171,7 +170,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut taken = None;
     let mut cost_withheld = None;
     if standing.carries_figures() {
-        losses = jobs.iter().map(|job| losses_of(trial, job, jobs.len() == 1)).collect();
+        losses = jobs.iter().map(|job| loss::of_job(trial, job, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
         taken = judge::taken(trial, &jobs, hosts, measured);
     }
@@ -195,7 +194,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
         of_hosts.extend(members::figures(campaign, trial, &jobs, measured));
         if several(&jobs) {
             all = added(&jobs, &judged_figures, &losses);
-            traffic::stage_figures(&mut all, &stages(&jobs, measured));
+            times::stage_figures(&mut all, &stages(&jobs, measured));
             all.extend(of_hosts);
         } else if let Some(only) = jobs.iter().position(|job| job.spec.background.is_none()) {
             judged_figures[only].extend(of_hosts);
@@ -244,27 +243,6 @@ fn classes(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Sta
         each.push(readings.classes(rates));
     }
     (each, readings.classes(all))
-}
-
-/// The ledger of a datagram job, per direction, losses located.
-pub(super) fn losses_of(trial: &TrialRecord, job: &Job<'_>, alone: bool) -> Vec<LossStudy> {
-    let requests = [linerate_model::Counter::Transactions, linerate_model::Counter::TransactionsLost];
-    if job.ends().iter().any(|end| requests.iter().any(|counter| super::span::total(end, *counter) > 0)) {
-        return Vec::new();
-    }
-    let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
-    let devices = Samples::of(trial, loss::OF_DEVICES);
-    let over_udp = job.spec.workload == UDP_STREAM;
-    let flows = job.flows();
-    let losses = flows.iter().filter_map(|flow| {
-        let mut loss = loss::ledger(flow.direction, flow.sender, flow.receiver)?;
-        let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
-        let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
-        let (sent, received) = (flow.sender, flow.receiver);
-        loss::locate(&mut loss, &Places { sender, receiver, devices: &devices, sent, received, alone, over_udp });
-        Some(loss)
-    });
-    losses.collect()
 }
 
 /// Times of the parts of all measured jobs' files.
@@ -547,7 +525,7 @@ fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
 /// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both sides.
 fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -> Estimate {
     let doubts = figures.iter().flatten().filter_map(|figures| figures.get("clock_uncertainty", Direction::Sum));
-    let doubt = doubts.filter(|_| traffic::is_time(metric.name)).fold(0.0, f64::max);
+    let doubt = doubts.filter(|_| times::is_time(metric.name)).fold(0.0, f64::max);
     let low = estimate.low.map(|low| Limits::of(metric, None).cut(low - doubt));
     Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }
 }

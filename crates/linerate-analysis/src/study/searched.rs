@@ -14,7 +14,7 @@ use linerate_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::loss::LossStudy;
+use super::loss::{self, LossStudy};
 use super::samples::{Hosts, Samples};
 use super::searched_latency::SearchLatency;
 use super::span::total;
@@ -111,7 +111,7 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
     let mut standing = judge::carried_out(trial);
     let mut losses: Vec<Vec<LossStudy>> = vec![Vec::new(); jobs.len()];
     if standing.carries_figures() {
-        losses = jobs.iter().map(|job| point::losses_of(trial, job, jobs.len() == 1)).collect();
+        losses = jobs.iter().map(|job| loss::of_job(trial, job, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, &hosts, warmup::measured(trial), &losses);
     }
     let counts = Counts::of(&jobs, &losses);

@@ -20,7 +20,8 @@ use super::figures::Figures;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
 use super::steady::{self, Steadiness};
-use super::traffic::{Job, put_max, put_percentile};
+use super::times::{put_max, put_percentile};
+use super::traffic::Job;
 
 /// Little's law is held to within this; edges of the span and rounding of the histogram make some of it.
 const MOST_DEPTH_ERROR: f64 = 0.05;

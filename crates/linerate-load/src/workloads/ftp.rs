@@ -18,6 +18,7 @@ use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod client;
+mod commands;
 mod lines;
 mod protection;
 mod server;

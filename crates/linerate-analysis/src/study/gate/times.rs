@@ -4,7 +4,8 @@ use linerate_model::{Direction, Nanos};
 
 use super::Figures;
 use crate::statistics::Percentile;
-use crate::study::traffic::{Distributions, is_time};
+use crate::study::times::is_time;
+use crate::study::traffic::Distributions;
 
 /// Medians by which a job's one-way times are judged, and how the names of all of them begin.
 const MEDIANS: [(&str, &str); 2] = [("service_time_p50", "service_time"), ("response_time_p50", "response_time")];
