@@ -108,6 +108,16 @@ pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
     })
 }
 
+/// Has a later `bind` to port 0 choose the address only (`IP_BIND_ADDRESS_NO_PORT`, ip(7)): the port is chosen by `connect`, which may share it
+/// between connections to different peers. `bind` itself searches half of the ports, and then all of them one by one.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn choose_port_late(socket: &impl AsFd) -> Result<(), SysError> {
+    raw::set_int(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+        .map_err(|cause| SysError::new("set IP_BIND_ADDRESS_NO_PORT of", describe(socket), cause))
+}
+
 /// Limits the socket to `bytes_per_second` (`SO_MAX_PACING_RATE`) and returns the limit in force. TCP paces by itself;
 /// UDP needs the `fq` queueing discipline on the interface.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, SocketValue, TcpState};
 use linerate_sys::readiness::{Interest, Readiness};
-use linerate_sys::{SysError, clock};
+use linerate_sys::{SysError, clock, socket as options};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{Close, TcpCrrParams};
@@ -159,6 +159,8 @@ impl TcpCrrClient {
             socket.bind_device(Some(device.as_bytes()))?;
         }
         if let Some(source) = &self.source {
+            // A kernel that refuses takes a port at once, as it always did: ports are then used up sooner.
+            let _ = options::choose_port_late(&socket);
             socket.bind(source)?;
         }
         match self.wait {
