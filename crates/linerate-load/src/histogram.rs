@@ -96,10 +96,10 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         }
     }
 
-    /// Records one operation that never completed.
+    /// Records one operation that never completed; without memory nothing.
     #[inline]
     pub fn record_lost(&mut self) {
-        self.lost += 1;
+        self.lost += u64::from(!self.counts.is_empty());
     }
 
     /// The recorded operations, each bucket by its upper edge.

@@ -57,6 +57,10 @@ fn assert_moved(name: &str, table: &Value, ends: Option<[EngineReport; 2]>) {
     let files = sum(active, Counter::Transactions);
     assert!(files > 0, "{told}");
     assert_eq!(sum(active, Counter::TransactionsLost), 0, "{told}");
+    // What the end of the load cut off is open, and nothing else is missing.
+    let [due, answered, open] =
+        [Counter::OperationsDue, Counter::OperationsAnswered, Counter::OperationsOpen].map(|c| sum(active, c));
+    assert_eq!((answered, due), (files, files + open), "{told}");
     let size = 1 << 20;
     let is_upload = table["direction"] == "tx";
     let (sender, receiver) = if is_upload { (active, passive) } else { (passive, active) };

@@ -336,7 +336,14 @@ impl Best<'_> {
         let tail = self.job.metric(TAIL, self.metric.direction).filter(|_| self.metric.name == MEDIAN)?;
         let estimate = tail.estimate?;
         if !estimate.value.is_finite() {
-            return Some("99th percentile ∞ (lost)".into());
+            let bound = tail.at_least.map_or_else(
+                || "∞ (lost)".to_owned(),
+                |bound| {
+                    let scale = Scale::fit(TAIL, tail.unit, [bound]);
+                    format!("> {} {}", scale.shown(bound), scale.symbol)
+                },
+            );
+            return Some(format!("99th percentile {bound}"));
         }
         let scale = Scale::fit(TAIL, tail.unit, [estimate.value]);
         let (value, interval) = scale.estimate(&estimate);

@@ -15,7 +15,7 @@ use super::{Bench, Turn};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
 
 /// Read at once by copying transfers.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -66,6 +66,10 @@ struct Stream<S> {
     is_busy: bool,
     is_ready: bool,
     resume_at: Nanos,
+    /// When the transfer under way was begun.
+    begun: Nanos,
+    /// When the end of the load cut it off, if it did.
+    cut_off_at: Option<Nanos>,
     /// When something last moved, and how far it was then.
     moved: (Nanos, u64),
     failures: u32,
@@ -103,6 +107,8 @@ impl<S: Session> ClientWorker<S> {
             is_busy: false,
             is_ready: true,
             resume_at: Nanos(0),
+            begun: Nanos(0),
+            cut_off_at: None,
             moved: (Nanos(0), 0),
             failures: 0,
         };
@@ -135,6 +141,8 @@ impl<S: Session> ClientWorker<S> {
                     break;
                 }
                 stream.moved = (now, 0);
+                stream.begun = Nanos(clock::monotonic());
+                bench.tally.started(stream.begun);
                 if let Err(failure) = stream.session.begin(token(place), &mut bench) {
                     self.fail(place, failure, tally);
                     return moved;
@@ -154,6 +162,7 @@ impl<S: Session> ClientWorker<S> {
                 Ok(Turn::Done) => {
                     stream.session.course().record(bench.tally);
                     bench.tally.add(Counter::Transactions, 1);
+                    bench.tally.ended(closed(stream.begun), Nanos(clock::monotonic()));
                     (stream.is_busy, stream.failures, moved) = (false, 0, true);
                     self.done += 1;
                 }
@@ -170,14 +179,16 @@ impl<S: Session> ClientWorker<S> {
         let stream = &mut self.streams[place];
         stream.session.abort();
         (stream.is_busy, stream.is_ready) = (false, true);
-        stream.resume_at = Nanos(clock::monotonic()) + RETRY_REST;
+        let now = Nanos(clock::monotonic());
+        stream.resume_at = now + RETRY_REST;
         stream.failures += 1;
         self.last_failure = Some(failure);
         if self.stopped {
             // What the end of the load cut off is not lost.
+            tally.left_open(closed(stream.begun), now);
             return;
         }
-        tally.service.record_lost();
+        tally.lost(closed(stream.begun), now);
         tally.add(Counter::TransactionsLost, 1);
         self.lost += 1;
         if failure.is_final() || stream.failures >= HOPELESS {
@@ -219,6 +230,11 @@ impl<S: Session> ClientWorker<S> {
     }
 }
 
+/// The start of a transfer: the next begins when the one before it has ended.
+fn closed(begun: Nanos) -> Start {
+    Start { at: begun, intended: begun }
+}
+
 /// Tokens of a stream: two sockets.
 pub(super) const TOKENS: u64 = 2;
 
@@ -228,7 +244,7 @@ fn token(place: usize) -> u64 {
 
 impl<S: Session> Worker for ClientWorker<S> {
     fn times(&self) -> Times {
-        Times { service: true, stages: true, ..Times::NONE }
+        Times { service: true, stages: true, operations: true, ..Times::NONE }
     }
 
     fn may_wait_for_disk(&self) -> bool {
@@ -283,6 +299,15 @@ impl<S: Session> Worker for ClientWorker<S> {
         for stream in &mut self.streams {
             if std::mem::take(&mut stream.is_busy) {
                 stream.session.abort();
+                stream.cut_off_at = Some(Nanos(clock::monotonic()));
+            }
+        }
+    }
+
+    fn leave_open(&mut self, _now: Nanos, tally: &mut Tally) {
+        for stream in &self.streams {
+            if let Some(at) = stream.cut_off_at {
+                tally.left_open(closed(stream.begun), at);
             }
         }
     }
