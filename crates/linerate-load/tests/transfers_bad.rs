@@ -3,7 +3,7 @@
 mod shared;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -260,7 +260,10 @@ fn an_http_server_that_refuses_a_file_before_it_has_come_is_heard() {
 
 #[test]
 fn a_server_that_is_not_there_is_told() {
-    let port = TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound").port();
+    // Bound and not listening: the port refuses, and no server of another test can take it.
+    let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
+    let port = held.local_addr().expect("bound").as_socket().expect("an IPv4 address").port();
     let report = fetch(&format!("ftp://127.0.0.1:{port}/file"), 1000);
     assert!(told(&report).contains("Connection refused"), "{}", told(&report));
 }
