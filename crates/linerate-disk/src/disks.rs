@@ -212,9 +212,11 @@ pub enum Synchrony {
 
 impl Synchrony {
     const fn flags(self) -> OFlags {
+        /// `O_DSYNC` (include/uapi/asm-generic/fcntl.h). `OFlags::DSYNC` is `O_SYNC` in rustix 1.1 on Linux.
+        const DATA: OFlags = OFlags::from_bits_retain(0o10_000);
         match self {
             Self::None => OFlags::empty(),
-            Self::Data => OFlags::DSYNC,
+            Self::Data => DATA,
             Self::All => OFlags::SYNC,
         }
     }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Loop, MIB, attach, detach, digest_from, reasons, tool};
-use linerate_disk::{CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Use, Writable, claim, inspect, list, release};
+use linerate_disk::{
+    CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect, list, release,
+};
 
 /// A mount that ends with the test.
 struct Mounted(PathBuf);
@@ -245,6 +247,20 @@ fn existing_files_are_read_and_never_written() {
     assert_eq!(target.range(), 0..8192);
     assert!(target.open(true, false).is_err(), "not even by the way of what is open");
     assert_eq!(std::fs::read(&file).expect("readable"), vec![7; 8192]);
+}
+
+#[test]
+fn a_target_is_opened_with_the_synchrony_that_was_asked_for() {
+    // `O_DSYNC`, and what `O_SYNC` has beside it (open(2)).
+    const DSYNC: u32 = 0o10_000;
+    const SYNC: u32 = 0o4_000_000 | DSYNC;
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let target = Disks::none().scratch(folder.path(), 1 << 20).expect("a scratch file");
+    for (synchrony, bits) in [(Synchrony::None, 0), (Synchrony::Data, DSYNC), (Synchrony::All, SYNC)] {
+        let file = target.open_as(true, false, synchrony).expect("opened");
+        let flags = rustix::fs::fcntl_getfl(&file).expect("flags").bits();
+        assert_eq!(flags & SYNC, bits, "{synchrony:?}");
+    }
 }
 
 #[test]

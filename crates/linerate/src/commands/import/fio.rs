@@ -17,6 +17,8 @@ use text::{Section, Setting, seconds, sections, size};
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
 
+/// The smallest target or span of a plan.
+const LEAST: u64 = 1 << 20;
 /// A job that fio would end when it has been through its size.
 const UNTIMED_SECONDS: f64 = 60.0;
 
@@ -310,8 +312,12 @@ impl Reader {
             let bytes = self.bytes(&setting, &setting.value)?;
             // A scratch file holds what lies before the offset too.
             let room = if is_scratch { bytes.saturating_add(offset.unwrap_or(0)) } else { bytes };
-            self.job.text(if is_scratch { "size" } else { "span" }, &format!("{room} B"));
-            self.class(&setting, Class::Exact, if is_scratch { "size of the scratch file" } else { "span" });
+            self.job.text(if is_scratch { "size" } else { "span" }, &format!("{} B", room.max(LEAST)));
+            let note = if is_scratch { "size of the scratch file" } else { "span" };
+            match room {
+                LEAST.. => self.class(&setting, Class::Exact, note),
+                _ => self.class(&setting, Class::Approximate, format!("{note}: 1 MiB, the least there is")),
+            }
         }
         Ok(())
     }
@@ -438,6 +444,7 @@ mod tests {
             ("rw=read:-8k", "backward", "true"),
             ("rw=read:-8k", "stride", "\"4096 B\""),
             ("offset=4k", "size", "\"1052672 B\""),
+            ("size=256k", "size", "\"1048576 B\""),
             ("startdelay=2", "start_after", "\"2000 ms\""),
             (
                 "bsrange=4k-12k",
