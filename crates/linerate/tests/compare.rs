@@ -47,7 +47,9 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
     assert_eq!(goodput["effect"]["change"], "worse", "{goodput}");
     let ratio = goodput["effect"]["shift"].as_f64().expect("a ratio");
     assert!((0.45..0.55).contains(&ratio), "{ratio}");
-    let cause = &comparison["environment"][0];
+    // Where other programs run beside the test they are a cause too, and may stand before it.
+    let causes = comparison["environment"].as_array().expect("a list");
+    let cause = causes.iter().find(|cause| cause["name"] != "cpu.other_programs").expect("the link");
     assert!(cause["name"].as_str().expect("a name").starts_with("path."), "{cause}");
     assert_eq!((&cause["explains"], &cause["after"]), (&Value::from(true), &Value::from("20 Mbit/s")), "{cause}");
     // The other way round it is better, and nothing is missed.

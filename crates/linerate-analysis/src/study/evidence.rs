@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Counter, Direction, Endpoint, JobRecord, SeriesSpec, TcpState, TrialRecord};
+use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, SeriesSpec, TcpState, TrialRecord};
 use serde_json::Value;
 
 use super::figures::Figures;
@@ -102,9 +102,8 @@ fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
 
 /// What was held for a receiving end over what the buffers of its receiving flows take, mean over readings; `None` where nobody looked.
 fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
-    let buffer = |value: &linerate_model::SocketValue| value.at_end.as_ref().or(value.granted.as_ref())?.as_f64();
     let receives = receiver.flows.iter().filter(|flow| flow.counters[Counter::PayloadReceived] > 0);
-    let buffers: f64 = receives.filter_map(|flow| flow.socket.get("receive_buffer").and_then(buffer)).sum();
+    let buffers: f64 = receives.map(receive_buffer).sum::<Option<f64>>()?;
     let mut held: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for interval in receiver.intervals.iter().filter(|interval| span.holds_middle(interval)) {
         if let Some(bytes) = interval.held_bytes {
@@ -114,6 +113,13 @@ fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
     let looked = !held.is_empty() && buffers > 0.0;
     let held: f64 = held.values().filter_map(|bytes| crate::statistics::mean(bytes)).sum();
     looked.then(|| held / buffers)
+}
+
+/// The receive buffer of `flow`, bytes. A buffer that nobody asked for grows as data come: what was granted at first says nothing of it.
+fn receive_buffer(flow: &FlowReport) -> Option<f64> {
+    let value = flow.socket.get("receive_buffer")?;
+    let fixed = value.granted.as_ref().filter(|_| value.requested.is_some());
+    value.at_end.as_ref().or(fixed)?.as_f64()
 }
 
 /// The figures of the hosts of `trial`; `readers` has one host for each kernel.
@@ -175,6 +181,22 @@ fn list(text: &str) -> BTreeSet<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_that_grows_by_itself_is_known_only_at_the_end() {
+        let flow = |requested: Option<u64>, at_end: Option<u64>| {
+            let value = linerate_model::SocketValue {
+                requested: requested.map(Value::from),
+                granted: Some(131_072.into()),
+                at_end: at_end.map(Value::from),
+            };
+            FlowReport { socket: [("receive_buffer".to_owned(), value)].into(), ..FlowReport::default() }
+        };
+        assert_eq!(receive_buffer(&flow(None, None)), None);
+        assert_eq!(receive_buffer(&flow(None, Some(6_291_456))), Some(6_291_456.0));
+        assert_eq!(receive_buffer(&flow(Some(65_536), None)), Some(131_072.0));
+        assert_eq!(receive_buffer(&FlowReport::default()), None);
+    }
 
     #[test]
     fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
