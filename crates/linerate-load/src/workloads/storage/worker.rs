@@ -368,9 +368,9 @@ impl StorageWorker {
         self.launch(slot, Flight { started: now, operation, offset: 0, bytes: 0, reply: None, ..flight })
     }
 
-    /// Starts what is due, waits for the first that ends, and counts all that have.
+    /// Starts what is due, waits for the first that ends, and counts all that have; how many were started.
     #[inline]
-    fn round(&mut self, due: Due, tally: &mut Tally) -> Progress {
+    fn round(&mut self, due: Due, tally: &mut Tally) -> (Progress, u32) {
         let now = Nanos(clock::monotonic());
         let before = self.transfers.in_flight();
         self.account(now, before, tally);
@@ -379,24 +379,23 @@ impl StorageWorker {
             started = self.start(due, now, tally);
         }
         if let Some(gap) = self.gap {
-            tally.defer(due.operations - started);
             tally.add(Counter::LateStarts, late_starts(now, due.intended, gap, u64::from(started)));
         }
         let under_way = self.transfers.in_flight();
         if under_way == 0 {
             if self.fault.is_some() || self.is_stopping {
-                return Progress::Ended;
+                return (Progress::Ended, started);
             }
             // A pause, or nothing due yet.
             let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
             clock::sleep_until(until.0, WAKE_UP.0);
-            return Progress::Idle;
+            return (Progress::Idle, started);
         }
         let patience = self.patience(due, now);
         let done = &mut self.done;
         if let Err(error) = self.transfers.reap(patience, |completion| done.push(completion)) {
             self.fault.get_or_insert(Fault::Engine { code: error.raw_os_error().unwrap_or(0) });
-            return Progress::Ended;
+            return (Progress::Ended, started);
         }
         let now = Nanos(clock::monotonic());
         self.account(now, under_way, tally);
@@ -404,7 +403,7 @@ impl StorageWorker {
         while let Some(done) = self.done.pop() {
             self.finish_one(done, now, tally);
         }
-        if any { Progress::Moved } else { Progress::Idle }
+        (if any { Progress::Moved } else { Progress::Idle }, started)
     }
 
     /// How long the step may wait for a completion.
@@ -445,12 +444,19 @@ impl Worker for StorageWorker {
         true
     }
 
-    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+    fn step(&mut self, mut due: Due, tally: &mut Tally) -> Progress {
+        // What is overdue is due in the past: the engine looks up a little later.
+        let look_up = if self.gap.is_some() { Nanos(clock::monotonic()) + FULL_PATIENCE } else { due.until };
         loop {
-            let progress = self.round(due, tally);
-            // A closed load goes on until the engine wants to look up: one clock reading and one turn of its loop less each time.
-            let goes_on = self.gap.is_none() && due.operations > 0 && progress == Progress::Moved;
-            if !goes_on || self.fault.is_some() || self.counted_until >= due.until {
+            let (progress, started) = self.round(due, tally);
+            if self.gap.is_some() {
+                due.operations -= started;
+                due.intended = due.intended + Nanos(u64::from(started) * due.gap.0);
+                tally.defer(due.operations);
+            }
+            // A load goes on until the engine wants to look up: one clock reading and one turn of its loop less each time.
+            let goes_on = due.operations > 0 && progress == Progress::Moved;
+            if !goes_on || self.fault.is_some() || self.counted_until >= look_up {
                 return progress;
             }
         }

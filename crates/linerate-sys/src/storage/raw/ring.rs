@@ -151,7 +151,13 @@ impl Ring {
         let entry = entry.user_data(u64::from(request.slot));
         // SAFETY: the file stays open and the slot's memory mapped and unreferenced until the completion is reaped, or the ring is
         // gone: `lend` marked it the kernel's, and `Drop` waits or leaves the memory mapped.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
+        let mut pushed = unsafe { self.ring.submission().push(&entry) };
+        while pushed.is_err() && self.ring.params().is_setup_sqpoll() {
+            // The kernel's thread gives entries back a batch at a time, after what they asked for may have ended.
+            self.ring.submitter().squeue_wait().expect("kernels with a submitting thread can wait for it");
+            // SAFETY: as above.
+            pushed = unsafe { self.ring.submission().push(&entry) };
+        }
         pushed.expect("there is an entry for every slot");
         self.queued += 1;
         self.in_flight += 1;
