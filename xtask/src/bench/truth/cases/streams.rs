@@ -213,6 +213,7 @@ pub(super) static SPECIAL: &[Special] = &[
 struct Line {
     rate: f64,
     retransmits: f64,
+    is_drain: bool,
 }
 
 /// The lines of seconds: `0.0 - 1.0  2.952 Gbit/s  -  556  3205 us`.
@@ -228,7 +229,7 @@ fn line(text: &str) -> Option<Line> {
     if *dash != "-" {
         return None;
     }
-    let mut found = Line::default();
+    let mut found = Line { is_drain: text.contains("not in the result"), ..Line::default() };
     let mut rest = rest.iter().copied().map(split_unit).peekable();
     while let Some((number, attached)) = rest.next() {
         let Some(number) = number else { continue };
@@ -285,7 +286,9 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let lines = lines(&text);
     anyhow::ensure!(!lines.is_empty(), "linerate to {} printed no lines: {text}", arguments.join(" "));
-    let mean = lines.iter().map(|line| line.rate).sum::<f64>() / lines.len() as f64;
+    // The drain has a line of its own, which says that the result is without it.
+    let measured: Vec<f64> = lines.iter().filter(|line| !line.is_drain).map(|line| line.rate).collect();
+    let mean = measured.iter().sum::<f64>() / measured.len() as f64;
     let unit = if is_crr { Unit::PerSecond } else { Unit::BitRate };
     let why = "the aim: lines add up to the result";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.002, why };
@@ -331,8 +334,10 @@ mod tests {
     fn lines_of_seconds_are_read() {
         let text = "      seconds              tx              rx   retrans        rtt\n  \
                     0.0 - 1.0      2.5 Gbit/s               -       556    3205 us\n  \
-                    1.0 - 2.0      2 Mbit/s      3 Mbit/s         7    4279 us\n";
-        let expected = [Line { rate: 2.5e9, retransmits: 556.0 }, Line { rate: 5e6, retransmits: 7.0 }];
+                    1.0 - 2.0      2 Mbit/s      3 Mbit/s         7    4279 us\n  \
+                    2.0 - 2.1      1 Mbit/s             -         1    4279 us  (drain: not in the result)\n";
+        let line = |rate, retransmits, is_drain| Line { rate, retransmits, is_drain };
+        let expected = [line(2.5e9, 556.0, false), line(5e6, 7.0, false), line(1e6, 1.0, true)];
         assert_eq!(lines(text), expected);
         assert_eq!(
             super::lines("  0.0 - 1.0           10260/s                         0          -")[0].rate,
