@@ -29,9 +29,9 @@ use sha2::Sha256;
 
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Timeouts};
-use crate::strangers::{accept_all, wake};
+use crate::strangers::{Receptionist, Ticket, accept_all, wake};
 use crate::timed::Deadline;
-use crate::tls::{self, EXPORTER_BYTES, Secured, Trust};
+use crate::tls::{self, EXPORTER_BYTES, Secured, TLS_HANDSHAKE, Trust};
 use crate::transport;
 use crate::wire::{
     Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name, printable,
@@ -171,9 +171,13 @@ impl Offering {
         let Self { desk, listener, address, .. } = self;
         let (tell, told) = channel();
         let stopping = Arc::new(AtomicBool::new(false));
-        let (at_desk, stop) = (Arc::clone(&desk), Arc::clone(&stopping));
+        let front = Arc::new(Front { desk: Arc::clone(&desk), tell });
+        let stop = Arc::clone(&stopping);
         let accepting = thread::spawn(move || {
-            accept_all(&listener, &stop, move |socket, _, _ticket| at_desk.meet(socket, &tell));
+            if let Err(error) = accept_all(&listener, &stop, &front) {
+                // If nobody waits any more, the offer is over anyway.
+                let _ = front.tell.send(Err(front.desk.error(&format!("cannot accept connections: {error}"))));
+            }
         });
         let left = desk.expires.saturating_duration_since(Instant::now());
         let result = told.recv_timeout(left).unwrap_or_else(|_| Err(desk.error("its time is over; offer again")));
@@ -184,6 +188,29 @@ impl Offering {
         let _ = accepting.join();
         result
     }
+}
+
+/// The port of an offer, as strangers find it.
+struct Front {
+    desk: Arc<Desk>,
+    tell: Sender<Result<KnownPeer, ControlError>>,
+}
+
+impl Receptionist for Front {
+    fn patience(&self) -> Duration {
+        self.desk.handshake
+    }
+
+    fn understands(&self, first: u8) -> bool {
+        first == TLS_HANDSHAKE
+    }
+
+    fn meet(&self, socket: TcpStream, _: SocketAddr, _: Ticket) {
+        self.desk.meet(socket, &self.tell);
+    }
+
+    /// One that shows no token is no attempt.
+    fn turned_away(&self, _: SocketAddr, _: &str) {}
 }
 
 impl Desk {

@@ -21,6 +21,8 @@ use crate::timed::{Deadline, Socket, Timed};
 
 /// The name sent in the handshake; it means nothing, the key does.
 const SERVER_NAME: &str = "linerate";
+/// First byte of a TLS record that carries a handshake (RFC 8446 clause 5.1).
+pub(crate) const TLS_HANDSHAKE: u8 = 22;
 /// Bytes of the exporter both ends agree on (RFC 8446 clause 7.5), as long as the hash it comes from.
 pub(crate) const EXPORTER_BYTES: usize = 32;
 /// Ciphertext read at once: one record (RFC 8446 clause 5.2: 2^14 + 256) and its header.

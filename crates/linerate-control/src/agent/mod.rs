@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use linerate_disk::Writable;
 use linerate_load::Workload;
@@ -24,9 +24,9 @@ use serde_json::Value;
 
 use crate::frames::write;
 use crate::link::{Channel, Closer, Timeouts};
-use crate::strangers::{accept_all, wake};
+use crate::strangers::{Receptionist, Refusals, Ticket, accept_all, wake};
 use crate::timed::Deadline;
-use crate::tls::{self, Trust};
+use crate::tls::{self, TLS_HANDSHAKE, Trust};
 use crate::transport;
 use crate::wire::{Greeting, Message, PROTOCOL_VERSION, RELEASE};
 use crate::{ControlError, Fingerprint, KeyStore};
@@ -34,8 +34,8 @@ use crate::{ControlError, Fingerprint, KeyStore};
 use tuning::Changes;
 pub use tuning::{Consent, HostWide, Restored, restore};
 
-/// First byte of a TLS record that carries a handshake (RFC 8446 clause 5.1). A frame's first byte is 0 or 1.
-const TLS_HANDSHAKE: u8 = 22;
+/// First byte of a frame: the highest byte of a length of at most 16 MiB.
+const FRAME_STARTS: [u8; 2] = [0, 1];
 
 /// Who may talk to a listening agent.
 #[derive(Debug)]
@@ -113,6 +113,8 @@ struct Shared {
     changes: Mutex<Changes>,
     /// Strangers turned away since the agent started.
     rejected: AtomicU64,
+    /// What is still to be said of them.
+    refusals: Mutex<Refusals>,
 }
 
 /// The conductor being served.
@@ -156,9 +158,16 @@ impl Shared {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn reject(&self, peer: &str, why: &dyn std::fmt::Display) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        (self.options.notify)(&format!("turned away {peer}: {why}"));
+        let line = self.refusals().note(format!("{peer}: {why}"), Instant::now());
+        if let Some(line) = line {
+            (self.options.notify)(&line);
+        }
     }
 }
 
@@ -167,8 +176,8 @@ impl Agent {
     #[must_use]
     pub fn new(options: AgentOptions) -> Self {
         let (current, released, rejected) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
-        let (tuner, tuner_released, changes) = Default::default();
-        let shared = Shared { options, current, released, tuner, tuner_released, changes, rejected };
+        let (tuner, tuner_released, changes, refusals) = Default::default();
+        let shared = Shared { options, current, released, tuner, tuner_released, changes, rejected, refusals };
         Self { shared: Arc::new(shared) }
     }
 
@@ -265,17 +274,48 @@ impl Serving {
     /// Serves conductors in turn, until stopped.
     pub fn run(self) {
         let Self { agent, listener, access, stopping, .. } = self;
-        let shared = Arc::clone(&agent.shared);
-        accept_all(&listener, &stopping, move |socket, peer, ticket| {
-            match meet(&shared, &access, socket) {
-                Ok(channel) => session::serve(&shared, channel, Some(ticket)),
-                Err(error) => shared.reject(&peer.to_string(), &error),
-            };
-        });
+        let entrance = Arc::new(Entrance { shared: Arc::clone(&agent.shared), access });
+        if let Err(error) = accept_all(&listener, &stopping, &entrance) {
+            (agent.shared.options.notify)(&format!("cannot accept connections any more: {error}"));
+        }
         for serving in [agent.shared.current(), agent.shared.tuner()] {
             if let Some(current) = serving.as_ref() {
                 (current.closer)();
             }
+        }
+    }
+}
+
+/// The control port, as strangers find it.
+struct Entrance {
+    shared: Arc<Shared>,
+    access: Access,
+}
+
+impl Receptionist for Entrance {
+    fn patience(&self) -> Duration {
+        self.shared.options.timeouts.handshake
+    }
+
+    fn understands(&self, first: u8) -> bool {
+        first == TLS_HANDSHAKE || FRAME_STARTS.contains(&first)
+    }
+
+    fn meet(&self, socket: TcpStream, peer: SocketAddr, ticket: Ticket) {
+        match meet(&self.shared, &self.access, socket) {
+            Ok(channel) => session::serve(&self.shared, channel, Some(ticket)),
+            Err(error) => self.shared.reject(&peer.to_string(), &error),
+        }
+    }
+
+    fn turned_away(&self, peer: SocketAddr, why: &str) {
+        self.shared.reject(&peer.to_string(), &why);
+    }
+
+    fn tick(&self) {
+        let line = self.shared.refusals().due(Instant::now());
+        if let Some(line) = line {
+            (self.shared.options.notify)(&line);
         }
     }
 }
