@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::wire::{GREETING_LIMIT, MESSAGE_LIMIT, Message, WireError, decode_within, encode};
+use crate::wire::{GREETING_LIMIT, Message, WireError, decode_within, encode};
 
 /// Bytes asked of the stream at once.
 const READ_BYTES: usize = 64 << 10;
@@ -34,17 +34,24 @@ pub(crate) struct FrameReader {
     source: Box<dyn Read + Send>,
     pending: Vec<u8>,
     limit: usize,
+    /// Bytes of the last message.
+    length: usize,
 }
 
 impl FrameReader {
     /// Reads from `source`, with the limit for strangers.
     pub(crate) fn new(source: Box<dyn Read + Send>) -> Self {
-        Self { source, pending: Vec::new(), limit: GREETING_LIMIT }
+        Self { source, pending: Vec::new(), limit: GREETING_LIMIT, length: 0 }
     }
 
-    /// The other end is known: messages may be as long as the protocol allows.
-    pub(crate) fn trust(&mut self) {
-        self.limit = MESSAGE_LIMIT;
+    /// The other end is known: messages may be `limit` bytes long.
+    pub(crate) fn trust(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Bytes of the last message on the wire.
+    pub(crate) fn length(&self) -> usize {
+        self.length
     }
 
     /// The next message.
@@ -52,6 +59,7 @@ impl FrameReader {
         loop {
             if let Some((message, taken)) = decode_within(&self.pending, self.limit)? {
                 self.pending.drain(..taken);
+                self.length = taken;
                 if self.pending.is_empty() {
                     // Do not keep the memory of the longest message ever seen.
                     self.pending.shrink_to(READ_BYTES);

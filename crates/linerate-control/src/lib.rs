@@ -17,6 +17,7 @@ pub mod conductor;
 mod error;
 pub mod flow_probe;
 mod frames;
+mod inbox;
 pub mod keys;
 mod link;
 pub mod offered;

@@ -11,6 +11,7 @@ use linerate_model::Nanos;
 
 use crate::clock::{monotonic, stamp};
 use crate::frames::{FrameError, FrameReader, write};
+use crate::inbox::{Held, Inbox};
 use crate::keys::Fingerprint;
 use crate::timed::Deadline;
 use crate::wire::{Message, pieces};
@@ -71,8 +72,8 @@ impl std::fmt::Debug for Channel {
 /// What the hearing thread hears.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// A message, and when it arrived on our monotonic clock.
-    Message(Box<Message>, Nanos),
+    /// A message, when it arrived on our monotonic clock, and its room in the inbox.
+    Message(Box<Message>, Nanos, #[expect(dead_code, reason = "room is given back when it is dropped")] Held),
     /// Nothing more will come; why.
     Ended(FrameError),
 }
@@ -148,9 +149,13 @@ impl Link {
 }
 
 fn listen(mut reader: FrameReader, mut hear: impl FnMut(Heard, &Outbox) -> bool, outbox: &Outbox) {
+    let inbox = Inbox::default();
     loop {
         let heard = match reader.next() {
-            Ok(message) => Heard::Message(Box::new(message), monotonic()),
+            Ok(message) => {
+                let at = monotonic();
+                Heard::Message(Box::new(message), at, inbox.hold(reader.length()))
+            }
             Err(error) => Heard::Ended(error),
         };
         let ended = matches!(heard, Heard::Ended(_));

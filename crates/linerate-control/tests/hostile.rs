@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Recorded, campaign, endpoint, job, trial};
-use linerate_control::wire::{Greeting, HelloRole, Message, decode, encode};
+use linerate_control::wire::{Greeting, HelloRole, Message, PROTOCOL_VERSION, Prepare, PreparedJob, decode, encode};
 use linerate_control::{Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, run};
-use linerate_load::{Listener, LoadError, Offer, ParamDoc, Setup, Worker, Workload};
-use linerate_model::{HostAddress, IncidentKind, Nanos, ParamError, Params, TrialOutcome};
+use linerate_load::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
+use linerate_model::{HostAddress, IncidentKind, Nanos, ParamError, Params, Side, TrialId, TrialOutcome};
 use serde_json::json;
 
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -152,6 +152,48 @@ fn a_second_conductor_is_told_who_is_being_served_and_may_come_afterwards() {
     let summary = loop {
         match run(campaign_at(address, 1), &mut Recorded::default(), &mut |_| {}) {
             Err(ControlError::Busy { .. }) if Instant::now() < until => thread::yield_now(),
+            result => break result.unwrap(),
+        }
+    };
+    assert_eq!(summary.completed, 1);
+    (running.stop)();
+}
+
+#[test]
+fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next() {
+    let running = serve(AgentOptions::default());
+    let mut socket = TcpStream::connect(running.address).unwrap();
+    socket.write_all(&hello(PROTOCOL_VERSION)).unwrap();
+    let jobs = vec![PreparedJob {
+        job: 0,
+        workload: "tcp_stream".into(),
+        side: Side::Passive,
+        local: endpoint("a", Some(Ipv4Addr::LOCALHOST.into())),
+        params: Params::default(),
+        seed: 1,
+        secret: Secret([0; 16]),
+        background: None,
+        peer_clock: None,
+    }];
+    let phases = trial(0, Vec::new()).phases;
+    // Its other end never comes, for a minute.
+    let prepare = Prepare { trial: TrialId(0), phases, jobs, patience_ms: 60_000, sample_period_ms: 100, legs: vec![] };
+    let connect = Message::Connect { trial: TrialId(0), offers: vec![] };
+    for message in [Message::Prepare(Box::new(prepare)), connect] {
+        socket.write_all(&encode(&message).unwrap()).unwrap();
+    }
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("\"offers\"") {
+        let mut bytes = [0; 4096];
+        let read = socket.read(&mut bytes).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&said));
+        said.extend(&bytes[..read]);
+    }
+    drop(socket);
+    let until = Instant::now() + Duration::from_secs(30);
+    let summary = loop {
+        match run(campaign_at(running.address, 1), &mut Recorded::default(), &mut |_| {}) {
+            Err(ControlError::Busy { .. }) if Instant::now() < until => thread::sleep(Duration::from_millis(20)),
             result => break result.unwrap(),
         }
     };

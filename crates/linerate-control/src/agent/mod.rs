@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_disk::Writable;
@@ -115,6 +115,8 @@ struct Shared {
     rejected: AtomicU64,
     /// What is still to be said of them.
     refusals: Mutex<Refusals>,
+    /// Trials that were given up and end by themselves.
+    leftovers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The conductor being served.
@@ -158,6 +160,10 @@ impl Shared {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn leftovers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn refusals(&self) -> MutexGuard<'_, Refusals> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,8 +182,10 @@ impl Agent {
     #[must_use]
     pub fn new(options: AgentOptions) -> Self {
         let (current, released, rejected) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
-        let (tuner, tuner_released, changes, refusals) = Default::default();
-        let shared = Shared { options, current, released, tuner, tuner_released, changes, rejected, refusals };
+        let (tuner, tuner_released, changes) = Default::default();
+        let (refusals, leftovers) = Default::default();
+        let shared =
+            Shared { options, current, released, tuner, tuner_released, changes, rejected, refusals, leftovers };
         Self { shared: Arc::new(shared) }
     }
 

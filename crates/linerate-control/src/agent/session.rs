@@ -14,7 +14,9 @@ use super::{Current, Shared};
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
-use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, Way, printable};
+use crate::wire::{
+    Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, Way, printable,
+};
 
 /// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent away.
 pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
@@ -55,14 +57,14 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = (shared.options.facts)();
     if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_ok() {
-        reader.trust();
+        reader.trust(ORDER_LIMIT);
         channel.deadline.lift();
         let mut running = None;
         // Held from the first trial that writes to them to the end of the session.
         let disks = Arc::new(Disks::new(shared.options.writable.clone()).serving(shared.options.served.clone()));
         let why = converse(reader, channel, |heard, outbox| follow(shared, &disks, heard, outbox, &mut running));
         if let Some(running) = running.take() {
-            running.abort();
+            running.abort(shared);
         }
         (shared.options.notify)(&format!("done with {by}: {why}"));
     } else {
@@ -104,7 +106,7 @@ fn tune(shared: &Arc<Shared>, mut reader: FrameReader, mut channel: Channel, gre
         return;
     }
     (shared.options.notify)(&format!("{by} may ask for settings of this host"));
-    reader.trust();
+    reader.trust(ORDER_LIMIT);
     channel.deadline.lift();
     let why = converse(reader, channel, |heard, outbox| follow_tuner(shared, heard, outbox));
     drop(place);
@@ -160,7 +162,7 @@ fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> St
 /// The next message of the session; why there is none if it has ended.
 fn next(shared: &Shared, heard: &Receiver<Heard>) -> Result<Message, String> {
     match heard.recv_timeout(shared.options.timeouts.silence) {
-        Ok(Heard::Message(message, _)) => Ok(*message),
+        Ok(Heard::Message(message, ..)) => Ok(*message),
         Ok(Heard::Ended(error)) => Err(error.to_string()),
         Err(RecvTimeoutError::Timeout) => Err("the conductor was silent for too long".into()),
         Err(RecvTimeoutError::Disconnected) => Err("the connection was closed".into()),
@@ -227,6 +229,13 @@ impl Drop for Place<'_> {
     }
 }
 
+/// How long a session waits for a trial that was told to end.
+const ABORT_PATIENCE: Duration = Duration::from_millis(500);
+/// How often it looks.
+const ABORT_LOOK: Duration = Duration::from_millis(2);
+/// Trials that may be ending by themselves while others are carried out.
+const LEFTOVERS: usize = 4;
+
 /// A trial under way on its own thread.
 struct Running {
     trial: TrialId,
@@ -236,6 +245,11 @@ struct Running {
 
 impl Running {
     fn start(shared: &Arc<Shared>, disks: &Arc<Disks>, prepare: Prepare, outbox: &Outbox) -> std::io::Result<Self> {
+        let left = shared.leftovers().iter().filter(|thread| !thread.is_finished()).count();
+        if left >= LEFTOVERS {
+            let why = format!("{left} earlier trials were given up and still end; try again in a minute");
+            return Err(std::io::Error::other(why));
+        }
         let trial = prepare.trial;
         let (commands, orders) = channel();
         let (shared, disks, outbox) = (Arc::clone(shared), Arc::clone(disks), outbox.clone());
@@ -250,11 +264,19 @@ impl Running {
         let _ = self.commands.send(command);
     }
 
-    /// Ends it; waits at most for a workload's patience.
-    fn abort(self) {
+    /// Ends it. A trial that waits for its other end or fills a disk hears that late: it is left to end by itself, and
+    /// the agent goes on without it.
+    fn abort(self, shared: &Shared) {
         self.order(Command::Abort);
-        // Its panics are caught inside and were reported.
-        let _ = self.thread.join();
+        let until = Instant::now() + ABORT_PATIENCE;
+        while !self.thread.is_finished() && Instant::now() < until {
+            thread::sleep(ABORT_LOOK);
+        }
+        let mut leftovers = shared.leftovers();
+        leftovers.retain(|thread| !thread.is_finished());
+        if !self.thread.is_finished() {
+            leftovers.push(self.thread);
+        }
     }
 }
 
@@ -266,7 +288,7 @@ fn converse(
 ) -> String {
     let (inputs, heard) = std::sync::mpsc::channel();
     let link = Link::start(reader, channel.writer, channel.closer, move |heard, outbox| {
-        if let Heard::Message(message, at) = &heard
+        if let Heard::Message(message, at, _) = &heard
             && let Message::Ping { n, sent_ns } = **message
         {
             // Answered here: every further hop would widen the uncertainty of the clock offset.
@@ -300,7 +322,7 @@ fn follow(
             (Message::Goodbye, _) => return "it said goodbye".into(),
             (Message::Prepare(prepare), _) => {
                 if let Some(earlier) = running.take() {
-                    earlier.abort();
+                    earlier.abort(shared);
                 }
                 let trial = prepare.trial;
                 match Running::start(shared, disks, *prepare, outbox) {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use linerate_analysis::statistics::Offset;
 use linerate_model::ClockExchange;
 
+use super::reported::Reported;
 use crate::clock::ClockEstimate;
 
 /// Exchanges per estimate of a clock offset; the quickest of them counts.
@@ -62,6 +63,8 @@ pub(super) struct Host {
     pub(super) sync: Option<Estimating>,
     pub(super) last_heard: Nanos,
     pub(super) lost_at: Nanos,
+    /// Of the trial under way.
+    pub(super) reported: Reported,
     pub(super) attempts: u32,
     /// Why it was last lost or not reached.
     pub(super) why: String,
@@ -81,6 +84,7 @@ impl Host {
             sync: None,
             last_heard: Nanos(0),
             lost_at: Nanos(0),
+            reported: Reported::default(),
             attempts: 0,
             why: String::new(),
         }

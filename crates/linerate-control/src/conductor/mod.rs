@@ -6,6 +6,7 @@
 mod asked;
 mod core;
 mod host;
+mod reported;
 mod runner;
 mod tuner;
 #[cfg(test)]

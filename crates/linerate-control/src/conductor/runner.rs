@@ -13,7 +13,7 @@ use super::{CampaignRun, Progress, RunOptions, RunSummary};
 use crate::clock::{monotonic, wall};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::link::{Channel, Heard, Link};
-use crate::wire::{Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE, printable};
+use crate::wire::{Greeting, HelloRole, MESSAGE_LIMIT, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE, printable};
 use crate::{Agent, ControlError, KeyStore, Timeouts, tls, transport};
 
 /// How often the wish to stop is looked at.
@@ -160,7 +160,7 @@ impl Runner<'_> {
                     return Input::Tick;
                 }
                 match heard {
-                    Heard::Message(message, at) => Input::Heard { host, message: *message, at },
+                    Heard::Message(message, at, _) => Input::Heard { host, message: *message, at },
                     Heard::Ended(error) => {
                         self.links.remove(&host);
                         Input::Lost { host, why: error.to_string() }
@@ -355,7 +355,7 @@ fn exchange(
     // If the agent has closed already, it has said why; that is read below.
     let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
     // An agent's greeting carries its facts.
-    reader.trust();
+    reader.trust(MESSAGE_LIMIT);
     let answer = reader.next().map_err(|error| greeting_error(host, error, sent.is_err()))?;
     channel.deadline.lift();
     understand(host, answer)

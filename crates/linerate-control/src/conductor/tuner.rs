@@ -101,7 +101,7 @@ impl Tuner {
         }
         loop {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Heard::Message(message, _)) => match *message {
+                Ok(Heard::Message(message, ..)) => match *message {
                     Message::Tuned { n: of, states, failed } if of == n => {
                         let refused =
                             |why: String| ControlError::Setting { host: self.host.clone(), why: printable(&why) };

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
 use linerate_model::{
-    Background, CampaignHeader, Counter, Endpoint, Event, IncidentKind, Interval, JobSpec, Nanos, Params, Phases,
-    Point, Ratio, RecorderError, Side, TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until, Warmup,
+    Background, CampaignHeader, Counter, Endpoint, Event, Incident, IncidentKind, Interval, JobSpec, Nanos, Params,
+    Phases, Point, Ratio, RecorderError, Side, TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until,
+    Warmup,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -42,6 +43,8 @@ enum FaultKind {
     Ignore,
     /// It says that it cannot do it.
     Fail,
+    /// It reports incidents without end.
+    Flood,
 }
 
 struct FakeAgent {
@@ -259,6 +262,16 @@ impl World {
                     self.say(host, Nanos(0), Message::Done { trial, started_ns: Vec::new(), failed });
                 }
                 return;
+            }
+            Some(FaultKind::Flood) => {
+                if let Some(prepare) = &self.agents[host].prepared {
+                    let trial = Some(prepare.trial);
+                    for n in 0..10_000 {
+                        let incident =
+                            Incident { host: String::new(), kind: IncidentKind::Failed, message: format!("flood {n}") };
+                        self.say(host, Nanos(n), Message::Incident { trial, incident });
+                    }
+                }
             }
             None => {}
         }

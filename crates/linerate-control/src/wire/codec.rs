@@ -9,6 +9,8 @@ use super::Message;
 
 /// Longest message between ends that know each other, bytes.
 pub const MESSAGE_LIMIT: usize = 16 << 20;
+/// Longest message from a conductor, bytes: the jobs of a trial, or the offers of their other ends.
+pub const ORDER_LIMIT: usize = 4 << 20;
 /// Longest message from a stranger, bytes: a greeting without facts, or a refusal.
 pub const GREETING_LIMIT: usize = 16 << 10;
 /// Bytes of the length in front of each message.

@@ -16,7 +16,7 @@ mod codec;
 mod message;
 mod tune;
 
-pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
+pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, ORDER_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
     Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, RELEASE,
     Way, name, printable,

@@ -476,6 +476,10 @@ impl Conductor {
             return;
         }
         self.hosts[host].last_heard = now.mono;
+        if let Err(why) = self.hosts[host].reported.add(&message, now.mono) {
+            self.outputs.push(Output::Disconnect { host });
+            return self.lost(host, &why, now);
+        }
         if let Message::Pong { n, clock_ns, sent_ns, answered_ns } = message {
             let answered = if answered_ns == 0 { clock_ns } else { answered_ns };
             return self.pong(host, n, ClockExchange { sent: sent_ns, arrived: clock_ns, answered, heard: at.0 }, now);

@@ -10,6 +10,7 @@ use super::legs::legs;
 use super::{
     ANSWER_PATIENCE, Active, COLLECT_PATIENCE, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE, Stage,
 };
+use crate::conductor::reported::Reported;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
 
 impl Conductor {
@@ -187,6 +188,7 @@ impl Conductor {
                 sample_period_ms: self.options.sample_period.as_millis() as u64,
                 legs: legs(&self.header.capacities, &spec, &self.hosts[host].name),
             };
+            self.hosts[host].reported = Reported::nothing(now.mono);
             self.send(host, Message::Prepare(Box::new(prepare)));
         }
         if let Stage::Trial(active) = &mut self.stage {

@@ -373,3 +373,14 @@ fn runs_without_a_figure_narrow_nothing() {
     world.run(looked_at().into_iter().filter(|trial| trial.sweep == "point 0").collect(), &HashSet::new(), NEVER);
     assert_eq!(world.looks, [(6, None, 2), (8, None, 2), (10, None, 0)]);
 }
+
+#[test]
+fn a_host_that_reports_without_end_is_cut_off_and_costs_one_trial() {
+    let fault = Fault { at: "start_at", nth: 1, kind: FaultKind::Flood };
+    let world = run_three(World::with_fault(1, fault));
+    assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)]);
+    let lost = world.incidents(IncidentKind::AgentLost);
+    let why = "lost the agent: it reported 501 incidents of one trial, more than the 500 allowed so far";
+    assert_eq!(lost, [(Some(TrialId(1)), why.to_owned())]);
+    assert_eq!(world.incidents(IncidentKind::Failed).len(), 500);
+}

@@ -1,0 +1,73 @@
+//! A bound on what was heard and not yet dealt with: a peer that says more waits, and TCP tells it so.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Bytes on the wire that may wait to be dealt with; a message needs up to about ten times as much memory as bytes.
+const MOST: usize = 8 << 20;
+/// What the smallest message counts as: it is a value of some hundred bytes here.
+const LEAST: usize = 1 << 10;
+
+/// Room for messages of one peer; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inbox(Arc<Room>);
+
+#[derive(Debug, Default)]
+struct Room {
+    held: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// Room that one message takes, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    bytes: usize,
+    room: Arc<Room>,
+}
+
+impl Inbox {
+    /// Waits for room for `bytes`. A message that is larger than all room is taken when the inbox is empty.
+    pub(crate) fn hold(&self, bytes: usize) -> Held {
+        let bytes = bytes.max(LEAST);
+        let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |held: &mut usize| *held > 0 && *held + bytes > MOST;
+        let mut held = self.0.freed.wait_while(held, is_full).unwrap_or_else(PoisonError::into_inner);
+        *held += bytes;
+        Held { bytes, room: Arc::clone(&self.0) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.room.held.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.room.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{TryRecvError, channel};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_that_says_more_than_there_is_room_for_waits_until_something_was_dealt_with() {
+        let inbox = Inbox::default();
+        let first = inbox.hold(MOST - LEAST);
+        let second = inbox.hold(1);
+        let (tell, told) = channel();
+        let waiting = {
+            let inbox = inbox.clone();
+            thread::spawn(move || tell.send(inbox.hold(5 * MOST)))
+        };
+        assert!(matches!(told.try_recv(), Err(TryRecvError::Empty)));
+        drop(first);
+        assert!(matches!(told.try_recv(), Err(TryRecvError::Empty)), "a small message is still held");
+        drop(second);
+        let held = told.recv().expect("it was told");
+        waiting.join().expect("no panic").expect("it was received");
+        assert_eq!(*inbox.0.held.lock().expect("no panic"), 5 * MOST);
+        drop(held);
+        assert_eq!(*inbox.0.held.lock().expect("no panic"), 0);
+    }
+}
