@@ -9,9 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_load::Offer;
+use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos};
-use serde_json::json;
-use shared::{V4, V6, connect, flows_sum, join, open, run, service, start, sum};
+use serde_json::{Value, json};
+use shared::{PATIENCE, SPANS_MS, V4, V6, connect, flows_sum, join, open, run_until, service, start, sum};
+
+/// Both ends of `table`, loaded until some transactions are done on every flow.
+fn until_done(name: &str, ip: &str, table: &Value) -> [EngineReport; 2] {
+    const SOME: u64 = 4;
+    let are_done = |active: &EngineReport| active.flows.iter().all(|flow| flow.counters[Counter::Transactions] > SOME);
+    let ends = run_until(|| open(name, ip, table, |offer| offer), |[active, _]| are_done(active));
+    assert!(are_done(&ends[0]), "{name} {table}: {:?}", ends[0].flows);
+    ends
+}
 
 #[test]
 fn closed_loops_answer_every_request() {
@@ -24,16 +34,15 @@ fn closed_loops_answer_every_request() {
             ),
             ("tcp_rr", json!({ "request_size": "300 KiB", "response_size": "200 KiB", "depth": 2 })),
             ("tcp_rr", json!({ "wait": "spin", "depth": 2 })),
-            ("udp_rr", json!({})),
+            ("udp_rr", json!({ "timeout": "20 s" })),
             (
                 "udp_rr",
-                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B", "response_size": "1400 B" }),
+                json!({ "timeout": "20 s", "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B", "response_size": "1400 B" }),
             ),
-            ("udp_rr", json!({ "wait": "spin", "depth": 100 })),
+            ("udp_rr", json!({ "timeout": "20 s", "wait": "spin", "depth": 100 })),
         ] {
-            let [active, passive] = run(open(name, ip, &table, |offer| offer), 300);
+            let [active, passive] = until_done(name, ip, &table);
             let done = sum(&active, Counter::Transactions);
-            assert!(done > 3, "{name} {table}: {done}");
             assert_eq!(sum(&active, Counter::TransactionsLost), 0, "{name} {table}");
             assert_eq!(flows_sum(&active, Counter::TransactionsLost), 0, "{name} {table}");
             assert_eq!(service(&active).count(), done, "{name} {table}");
@@ -51,9 +60,15 @@ fn closed_loops_answer_every_request() {
 fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
     for name in ["tcp_rr", "udp_rr"] {
         let table = json!({ "rate": "1 kpps", "depth": 64, "streams": 2 });
-        let [active, _passive] = run(open(name, V4, &table, |offer| offer), 500);
-        let done = sum(&active, Counter::Transactions);
-        assert!((450..=550).contains(&done), "{name}: {done} of 500 intended");
+        // Whichever flow has room takes the next one.
+        let are_done = |ends: &[EngineReport; 2]| sum(&ends[0], Counter::Transactions) > 10;
+        let [active, _passive] = run_until(|| open(name, V4, &table, |offer| offer), are_done);
+        let counted = |counter| sum(&active, counter);
+        let [due, started, done] = [Counter::Intended, Counter::Started, Counter::Transactions].map(counted);
+        let loaded = active.intervals.last().expect("intervals").end.as_secs_f64();
+        assert!(due as f64 <= loaded * 1_000.0 + 2.0, "{name}: {due} were due in {loaded} s");
+        assert!(done > 10 && (done..=due).contains(&started), "{name}: {done} done of {started} of {due}");
+        assert_eq!(counted(Counter::OperationsDue), due, "{name}");
         for interval in &active.intervals {
             let (service, response) = (interval.service.percentile(0.5), interval.response.percentile(0.5));
             assert!(response >= service, "{name}: {response:?} {service:?}");
@@ -64,7 +79,7 @@ fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
 #[test]
 fn connections_carry_the_congestion_control_asked_for_and_tell_their_state() {
     let table = json!({ "congestion": "reno", "streams": 2 });
-    let [active, passive] = run(open("tcp_rr", V4, &table, |offer| offer), 300);
+    let [active, passive] = until_done("tcp_rr", V4, &table);
     for report in [&active, &passive] {
         for flow in &report.flows {
             assert_eq!(flow.socket["congestion"].granted, Some(json!("reno")));
@@ -107,14 +122,19 @@ fn unreliable(to: SocketAddr) -> SocketAddr {
 #[test]
 fn lost_and_late_responses_are_told_apart_and_never_hang() {
     let table = json!({ "timeout": "20 ms", "request_size": "16 B", "response_size": "16 B" });
-    let ends = open("udp_rr", V4, &table, |mut offer| {
-        offer.addresses[1] = unreliable(offer.addresses[1]);
-        offer
-    });
-    let [active, passive] = run(ends, 1_000);
-    let (done, lost, late) =
-        (sum(&active, Counter::Transactions), sum(&active, Counter::TransactionsLost), sum(&active, Counter::Late));
-    assert!(done > 10 && lost > 4 && late > 2, "{done} done, {lost} lost, {late} late");
+    let open_by_relay = || {
+        open("udp_rr", V4, &table, |mut offer| {
+            offer.addresses[1] = unreliable(offer.addresses[1]);
+            offer
+        })
+    };
+    let counted = |active: &EngineReport| {
+        [Counter::Transactions, Counter::TransactionsLost, Counter::Late].map(|counter| sum(active, counter))
+    };
+    let are_seen = |[done, lost, late]: [u64; 3]| done > 10 && lost > 4 && late > 2;
+    let [active, passive] = run_until(open_by_relay, |[active, _]| are_seen(counted(active)));
+    let [done, lost, late] = counted(&active);
+    assert!(are_seen(counted(&active)), "{done} done, {lost} lost, {late} late");
     // Two of ten time out, and a request that waits behind the delayed one as well.
     assert!(late <= lost, "{late} late of {lost} given up");
     assert_eq!(service(&active).lost, lost);
@@ -162,28 +182,31 @@ fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
 
 #[test]
 fn every_request_is_answered_lost_or_open_to_the_last_one() {
-    const LOAD: Nanos = Nanos::from_millis(80);
-    for (nth, timeout_ms) in [(2, 8), (5, 40), (37, 8), (37, 80), (7, 160), (37, 160)] {
-        let passed = Arc::new(Passed::default());
+    for (nth, timeout_ms, depth) in [(2, 8, 8), (5, 40, 64), (37, 8, 8), (37, 80, 64), (7, 160, 64), (37, 160, 64)] {
         let timeout = format!("{timeout_ms} ms");
-        let table = json!({ "timeout": timeout, "depth": 64, "request_size": "16 B", "response_size": "16 B" });
-        let ends = open("udp_rr", V4, &table, |mut offer| {
-            offer.addresses[1] = dropping(offer.addresses[1], nth, &passed);
-            offer
-        });
-        let [active, _] = ends.map(|workers| start(workers, LOAD, Nanos::from_millis(40))).map(join);
+        let table = json!({ "timeout": timeout, "depth": depth, "request_size": "16 B", "response_size": "16 B" });
+        let mut passed = Arc::new(Passed::default());
+        let open_by_relay = || {
+            passed = Arc::new(Passed::default());
+            open("udp_rr", V4, &table, |mut offer| {
+                offer.addresses[1] = dropping(offer.addresses[1], nth, &passed);
+                offer
+            })
+        };
+        let [active, _] = run_until(open_by_relay, |[active, _]| sum(active, Counter::OperationsAnswered) > nth);
         let count = |counter| sum(&active, counter);
         let (due, answered) = (count(Counter::OperationsDue), count(Counter::OperationsAnswered));
         let (lost, open) = (count(Counter::OperationsLost), count(Counter::OperationsOpen));
         let told = format!("one of {nth}, {timeout_ms} ms: {due} due, {answered} answered, {lost} lost, {open} open");
         // What is on its way to the relay gets there.
-        let patience = Instant::now() + Duration::from_secs(2);
+        let patience = Instant::now() + PATIENCE;
         let at_relay = |count: &AtomicU64| count.load(Ordering::Relaxed);
         while at_relay(&passed.requests) < due && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(due, answered + lost + open, "{told}");
         assert_eq!(due, at_relay(&passed.requests), "{told}");
+        assert!(answered > nth, "{told}");
         assert_eq!(answered, count(Counter::Transactions), "{told}");
         // A machine that is busy may answer too late: that is told apart, and after the end nobody hears of it.
         let in_time = answered + count(Counter::Late);
@@ -220,17 +243,29 @@ fn what_an_open_load_had_no_room_for_is_due_and_open() {
 
 #[test]
 fn a_peer_that_vanishes_ends_the_worker() {
+    const LONG: Nanos = Nanos::from_secs(30);
     for name in ["tcp_rr", "udp_rr", "tcp_crr"] {
         for vanished in [0, 1] {
             let mut ends = open(name, V4, &json!({}), |offer| offer);
             let began = Instant::now();
             ends[vanished].clear();
             let [a, b] = ends;
-            let report = join(start(if vanished == 0 { b } else { a }, Nanos::from_secs(20), Nanos(0)));
-            assert!(began.elapsed() < Duration::from_secs(5), "{name}");
+            let report = join(start(if vanished == 0 { b } else { a }, LONG, Nanos(0)));
+            assert!(Nanos(began.elapsed().as_nanos() as u64) < LONG, "{name} went on without its peer");
             assert!(!report.incidents.is_empty(), "{name}");
         }
     }
+}
+
+/// Both ends of `tcp_crr`, loaded until as many connections are done as it has under way at once.
+fn until_connected(ip: &str, table: &Value) -> [EngineReport; 2] {
+    let least = table["streams"].as_u64().unwrap_or(1);
+    let ends = run_until(
+        || open("tcp_crr", ip, table, |offer| offer),
+        |[active, _]| sum(active, Counter::Connections) >= least,
+    );
+    assert!(sum(&ends[0], Counter::Connections) >= least, "{table}: {:?}", ends[0].flows);
+    ends
 }
 
 #[test]
@@ -244,9 +279,8 @@ fn connections_are_opened_used_and_closed_in_every_way() {
                 json!({ "close": close, "streams": 8, "workers": 2, "response_size": "20 KiB" }),
                 json!({ "close": close, "streams": 3, "wait": "spin" }),
             ] {
-                let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 300);
+                let [active, passive] = until_connected(ip, &table);
                 let done = sum(&active, Counter::Connections);
-                assert!(done > 0, "{table}: {done}");
                 assert_eq!(sum(&active, Counter::ConnectionsFailed), 0, "{table}");
                 assert_eq!(service(&active).count(), done, "{table}");
                 assert!(sum(&passive, Counter::Connections) >= done, "{table}");
@@ -261,21 +295,22 @@ fn streams_are_connections_under_way_at_once() {
     /// How long the server of this test keeps each connection waiting.
     const HELD: Duration = Duration::from_millis(100);
     for ip in [V4, V6] {
-        let most_at_once = |streams: u32| {
+        let under_load = |streams: usize, span: Nanos| {
             let table = json!({ "streams": streams, "close": "server" });
-            let mut most = 0;
-            let active = std::thread::scope(|scope| {
+            std::thread::scope(|scope| {
                 let listener = std::net::TcpListener::bind((ip, 0)).expect("loopback");
                 let held = Offer { addresses: vec![listener.local_addr().expect("bound")] };
                 let serving = scope.spawn(move || hold(&listener, HELD));
                 let active = connect("tcp_crr", ip, &table, &held);
-                let report = join(start(active, Nanos::from_millis(300), Nanos::from_millis(500)));
-                most = serving.join().expect("no panic");
-                report
-            });
-            assert!(sum(&active, Counter::Connections) >= u64::from(streams), "{ip} {streams}");
-            assert_eq!(sum(&active, Counter::ConnectionsFailed), 0, "{ip} {streams}");
-            most
+                let report = join(start(active, span, Nanos::from_secs(2)));
+                assert_eq!(sum(&report, Counter::ConnectionsFailed), 0, "{ip} {streams}");
+                (serving.join().expect("no panic"), sum(&report, Counter::Connections))
+            })
+        };
+        let most_at_once = |streams: usize| {
+            let mut seen = SPANS_MS.map(Nanos::from_millis).into_iter().map(|span| under_load(streams, span));
+            let found = seen.find(|(most, done)| *most >= streams && *done >= streams as u64);
+            found.unwrap_or_else(|| panic!("{ip}: never {streams} connections at once")).0
         };
         assert_eq!([most_at_once(1), most_at_once(5)], [1, 5], "{ip}");
     }
@@ -312,7 +347,7 @@ fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
             "congestion": "reno", "mss": "600 B", "dscp": 10, "no_delay": false, "socket_buffer": "100 KiB", "streams": 3,
             "request_size": "3 KiB", "response_size": "5 KiB",
         });
-        let [active, passive] = run(open("tcp_crr", ip, &table, |offer| offer), 200);
+        let [active, passive] = until_connected(ip, &table);
         for report in [&active, &passive] {
             let socket = &report.flows[0].socket;
             let granted = |name: &str| socket[name].granted.clone();
@@ -335,14 +370,22 @@ fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
 
 #[test]
 fn a_connection_without_the_secret_is_dropped_and_counted() {
-    let mut address = None;
-    let ends = open("tcp_crr", V4, &json!({}), |offer| {
-        address = offer.addresses.first().copied();
-        offer
-    });
-    let mut stranger = TcpStream::connect(address.expect("offered")).expect("loopback");
-    stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("write");
-    let [active, passive] = run(ends, 1_000);
+    let mut strangers = Vec::new();
+    let open_beside = || {
+        let mut address = None;
+        let ends = open("tcp_crr", V4, &json!({}), |offer| {
+            address = offer.addresses.first().copied();
+            offer
+        });
+        let mut stranger = TcpStream::connect(address.expect("offered")).expect("loopback");
+        stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("write");
+        strangers.push(stranger);
+        ends
+    };
+    let has_refused = |[active, passive]: &[EngineReport; 2]| {
+        sum(passive, Counter::Foreign) > 0 && sum(active, Counter::Connections) > 3
+    };
+    let [active, passive] = run_until(open_beside, has_refused);
     assert_eq!(sum(&passive, Counter::Foreign), 1);
     assert!(sum(&active, Counter::Connections) > 3);
 }

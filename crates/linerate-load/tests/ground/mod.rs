@@ -8,13 +8,17 @@ use std::time::Duration;
 use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport, Timeline};
 use linerate_load::{LoadError, Offer, Secret, Setup, workload};
-use linerate_model::{Counter, Distribution, Endpoint, Nanos, Params};
+use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
 pub const MEMORY: &str = "/dev/shm";
 /// How long an interval of every run is.
 pub const INTERVAL: Nanos = Nanos::from_millis(50);
+/// Milliseconds of load: enough on a quiet machine, and on one that hardly runs us.
+pub const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
+/// A drain ends by itself with the last transfer.
+const DRAIN: Nanos = Nanos::from_secs(30);
 
 fn endpoint() -> Endpoint {
     Endpoint { name: "a".into(), host: "a".into(), address: None, device: None, cpus: vec![], pin: false, ncsi: None }
@@ -22,11 +26,39 @@ fn endpoint() -> Endpoint {
 
 /// Runs the load for `millis`.
 pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, LoadError> {
+    run_watched(disks, params, millis, |_| {})
+}
+
+/// Runs loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has happened in one of them: how long that takes is the
+/// machine's affair and no test's. The last one is returned even if it was not enough, so that the test says what it saw.
+pub fn run_until(
+    disks: &Disks,
+    params: &Value,
+    is_enough: impl Fn(&EngineReport) -> bool,
+) -> Result<EngineReport, LoadError> {
+    let [first, longer @ ..] = SPANS_MS;
+    let mut report = run(disks, params.clone(), first)?;
+    for millis in longer {
+        if is_enough(&report) {
+            break;
+        }
+        report = run(disks, params.clone(), millis)?;
+    }
+    Ok(report)
+}
+
+/// Runs the load for `millis` and shows every interval to `watch` as it comes.
+pub fn run_watched(
+    disks: &Disks,
+    params: Value,
+    millis: u64,
+    mut watch: impl FnMut(&Interval),
+) -> Result<EngineReport, LoadError> {
     let params: Params = serde_json::from_value(params).expect("a table");
     let storage = workload("storage").expect("registered");
     let problems = storage.check(&params);
     assert!(problems.is_empty(), "{problems:?}");
-    let (local, patience) = (endpoint(), Duration::from_secs(20));
+    let (local, patience) = (endpoint(), Duration::from_secs(30));
     let loaded = Duration::from_millis(millis);
     let setup = Setup {
         params: &params,
@@ -41,14 +73,16 @@ pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, Lo
     let workers = storage.connect(&setup, &Offer { addresses: Vec::new() })?;
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(5);
     let load_until = start + Nanos::from_millis(millis);
-    let drain_until = load_until + Nanos::from_secs(5);
+    let drain_until = load_until + DRAIN;
     let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: INTERVAL };
     let mut engine = Engine::start(workers, timeline, &[], 5);
     // Collected as an agent does: an engine keeps the intervals of a second at most.
     let mut intervals = Vec::new();
     while !engine.finished() {
-        intervals.extend(engine.intervals());
-        std::thread::sleep(Duration::from_millis(20));
+        let more = engine.intervals();
+        more.iter().for_each(&mut watch);
+        intervals.extend(more);
+        std::thread::sleep(Duration::from_millis(5));
     }
     let mut report = engine.join();
     intervals.append(&mut report.intervals);

@@ -7,16 +7,21 @@ use std::time::Duration;
 
 use linerate_load::engine::{Engine, EngineReport, Timeline};
 use linerate_load::{Listener, Offer, Secret, Setup, Worker, workload};
-use linerate_model::{Counter, Distribution, Endpoint, Nanos, Params};
+use linerate_model::{Counter, Distribution, Endpoint, FlowReport, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::Value;
 
 pub const V4: &str = "127.0.0.1";
 pub const V6: &str = "::1";
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Nothing here reads or writes a disk.
 static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
+/// Milliseconds of load: enough on a quiet machine, and on one that hardly runs us.
+pub const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
 pub const SECRET: Secret = Secret(*b"a secret of 16 B");
+
+/// Workers of the active end and of the passive one.
+pub type Ends = [Vec<Box<dyn Worker>>; 2];
 
 pub fn endpoint(ip: &str) -> Endpoint {
     let address: Option<IpAddr> = Some(ip.parse().expect("an address"));
@@ -50,8 +55,8 @@ pub fn connect(name: &str, ip: &str, table: &Value, offer: &Offer) -> Vec<Box<dy
     workload(name).expect("registered").connect(&setup(&params, &local), offer).expect("connect")
 }
 
-/// Opens both ends; `divert` may change where the active end connects to.
-pub fn open(name: &str, ip: &str, table: &Value, divert: impl FnOnce(Offer) -> Offer) -> [Vec<Box<dyn Worker>>; 2] {
+/// Opens both ends, the active one first; `divert` may change where the active end connects to.
+pub fn open(name: &str, ip: &str, table: &Value, divert: impl FnOnce(Offer) -> Offer) -> Ends {
     let listener = listen(name, ip, table);
     let offer = divert(listener.offer());
     let accepting = std::thread::spawn(move || listener.accept(PATIENCE).expect("accept"));
@@ -80,8 +85,47 @@ pub fn join(mut engine: Engine) -> EngineReport {
 }
 
 /// Loads both ends for `milliseconds`, and lets them drain for at most a second; returns active and passive.
-pub fn run(ends: [Vec<Box<dyn Worker>>; 2], milliseconds: u64) -> [EngineReport; 2] {
+pub fn run(ends: Ends, milliseconds: u64) -> [EngineReport; 2] {
     ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_secs(1))).map(join)
+}
+
+/// Both ends under loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has happened in one of them: how long that takes
+/// is the machine's affair and no test's. Each load opens both ends anew. The last one is returned even if it was not enough, so that the
+/// test says what it saw.
+pub fn run_until(open: impl FnMut() -> Ends, is_enough: impl Fn(&[EngineReport; 2]) -> bool) -> [EngineReport; 2] {
+    // A drain ends by itself when everything has arrived.
+    grow(open, is_enough, |_| Nanos::from_secs(30))
+}
+
+/// The same for loads of which something is lost, which every drain waits for in vain.
+pub fn run_lossy_until(
+    open: impl FnMut() -> Ends,
+    is_enough: impl Fn(&[EngineReport; 2]) -> bool,
+) -> [EngineReport; 2] {
+    grow(open, is_enough, |milliseconds| Nanos::from_millis(2 * milliseconds + 200))
+}
+
+fn grow(
+    mut open: impl FnMut() -> Ends,
+    is_enough: impl Fn(&[EngineReport; 2]) -> bool,
+    drain: fn(u64) -> Nanos,
+) -> [EngineReport; 2] {
+    let mut seen = None;
+    for milliseconds in SPANS_MS {
+        let drain = drain(milliseconds);
+        let reports = open().map(|workers| start(workers, Nanos::from_millis(milliseconds), drain)).map(join);
+        if is_enough(&reports) {
+            return reports;
+        }
+        seen = Some(reports);
+    }
+    seen.expect("there are spans")
+}
+
+/// Whether every flow of these ends has moved payload.
+pub fn all_flows_moved(reports: &[&EngineReport]) -> bool {
+    let moved = |flow: &FlowReport| flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] > 0;
+    reports.iter().all(|report| report.flows.iter().all(moved))
 }
 
 pub fn sum(report: &EngineReport, counter: Counter) -> u64 {
