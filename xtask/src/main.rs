@@ -4,6 +4,8 @@
 
 mod bench;
 mod docs;
+#[cfg(test)]
+mod packaging;
 mod test;
 mod tidy;
 mod tools;

@@ -55,6 +55,7 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
     Tool { command: "sgdisk", package: "gdisk", purpose: "makes partitions that must not be written to" },
     Tool { command: "snmpd", package: "snmpd", purpose: "a switch's agent, to be observed by" },
     Tool { command: "snmpset", package: "snmp", purpose: "tells that agent how often to read its counters" },
+    Tool { command: "systemd-analyze", package: "systemd", purpose: "judges how confined the agent's unit is" },
     Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
     Tool { command: "tshark", package: "tshark", purpose: "reads our NC-SI packets beside us" },
     Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
