@@ -29,9 +29,9 @@ use sha2::Sha256;
 
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Timeouts};
-use crate::strangers::{Receptionist, Ticket, accept_all, wake};
+use crate::strangers::{Opening, Receptionist, Ticket, accept_all, wake};
 use crate::timed::Deadline;
-use crate::tls::{self, EXPORTER_BYTES, Secured, TLS_HANDSHAKE, Trust};
+use crate::tls::{self, EXPORTER_BYTES, Secured, Trust};
 use crate::transport;
 use crate::wire::{
     Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name, printable,
@@ -201,8 +201,8 @@ impl Receptionist for Front {
         self.desk.handshake
     }
 
-    fn understands(&self, first: u8) -> bool {
-        first == TLS_HANDSHAKE
+    fn opening(&self, bytes: &[u8]) -> Opening {
+        tls::opening(bytes)
     }
 
     fn meet(&self, socket: TcpStream, _: SocketAddr, _: Ticket) {

@@ -17,12 +17,19 @@ use rustls::server::{ServerConfig, ServerConnection};
 use rustls_pki_types::ServerName;
 
 use crate::keys::{Fingerprint, KeyStore};
+use crate::strangers::Opening;
 use crate::timed::{Deadline, Socket, Timed};
 
 /// The name sent in the handshake; it means nothing, the key does.
 const SERVER_NAME: &str = "linerate";
 /// First byte of a TLS record that carries a handshake (RFC 8446 clause 5.1).
 pub(crate) const TLS_HANDSHAKE: u8 = 22;
+/// First byte of a handshake message that greets a server (clause 4).
+const CLIENT_HELLO: u8 = 1;
+/// Bytes in front of a record's content: type, version, length.
+const RECORD_HEAD: usize = 5;
+/// Longest content of a record (clause 5.1).
+const RECORD_LIMIT: usize = 1 << 14;
 /// Bytes of the exporter both ends agree on (RFC 8446 clause 7.5), as long as the hash it comes from.
 pub(crate) const EXPORTER_BYTES: usize = 32;
 /// Ciphertext read at once: one record (RFC 8446 clause 5.2: 2^14 + 256) and its header.
@@ -197,5 +204,53 @@ impl Drop for TlsWriter {
     fn drop(&mut self) {
         // Nothing is left to be written; the other end sees the end of the stream.
         let _ = self.socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// What the first bytes of a connection are to a TLS server: it waits for the record that holds the client's greeting.
+pub(crate) fn opening(bytes: &[u8]) -> Opening {
+    let foreign = || Opening::Foreign("it does not speak TLS".into());
+    let Some((head, content)) = bytes.split_first_chunk::<RECORD_HEAD>() else {
+        return if bytes.first() == Some(&TLS_HANDSHAKE) { Opening::Needs(RECORD_HEAD) } else { foreign() };
+    };
+    let [kind, major, _, high, low] = *head;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let is_greeting = content.first().is_none_or(|first| *first == CLIENT_HELLO);
+    match (kind, major) {
+        (TLS_HANDSHAKE, 3) if (1..=RECORD_LIMIT).contains(&length) && is_greeting => {
+            if content.len() < length {
+                Opening::Needs(RECORD_HEAD + length)
+            } else {
+                Opening::Whole
+            }
+        }
+        _ => foreign(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_greeting_is_awaited_whole_and_nothing_else_is() {
+        // A record of five bytes that begins as a ClientHello does.
+        let record = [22, 3, 1, 0, 5, 1, 0, 0, 1, 9];
+        for length in 1..RECORD_HEAD {
+            assert_eq!(opening(&record[..length]), Opening::Needs(RECORD_HEAD), "{length}");
+        }
+        for length in RECORD_HEAD..record.len() {
+            assert_eq!(opening(&record[..length]), Opening::Needs(record.len()), "{length}");
+        }
+        assert_eq!(opening(&record), Opening::Whole);
+        assert_eq!(opening(&[&record[..], &[0; 9]].concat()), Opening::Whole);
+        let foreign = Opening::Foreign("it does not speak TLS".into());
+        let longer_than_allowed = [22, 3, 1, 0x40, 1, 1];
+        let server_hello = [22, 3, 1, 0, 5, 2];
+        for bytes in
+            [&b"GET / HTTP/1.1"[..], b"G", &[22, 2, 0, 0, 5, 1], &[22, 3, 1, 0, 0], &longer_than_allowed, &server_hello]
+        {
+            assert_eq!(opening(bytes), foreign, "{bytes:?}");
+        }
     }
 }

@@ -129,6 +129,16 @@ pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64,
     raw::get::<u64>(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).map_err(error)
 }
 
+/// Makes `socket` readable only when `bytes` are there or it has ended (SO_RCVLOWAT).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<(), SysError> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    raw::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+        .map_err(|cause| SysError::new("set SO_RCVLOWAT of", "a socket", cause))
+}
+
 /// Busy-polls the device queue for up to `microseconds` when a receive would block (`SO_BUSY_POLL`).
 ///
 /// # Errors

@@ -24,18 +24,15 @@ use serde_json::Value;
 
 use crate::frames::write;
 use crate::link::{Channel, Closer, Timeouts};
-use crate::strangers::{Receptionist, Refusals, Ticket, accept_all, wake};
+use crate::strangers::{Opening, Receptionist, Refusals, Ticket, accept_all, wake};
 use crate::timed::Deadline;
 use crate::tls::{self, TLS_HANDSHAKE, Trust};
 use crate::transport;
-use crate::wire::{Greeting, Message, PROTOCOL_VERSION, RELEASE};
+use crate::wire::{GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, announced, decode_within};
 use crate::{ControlError, Fingerprint, KeyStore};
 
 use tuning::Changes;
 pub use tuning::{Consent, HostWide, Restored, restore};
-
-/// First byte of a frame: the highest byte of a length of at most 16 MiB.
-const FRAME_STARTS: [u8; 2] = [0, 1];
 
 /// Who may talk to a listening agent.
 #[derive(Debug)]
@@ -305,8 +302,15 @@ impl Receptionist for Entrance {
         self.shared.options.timeouts.handshake
     }
 
-    fn understands(&self, first: u8) -> bool {
-        first == TLS_HANDSHAKE || FRAME_STARTS.contains(&first)
+    fn opening(&self, bytes: &[u8]) -> Opening {
+        if bytes.first() == Some(&TLS_HANDSHAKE) {
+            return tls::opening(bytes);
+        }
+        match decode_within(bytes, GREETING_LIMIT) {
+            Ok(Some(_)) => Opening::Whole,
+            Ok(None) => Opening::Needs(announced(bytes)),
+            Err(error) => Opening::Foreign(error.to_string()),
+        }
     }
 
     fn meet(&self, socket: TcpStream, peer: SocketAddr, ticket: Ticket) {

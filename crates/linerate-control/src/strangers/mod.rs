@@ -1,7 +1,8 @@
 //! Connections whose other end has not proved anything yet.
 //!
-//! One thread accepts them all. A connection that says nothing waits beside the others, at the cost of a descriptor; one
-//! that says what nobody here speaks is closed. What is left is met on a thread of its own, within its source's budget.
+//! One thread accepts them all. A connection waits beside the others, at the cost of a descriptor, until its whole first
+//! message is here; one that says what nobody here speaks is closed. What is left is met on a thread of its own, within its
+//! source's budget.
 //! Both crowds are bounded, and in a full one a member of the largest source gives way ([`crowd`]).
 
 mod crowd;
@@ -18,14 +19,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::socket::set_least_readable;
 
+use crate::wire::GREETING_LIMIT;
 use crowd::{Budgets, Crowd, Source};
 pub(crate) use refusals::Refusals;
 
-/// Connections that may wait for their first byte at once. The usual limit of descriptors is 1024.
+/// Connections that may wait for their first message at once. The usual limit of descriptors is 1024.
 const SILENT: usize = 512;
 /// Strangers that may be proving who they are at once, each on a thread.
 const MEETINGS: usize = 64;
+/// Longest first message that is waited for, bytes: a greeting, or a TLS record with its head (RFC 8446 clause 5.1).
+pub(crate) const LONGEST_OPENING: usize = GREETING_LIMIT + 64;
 /// Connections taken in a row before those that wait are looked at.
 const IN_A_ROW: usize = 64;
 /// How often the clock is looked at while somebody waits, and while nobody does: each look disturbs what is measured.
@@ -36,13 +41,24 @@ const BREATH: Duration = Duration::from_millis(10);
 /// The listener among the sockets that are waited for; connections are numbered from 1.
 const LISTENER: u64 = 0;
 
+/// What a connection's first bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// The beginning of a message; so many bytes are needed to know more.
+    Needs(usize),
+    /// A whole first message.
+    Whole,
+    /// No message; why.
+    Foreign(String),
+}
+
 /// Whoever strangers want to see.
 pub(crate) trait Receptionist: Send + Sync + 'static {
     /// How long a connection may be silent before it is closed.
     fn patience(&self) -> Duration;
 
-    /// Whether a connection may begin with `first`.
-    fn understands(&self, first: u8) -> bool;
+    /// What the first bytes of a connection are; `Needs` is more than there are, and at most [`LONGEST_OPENING`].
+    fn opening(&self, bytes: &[u8]) -> Opening;
 
     /// Meets one stranger, on a thread of its own.
     fn meet(&self, socket: TcpStream, peer: SocketAddr, ticket: Ticket);
@@ -99,6 +115,8 @@ struct Silent {
     socket: TcpStream,
     peer: SocketAddr,
     until: Instant,
+    /// Bytes of its first message, as far as they are known.
+    needs: usize,
 }
 
 /// Takes connections until `stopping`. A thread that panics in a meeting ends alone.
@@ -123,6 +141,7 @@ pub(crate) fn accept_all(
         silent: BTreeMap::new(),
         budgets: Budgets::default(),
         meetings: Arc::new(Mutex::new(meetings)),
+        peeked: vec![0; LONGEST_OPENING],
         last: LISTENER,
     };
     while !stopping.load(Ordering::Relaxed) {
@@ -140,7 +159,7 @@ pub(crate) fn accept_all(
     Ok(())
 }
 
-/// Where connections wait for their first byte.
+/// Where connections wait for their first message.
 struct Lobby<R> {
     receptionist: Arc<R>,
     readiness: Readiness,
@@ -148,6 +167,8 @@ struct Lobby<R> {
     silent: BTreeMap<u64, Silent>,
     budgets: Budgets,
     meetings: Arc<Mutex<Meetings>>,
+    /// Of the connection that is looked at.
+    peeked: Vec<u8>,
     /// Number of the last connection.
     last: u64,
 }
@@ -170,25 +191,37 @@ impl<R: Receptionist> Lobby<R> {
             .set_nonblocking(true)
             .and_then(|()| self.readiness.add(&socket, number, Interest::Readable).map_err(io::Error::other));
         if let Err(error) = waits {
-            return self.receptionist.turned_away(peer, &format!("wait for its first byte: {error}"));
+            return self.receptionist.turned_away(peer, &format!("wait for its first message: {error}"));
         }
         let until = Instant::now() + self.receptionist.patience();
-        self.silent.insert(number, Silent { socket, peer, until });
+        self.silent.insert(number, Silent { socket, peer, until, needs: 1 });
         if let Some(victim) = self.crowd.join(number, peer.ip().into()) {
-            self.turn_away(victim, "too many connections that say nothing");
+            self.turn_away(victim, "too many connections without a whole message");
         }
     }
 
-    /// Something came on connection `number`: it is met, or closed.
+    /// Something came on connection `number`: it is met, closed, or waits for the rest.
     fn heard(&mut self, number: u64) {
-        let Some(silent) = self.silent.get(&number) else { return };
-        let mut first = [0];
-        match silent.socket.peek(&mut first) {
-            Ok(1) if self.receptionist.understands(first[0]) => self.meet(number),
-            Ok(1) => self.turn_away(number, "it does not speak this protocol"),
-            Ok(_) => self.turn_away(number, "it closed the connection without a word"),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => self.turn_away(number, &error.to_string()),
+        let Some(silent) = self.silent.get_mut(&number) else { return };
+        let opening = match silent.socket.peek(&mut self.peeked) {
+            // It is readable although this is not enough: nothing more will come.
+            Ok(read) if read < silent.needs => {
+                Opening::Foreign("it closed the connection before its first message was whole".into())
+            }
+            Ok(read) => self.receptionist.opening(&self.peeked[..read]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => Opening::Foreign(error.to_string()),
+        };
+        match opening {
+            Opening::Whole => self.meet(number),
+            Opening::Foreign(why) => self.turn_away(number, &why),
+            Opening::Needs(bytes) => {
+                silent.needs = bytes.min(LONGEST_OPENING);
+                // What is here already must not be reported again and again.
+                if let Err(error) = set_least_readable(&silent.socket, silent.needs) {
+                    self.turn_away(number, &error.to_string());
+                }
+            }
         }
     }
 
@@ -207,6 +240,7 @@ impl<R: Receptionist> Lobby<R> {
     fn begin(&mut self, number: u64, source: Source, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
         // Otherwise what it says later would be reported here, again and again.
         self.readiness.remove(&socket).map_err(io::Error::other)?;
+        set_least_readable(&socket, 1).map_err(io::Error::other)?;
         socket.set_nonblocking(false)?;
         lock(&self.meetings).begin(number, source, socket.try_clone()?);
         let ticket = Ticket { number, meetings: Arc::clone(&self.meetings) };
@@ -219,7 +253,7 @@ impl<R: Receptionist> Lobby<R> {
         while let Some((&number, silent)) = self.silent.first_key_value()
             && silent.until <= now
         {
-            self.turn_away(number, "it said nothing for too long");
+            self.turn_away(number, "no whole message came from it in time");
         }
     }
 

@@ -91,6 +91,12 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 
+/// Bytes of the frame that `bytes` begin with, as far as they tell.
+pub(crate) fn announced(bytes: &[u8]) -> usize {
+    let length = bytes.first_chunk::<LENGTH_BYTES>().map_or(0, |prefix| u32::from_be_bytes(*prefix) as usize);
+    LENGTH_BYTES.saturating_add(length)
+}
+
 /// What to say of bytes that announce a frame of `length` bytes, more than `limit`.
 fn stranger(bytes: &[u8], length: usize, limit: usize) -> WireError {
     let too_long = |hint| WireError::TooLong { length, limit, hint };
