@@ -2,8 +2,10 @@
 //!
 //! Every step runs even if one before it failed, so that one run shows all there is to repair. Nothing is repeated to
 //! make it pass. A test that cannot run here prints `skipped: NAME: why`; those lines are counted and listed at the end,
-//! because a skip is no pass. So are the names of the tests that failed: nobody has to search thousands of lines for them.
+//! because a skip is no pass. So are the tests that failed, each with its panic and the end of its output: nobody has to search thousands
+//! of lines for them, of which a forge may show only a part.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -14,6 +16,10 @@ use crate::{tidy, tools};
 
 /// How a test says that it could not run.
 const SKIP_MARK: &str = "skipped: ";
+
+/// Lines of a failed test's output that are shown again at the end, and how much of each: one may print a whole report.
+const LAST_LINES: usize = 15;
+const LINE_CHARS: usize = 1_000;
 
 /// How a test says whose numbers it scanned.
 const SCAN_MARK: &str = "scanned: ";
@@ -44,6 +50,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     println!("== tests that failed: {} of {}", seen.failures.len(), seen.passed + seen.failures.len());
     for name in &seen.failures {
         println!("   {name}");
+    }
+    for output in &seen.outputs {
+        println!("== failed: {}", output.test);
+        output.end().for_each(|line| println!("   {line}"));
     }
     println!(
         "== numbers scanned: of {} trials in the ledgers of the tests; a number that cannot be fails its test",
@@ -81,15 +91,73 @@ struct Seen {
     passed: usize,
     /// Names of the tests that failed.
     failures: Vec<String>,
+    /// What they printed, in the order in which it came.
+    outputs: Vec<FailedOutput>,
+    /// Whether the outputs of failed tests follow, and no others.
+    of_failures: bool,
     /// What was skipped, and why.
     skips: Vec<String>,
     /// Trials whose printed numbers were scanned.
     scanned: usize,
 }
 
+/// Output of a failed test: its panic, and the last lines of everything else.
+#[derive(Debug, Default, PartialEq)]
+struct FailedOutput {
+    test: String,
+    panic: Vec<String>,
+    last: VecDeque<String>,
+    reading: Reading,
+}
+
+/// What the next line of a failed test's output belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Reading {
+    #[default]
+    Output,
+    Panic,
+    Backtrace,
+}
+
+impl FailedOutput {
+    /// Reads one line of it. Backtraces are left out.
+    fn read(&mut self, line: &str) {
+        let line: String = line.chars().take(LINE_CHARS).collect();
+        if line.starts_with("thread '") && line.contains(" panicked at ") {
+            self.reading = Reading::Panic;
+        } else if line.starts_with("stack backtrace:") || line.starts_with("note: ") {
+            self.reading = Reading::Backtrace;
+        } else if self.reading == Reading::Backtrace && !line.starts_with(' ') {
+            self.reading = Reading::Output;
+        }
+        match self.reading {
+            // A test may start threads that panic too: the last of them is the test's own.
+            Reading::Panic if self.panic.len() < LAST_LINES || line.starts_with("thread '") => {
+                if line.starts_with("thread '") {
+                    self.panic.clear();
+                }
+                self.panic.push(line);
+            }
+            Reading::Output if !line.is_empty() => {
+                self.last.push_back(line);
+                if self.last.len() > LAST_LINES {
+                    self.last.pop_front();
+                }
+            }
+            Reading::Output | Reading::Panic | Reading::Backtrace => {}
+        }
+    }
+
+    /// Its last lines, then the panic.
+    fn end(&self) -> impl Iterator<Item = &String> {
+        self.last.iter().chain(&self.panic)
+    }
+}
+
 impl Seen {
     /// Reads one line of the output.
     fn read(&mut self, line: &str) {
+        self.read_failed(line);
         let line = line.trim();
         // A test writes to the same standard output, so that its result may follow other text on the line.
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
@@ -100,6 +168,21 @@ impl Seen {
             self.skips.push(skip.to_owned());
         } else if let Some(scanned) = line.strip_prefix(SCAN_MARK).and_then(|rest| rest.strip_suffix(" trials")) {
             self.scanned += scanned.parse::<usize>().unwrap_or_default();
+        }
+    }
+
+    /// Reads one line of what the harness repeats of failed tests: under `failures:` and their names, to the list of all names.
+    fn read_failed(&mut self, line: &str) {
+        let named = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if line == "failures:" {
+            // It stands above the outputs and above the list of names.
+            self.of_failures = !self.of_failures;
+        } else if line.starts_with("test result: ") {
+            self.of_failures = false;
+        } else if let Some(test) = named.filter(|_| self.of_failures) {
+            self.outputs.push(FailedOutput { test: test.to_owned(), ..FailedOutput::default() });
+        } else if let Some(output) = self.outputs.last_mut().filter(|_| self.of_failures) {
+            output.read(line);
         }
     }
 }
@@ -149,7 +232,61 @@ mod tests {
             failures: vec!["a::shaped_link".into()],
             skips: vec!["shaped_link: needs root".into(), "softnet: no such file".into()],
             scanned: 42,
+            ..Seen::default()
         };
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn of_a_failed_test_the_panic_and_the_last_lines_are_shown_again() {
+        let mut seen = Seen::default();
+        let before = (0..20).map(|n| format!("line {n}"));
+        let lines =
+            ["successes:", "", "---- good stdout ----", "fine", "", "successes:", "    good", "", "failures:", ""]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(["---- a::bad stdout ----".to_owned()])
+                .chain(before)
+                .chain(
+                    [
+                        "",
+                        "thread 'a::bad' (7) panicked at tests/a.rs:3:5:",
+                        "assertion `left == right` failed",
+                        "  left: 1",
+                        " right: 2",
+                        "stack backtrace:",
+                        "   0: core::panicking::panic_fmt",
+                        "             at src/panicking.rs:75",
+                        "note: Some details are omitted",
+                        "",
+                        "---- worse stdout ----",
+                        "the only line",
+                        "",
+                        "failures:",
+                        "    a::bad",
+                        "    worse",
+                        "",
+                        "test result: FAILED. 1 passed; 2 failed",
+                        "running 1 test",
+                    ]
+                    .map(str::to_owned),
+                );
+        lines.for_each(|line| seen.read(&line));
+        let ends: Vec<(&str, Vec<&str>)> = seen
+            .outputs
+            .iter()
+            .map(|output| (output.test.as_str(), output.end().map(String::as_str).collect()))
+            .collect();
+        let mut bad: Vec<String> = (5..20).map(|n| format!("line {n}")).collect();
+        bad.extend(
+            [
+                "thread 'a::bad' (7) panicked at tests/a.rs:3:5:",
+                "assertion `left == right` failed",
+                "  left: 1",
+                " right: 2",
+            ]
+            .map(str::to_owned),
+        );
+        assert_eq!(ends, [("a::bad", bad.iter().map(String::as_str).collect()), ("worse", vec!["the only line"])]);
     }
 }
