@@ -5,18 +5,19 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::{Recorded, campaign, endpoint, job, trial};
+use common::{Recorded, campaign, endpoint, job, run_until, trial};
 use linerate_control::{Exit, run};
 use linerate_model::{Background, Counter, Event, HostAddress, Nanos, Side, TrialOutcome};
 use serde_json::json;
 
 #[test]
 fn a_null_trial_runs_from_plan_to_record() {
-    let mut recorded = Recorded::default();
-    let (a, b) = (endpoint("a", None), endpoint("b", None));
-    let trials = vec![trial(0, vec![job("null", a, b, json!({}))])];
-    let mut shown = 0;
-    let summary = run(campaign(trials), &mut recorded, &mut |_| shown += 1).expect("the agent is in this process");
+    let null = |load: Nanos| {
+        let mut trial = trial(0, vec![job("null", endpoint("a", None), endpoint("b", None), json!({}))]);
+        trial.phases.measure = load;
+        campaign(vec![trial])
+    };
+    let (summary, recorded) = run_until(null, |recorded| recorded.total(0, Side::Active, Counter::Steps) > 0);
     assert!(matches!(summary.exit, Exit::Completed), "{summary:?} {:?}", recorded.incidents());
     assert_eq!((summary.completed, summary.failed, summary.remaining), (1, 0, 0), "{:?}", recorded.incidents());
     assert_eq!(
@@ -34,22 +35,26 @@ fn a_null_trial_runs_from_plan_to_record() {
             "campaign_ended"
         ]
     );
-    assert!(recorded.total(0, Side::Active, Counter::Steps) > 0);
+    let mut shown = 0;
+    run(null(Nanos::from_millis(100)), &mut Recorded::default(), &mut |_| shown += 1).expect("as before");
     assert!(shown >= 4, "{shown} progress events");
 }
 
 #[test]
 fn what_a_tcp_stream_delivers_is_what_was_sent() {
     let loopback = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let mut recorded = Recorded::default();
-    let (a, b) = (endpoint("a", loopback), endpoint("b", loopback));
-    let trials = vec![trial(0, vec![job("tcp_stream", a, b, json!({}))])];
-    let summary = run(campaign(trials), &mut recorded, &mut |_| {}).expect("the agent is in this process");
+    let stream = |load: Nanos| {
+        let (a, b) = (endpoint("a", loopback), endpoint("b", loopback));
+        let mut trial = trial(0, vec![job("tcp_stream", a, b, json!({}))]);
+        // It ends when everything has arrived.
+        (trial.phases.measure, trial.phases.drain) = (load, Nanos::from_secs(20));
+        campaign(vec![trial])
+    };
+    let received = |recorded: &Recorded| recorded.flow_total(0, Side::Passive, Counter::PayloadReceived);
+    let (summary, recorded) = run_until(stream, |recorded| received(recorded) > 0);
     assert_eq!(summary.completed, 1, "{:?}", recorded.incidents());
     let sent = recorded.flow_total(0, Side::Active, Counter::PayloadSent);
-    let received = recorded.flow_total(0, Side::Passive, Counter::PayloadReceived);
-    assert!(received > 0);
-    assert_eq!(sent, received);
+    assert_eq!(sent, received(&recorded));
     let ends = recorded
         .events
         .iter()
@@ -60,27 +65,28 @@ fn what_a_tcp_stream_delivers_is_what_was_sent() {
 #[test]
 fn two_hosts_and_a_background_job_that_starts_earlier_share_one_time_axis() {
     let loopback = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let (a, mut b) = (endpoint("a", loopback), endpoint("b", loopback));
-    b.host = "there".into();
-    let mut background = job("tcp_stream", a.clone(), b.clone(), json!({}));
-    background.background = Some(Background { start_ns: -200_000_000, duration: Nanos::from_secs(1) });
-    let trials = vec![trial(0, vec![job("tcp_stream", a, b, json!({})), background])];
-    let mut campaign = campaign(trials);
-    campaign.testbed.hosts.push(("there".into(), HostAddress::InProcess));
-    let mut recorded = Recorded::default();
-    let summary = run(campaign, &mut recorded, &mut |_| {}).expect("both agents are in this process");
+    let both = |load: Nanos| {
+        let (a, mut b) = (endpoint("a", loopback), endpoint("b", loopback));
+        b.host = "there".into();
+        let mut background = job("tcp_stream", a.clone(), b.clone(), json!({}));
+        background.background = Some(Background { start_ns: -200_000_000, duration: Nanos::from_secs(20) });
+        let mut trial = trial(0, vec![job("tcp_stream", a, b, json!({})), background]);
+        trial.phases.measure = load;
+        let mut campaign = campaign(vec![trial]);
+        campaign.testbed.hosts.push(("there".into(), HostAddress::InProcess));
+        campaign
+    };
+    // What comes before the barrier is in the totals, but not on the axis.
+    let on_axis = |recorded: &Recorded| recorded.total(1, Side::Passive, Counter::PayloadReceived);
+    let in_all = |recorded: &Recorded| recorded.flow_total(1, Side::Passive, Counter::PayloadReceived);
+    let are_apart = |recorded: &Recorded| on_axis(recorded) > 0 && on_axis(recorded) < in_all(recorded);
+    let (summary, recorded) = run_until(both, are_apart);
     assert_eq!(summary.completed, 1, "{:?}", recorded.incidents());
-    let end = Nanos::from_millis(250);
     for event in &recorded.events {
         if let Event::Intervals { job, intervals, .. } = event {
             assert!(intervals.iter().all(|interval| interval.start < interval.end), "job {job}");
-            assert!(intervals.iter().all(|interval| interval.start < end), "job {job}: {intervals:?}");
         }
     }
-    // 200 ms before the barrier are in the totals, but not on the axis.
-    let on_axis = recorded.total(1, Side::Passive, Counter::PayloadReceived);
-    let total = recorded.flow_total(1, Side::Passive, Counter::PayloadReceived);
-    assert!(on_axis > 0 && on_axis < total, "{on_axis} of {total}");
     // Both hosts are in this process: one clock, exactly.
     assert!(recorded.events.iter().any(|event| matches!(event, Event::BarrierPassed { uncertainty_ns: 0, .. })));
 }

@@ -87,7 +87,8 @@ impl Worker for Allocating {
 static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 
 fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
-    const PATIENCE: Duration = Duration::from_secs(10);
+    // The scratch file of `storage` must be filled in half of it.
+    const PATIENCE: Duration = Duration::from_secs(120);
     let params: Params = serde_json::from_value(params).expect("a table");
     let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let local =

@@ -12,7 +12,7 @@ use shared::{DEVICE, Pair};
 /// Ethernet, IPv4, UDP; then six bytes that stay and the stamp.
 const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 const FORTY_BITS: u64 = (1 << 40) - 1;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sum of 16-bit big-endian words.
 fn sum(bytes: &[u8]) -> u32 {

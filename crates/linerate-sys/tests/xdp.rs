@@ -11,7 +11,7 @@ use shared::{DEVICE, Pair, frame, number};
 /// Local experimental EtherTypes.
 const OURS: u16 = 0x88b5;
 const THEIRS: u16 = 0x88b6;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn options(queue: u32, frame_bytes: u32) -> Options {
     Options { queue, copying: Copying::IfNeeded, frame_bytes, n_transmit: 64, n_receive: 256 }

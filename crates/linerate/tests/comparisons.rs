@@ -36,7 +36,7 @@ const LAB: &str = "[lab]\nname='two'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[
 
 fn frames_plan() -> String {
     format!(
-        "[campaign]\nname = \"two paths\"\n[[sweep]]\nname = \"paths\"\nduration = \"300 ms\"\nwarmup = \"100 ms\"\n\
+        "[campaign]\nname = \"two paths\"\n[[sweep]]\nname = \"paths\"\nduration = \"200 ms\"\nwarmup = \"100 ms\"\n\
          drain = \"150 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"awire\"\nto = \"bwire\"\n\
          params = {{ mode = \"packet\", rate = \"3 kpps\" }}\n[sweep.compare]\npairs = {PAIRS}\nplacebo = true\n\
          a = {{ name = \"wire\" }}\nb = {{ name = \"device\", from = \"adev\", to = \"bdev\" }}\n"
@@ -137,7 +137,7 @@ fn an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_c
     exchange_keys(&pair, folder);
     let _agent = agent(&pair, folder);
     let plan = format!(
-        "[campaign]\nname = \"window\"\n[[sweep]]\nname = \"window\"\nduration = \"300 ms\"\nwarmup = \"100 ms\"\n\
+        "[campaign]\nname = \"window\"\n[[sweep]]\nname = \"window\"\nduration = \"200 ms\"\nwarmup = \"100 ms\"\n\
          drain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
          params = {{ direction = \"tx\", streams = 1, congestion = \"cubic\" }}\n[sweep.compare]\npairs = 6\n\
          a = {{ name = \"default\" }}\nb = {{ name = \"small\", settings = [{{ at = \"b\", name = \"{SETTING}\", \

@@ -12,7 +12,7 @@ use common::{Ended, alone, eventually, file, linerate, load, namespaces, privile
 use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
 
-/// Five trials of half a second.
+/// Five trials, of which most are still to come when the second has ended.
 const PLAN: &str = "[campaign]\nname = \"five\"\nrepeats = 5\n[[sweep]]\nname = \"five\"\nduration = \"400 ms\"\n\
      warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
      to = \"b\"\nparams = { congestion = \"cubic\", pacing_rate = \"100 Mbit/s\" }\n";
@@ -144,8 +144,8 @@ fn a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration = \"300 ms\"\n\
-                warmup = \"100 ms\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n";
+    let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration = \"100 ms\"\n\
+                warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n";
     file(folder.path(), "plan.toml", plan);
     std::fs::create_dir(folder.path().join("small")).expect("made");
     // The mount lives in a namespace of this command: it goes with it.

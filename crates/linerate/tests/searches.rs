@@ -5,7 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{alone, file, linerate, load, privileged, run};
+use common::{alone, disturbed, file, linerate, load, privileged, run};
 use linerate_analysis::{SearchRun, study};
 use linerate_model::{Campaign, Purpose, TrialId, TrialOutcome, Validity};
 
@@ -35,7 +35,7 @@ fn holds_the_capacity(test: &str, run: &SearchRun, seconds: f64) {
     let found = &run.found[0];
     let (lower, upper) = (found.strict.lower.expect("a lower bound"), found.strict.upper.expect("an upper bound"));
     println!("found {lower:.0} to {upper:.0}, regular {}", found.regular);
-    if run.trials.iter().any(|trial| trial.validity == Validity::Suspect) {
+    if run.trials.iter().any(|trial| trial.validity >= Validity::Suspect) {
         println!("skipped: {test}, lower bound: other programs disturbed a trial");
     } else {
         assert!(upper >= CAPACITY * 0.98, "{found:?}");
@@ -179,7 +179,7 @@ goal = "y1564"
 max = "4 kpps"
 loss_ratio = "10 %"
 trial = "500 ms"
-performance = "1 s"
+performance = "500 ms"
 warmup = "0 s"
 repeats = 1
 [[sweep]]
@@ -269,14 +269,15 @@ fn recovery_after_an_overload_takes_as_long_as_the_queue_at_the_rate_of_the_devi
     let folder = tempfile::tempdir().expect("a folder");
     let plan = "[campaign]\nname = \"recovery\"\n[[sweep]]\nname = \"recovery\"\ndrain = \"300 ms\"\n[[sweep.job]]\n\
                 workload = \"frames\"\nfrom = \"adev\"\nto = \"bdev\"\nparams = { mode = \"packet\" }\n[sweep.search]\n\
-                metric = \"rate\"\ngoal = \"recovery\"\nmax = \"4 kpps\"\nwidth = \"5 %\"\ntrial = \"1 s\"\nsearch_trial = \"1 s\"\n\
-                overload = \"2 s\"\nafter = \"1 s\"\nwarmup = \"0 s\"\nself_test = \"0 s\"\nrepeats = 1\n";
+                metric = \"rate\"\ngoal = \"recovery\"\nmax = \"4 kpps\"\nwidth = \"5 %\"\ntrial = \"500 ms\"\nsearch_trial = \"500 ms\"\n\
+                overload = \"1 s\"\nafter = \"500 ms\"\nwarmup = \"0 s\"\nself_test = \"0 s\"\nrepeats = 1\n";
     file(folder.path(), "plan.toml", plan);
     file(folder.path(), "deep.toml", DEEP);
     let arguments = ["run", "plan.toml", "--lab", "./deep.toml", "--ledger", "s.ledger", "--out", "report"];
     let told = run(folder.path(), &arguments);
     assert!(matches!(told.code, Some(0 | 3)), "{}\n{}", told.stdout, told.stderr);
-    let found = only(&load(&folder.path().join("s.ledger")));
+    let campaign = load(&folder.path().join("s.ledger"));
+    let found = only(&campaign);
     let overloads: Vec<_> = found.trials.iter().filter(|trial| trial.purpose == Purpose::Overload).collect();
     if found.tester_limited.is_some() {
         return println!(
@@ -289,8 +290,9 @@ fn recovery_after_an_overload_takes_as_long_as_the_queue_at_the_rate_of_the_devi
         println!("overload: ended {:?}, cleared {:?}, lost {}", trial.recovery_s, trial.cleared_s, trial.loss_ratio);
         let cleared = trial.cleared_s.expect("the receiver keeps its last gap");
         assert!(trial.recovery_s.is_some_and(|ended| ended <= cleared), "{trial:?}");
-        // A tester held up shifts either end; the queue itself is never faster than the device.
-        assert!((0.5 * DRAINED..3.0 * DRAINED).contains(&cleared), "{trial:?}");
+        // A tester held up shifts either end.
+        let is_disturbed = || disturbed([(&campaign, &study(&campaign))], "how long the queue takes to go");
+        assert!((0.5 * DRAINED..3.0 * DRAINED).contains(&cleared) || is_disturbed(), "{trial:?}");
     }
     assert!(told.stdout.contains("seen by the receiver after"), "{}", told.stdout);
 }

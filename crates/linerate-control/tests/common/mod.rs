@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
-use linerate_control::{Agent, AgentOptions, CampaignRun};
+use linerate_control::{Agent, AgentOptions, CampaignRun, RunSummary};
 use linerate_model::{
     CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params, Phases, Point, Recorder,
     RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
@@ -63,6 +63,19 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
     }
 }
 
+/// A campaign whose load is long enough that `is_enough` happens in it, on a machine that hardly runs us too.
+pub(crate) fn run_until(
+    campaign: impl Fn(Nanos) -> CampaignRun,
+    is_enough: impl Fn(&Recorded) -> bool,
+) -> (RunSummary, Recorded) {
+    let mut loads = [100, 1_000, 10_000].into_iter().map(|milliseconds| {
+        let mut recorded = Recorded::default();
+        let run = linerate_control::run(campaign(Nanos::from_millis(milliseconds)), &mut recorded, &mut |_| {});
+        (run.expect("its agents are in this process"), recorded)
+    });
+    loads.find(|(_, recorded)| is_enough(recorded)).expect("it happened in ten seconds of load")
+}
+
 pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
     CampaignRun {
         header: header(),
@@ -79,7 +92,7 @@ pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
         keys: None,
         agent: Agent::new(AgentOptions::default()),
         stop: std::sync::Arc::default(),
-        options: RunOptions { patience: Duration::from_secs(3), ..RunOptions::default() },
+        options: RunOptions { patience: Duration::from_secs(30), ..RunOptions::default() },
     }
 }
 

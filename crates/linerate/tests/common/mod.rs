@@ -16,7 +16,7 @@ use linerate_store::{Ledger, Which};
 use serde_json::Value;
 
 /// The longest anything here may take before the test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Tests of one file measure one after the other: they share the CPUs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -113,13 +113,17 @@ pub(crate) fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A plan of one point and one repeat: half a second of warm-up, then `seconds` of `workload` from `a` to `b`.
+/// Warm-up of [`plan`], seconds.
+pub(crate) const WARM_UP: f64 = 0.2;
+
+/// A plan of one point and one repeat: [`WARM_UP`] seconds of warm-up, then `seconds` of `workload` from `a` to `b`.
 pub(crate) fn plan(workload: &str, seconds: f64, params: &str) -> String {
     format!(
-        "[campaign]\nname = \"known\"\nrepeats = 1\n[[sweep]]\nname = \"known\"\nduration = \"{} ms\"\nwarmup = \"500 ms\"\n\
+        "[campaign]\nname = \"known\"\nrepeats = 1\n[[sweep]]\nname = \"known\"\nduration = \"{} ms\"\nwarmup = \"{} ms\"\n\
          drain = \"300 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\n\
          params = {{ {params} }}\n",
-        seconds * 1e3
+        seconds * 1e3,
+        WARM_UP * 1e3
     )
 }
 
@@ -188,7 +192,7 @@ pub(crate) fn stages_disturbed(folder: &Path, claim: &str) -> bool {
 }
 
 /// Share of a trial's time above which, if others took it, none of it is a known answer any more.
-const TOO_MUCH: f64 = 0.05;
+pub(crate) const TOO_MUCH: f64 = 0.05;
 /// How it tells that an agent had no CPU when a trial began.
 const LATE_START: &str = "the start barrier had passed";
 

@@ -26,26 +26,6 @@ impl Sweep {
     }
 }
 
-/// The text of a plan of `sweeps`, each run `repeats` times, in blocks of one run of each in random order.
-pub(super) fn text(name: &str, repeats: u32, sweeps: &[Sweep]) -> String {
-    let mut text = format!("[campaign]\nname = \"{name}\"\nrepeats = {repeats}\norder = \"interleaved\"\n");
-    for sweep in sweeps {
-        let Sweep { name, milliseconds, jobs } = sweep;
-        let _infallible = write!(
-            text,
-            "\n[[sweep]]\nname = \"{name}\"\nduration = \"{milliseconds} ms\"\nwarmup = \"300 ms\"\ndrain = \"200 ms\"\n\
-             rest = \"100 ms\"\ninterval = \"100 ms\"\n"
-        );
-        for Job { workload, from, to, params } in jobs {
-            let _infallible = write!(
-                text,
-                "[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"{from}\"\nto = \"{to}\"\nparams = {{ {params} }}\n"
-            );
-        }
-    }
-    text
-}
-
 /// The path that is tuned, and the sender's congestion control.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -54,9 +34,40 @@ pub(super) struct Path {
     /// An endpoint of a third host.
     pub(super) other: Option<String>,
     pub(super) congestion: Option<String>,
+    /// How long every stream and every exchange lasts, instead of what suits each.
+    pub(super) milliseconds: Option<u32>,
+    /// Warm-up of every run.
+    pub(super) omit_ms: u32,
 }
 
 impl Path {
+    /// The text of a plan of `sweeps`, each run `repeats` times, in blocks of one run of each in random order.
+    pub(super) fn text(&self, name: &str, repeats: u32, sweeps: &[Sweep]) -> String {
+        let mut text = format!("[campaign]\nname = \"{name}\"\nrepeats = {repeats}\norder = \"interleaved\"\n");
+        for sweep in sweeps {
+            let Sweep { name, milliseconds, jobs } = sweep;
+            let _infallible = write!(
+                text,
+                "\n[[sweep]]\nname = \"{name}\"\nduration = \"{milliseconds} ms\"\nwarmup = \"{} ms\"\ndrain = \"200 ms\"\n\
+                 rest = \"100 ms\"\ninterval = \"{} ms\"\n",
+                self.omit_ms,
+                100.min(*milliseconds),
+            );
+            for Job { workload, from, to, params } in jobs {
+                let _infallible = write!(
+                    text,
+                    "[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"{from}\"\nto = \"{to}\"\nparams = {{ {params} }}\n"
+                );
+            }
+        }
+        text
+    }
+
+    /// How long a run lasts for which `usual` suits.
+    pub(super) fn length(&self, usual: u32) -> u32 {
+        self.milliseconds.unwrap_or(usual)
+    }
+
     /// A stream from the sender, with its own window or one that is clamped.
     pub(super) fn stream(&self, window: Option<u64>) -> Job {
         let mut params = Vec::new();
@@ -72,9 +83,9 @@ impl Path {
     /// First look: the round trip with nothing waiting, what goes in and what comes out of the hose, a stream as it is.
     pub(super) fn look(&self) -> Vec<Sweep> {
         vec![
-            Sweep::one("round trip", 800, self.simple("tcp_rr", "")),
-            Sweep::one("flood", 800, self.simple("udp_stream", "gso = 1")),
-            Sweep::one("as it is", 1_500, self.stream(None)),
+            Sweep::one("round trip", self.length(800), self.simple("tcp_rr", "")),
+            Sweep::one("flood", self.length(800), self.simple("udp_stream", "gso = 1")),
+            Sweep::one("as it is", self.length(1_500), self.stream(None)),
         ]
     }
 
@@ -92,9 +103,10 @@ impl Path {
 
     /// A stream with its own window, and with each of these.
     pub(super) fn windows(&self, windows: &[u64]) -> Vec<Sweep> {
-        let own = Sweep::one("own window", 1_000, self.stream(None));
-        let clamped =
-            windows.iter().map(|&bytes| Sweep::one(format!("window {bytes}"), 1_000, self.stream(Some(bytes))));
+        let own = Sweep::one("own window", self.length(1_000), self.stream(None));
+        let clamped = windows
+            .iter()
+            .map(|&bytes| Sweep::one(format!("window {bytes}"), self.length(1_000), self.stream(Some(bytes))));
         [own].into_iter().chain(clamped).collect()
     }
 
@@ -125,12 +137,18 @@ mod tests {
 
     #[test]
     fn every_plan_is_one_that_can_be_read_back() {
-        let path =
-            Path { from: "a".into(), to: "bmc".into(), other: Some("b".into()), congestion: Some("cubic".into()) };
+        let path = Path {
+            from: "a".into(),
+            to: "bmc".into(),
+            other: Some("b".into()),
+            congestion: Some("cubic".into()),
+            milliseconds: None,
+            omit_ms: 300,
+        };
         let figures =
             path.figures().into_iter().map(|(name, jobs)| Sweep { name: name.into(), milliseconds: 1_000, jobs });
         for sweeps in [path.look(), path.trains(&[1, 6], 20), path.windows(&[2920, 7300]), figures.collect()] {
-            let text = text("tune", 2, &sweeps);
+            let text = path.text("tune", 2, &sweeps);
             let (plan, problems) = linerate_model::plan::parse(&text);
             assert_eq!(problems, [], "{text}");
             let plan = plan.expect("no problem");

@@ -17,7 +17,7 @@ use linerate_analysis::{PointStudy, Study};
 use linerate_control::{ControlError, Setting, Tuner};
 use linerate_model::{BitRate, Bytes, Campaign, Direction, Endpoint, Nanos, TestbedKind, TrialRecord, Verdict};
 
-use super::plans::{self, Path, Sweep};
+use super::plans::{Path, Sweep};
 use super::settings::{Present, Way, questions};
 use super::tell::{self, Told, Tried, WORTH, WindowRow};
 use crate::campaign;
@@ -62,9 +62,28 @@ pub(crate) struct WindowArgs {
     /// Fewer windows and three pairs: an indication, no proof
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Pairs of the proof: six are the fewest that prove anything [default: 6, with --quick 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) pairs: Option<u32>,
+    /// Seconds of each run of a stream [default: 1 or 1.5]
+    #[arg(long)]
+    pub(crate) seconds: Option<f64>,
+    /// Seconds before each run that do not count
+    #[arg(long, default_value_t = 0.3)]
+    pub(crate) omit: f64,
     /// Folder for the ledgers
     #[arg(long, default_value = "tune-window")]
     pub(crate) out: PathBuf,
+}
+
+impl WindowArgs {
+    /// Pairs of the proof.
+    fn pairs(&self) -> u32 {
+        /// Six pairs are the fewest that carry an interval at 95 %.
+        const PAIRS: u32 = 6;
+        const FEW_PAIRS: u32 = 3;
+        self.pairs.unwrap_or(if self.quick { FEW_PAIRS } else { PAIRS })
+    }
 }
 
 /// Trains whose lengths the search asks for while it doubles: they are sent in one campaign.
@@ -82,6 +101,9 @@ const ETHERNET_HEADER: u64 = 14;
 
 /// Finds, applies, proves and puts back.
 pub(crate) fn run(args: &WindowArgs, global: Global) -> Outcome {
+    if !(args.seconds.is_none_or(|seconds| seconds > 0.0) && args.omit >= 0.0) {
+        return Err(Failure::wrong("tune: --seconds must be above zero and --omit not below it"));
+    }
     let place = match &args.lab {
         Some(lab) => Place { lab: Some(lab.clone()), ..Place::default() },
         None => Place { to: Some(args.to.clone()), ..Place::default() },
@@ -132,7 +154,7 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
     };
     told.commands.push(present.command(&setting));
     told.before = present.before(way);
-    let proof = compare(&stages, &ends, args.quick, &mut tuner, &present, way, &setting, &mut told)?;
+    let proof = compare(&stages, &ends, args.pairs(), &mut tuner, &present, way, &setting, &mut told)?;
     let helped = proof.verdict == Verdict::Proven && proof.effect.change == Change::Better;
     told.verdict = Some(proof.verdict);
     told.proof = Some(proof);
@@ -183,6 +205,8 @@ impl Ends {
             to: to.name.clone(),
             other: other.map(|endpoint| endpoint.name.clone()),
             congestion: Some(args.congestion.clone()),
+            milliseconds: args.seconds.map(|seconds| (seconds * 1e3).ceil() as u32),
+            omit_ms: (args.omit * 1e3).round() as u32,
         };
         Ok(Self { from, to, path })
     }
@@ -262,7 +286,7 @@ fn typical(study: &Study, sweep: &str, metric: &str) -> Option<f64> {
 
 /// Looks at the path, finds its buffer and sweeps the window.
 fn find(stages: &Stages<'_>, ends: &Ends, quick: bool, told: &mut Told) -> Result<Found, Ended> {
-    let (campaign, study) = stages.observe("look", plans::text("tune-look", 1, &ends.path.look()))?;
+    let (campaign, study) = stages.observe("look", ends.path.text("tune-look", 1, &ends.path.look()))?;
     let missing = |what: &str| {
         let why =
             campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
@@ -318,7 +342,7 @@ fn search(stages: &Stages<'_>, ends: &Ends, hose: &Hose) -> Result<Option<Inferr
         let drained_ms = f64::from(wanted) * 2.0 * hose.frame.bits() / hose.drain.0 * 1e3;
         let gap_ms = TRAIN_GAP_MS.max(drained_ms.ceil() as u32);
         let name = format!("trains-{}", lengths.iter().max().unwrap_or(&wanted));
-        let text = plans::text("tune-trains", 1, &ends.path.trains(&lengths, gap_ms));
+        let text = ends.path.text("tune-trains", 1, &ends.path.trains(&lengths, gap_ms));
         let (campaign, _) = stages.observe(&name, text)?;
         let seen: Vec<_> = lengths
             .iter()
@@ -375,7 +399,7 @@ fn sweep(
     let windows: Vec<u64> = segments.iter().map(|segments| segments * hose.mss.0).collect();
     let repeats = if quick { 1 } else { 2 };
     let (campaign, study) =
-        stages.observe("windows", plans::text("tune-windows", repeats, &ends.path.windows(&windows)))?;
+        stages.observe("windows", ends.path.text("tune-windows", repeats, &ends.path.windows(&windows)))?;
     let invalid = || Failure::new(Exit::Invalid, "tune: the window sweep gave no figures");
     let own = row(&campaign, &study, "own window", None).ok_or_else(invalid)?;
     let rows: Vec<WindowRow> =
@@ -443,7 +467,8 @@ fn settle(
             }
             let name =
                 format!("hold-{}", if way == Way::Route { "route".to_owned() } else { format!("host-{}", round + 1) });
-            let text = plans::text("tune-hold", 1, &[Sweep::one("hold", 1_500, ends.path.stream(None))]);
+            let text =
+                ends.path.text("tune-hold", 1, &[Sweep::one("hold", ends.path.length(1_500), ends.path.stream(None))]);
             let held = stages.observe(&name, text);
             tuner.revert()?;
             let (campaign, _) = held?;
@@ -491,27 +516,24 @@ impl Arm {
 fn compare(
     stages: &Stages<'_>,
     ends: &Ends,
-    quick: bool,
+    pairs: u32,
     tuner: &mut Tuner,
     present: &Present,
     way: Way,
     setting: &Setting,
     told: &mut Told,
 ) -> Result<Proof, Ended> {
-    /// Six pairs are the fewest that carry an interval at 95 %.
-    const PAIRS: u32 = 6;
-    const FEW_PAIRS: u32 = 3;
     let figures = ends.path.figures();
     let mut sweeps = Vec::new();
     for (index, (name, jobs)) in figures.iter().enumerate() {
         for arm in Arm::ALL.into_iter().filter(|arm| index == 0 || *arm != Arm::Placebo) {
-            sweeps.push(Sweep { name: arm.sweep(name), milliseconds: 1_000, jobs: jobs.clone() });
+            sweeps.push(Sweep { name: arm.sweep(name), milliseconds: ends.path.length(1_000), jobs: jobs.clone() });
         }
     }
     let placebo = present.placebo(way);
     told.placebo = present.command(&placebo);
     let mut now = Arm::Before;
-    let text = plans::text("tune-proof", if quick { FEW_PAIRS } else { PAIRS }, &sweeps);
+    let text = ends.path.text("tune-proof", pairs, &sweeps);
     let (_, study) = stages.run("proof", text, &mut |trial| {
         let wanted = Arm::ALL.into_iter().find(|arm| trial.sweep.starts_with(arm.name())).unwrap_or(Arm::Before);
         if wanted != std::mem::replace(&mut now, wanted) {
