@@ -16,7 +16,7 @@ fn lab(path: &str) -> String {
 const FULL: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"128 KiB\"\n";
 /// A device whose rate nobody declared, with room for every frame: nothing of what is looked at is wrong.
 const NO_FAULT: &str = "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n";
-const SHORT: [&str; 9] = ["diagnose", "--lab", "./lab.toml", "--seconds", "0.3", "--omit", "0.3", "--limits", "1"];
+const SHORT: [&str; 9] = ["diagnose", "--lab", "./lab.toml", "--seconds", "0.2", "--omit", "0.3", "--limits", "1"];
 /// Flows whose first windows are a queue of 20 ms at once: the link has something to send while their CPU is away.
 const SEVERAL: [&str; 2] = ["--param", "streams=4"];
 

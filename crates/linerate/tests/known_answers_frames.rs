@@ -33,7 +33,7 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
         return;
     }
     let _turn = alone();
-    for (mode, rate) in [
+    let cases = [
         ("packet", "rate = \"1 kpps\","),
         ("packet", "rate = \"50 kpps\","),
         ("packet_bypass", "rate = \"200 kpps\","),
@@ -44,16 +44,29 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
         ("packet_ring_bypass", ""),
         // A ring of two milliseconds: here the receiver is the limit.
         ("packet_bypass", "receive = \"copy\", receive_buffer = \"1 MiB\","),
-    ] {
+    ];
+    // One campaign in one lab.
+    let mut text = String::new();
+    for (n, (mode, rate)) in cases.iter().enumerate() {
         let size = if rate.contains("copy") { 1518 } else { 64 };
         let params = format!("mode = \"{mode}\", {rate} frame_size = \"{size} B\", streams = 3");
-        let measured = measure(&plan("frames", 0.3, &params), &["--lab", "pair"]);
-        let loss = loss(&measured);
-        println!("frames, {params}: {:?}, located {:?}, not {}", loss.ledger, loss.located, loss.unexplained);
+        let one = plan("frames", 0.3, &params);
+        let (campaign, sweep) = one.split_once("[[sweep]]").expect("a plan has one");
+        let head = if n == 0 { campaign } else { "" };
+        text += &format!("{head}[[sweep]]{}", sweep.replace("name = \"known\"", &format!("name = \"{n}\"")));
+    }
+    let measured = measure(&text, &["--lab", "pair"]);
+    assert_eq!(measured.study.points.len(), cases.len());
+    for point in &measured.study.points {
+        let (mode, rate) = cases[point.sweep.parse::<usize>().expect("its number")];
+        let job = &point.jobs[0];
+        let [loss] = &job.loss[..] else { panic!("one direction: {:?}", job.loss) };
+        println!("frames, {mode}, {rate} {:?}, located {:?}, not {}", loss.ledger, loss.located, loss.unexplained);
+        assert!(loss.balances() && loss.ledger.unique > 0, "{loss:?}");
         let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
         assert_eq!(loss.ledger.sent, loss.ledger.unique + loss.ledger.late + located, "{loss:?}");
         assert_eq!((loss.unexplained, loss.ledger.duplicates, loss.ledger.reordered), (0, 0, 0));
-        let obtained = &measured.job().obtained["send"];
+        let obtained = &job.obtained["send"];
         assert!(obtained.starts_with(&format!("{mode}:")), "the mode is in the row: {obtained}");
     }
 }
