@@ -208,6 +208,21 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
     (running.stop)();
 }
 
+#[test]
+fn a_trial_that_needs_more_memory_than_a_conductor_may_have_is_refused_before_it_is_prepared() {
+    for (memory, completed) in [(1 << 20, 0), (1 << 30, 1)] {
+        let null = job("null", endpoint("a", None), endpoint("b", None), json!({ "workers": 4 }));
+        let mut campaign = campaign(vec![trial(0, vec![null])]);
+        campaign.agent = Agent::new(AgentOptions { memory: Some(memory), ..AgentOptions::default() });
+        let mut recorded = Recorded::default();
+        let summary = run(campaign, &mut recorded, &mut |_| {}).unwrap();
+        assert_eq!(summary.completed, completed, "{:?}", recorded.incidents());
+        let refusals =
+            recorded.incidents().iter().filter(|incident| incident.message.contains("it needs up to")).count();
+        assert_eq!(refusals, 1 - completed, "{:?}", recorded.incidents());
+    }
+}
+
 /// A workload that goes wrong in the way its parameters say.
 struct Broken;
 

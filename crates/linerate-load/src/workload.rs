@@ -76,6 +76,13 @@ pub trait Workload: Sync {
         None
     }
 
+    /// Memory that one end with these parameters needs at the most, bytes: what linerate allocates, and not what the kernel
+    /// queues for its sockets. `None` if the parameters are wrong, or it is not known.
+    fn memory(&self, params: &Params) -> Option<u64> {
+        let _ = params;
+        None
+    }
+
     /// Whether it runs over an interface's loopback: what the tester can do by itself is found there.
     fn runs_on_loopback(&self) -> bool {
         true

@@ -18,9 +18,9 @@ mod snmp;
 mod wrapping;
 
 pub use devices::towards as device_towards;
-pub use facts::facts;
 #[doc(hidden)]
 pub use facts::read_any as read_any_fact;
+pub use facts::{available_memory, facts};
 pub use observer::{Digest, Ending, Observed, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};

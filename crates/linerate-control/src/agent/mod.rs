@@ -58,6 +58,8 @@ pub struct AgentOptions {
     pub consent: Consent,
     /// Which claimed disks loads may write to, whatever a conductor says.
     pub writable: Writable,
+    /// Memory that a trial may need here, bytes; `None`: half of what is available when it is prepared.
+    pub memory: Option<u64>,
     /// Folders whose files may be sent to foreign clients, whatever a conductor says.
     pub served: Vec<PathBuf>,
     /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
@@ -73,6 +75,7 @@ impl Default for AgentOptions {
             facts: linerate_observe::facts,
             consent: Consent::default(),
             writable: Writable::default(),
+            memory: None,
             served: Vec::new(),
             notify: Arc::new(|_| {}),
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport, Timeline};
 use linerate_load::{Listener, LoadError, Setup, Worker, Workload};
-use linerate_model::{Incident, IncidentKind, Interval, Nanos, Phases, Side};
+use linerate_model::{Bytes, Incident, IncidentKind, Interval, Nanos, Phases, Side};
 use linerate_observe::{Sampling, Scope};
 
 use super::Shared;
@@ -97,6 +97,7 @@ type Workers = Vec<Box<dyn Worker>>;
 impl Trial<'_> {
     fn carry_out(&self) -> Result<Vec<u64>, Cut> {
         let workloads = self.workloads()?;
+        self.afford(&workloads)?;
         let links = Links::of(&self.prepare.jobs);
         let listeners = self.listen(&workloads)?;
         let offers = match self.order()? {
@@ -137,6 +138,22 @@ impl Trial<'_> {
             }
         };
         self.prepare.jobs.iter().map(find).collect()
+    }
+
+    /// Refuses a trial that needs more memory than a conductor may have of this host, before any of it is allocated.
+    fn afford(&self, workloads: &[&'static dyn Workload]) -> Result<(), Cut> {
+        let jobs = self.prepare.jobs.iter().zip(workloads);
+        let needed = jobs.filter_map(|(job, workload)| workload.memory(&job.params)).fold(0, u64::saturating_add);
+        let limit = self.shared.options.memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
+        match limit {
+            Some(limit) if needed > limit => Err(Cut::Failed(format!(
+                "prepare the trial: it needs up to {} of memory at this end, and a conductor may have {} of it here: ask \
+                 for fewer workers or streams, or a smaller depth or buffer",
+                Bytes(needed),
+                Bytes(limit)
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn setup<'b>(&'b self, job: &'b PreparedJob) -> Setup<'b> {

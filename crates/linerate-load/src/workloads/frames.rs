@@ -28,6 +28,7 @@ use super::placement::{Placement, WAIT, Waiting};
 use super::ports::{PORT, PORTS, PlannedPorts, PortList};
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod backend;
@@ -412,6 +413,13 @@ impl Typed for Frames {
         let sizes = params.frame_size.sizes();
         let size = sizes.largest() as u64;
         sizes.is_single().then(|| Bytes(size.saturating_sub(AROUND)))
+    }
+
+    fn memory_of(params: &FramesParams) -> u64 {
+        let ring = params.options.receive_buffer.map_or(0, |bytes| bytes.0);
+        let slowest = u64::from(params.snapshot) * 8;
+        // The send ring, and the same frames before they are in it.
+        footprint::of(&params.placement, ring + slowest + (16 << 20), 128 << 10)
     }
 
     fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

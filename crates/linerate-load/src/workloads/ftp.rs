@@ -149,6 +149,10 @@ impl Typed for Ftp {
     const SUMMARY: &'static str =
         "files by FTP, ours or a foreign server's: goodput, the times of a transfer's parts, what sinks cost";
 
+    fn memory_of(params: &FtpParams) -> u64 {
+        params.files.memory(&params.placement)
+    }
+
     fn start_passive(params: FtpParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         transfer::passive(params, setup)
     }

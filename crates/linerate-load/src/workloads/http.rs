@@ -161,6 +161,10 @@ impl Typed for Http {
     const SUMMARY: &'static str =
         "files by HTTP/1.1, ours or a foreign server's: goodput, the times of a transfer's parts, what sinks cost";
 
+    fn memory_of(params: &HttpParams) -> u64 {
+        params.files.memory(&params.placement)
+    }
+
     fn start_passive(params: HttpParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         transfer::passive(params, setup)
     }

@@ -5,6 +5,7 @@ mod byte_flow;
 mod companion;
 mod datagram;
 mod exchange;
+mod footprint;
 mod frames;
 mod ftp;
 mod http;

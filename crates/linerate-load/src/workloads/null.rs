@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::parameters::{Parameters, Typed};
 use super::placement::WORKERS;
 use crate::parameter::ParamDoc;
+use crate::workloads::footprint;
 use crate::{Due, Listener, LoadError, Offer, Progress, Setup, Tally, Times, Worker};
 
 /// Parameters of `null`.
@@ -46,6 +47,10 @@ impl Typed for Null {
     type Params = NullParams;
     const NAME: &'static str = "null";
     const SUMMARY: &'static str = "steps that do nothing: the ceiling of linerate itself, in steps per second";
+
+    fn memory_of(params: &NullParams) -> u64 {
+        footprint::of_counts((params.workers, 0), (0, 0))
+    }
 
     fn start_passive(_params: NullParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         Ok(Box::new(NullListener))

@@ -48,6 +48,9 @@ pub(crate) trait Typed: Sync {
         None
     }
 
+    /// See [`Workload::memory`].
+    fn memory_of(params: &Self::Params) -> u64;
+
     /// See [`Workload::runs_on_loopback`].
     const ON_LOOPBACK: bool = true;
 
@@ -82,6 +85,10 @@ impl<T: Typed> Workload for T {
 
     fn packet(&self, params: &Params, mtu: Bytes) -> Option<Bytes> {
         T::packet_of(&read::<T::Params>(params).ok()?, mtu)
+    }
+
+    fn memory(&self, params: &Params) -> Option<u64> {
+        read::<T::Params>(params).ok().map(|params| T::memory_of(&params))
     }
 
     fn runs_on_loopback(&self) -> bool {

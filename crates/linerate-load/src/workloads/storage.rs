@@ -22,6 +22,7 @@ use super::null::NullListener;
 use super::parameters::{Parameters, Typed, documented, wrong};
 use super::placement::WORKERS;
 use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod access;
@@ -523,6 +524,12 @@ impl Typed for Storage {
     const NAME: &'static str = "storage";
     const SUMMARY: &'static str =
         "reads and writes of a disk or file at the active end: transfers and bytes per second, and their times";
+
+    fn memory_of(params: &StorageParams) -> u64 {
+        let transfer = params.longest().next_multiple_of(4096);
+        let buffers = u64::from(params.depth).saturating_add(1).saturating_mul(transfer);
+        footprint::of_counts((params.workers, buffers.saturating_add(footprint::of_depth(params.depth))), (0, 0))
+    }
 
     fn start_passive(_params: StorageParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         Ok(Box::new(NullListener))

@@ -30,6 +30,7 @@ use super::rendezvous::{self, Hello};
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod client;
@@ -127,6 +128,10 @@ impl Typed for TcpCrr {
     type Params = TcpCrrParams;
     const NAME: &'static str = "tcp_crr";
     const SUMMARY: &'static str = "connect, request, response, close: connections per second and their times";
+
+    fn memory_of(params: &TcpCrrParams) -> u64 {
+        footprint::of(&params.placement, 256 << 10, 0)
+    }
 
     fn start_passive(params: TcpCrrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;

@@ -21,6 +21,7 @@ use super::rendezvous::{self, Hello};
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod client;
@@ -85,6 +86,10 @@ impl Typed for TcpRr {
     const NAME: &'static str = "tcp_rr";
     const SUMMARY: &'static str =
         "requests and responses on open TCP connections: transactions per second and their times";
+
+    fn memory_of(params: &TcpRrParams) -> u64 {
+        footprint::of(&params.placement, 256 << 10, footprint::of_depth(params.depth))
+    }
 
     fn start_passive(params: TcpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;

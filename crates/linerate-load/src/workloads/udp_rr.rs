@@ -23,6 +23,7 @@ use super::placement::Placement;
 use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod client;
@@ -109,6 +110,10 @@ impl Typed for UdpRr {
     const NAME: &'static str = "udp_rr";
     const SUMMARY: &'static str =
         "requests and responses in single datagrams: transactions per second, their times, and what was lost";
+
+    fn memory_of(params: &UdpRrParams) -> u64 {
+        footprint::of(&params.placement, 256 << 10, footprint::of_depth(params.depth) + (128 << 10))
+    }
 
     fn start_passive(params: UdpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;

@@ -23,6 +23,7 @@ use super::placement::{Placement, WAIT};
 use super::ports::PlannedPorts;
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod flow;
@@ -214,6 +215,11 @@ impl Typed for UdpStream {
         // Of IPv4, whose packets are the shorter ones: the ceiling is then the higher one.
         const HEADERS: Bytes = Bytes(28);
         Some(params.datagram_size.map_or(mtu, |payload| payload + HEADERS))
+    }
+
+    fn memory_of(params: &UdpStreamParams) -> u64 {
+        // Datagrams of a call side by side, and the bits of those that were seen.
+        footprint::of(&params.placement, 8 << 20, 128 << 10)
     }
 
     fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -20,6 +20,12 @@ pub(super) fn memory(root: &Root) -> Value {
     })
 }
 
+/// Bytes that programs could get now without swapping (`MemAvailable`, proc_meminfo(5)).
+#[must_use]
+pub fn available_memory() -> Option<u64> {
+    field(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
 /// The bytes on the line with `label`, which stands anywhere in it (node files put `Node 0` first).
 fn field(text: &str, label: &str) -> Option<u64> {
     let kib = text.lines().find_map(|line| line.split_once(label))?.1;

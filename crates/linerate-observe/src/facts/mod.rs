@@ -11,6 +11,7 @@ mod cpu;
 mod interface;
 mod kernel;
 mod memory;
+pub use memory::available_memory;
 mod net;
 mod pcie;
 mod privileges;

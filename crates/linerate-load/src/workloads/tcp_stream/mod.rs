@@ -26,6 +26,7 @@ use socket2::Socket;
 use super::parameters::Typed;
 use super::placement::deal as deal_flows;
 use super::rendezvous::{self, Hello};
+use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 use params::StreamParams;
 use worker::StreamWorker;
@@ -41,6 +42,14 @@ impl Typed for TcpStream {
     type Params = StreamParams;
     const NAME: &'static str = "tcp_stream";
     const SUMMARY: &'static str = "bulk transfer over TCP; goodput is what the receiver was delivered, per second";
+
+    fn memory_of(params: &StreamParams) -> u64 {
+        let flows = 2 * params.placement.streams();
+        // If it is not said: a thread for each flow, and never more than there are CPUs.
+        let workers = params.placement.workers.unwrap_or(flows.min(1024));
+        let call = params.message_size.0.saturating_mul(params.batch() as u64);
+        footprint::of_counts((workers, call + (4 << 20)), (flows, 0))
+    }
 
     fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use super::names::NUMBER;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::exchange::TIMEOUT;
+use crate::workloads::footprint;
 use crate::workloads::parameters::wrong;
+use crate::workloads::placement::Placement;
 
 /// Which way files go, seen from the active end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -177,6 +179,14 @@ const PLACE: Takes = Takes::Size { least: Bytes(0), most: Bytes(1 << 50) };
 const AMOUNT: Takes = Takes::Size { least: Bytes(1 << 20), most: Bytes(1 << 60) };
 
 impl Files {
+    /// Memory that one end needs, bytes.
+    pub(crate) fn memory(&self, placement: &Placement) -> u64 {
+        // What of a flow is on its way: 32 buffers of 128 KiB for MSG_ZEROCOPY, 8 of 256 KiB for O_DIRECT, records of TLS.
+        let on_its_way = if self.send == SendBy::Zerocopy { 4 << 20 } else { 128 << 10 };
+        let to_disk = if self.sink == Sink::Direct { 2 << 20 } else { 0 };
+        footprint::of(placement, 6 << 20, on_its_way + to_disk + (256 << 10))
+    }
+
     /// As documented; `server` stands with its protocol.
     pub(crate) const DOCS: &[ParamDoc] = &[
         ParamDoc {

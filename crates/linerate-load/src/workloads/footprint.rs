@@ -1,0 +1,55 @@
+//! How much memory one end of a job needs, known before anything of it is allocated.
+
+use super::placement::Placement;
+
+/// A thread with the parts of its stack, its histograms and their copies for intervals that are touched, bytes.
+const WORKER: u64 = 2 << 20;
+/// A socket, what the kernel keeps for it, and the window in which its datagrams or requests are accounted, bytes.
+const FLOW: u64 = 64 << 10;
+/// The first request of a depth, and each next one: when it was sent, and what to compare its answer with.
+const REQUEST: u64 = 64;
+
+/// Memory of `placement`'s threads and flows, if each thread has `per_worker` bytes of its own and each flow `per_flow`.
+pub(crate) fn of(placement: &Placement, per_worker: u64, per_flow: u64) -> u64 {
+    of_counts((placement.workers(), per_worker), (placement.streams(), per_flow))
+}
+
+/// The same where a workload counts its threads and flows in another way.
+pub(crate) fn of_counts((workers, per_worker): (u32, u64), (flows, per_flow): (u32, u64)) -> u64 {
+    let times = |count: u32, bytes: u64| u64::from(count).saturating_mul(bytes);
+    times(workers, per_worker.saturating_add(WORKER)).saturating_add(times(flows, per_flow.saturating_add(FLOW)))
+}
+
+/// Memory of a flow's requests under way.
+pub(crate) fn of_depth(depth: u32) -> u64 {
+    u64::from(depth) * REQUEST
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Params;
+    use serde_json::json;
+
+    use crate::{WORKLOADS, workload};
+
+    fn needs(name: &str, table: serde_json::Value) -> u64 {
+        let params: Params = serde_json::from_value(table).expect("a table");
+        workload(name).expect("registered").memory(&params).expect("the parameters are right")
+    }
+
+    #[test]
+    fn what_plans_ask_for_needs_little_and_the_largest_of_everything_much() {
+        for workload in WORKLOADS {
+            let needed = needs(workload.name(), json!({}));
+            assert!((1 << 20..256 << 20).contains(&needed), "{}: {needed}", workload.name());
+        }
+        let most = json!({ "workers": 4096, "streams": 16384 });
+        for name in ["tcp_stream", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr", "http", "ftp", "frames"] {
+            assert!(needs(name, most.clone()) > 8 << 30, "{name}: {}", needs(name, most.clone()));
+        }
+        // 32,768 transfers of a gibibyte by each of 4096 workers: it does not overflow.
+        let deep = json!({ "workers": 4096, "depth": 32768, "block_size": "1 GiB" });
+        assert!(needs("storage", deep) >= 1 << 57);
+        assert_eq!(needs("storage", json!({ "depth": 32, "block_size": "1 MiB" })) >> 20, 33 + 2);
+    }
+}
