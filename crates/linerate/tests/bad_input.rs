@@ -224,7 +224,11 @@ plan.toml: 1 problem; nothing was run
 fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    file(folder.path(), "plan.toml", &plan("null", 0.05, "").replace("warmup = \"500 ms\"", "warmup = \"0 s\""));
+    file(
+        folder.path(),
+        "plan.toml",
+        &plan("null", 0.05, "").replace(&format!("warmup = \"{} ms\"", common::WARM_UP * 1e3), "warmup = \"0 s\""),
+    );
     let ended = run(folder.path(), &["run", "plan.toml", "--ledger", "short.ledger", "--out", "report"]);
     let campaign = load(&folder.path().join("short.ledger"));
     let intervals = &campaign.trials[0].jobs[0].0.intervals;

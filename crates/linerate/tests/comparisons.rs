@@ -17,8 +17,8 @@ use linerate_analysis::{Compared, Comparison, Study, study};
 use linerate_model::{Campaign, Direction, Role, TrialOutcome};
 use linerate_sys::netns::within;
 
-/// Seven pairs: of six an interval can be given, should a trial fail.
-const PAIRS: u32 = 7;
+/// Of six pairs an interval can be given.
+const PAIRS: u32 = 6;
 
 fn compared<'a>(comparison: &'a Comparison, metric: &str) -> &'a Compared {
     let found = comparison.figures.iter().find(|f| f.metric == metric && f.direction == Direction::Tx);
@@ -60,7 +60,7 @@ fn fifth_trial_done(folder: &Path) -> Child {
     let mut child =
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("5/21 done"))));
+    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("5/18 done"))));
     std::thread::spawn(move || lines.for_each(drop));
     child
 }
@@ -79,7 +79,7 @@ fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_
     signal(child.id(), "KILL");
     child.wait().expect("our child");
     let before = completed(&load(&folder.join("two.ledger")));
-    assert!((5..21).contains(&before.len()), "{before:?}");
+    assert!((5..18).contains(&before.len()), "{before:?}");
     let mut again = RUN.to_vec();
     again.push("--resume");
     run(folder, &again).expect(0);

@@ -156,7 +156,7 @@ params = { frame_size = "64 B" }
 metric = "rate"
 goal = "back-to-back"
 max = "40 kpps"
-width = "2 %"
+width = "10 %"
 trial = "500 ms"
 search_trial = "250 ms"
 bursts = 1
@@ -194,7 +194,7 @@ params = { frame_size = "512 B" }
 metric = "rate"
 goal = "latency"
 max = "40 kpps"
-width = "10 %"
+width = "30 %"
 trial = "300 ms"
 search_trial = "300 ms"
 latency_trial = "400 ms"
