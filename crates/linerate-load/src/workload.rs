@@ -149,7 +149,7 @@ pub trait Worker: Send {
         false
     }
 
-    /// Whether a step may wait for a disk, however long that takes: then the time a step takes says nothing of the tester.
+    /// Whether a step may wait for a disk, however long that takes: then a long step is a stall of the tester only if the whole process stood.
     fn may_wait_for_disk(&self) -> bool {
         false
     }

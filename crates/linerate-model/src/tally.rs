@@ -178,8 +178,8 @@ pub struct Interval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_bytes: Option<u64>,
     /// Of the times from one engine step of this worker to the next that ended in this interval, the one with the longest part in which its
-    /// thread did not run. A step waits ten milliseconds at most: a longer wait is the tester's own. `None` if nobody looked, or if steps
-    /// may wait for a disk.
+    /// thread did not run. A step waits ten milliseconds at most: a longer wait is the tester's own. Where steps may wait for a disk, only the
+    /// time in which the whole process stood counts. `None` if nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_step: Option<StepGap>,
     /// Service times: from actual start to end of an operation, ns.

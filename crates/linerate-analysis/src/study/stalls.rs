@@ -3,8 +3,8 @@
 //! A step of a worker waits ten milliseconds at most. If the next step comes later and the thread did not run meanwhile, the tester was stopped:
 //! by a signal, a debugger, the hypervisor, a CPU quota or other programs. Operations under way then took as long as the stall, and open loads
 //! catch up after it. Their times are the tester's, not the path's: the intervals that a stall disturbed are in no distribution of
-//! times, and the trial is suspect. What this does not see: shorter stalls, and workers whose steps may wait for a disk
-//! (storage, files). Several stalls of one worker in one interval count as the longest.
+//! times, and the trial is suspect. A worker whose steps may wait for a disk (storage, files) stalls where its whole process stood. What this
+//! does not see: shorter stalls. Several stalls of one worker in one interval count as the longest.
 
 use linerate_model::{Interval, JobRecord, JobSpec, Nanos, Side};
 use serde::{Deserialize, Serialize};

@@ -8,6 +8,7 @@ use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, StepGa
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::lookout::Stopped;
 use crate::operations::{Earlier, Operations};
 use crate::{Histogram, Tally, Times, Worker};
 
@@ -56,7 +57,7 @@ pub(super) struct Cutter {
     /// Opened on the worker's thread; absent where the kernel does not account waits.
     wait: Option<RunQueueWait>,
     waited: u64,
-    steps: Option<StepClock>,
+    steps: StepClock,
 }
 
 /// The longest gap between the steps of one worker. The CPU time of its thread is read every [`LOOK_EVERY`] only: that takes a system call.
@@ -66,15 +67,32 @@ struct StepClock {
     longest: StepGap,
     looked: Nanos,
     ran_ns: u64,
+    /// Of a worker whose steps may wait for a disk: only a stop of the whole process is a stall.
+    stopped: Option<(Stopped, Nanos)>,
 }
 
 impl StepClock {
+    /// The load begins; the thread has had `cpu_ns` of CPU time.
+    fn begin(&mut self, now: Nanos, cpu_ns: u64) {
+        self.look(now, cpu_ns);
+        if let Some((stopped, behind)) = &mut self.stopped {
+            *behind = stopped.behind(now);
+        }
+    }
+
     /// A step was to begin at `from`, and the next one did at `until`; `cpu` reads the CPU time of its thread.
     #[inline]
     fn stepped(&mut self, from: Nanos, until: Nanos, cpu: fn() -> u64) {
         let length = until.since(from);
-        let ran = if until.since(self.looked) < LOOK_EVERY { Nanos(0) } else { self.look(until, cpu()) };
-        let gap = StepGap { start: from, length, ran };
+        let gap = if let Some((stopped, behind)) = &mut self.stopped {
+            let before = std::mem::replace(behind, stopped.behind(until));
+            let stood = behind.since(before).min(length);
+            // Steps wait for a few milliseconds where they can: most stops end the wait that they fall into.
+            StepGap { start: until.since(stood), length: stood, ran: Nanos(0) }
+        } else {
+            let ran = if until.since(self.looked) < LOOK_EVERY { Nanos(0) } else { self.look(until, cpu()) };
+            StepGap { start: from, length, ran }
+        };
         if gap.stood() > self.longest.stood() {
             self.longest = gap;
         }
@@ -107,7 +125,13 @@ pub(super) struct Collector {
 }
 
 /// Both ends for worker `number`; intervals are counted from `origin`.
-pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, Collector) {
+/// A worker that may wait for a disk has a clock that stands while this process does.
+pub(super) fn lane(
+    number: u32,
+    origin: Nanos,
+    worker: &dyn Worker,
+    stopped: Option<Stopped>,
+) -> (Cutter, Collector) {
     let (mut to_worker, empty) = RingBuffer::new(N_BUFFERS);
     let (full, from_worker) = RingBuffer::new(N_BUFFERS);
     for _ in 0..N_BUFFERS {
@@ -122,7 +146,7 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker) -> (Cutter, 
         usage: ThreadUsage::default(),
         wait: None,
         waited: 0,
-        steps: (!worker.may_wait_for_disk()).then(StepClock::default),
+        steps: StepClock { stopped: stopped.map(|stopped| (stopped, Nanos(0))), ..StepClock::default() },
     };
     (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
 }
@@ -158,9 +182,7 @@ impl Cutter {
     /// The load begins: called on the worker's thread, whose CPU time and waits for a CPU count from here.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
-        if let Some(steps) = &mut self.steps {
-            steps.look(now, cpu_of_this_thread());
-        }
+        self.steps.begin(now, cpu_of_this_thread());
         self.usage = ThreadUsage::of_this_thread();
         self.waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(0);
     }
@@ -168,9 +190,7 @@ impl Cutter {
     /// The worker was to take a step at `from`, and the next one came at `until`.
     #[inline]
     pub(super) fn stepped(&mut self, from: Nanos, until: Nanos) {
-        if let Some(steps) = &mut self.steps {
-            steps.stepped(from, until, cpu_of_this_thread);
-        }
+        self.steps.stepped(from, until, cpu_of_this_thread);
     }
 
     /// Ends the current interval at `now` and sends it, if there is a buffer for it. An operation that was due before `boundary`, which is
@@ -215,7 +235,7 @@ impl Cutter {
             tally.counters[counter] = value;
         }
         (buffer.start, buffer.end) = (self.start, now);
-        buffer.longest_step = self.steps.as_mut().map(|steps| std::mem::take(&mut steps.longest));
+        buffer.longest_step = Some(std::mem::take(&mut self.steps.longest));
         buffer.counters = tally.counters.since(&self.counters);
         std::mem::swap(&mut buffer.service, &mut tally.service);
         std::mem::swap(&mut buffer.writes, &mut tally.writes);
@@ -327,6 +347,23 @@ mod tests {
             assert!(began.elapsed().as_secs() < 30, "no CPU time in 30 s of work");
         }
         assert!(cpu_of_this_thread() > before);
+    }
+
+    #[test]
+    fn a_step_that_may_wait_for_a_disk_stood_only_while_the_process_did() {
+        let ms = Nanos::from_millis;
+        let clock = Stopped::new(ms(1_000));
+        let mut steps = StepClock { stopped: Some((clock.clone(), Nanos(0))), ..StepClock::default() };
+        steps.begin(ms(1_000), 0);
+        // A disk takes 200 ms; the process runs.
+        (0..50).for_each(|k| clock.slept(ms(1_000 + 4 * k), ms(1_004 + 4 * k)));
+        steps.stepped(ms(1_000), ms(1_201), || 0);
+        assert!(steps.longest.stood() <= ms(1), "{:?}", steps.longest);
+        // It takes another 200 ms, at the end of which the process is stopped for 50 ms.
+        (0..37).for_each(|k| clock.slept(ms(1_200 + 4 * k), ms(1_204 + 4 * k)));
+        clock.slept(ms(1_348), ms(1_400));
+        steps.stepped(ms(1_201), ms(1_401), || 0);
+        assert_eq!(steps.longest, StepGap { start: ms(1_401 - 48), length: ms(48), ran: Nanos(0) });
     }
 
     #[test]

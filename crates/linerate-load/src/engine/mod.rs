@@ -5,6 +5,7 @@
 //! step; a step that does not return is the worker's fault and delays the end.
 
 mod interval;
+mod lookout;
 mod thread;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use linerate_model::{FlowReport, Incident, IncidentKind, Interval, Nanos};
 
 use crate::Worker;
 use interval::{Collector, lane};
+use lookout::Lookout;
 use thread::{Ending, Task};
 
 /// The phases of one job at one end, on this host's monotonic clock.
@@ -37,6 +39,8 @@ pub struct Timeline {
 pub struct Engine {
     stop: Arc<AtomicBool>,
     threads: Vec<Thread>,
+    /// Where a worker may wait for a disk.
+    _lookout: Option<Lookout>,
     /// Threads that could not be started.
     incidents: Vec<Incident>,
 }
@@ -66,9 +70,20 @@ impl Engine {
     #[must_use]
     pub fn start(workers: Vec<Box<dyn Worker>>, timeline: Timeline, cpus: &[usize], seed: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut engine = Self { stop: Arc::clone(&stop), threads: Vec::new(), incidents: Vec::new() };
+        let mut incidents = Vec::new();
+        let looks_out = workers.iter().any(|worker| worker.may_wait_for_disk()).then(Lookout::start);
+        let (lookout, stopped) = match looks_out.transpose() {
+            Ok(started) => started.unzip(),
+            Err(cause) => {
+                let message = format!("start the thread that notices stops of this process: {cause}");
+                incidents.push(incident(IncidentKind::Failed, message));
+                (None, None)
+            }
+        };
+        let mut engine = Self { stop: Arc::clone(&stop), threads: Vec::new(), _lookout: lookout, incidents };
         for (number, worker) in (0_u32..).zip(workers) {
-            let (cutter, intervals) = lane(number, timeline.start, &*worker);
+            let stopped = stopped.clone().filter(|_| worker.may_wait_for_disk());
+            let (cutter, intervals) = lane(number, timeline.start, &*worker, stopped);
             let cpu = (!cpus.is_empty()).then(|| cpus[number as usize % cpus.len()]);
             let task =
                 Task { number, timeline, cpu, seed: seed.wrapping_add(u64::from(number)), stop: Arc::clone(&stop) };

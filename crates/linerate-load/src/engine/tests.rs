@@ -276,7 +276,7 @@ fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
     };
     let longest = |report: &EngineReport| {
         let gaps = report.intervals.iter().filter_map(|interval| interval.longest_step);
-        gaps.max_by_key(|gap| gap.stood()).expect("a worker that waits for no disk is watched")
+        gaps.max_by_key(|gap| gap.stood()).expect("every worker is watched")
     };
     let (_, report) =
         grow(worker, (0, 20), &[], |report| report.intervals.iter().any(|one| one.counters[Counter::Steps] > 0));
