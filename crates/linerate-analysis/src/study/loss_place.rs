@@ -18,6 +18,8 @@ pub enum LossPlace {
     ReceiverDevice,
     /// The per-CPU backlog of the receiving host (softnet).
     ReceiverBacklog,
+    /// Between the device and IP of the receiving host: XDP, tc, or a netfilter hook at ingress.
+    ReceiverIngress,
     /// The network controller of a sideband.
     Controller,
     /// A packet filter of the receiving host (nftables, iptables), or a filter attached to the socket (BPF).
@@ -29,11 +31,12 @@ pub enum LossPlace {
 }
 
 /// Every place but devices of labs, by name.
-const NAMES: [(LossPlace, &str); 8] = [
+const NAMES: [(LossPlace, &str); 9] = [
     (LossPlace::SenderQueue, "sender qdisc"),
     (LossPlace::SenderDevice, "sender device"),
     (LossPlace::ReceiverDevice, "receiver device"),
     (LossPlace::ReceiverBacklog, "receiver backlog (softnet)"),
+    (LossPlace::ReceiverIngress, "receiver ingress (XDP, tc, nftables)"),
     (LossPlace::Controller, "network controller"),
     (LossPlace::ReceiverFilter, "receiver packet filter"),
     (LossPlace::ReceiverChecksum, "receiver checksum"),

@@ -170,7 +170,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut taken = None;
     let mut cost_withheld = None;
     if standing.carries_figures() {
-        losses = jobs.iter().map(|job| loss::of_job(trial, job, jobs.len() == 1)).collect();
+        losses = jobs.iter().map(|job| loss::of_job(trial, job, hosts, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
         taken = judge::taken(trial, &jobs, hosts, measured);
     }

@@ -111,7 +111,7 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
     let mut standing = judge::carried_out(trial);
     let mut losses: Vec<Vec<LossStudy>> = vec![Vec::new(); jobs.len()];
     if standing.carries_figures() {
-        losses = jobs.iter().map(|job| loss::of_job(trial, job, jobs.len() == 1)).collect();
+        losses = jobs.iter().map(|job| loss::of_job(trial, job, &hosts, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, &hosts, warmup::measured(trial), &losses);
     }
     let counts = Counts::of(&jobs, &losses);

@@ -137,6 +137,54 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
     assert_eq!(lost_at_receiver(1060, [110, 740], &three), (places, 0));
 }
 
+/// Counters as Linux 6.18 changed them on a veth pair where XDP or a backlog dropped; `lost` of 12,800, in messages of 64 datagrams.
+fn lost_before_ip(lost: u64, counters: &[(&'static str, &'static str, &'static str, f64)]) -> Vec<(LossPlace, u64)> {
+    let mut lossy = datagrams(2560, 2560 - lost / 5, 12_800);
+    lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = 200;
+    lossy.jobs[0].1.flows[0].local = "10.0.0.2:5001".into();
+    let arrived = (12_800 - lost) as f64;
+    let messages = (arrived / 64.0).ceil();
+    // 40 packets of the control connection.
+    let quiet = [
+        ("udp", "rcvbuf_errors", "ipv4", 0.0),
+        ("udp", "in_csum_errors", "ipv4", 0.0),
+        ("udp", "in_errors", "ipv4", 0.0),
+        ("udp", "in_datagrams", "ipv4", messages),
+        ("udp", "ip_fragments", "ipv4", 0.0),
+        ("udp", "ip_in_receives", "ipv4", messages + 40.0),
+        ("udp", "ip_in_delivers", "ipv4", messages + 40.0),
+        ("udp", "ip_in_not_ect", "ipv4", arrived + 40.0),
+        ("udp", "ip_in_ect0", "ipv4", 0.0),
+        ("udp", "ip_in_ect1", "ipv4", 0.0),
+        ("udp", "ip_in_ce", "ipv4", 0.0),
+    ];
+    let per_second = quiet.iter().chain(counters).map(|(sampler, name, of, total)| (*sampler, *name, *of, total / 5.0));
+    lossy.samples.push(("right".into(), samples(&per_second.collect::<Vec<_>>())));
+    let study = study(&two_hosts(vec![lossy]));
+    let loss = &only(&study).jobs[0].loss[0];
+    assert!(loss.balances());
+    loss.located.clone()
+}
+
+#[test]
+fn drops_before_ip_are_counted_in_datagrams_each_at_its_place() {
+    use LossPlace::{ReceiverBacklog, ReceiverDevice, ReceiverIngress};
+    let passed = |n: f64| ("interface", "rx_packets", "eth0", n + 40.0);
+    // 20 messages of 64, dropped by XDP: the device passed all of them up, and one packet of ARP.
+    assert_eq!(lost_before_ip(1280, &[passed(201.0)]), [(ReceiverIngress, 1280)]);
+    // A device that coalesces afterwards counts datagrams.
+    assert_eq!(lost_before_ip(1280, &[passed(12_800.0)]), [(ReceiverIngress, 1280)]);
+    // Lost on the way: the device passed up what IP received, and ARP.
+    assert_eq!(lost_before_ip(1280, &[passed(182.0)]), []);
+    // The backlog's drops are the device's too.
+    let backlog = [passed(201.0), ("softnet", "dropped", "cpu1", 20.0), ("interface", "rx_dropped", "eth0", 20.0)];
+    assert_eq!(lost_before_ip(1280, &backlog), [(ReceiverBacklog, 1280)]);
+    let both = [passed(190.0), ("softnet", "dropped", "cpu1", 10.0), ("interface", "rx_dropped", "eth0", 20.0)];
+    let places = lost_before_ip(1280, &both);
+    assert_eq!(places.iter().map(|(_, n)| n).sum::<u64>(), 1280, "{places:?}");
+    assert!(places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place) && (636..=644).contains(n)));
+}
+
 #[test]
 fn a_ledger_that_does_not_balance_invalidates_the_trial() {
     let study = study(&two_hosts(vec![datagrams(1000, 1001, 5000)]));
