@@ -157,10 +157,15 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
     let served: Vec<PathBuf> = args.root.as_deref().map(folder).transpose()?.into_iter().collect();
     let show = !global.quiet && !global.json;
-    let mut lines = Lines::default();
+    let (mut lines, mut announced) = (Lines::default(), false);
     let (campaign, summary) = campaign::conduct_serving(&request, &served, &mut |event| match event {
-        Progress::TrialStarted { .. } if show => announce(args),
-        Progress::Intervals { side: Side::Passive, intervals, .. } if show => lines.take(intervals),
+        Progress::Intervals { side: Side::Passive, intervals, .. } => {
+            // The first intervals say that the server listens: a client that was called before would be refused.
+            if show && !std::mem::replace(&mut announced, true) {
+                announce(args);
+            }
+            lines.take(intervals, show);
+        }
         Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
         _ => {}
     })?;
@@ -168,7 +173,14 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     if global.json {
         println!("{}", study_json(&campaign, &study));
     } else {
-        result(&study, args.seconds);
+        match campaign::exit_of(&summary) {
+            Ok(Exit::Done) => result(&study, args.seconds),
+            // A trial that was interrupted has no figures, and clients were served all the same.
+            _ => println!("\nended before its time: {}", lines.total()),
+        }
+        if lines.moved_until(Nanos((args.seconds * 1e9) as u64)) {
+            println!("the time was over while clients were served, and cut them off. Serve for longer: -t SECONDS");
+        }
         let flows = campaign.trials.iter().flat_map(|trial| &trial.jobs).flat_map(|(_, passive)| &passive.flows);
         for flow in flows.filter(|flow| flow.modes.contains_key("sha256_last")) {
             println!("place {}: SHA-256 of the last file {}", flow.flow, flow.modes["sha256_last"]);
@@ -200,7 +212,7 @@ struct Lines {
 impl Lines {
     const SECOND: Nanos = Nanos::from_secs(1);
 
-    fn take(&mut self, intervals: &[Interval]) {
+    fn take(&mut self, intervals: &[Interval], show: bool) {
         let mut reached = 0;
         for interval in intervals {
             let second = interval.start.0.midpoint(interval.end.0) / Self::SECOND.0;
@@ -211,10 +223,23 @@ impl Lines {
             reached = reached.max(interval.end.0 / Self::SECOND.0);
         }
         // Workers report one after the other: a second is printed once the next has ended, too.
-        for second in self.printed..reached.saturating_sub(1) {
+        for second in (self.printed..reached.saturating_sub(1)).filter(|_| show) {
             self.print(second);
         }
         self.printed = self.printed.max(reached.saturating_sub(1));
+    }
+
+    /// What has been served.
+    fn total(&self) -> String {
+        let [acknowledged, received, files] =
+            self.sums.values().fold([0; 3], |sum: [u64; 3], one| std::array::from_fn(|k| sum[k] + one[k]));
+        format!("{files} files, {acknowledged} B acknowledged by clients, {received} B taken in")
+    }
+
+    /// Whether something moved in the last second before `end`.
+    fn moved_until(&self, end: Nanos) -> bool {
+        let last = (end.0.saturating_sub(1)) / Self::SECOND.0;
+        self.sums.get(&last).is_some_and(|sums| sums[0] + sums[1] > 0)
     }
 
     fn print(&self, second: u64) {
