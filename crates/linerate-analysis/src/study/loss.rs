@@ -262,9 +262,8 @@ fn never_arrived(places: &Places<'_>) -> Option<f64> {
 fn in_datagrams<const N: usize>(drops: [Option<f64>; N], before: f64, places: &Places<'_>) -> [Option<f64>; N] {
     let dropped: f64 = drops.iter().flatten().sum();
     let missing = never_arrived(places).map(|missing| missing - before);
-    let each = missing.map_or(1.0, |missing| {
-        (missing / dropped.max(1.0)).clamp(1.0, widest_message(places.sent, places.received))
-    });
+    let each = missing
+        .map_or(1.0, |missing| (missing / dropped.max(1.0)).clamp(1.0, widest_message(places.sent, places.received)));
     drops.map(|drops| drops.map(|drops| drops * each))
 }
 

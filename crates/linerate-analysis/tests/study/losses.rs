@@ -182,7 +182,9 @@ fn drops_before_ip_are_counted_in_datagrams_each_at_its_place() {
     let both = [passed(190.0), ("softnet", "dropped", "cpu1", 10.0), ("interface", "rx_dropped", "eth0", 20.0)];
     let places = lost_before_ip(1280, &both);
     assert_eq!(places.iter().map(|(_, n)| n).sum::<u64>(), 1280, "{places:?}");
-    assert!(places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place) && (636..=644).contains(n)));
+    assert!(
+        places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place) && (636..=644).contains(n))
+    );
 }
 
 #[test]

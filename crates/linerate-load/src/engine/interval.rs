@@ -126,12 +126,7 @@ pub(super) struct Collector {
 
 /// Both ends for worker `number`; intervals are counted from `origin`.
 /// A worker that may wait for a disk has a clock that stands while this process does.
-pub(super) fn lane(
-    number: u32,
-    origin: Nanos,
-    worker: &dyn Worker,
-    stopped: Option<Stopped>,
-) -> (Cutter, Collector) {
+pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker, stopped: Option<Stopped>) -> (Cutter, Collector) {
     let (mut to_worker, empty) = RingBuffer::new(N_BUFFERS);
     let (full, from_worker) = RingBuffer::new(N_BUFFERS);
     for _ in 0..N_BUFFERS {
