@@ -9,6 +9,7 @@ mod packaging;
 mod test;
 mod tidy;
 mod tools;
+mod torture;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,6 +31,11 @@ static TASKS: &[Task] = &[
     },
     Task { name: "test", summary: "everything that must pass: format, clippy, tidy and all tests", run: test::run },
     Task { name: "tidy", summary: "the promises of ARCHITECTURE.md that a compiler does not check", run: tidy::run },
+    Task {
+        name: "torture",
+        summary: "kills, damage and hostile input: torture ledger [PART...] [--quick] [--linerate PATH]",
+        run: torture::run,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -37,7 +43,7 @@ fn main() -> ExitCode {
     let Some(task) = arguments.first().and_then(|name| TASKS.iter().find(|task| task.name == name)) else {
         eprintln!("usage: cargo xtask TASK");
         for task in TASKS {
-            eprintln!("  {:6} {}", task.name, task.summary);
+            eprintln!("  {:7} {}", task.name, task.summary);
         }
         return ExitCode::from(2);
     };

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 
-use crate::{tidy, tools};
+use crate::{tidy, tools, torture};
 
 /// How a test says that it could not run.
 const SKIP_MARK: &str = "skipped: ";
@@ -43,6 +43,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     note("tidy", tidy::report(root)?);
     let (passed, seen) = tests(root)?;
     note("tests", passed);
+    println!("== torture");
+    note("torture", torture::quick(root)?);
     println!("== skipped: {}", seen.skips.len());
     for skip in &seen.skips {
         println!("   {skip}");
@@ -63,7 +65,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         println!("   missing here: {tool}");
     }
     if failed.is_empty() {
-        println!("== passed: format, clippy, tidy, tests ({} skipped)", seen.skips.len());
+        println!("== passed: format, clippy, tidy, tests, torture ({} skipped)", seen.skips.len());
         Ok(ExitCode::SUCCESS)
     } else {
         println!("== failed: {}", failed.join(", "));

@@ -84,6 +84,19 @@ impl Campaign {
         }
     }
 
+    /// The reverse: events that add up to this campaign.
+    #[must_use]
+    pub fn into_events(self) -> Vec<Event> {
+        let Self { header, hosts, trials, incidents, ended } = self;
+        let mut events = vec![Event::CampaignStarted(Box::new(header))];
+        events.extend(hosts.into_iter().map(|host| Event::HostJoined(Box::new(host))));
+        events.extend(incidents.into_iter().map(|incident| Event::Incident { trial: None, incident }));
+        events.push(Event::Planned { trials: trials.iter().map(|record| record.spec.clone()).collect() });
+        trials.into_iter().for_each(|record| record.add_events(&mut events));
+        events.extend(ended.map(|at| Event::CampaignEnded { at }));
+        events
+    }
+
     /// The record of trial `id`; O(trials).
     #[must_use]
     pub fn trial(&self, id: TrialId) -> Option<&TrialRecord> {
@@ -100,5 +113,31 @@ impl Campaign {
             Side::Active => active,
             Side::Passive => passive,
         })
+    }
+}
+
+impl TrialRecord {
+    /// Adds the events that make this record of a planned trial.
+    fn add_events(self, events: &mut Vec<Event>) {
+        let trial = self.spec.id;
+        events.extend(self.started.map(|at| Event::TrialStarted { trial, at }));
+        let skew = self.skew.map(|(skew_ns, uncertainty_ns)| Event::BarrierPassed { trial, skew_ns, uncertainty_ns });
+        events.extend(skew);
+        if !self.clocks.is_empty() {
+            events.push(Event::ClocksCompared { trial, clocks: self.clocks });
+        }
+        for (job, (active, passive)) in (0..).zip(self.jobs) {
+            for (side, record) in [(Side::Active, active), (Side::Passive, passive)] {
+                if !record.intervals.is_empty() {
+                    events.push(Event::Intervals { trial, job, side, intervals: record.intervals });
+                }
+                if !record.flows.is_empty() {
+                    events.push(Event::FlowsEnded { trial, job, side, flows: record.flows });
+                }
+            }
+        }
+        events.extend(self.samples.into_iter().map(|(host, block)| Event::Samples { trial, host, block }));
+        events.extend(self.incidents.into_iter().map(|incident| Event::Incident { trial: Some(trial), incident }));
+        events.extend(self.outcome.map(|outcome| Event::TrialEnded { trial, outcome }));
     }
 }

@@ -216,6 +216,24 @@ goal = "rfc2545"
 }
 
 #[test]
+fn a_campaigns_name_cannot_leave_the_folder() {
+    let named = |name: &str| SMALL.replace("name = \"small\"", &format!("name = \"{name}\""));
+    for (name, part) in [
+        ("../evil", "has a `/` in it"),
+        ("/etc/evil", "has a `/` in it"),
+        (".hidden", "begins with a dot"),
+        ("..", "begins with a dot"),
+        ("a\\u0000b", "has a control character in it"),
+        ("a\\u001b[31m", "has a control character in it"),
+        (&"x".repeat(201), "is longer than 200 bytes"),
+    ] {
+        let found = problems(&named(name));
+        assert!(found.iter().any(|problem| problem.message.contains(part)), "{name}: {found:?}");
+    }
+    assert_eq!(good(&named("4 KiB, x.y: \u{e4}")).name, "4 KiB, x.y: \u{e4}");
+}
+
+#[test]
 fn every_syntax_error_is_reported_with_its_place() {
     let (plan, found) = parse("[campaign]\nname = \nseed = [1, \n[[sweep]]\nname = \"x\n");
     assert!(plan.is_none());

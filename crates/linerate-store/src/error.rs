@@ -23,6 +23,42 @@ pub enum StoreError {
         /// Why not.
         cause: String,
     },
+    /// The file has nothing in it.
+    #[error("open ledger {}: it is empty: linerate or the disk stopped while it was made, and nothing was recorded (delete it, then run without --resume)", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process records into it.
+    #[error("open ledger {}: it is being recorded by {holder} (wait for its end, or record to another file with --ledger)", path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// Who, where and since when.
+        holder: String,
+    },
+    /// Another process took it over.
+    #[error("record to ledger {}: another process has taken it over, because this one had not written to it for long (go on with --resume)", path.display())]
+    TakenOver {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file's structure is broken.
+    #[error("open ledger {}: its structure is damaged: {cause} (save what can be read with `linerate ledger salvage {} NEW`)", path.display(), path.display())]
+    Structure {
+        /// The file.
+        path: PathBuf,
+        /// What is broken first.
+        cause: String,
+    },
+    /// Reading the file would take more memory or work than one of its size may.
+    #[error("read ledger {}: {cause} (linerate did not write this file, or it is damaged)", path.display())]
+    TooMuch {
+        /// The file.
+        path: PathBuf,
+        /// Of what.
+        cause: String,
+    },
     /// A later linerate wrote the file.
     #[error("open ledger {}: its schema is version {found}, this linerate knows up to {known} (use a newer linerate)", path.display())]
     TooNew {
@@ -50,7 +86,7 @@ pub enum StoreError {
         known: String,
     },
     /// A record does not read back.
-    #[error("read {what} from {}: {cause} (the file is damaged; everything else in it can be read)", path.display())]
+    #[error("read {what} from {}: {cause} (the file is damaged: see `linerate ledger check {}`)", path.display(), path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -97,6 +133,11 @@ impl StoreError {
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotALedger { path, cause: "it is not an SQLite database".into() },
+            Some(ErrorCode::OperationInterrupted) => {
+                let cause = "the file asks for more work than one of its size may".to_owned();
+                Self::TooMuch { path, cause }
+            }
+            Some(ErrorCode::DatabaseCorrupt) => Self::Structure { path, cause: source.to_string() },
             _ => Self::Sqlite { operation, path, source },
         }
     }
@@ -108,7 +149,10 @@ impl StoreError {
 
     /// The blob `what` in `path` does not decode.
     pub(crate) fn blob(path: &Path, what: impl Into<String>, cause: &BlobError) -> Self {
-        Self::damaged(path, what, cause)
+        match cause {
+            BlobError::TooMuch { .. } => Self::TooMuch { path: path.to_owned(), cause: cause.to_string() },
+            _ => Self::damaged(path, what, cause),
+        }
     }
 }
 
@@ -122,7 +166,6 @@ fn remedy(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             " (check that the file and its directory exist and may be written by this user)"
         }
-        Some(ErrorCode::DatabaseCorrupt) => " (the file is damaged: copy it, then try `sqlite3 FILE .recover`)",
         Some(ErrorCode::SystemIoFailure) => " (check the file system and the medium, `dmesg` may say more)",
         _ => "",
     }

@@ -1,16 +1,25 @@
-//! Opening, creating and copying ledgers.
+//! Creating, opening and leaving ledgers.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_model::{Event, TrialId};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use linerate_model::{Event, Recorder, TrialId};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::{StoreError, schema};
+use crate::budget::Budget;
+use crate::chain::{Head, Pace};
+use crate::lease::{self, Holder, OsLock};
+use crate::seal::{self, Seal};
+use crate::{StoreError, codec, guard, legacy, schema};
 
 /// How long a transaction waits for another process's one.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait before a seal that looks broken is looked at again: its writer may be taking it off just now.
+const SECOND_LOOK: Duration = Duration::from_millis(20);
+const OPEN: &str = "open ledger";
+const CREATE: &str = "create ledger";
 
 /// A campaign in a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,48 +32,106 @@ pub enum Which<'a> {
 
 /// An open ledger.
 ///
-/// There may be many readers and, at any moment, one writer. Reading sees what was flushed. Dropping it flushes; an
-/// error then is lost, so flush before. While it is written to there is a log beside the file; the last one to leave it
-/// takes the log in, so that a ledger at rest is one file.
+/// There may be many readers and one writer: whoever opens it to write has a lease, and the next one is told who that is. Reading sees what
+/// was flushed. Dropping it flushes; an error then is lost, so flush before. While it is written to there is a log beside the file; the last
+/// one to leave it takes the log in, so that a ledger at rest is one file, and sealed.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
-    /// Key of the campaign that is recorded.
+    /// The schema of the file.
+    pub(crate) version: i64,
+    /// Number of the campaign that is recorded.
     pub(crate) campaign: Option<i64>,
     /// Planned trials of it and their numbers of jobs.
     pub(crate) planned: HashMap<TrialId, u32>,
     /// Taken, not yet written.
     pub(crate) pending: Vec<Event>,
-    /// Whether it was opened to be written to.
-    writes: bool,
+    /// Where the next record goes.
+    pub(crate) head: Head,
+    pub(crate) budget: Budget,
+    pub(crate) pace: Pace,
+    /// What the seal said when the file was opened.
+    pub(crate) seal: Seal,
+    /// Our lease, if the ledger was opened to be written to.
+    pub(crate) holder: Option<Holder>,
+    /// The file itself, with the lock. It is closed after the connection: closing it would end the connection's own locks.
+    file: Option<File>,
 }
 
 impl Ledger {
-    /// Makes a new, empty ledger.
+    /// Makes a new ledger without a campaign.
     ///
     /// # Errors
     /// If the file exists or cannot be made.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(StoreError::Exists { path: path.to_owned() });
-            }
-            Err(source) => return Err(StoreError::Io { operation: "create ledger", path: path.to_owned(), source }),
+        Self::create_with(path, &[])
+    }
+
+    /// Makes a new ledger in which `events` are recorded. At no moment is there a file at `path` that is not whole and has not all of them.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be made, or an event does not fit.
+    pub fn create_with(path: &Path, events: &[Event]) -> Result<Self, StoreError> {
+        let fail = |error| StoreError::sqlite(CREATE, path, error);
+        let io = |source| StoreError::Io { operation: CREATE, path: path.to_owned(), source };
+        let holder = Holder::own().map_err(io)?;
+        let mut connection = schema::in_memory(schema::VERSION).map_err(fail)?;
+        let transaction = connection.transaction().map_err(fail)?;
+        lease::write(&transaction, &holder).and_then(|()| Head::EMPTY.save(&transaction)).map_err(fail)?;
+        transaction.commit().map_err(fail)?;
+        let mut ledger = Self::around(connection, path, schema::VERSION);
+        ledger.holder = Some(holder);
+        for event in events {
+            ledger.take(event)?;
         }
-        let mut ledger = Self::connect("create ledger", path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        ledger.set_up("create ledger", true)?;
+        ledger.write_pending()?;
+        let contents = ledger.connection.serialize("main").map_err(fail)?;
+        let lock = |file: &File| match lease::lock(file) {
+            OsLock::Held | OsLock::None => Ok(()),
+            OsLock::Busy => Err(std::io::ErrorKind::WouldBlock.into()),
+        };
+        let file = linerate_sys::whole_file::create(path, &contents, lock).map_err(|error| match error.cause.kind() {
+            std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
+            _ => io(error.cause),
+        })?;
+        drop(contents);
+        ledger.connection = connect(path).map_err(fail)?;
+        ledger.file = Some(file);
+        ledger.prepare_to_write(CREATE)?;
         Ok(ledger)
     }
 
     /// Opens a ledger to read and append; one of an earlier schema is brought up to date.
     ///
     /// # Errors
-    /// If the file is not there, is no ledger, is of a later schema, or cannot be written.
+    /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure, cannot be written, or another process
+    /// records into it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut ledger = Self::connect("open ledger", path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        ledger.set_up("open ledger", false)?;
+        let fail = |error| StoreError::sqlite(OPEN, path, error);
+        let io = |source| StoreError::Io { operation: OPEN, path: path.to_owned(), source };
+        let file = guard::open_plain(OPEN, path, true)?;
+        let lock = lease::lock(&file);
+        let seal = seal::check(&file).map_err(io)?;
+        let mut ledger = Self::checked(connect(path).map_err(fail)?, path, true)?;
+        let holder = Holder::own().map_err(io)?;
+        if lock == OsLock::Busy {
+            let known = if ledger.version == schema::VERSION { lease::read(&ledger.connection).ok().flatten() } else { None };
+            let holder = known.map_or_else(|| "another process".to_owned(), |(holder, _)| holder.described());
+            return Err(StoreError::Held { path: path.to_owned(), holder });
+        }
+        ledger.seal = seal;
+        if ledger.version == schema::VERSION {
+            lease::take(&mut ledger.connection, path, &holder, lock)?;
+        }
+        seal::remove(&file).map_err(io)?;
+        ledger.file = Some(file);
+        ledger.prepare_to_write(OPEN)?;
+        if ledger.version < schema::VERSION {
+            legacy::migrate(&mut ledger, &holder)?;
+        }
+        ledger.head = ledger.find_head()?;
+        ledger.holder = Some(holder);
         Ok(ledger)
     }
 
@@ -83,31 +150,38 @@ impl Ledger {
     /// it stays as it is, but a log that a killed process left is taken into the file, if it may be written.
     ///
     /// # Errors
-    /// If the file is not there, is no ledger, is of another schema than this version's, or its write-ahead log cannot
-    /// be replayed.
+    /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure, or its write-ahead log cannot be replayed.
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        const OPERATION: &str = "open ledger";
-        let fail = |error| StoreError::sqlite(OPERATION, path, error);
+        Self::open_to_read(path, true)
+    }
+
+    /// The same; the structure of the file need not be whole if `intact` is false.
+    pub(crate) fn open_to_read(path: &Path, intact: bool) -> Result<Self, StoreError> {
+        let fail = |error| StoreError::sqlite(OPEN, path, error);
+        let io = |source| StoreError::Io { operation: OPEN, path: path.to_owned(), source };
+        let file = guard::open_plain(OPEN, path, false)?;
+        let mut seal = seal::check(&file).map_err(io)?;
+        if seal == Seal::Broken {
+            std::thread::sleep(SECOND_LOOK);
+            seal = seal::check(&file).map_err(io)?;
+        }
         // One that can only read cannot take the log away when it leaves; where the file is write-protected, SQLite
         // opens it to read by itself.
-        let ledger = Self::connect(OPERATION, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        ledger.connection.pragma_update(None, "query_only", true).map_err(fail)?;
-        let protected = ledger.connection.is_readonly("main").map_err(fail)?;
-        let has_log = log_of(path).metadata().is_ok_and(|log| log.len() > 0);
-        let ledger = match schema::identity(&ledger.connection) {
-            _ if protected && !has_log => Self::connect_immutable(path)?,
+        let connection = connect(path).map_err(fail)?;
+        connection.pragma_update(None, "query_only", true).map_err(fail)?;
+        let protected = connection.is_readonly("main").map_err(fail)?;
+        let has_log = guard::beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
+        let connection = match schema::identity(&connection) {
+            _ if protected && !has_log => connect_immutable(path).map_err(fail)?,
             // The log is replayed through a shared-memory file beside it, which a read-only medium refuses.
             Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) => {
                 return Err(StoreError::UnreplayedLog { path: path.to_owned() });
             }
-            _ => ledger,
+            _ => connection,
         };
-        let version = ledger.version(OPERATION)?;
-        match version {
-            // What an older version lacks was not recorded.
-            1.. => Ok(ledger),
-            _ => Err(StoreError::NotALedger { path: path.to_owned(), cause: "it is empty".to_owned() }),
-        }
+        let mut ledger = Self::checked(connection, path, intact)?;
+        (ledger.seal, ledger.file) = (seal, Some(file));
+        Ok(ledger)
     }
 
     /// The file.
@@ -116,119 +190,158 @@ impl Ledger {
         &self.path
     }
 
-    /// Writes a compact copy to `target`, which must not exist: one file without a log beside it, to send or archive.
-    ///
-    /// # Errors
-    /// If `target` exists or cannot be written.
-    pub fn copy_to(&self, target: &Path) -> Result<(), StoreError> {
-        if target.exists() {
-            return Err(StoreError::Exists { path: target.to_owned() });
-        }
-        let name = target.to_string_lossy();
-        let copied = self.connection.execute("VACUUM INTO ?1", [&*name]);
-        copied.map(|_| ()).map_err(|error| StoreError::sqlite("copy ledger to", target, error))
-    }
-
-    fn connect(operation: &'static str, path: &Path, access: OpenFlags) -> Result<Self, StoreError> {
-        // SQLite says "unable to open" for everything; the system's own word is better.
-        if let Err(source) = std::fs::File::open(path) {
-            return Err(StoreError::Io { operation, path: path.to_owned(), source });
-        }
-        let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .map_err(|error| StoreError::sqlite(operation, path, error))?;
-        Self::around(connection, path).map_err(|error| StoreError::sqlite(operation, path, error))
-    }
-
-    /// Opens a file that nobody can change, without lock or shared memory.
-    fn connect_immutable(path: &Path) -> Result<Self, StoreError> {
-        let fail = |error| StoreError::sqlite("open ledger", path, error);
-        let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let escaped: String = absolute
-            .to_string_lossy()
-            .chars()
-            .map(|c| match c {
-                '%' => "%25".to_owned(),
-                '?' => "%3f".to_owned(),
-                '#' => "%23".to_owned(),
-                other => other.to_string(),
-            })
-            .collect();
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags).map_err(fail)?;
-        Self::around(connection, path).map_err(fail)
-    }
-
-    fn around(connection: Connection, path: &Path) -> rusqlite::Result<Self> {
-        connection.busy_timeout(PATIENCE)?;
-        connection.pragma_update(None, "foreign_keys", true)?;
+    fn around(connection: Connection, path: &Path, version: i64) -> Self {
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(Self {
+        Self {
             connection,
             path: path.to_owned(),
+            version,
             campaign: None,
             planned: HashMap::new(),
             pending: Vec::new(),
-            writes: false,
+            head: Head::EMPTY,
+            budget: Budget::of_file(0),
+            pace: Pace::Straight,
+            seal: Seal::Absent,
+            holder: None,
+            file: None,
+        }
+    }
+
+    /// A ledger over `connection`, if what is in the file is one, with nothing in it that could run.
+    fn checked(connection: Connection, path: &Path, intact: bool) -> Result<Self, StoreError> {
+        let fail = |error| StoreError::sqlite(OPEN, path, error);
+        let mut ledger = Self::around(connection, path, schema::VERSION);
+        guard::harden(&ledger.connection, bytes_of(path)).map_err(fail)?;
+        ledger.budget.refill(bytes_of(path));
+        ledger.budget.bound_work(&mut ledger.connection).map_err(fail)?;
+        let (application, version) = schema::identity(&ledger.connection).map_err(fail)?;
+        match (application, version) {
+            (schema::APPLICATION_ID, found) if found > schema::VERSION => {
+                return Err(StoreError::TooNew { path: path.to_owned(), found, known: schema::VERSION });
+            }
+            (schema::APPLICATION_ID, 1..) => {}
+            (0, 0) if schema::objects(&ledger.connection, 1).map_err(fail)?.is_empty() => {
+                return Err(StoreError::Empty { path: path.to_owned() });
+            }
+            _ => {
+                let cause = "it is an SQLite database of another application".to_owned();
+                return Err(StoreError::NotALedger { path: path.to_owned(), cause });
+            }
+        }
+        ledger.version = version;
+        guard::check_schema(&ledger.connection, path, version)?;
+        if intact {
+            guard::check_structure(&ledger.connection, path)?;
+        }
+        Ok(ledger)
+    }
+
+    /// Makes the connection ready for writing.
+    fn prepare_to_write(&mut self, operation: &'static str) -> Result<(), StoreError> {
+        let fail = |error| StoreError::sqlite(operation, &self.path, error);
+        // Readers never wait for the writer; a commit is one sequential write. FULL: a commit survives a power cut.
+        self.connection.pragma_update(None, "journal_mode", "wal").map_err(fail)?;
+        self.connection.pragma_update(None, "synchronous", "full").map_err(fail)
+    }
+
+    /// Where the chain ends, if records can be appended there.
+    fn find_head(&self) -> Result<Head, StoreError> {
+        let fail = |error| StoreError::sqlite(OPEN, &self.path, error);
+        let sql = "SELECT ifnull(max(sequence), 0) FROM record";
+        let last: i64 = self.connection.query_row(sql, [], |row| row.get(0)).map_err(fail)?;
+        let head = Head::read(&self.connection).map_err(fail)?.filter(|head| head.sequence == last);
+        head.ok_or_else(|| StoreError::Structure {
+            path: self.path.clone(),
+            cause: "the end of its records is not where it should be".to_owned(),
         })
     }
 
-    /// The schema version, 0 for an empty file; refuses what is no ledger or too new.
-    fn version(&self, operation: &'static str) -> Result<i64, StoreError> {
-        let fail = |error| StoreError::sqlite(operation, &self.path, error);
-        let (application, found) = schema::identity(&self.connection).map_err(fail)?;
-        let count = "SELECT count(*) FROM sqlite_schema";
-        let n_objects: i64 = self.connection.query_row(count, [], |row| row.get(0)).map_err(fail)?;
-        match (application, n_objects) {
-            (schema::APPLICATION_ID, _) if found > schema::VERSION => {
-                Err(StoreError::TooNew { path: self.path.clone(), found, known: schema::VERSION })
-            }
-            (schema::APPLICATION_ID, _) => Ok(found),
-            (0, 0) => Ok(0),
-            _ => {
-                let cause = "it is an SQLite database of another application".to_owned();
-                Err(StoreError::NotALedger { path: self.path.clone(), cause })
-            }
-        }
-    }
-
-    /// Makes the file ready for writing.
-    fn set_up(&mut self, operation: &'static str, create: bool) -> Result<(), StoreError> {
-        let version = self.version(operation)?;
-        if version == 0 && !create {
-            return Err(StoreError::NotALedger { path: self.path.clone(), cause: "it is empty".to_owned() });
-        }
-        let path = self.path.clone();
-        let fail = |error| StoreError::sqlite(operation, &path, error);
-        // Readers never wait for the writer; a commit is one sequential write. FULL: a commit survives a power cut.
-        self.connection.pragma_update(None, "journal_mode", "wal").map_err(fail)?;
-        self.connection.pragma_update(None, "synchronous", "full").map_err(fail)?;
-        if version < schema::VERSION {
-            schema::migrate(&mut self.connection, version).map_err(fail)?;
-        }
-        self.writes = true;
-        Ok(())
+    /// Gives back what reading took, for the file as it is now.
+    pub(crate) fn refill(&self) {
+        self.budget.refill(bytes_of(&self.path));
     }
 
     /// Takes the log into the file and does without it from now on, unless somebody else has the file open: then the last
-    /// to leave takes the log in.
-    fn come_to_rest(&self) -> rusqlite::Result<()> {
+    /// to leave takes the log in. Returns whether it was taken in.
+    fn come_to_rest(&mut self) -> rusqlite::Result<bool> {
+        if let Some(holder) = &self.holder {
+            lease::give_back(&self.connection, holder)?;
+        }
         self.connection.busy_timeout(Duration::ZERO)?;
-        self.connection.pragma_update(None, "journal_mode", "delete")
+        self.connection.pragma_update(None, "journal_mode", "delete")?;
+        self.connection = Connection::open_in_memory()?;
+        Ok(!guard::beside(&self.path, "-wal").exists())
     }
 }
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        let _ = linerate_model::Recorder::flush(self);
-        if self.writes {
-            let _busy = self.come_to_rest();
+        let _ = Recorder::flush(self);
+        if self.holder.is_some()
+            && self.file.is_some()
+            && self.come_to_rest().unwrap_or(false)
+            && let Some(file) = &self.file
+        {
+            // Without a seal each record is still proven.
+            let _unsealed = seal::put(file);
         }
     }
 }
 
-/// The write-ahead log beside `path`.
-fn log_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    PathBuf::from(name)
+/// A transaction of a writer: it renews the lease, and is undone if somebody else has it.
+pub(crate) fn write_as<T>(
+    connection: &mut Connection,
+    path: &Path,
+    holder: &Holder,
+    write: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
+) -> Result<T, StoreError> {
+    let fail = |error| StoreError::sqlite("record to ledger", path, error);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+    if !lease::renew(&transaction, holder).map_err(fail)? {
+        return Err(StoreError::TakenOver { path: path.to_owned() });
+    }
+    let written = write(&transaction).map_err(fail)?;
+    transaction.commit().map_err(fail)?;
+    Ok(written)
+}
+
+/// Bytes of the file and of the log beside it.
+fn bytes_of(path: &Path) -> u64 {
+    let bytes = |path: &Path| path.metadata().map_or(0, |found| found.len());
+    bytes(path) + bytes(&guard::beside(path, "-wal"))
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    Ok(connection)
+}
+
+/// Opens a file that nobody can change, without lock or shared memory.
+fn connect_immutable(path: &Path) -> rusqlite::Result<Connection> {
+    let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let escaped: String = absolute
+        .to_string_lossy()
+        .chars()
+        .map(|c| match c {
+            '%' => "%25".to_owned(),
+            '?' => "%3f".to_owned(),
+            '#' => "%23".to_owned(),
+            other => other.to_string(),
+        })
+        .collect();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
+}
+
+/// The records that an event becomes: it is `codec` that knows their bodies.
+pub(crate) fn append(
+    head: &mut Head,
+    transaction: &rusqlite::Transaction<'_>,
+    campaign: i64,
+    event: &Event,
+) -> rusqlite::Result<()> {
+    head.append(transaction, campaign, codec::trial_of(event), codec::kind_of(event), &codec::encode(event))
 }

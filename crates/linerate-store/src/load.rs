@@ -1,12 +1,15 @@
-//! Reading campaigns back.
+//! Reading campaigns back: records are folded as the events they are, and what damage costs is said by name.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use linerate_model::{Campaign, CampaignHeader, JobRecord, Nanos, TestbedKind, TrialId, TrialRecord, TrialSpec};
-use rusqlite::{Row, params};
-use serde::de::DeserializeOwned;
+use linerate_model::{
+    Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord,
+};
 
-use crate::{Ledger, StoreError, Which, blob};
+use crate::blob::BlobError;
+use crate::chain::{self, Label, Link};
+use crate::seal::Seal;
+use crate::{Ledger, StoreError, Which, codec, legacy, schema};
 
 /// A campaign as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +30,24 @@ pub struct CampaignSummary {
     pub n_completed: u64,
 }
 
-/// The JSON of [`linerate_model::TrialOutcome::Completed`].
-const COMPLETED: &str = "\"completed\"";
+/// A campaign, and what damage to the file costs of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The campaign. A trial with a damaged record is failed, without its data, and an incident says which record; damage outside of any
+    /// trial is an incident of the campaign.
+    pub campaign: Campaign,
+    /// Each damage, and what it costs.
+    pub damage: Vec<String>,
+}
+
+/// How much of the records is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// All but intervals, flows and readings, of every campaign.
+    Outline,
+    /// Everything of one campaign.
+    Whole(i64),
+}
 
 impl Ledger {
     /// Every campaign, the oldest first.
@@ -36,32 +55,22 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read.
     pub fn campaigns(&self) -> Result<Vec<CampaignSummary>, StoreError> {
-        let sql = "SELECT id, header, ended,
-                (SELECT count(*) FROM trial WHERE campaign = campaign.key),
-                (SELECT count(*) FROM trial WHERE campaign = campaign.key AND outcome = ?1)
-            FROM campaign ORDER BY started, key";
-        let rows = self.rows(sql, params![COMPLETED], |row| {
-            Ok((
-                row.get::<_, String>(0)?,
-                row.get::<_, String>(1)?,
-                row.get(2)?,
-                row.get::<_, i64>(3)?,
-                row.get::<_, i64>(4)?,
-            ))
-        })?;
-        let summary = |(id, header, ended, n_trials, n_completed): (String, String, Option<i64>, i64, i64)| {
-            let header: CampaignHeader = self.parse(&header, || format!("header of campaign {id}"))?;
-            Ok(CampaignSummary {
-                id,
-                name: header.name,
-                started: header.started,
-                ended: ended.map(nanos),
-                testbed: header.testbed,
-                n_trials: n_trials.unsigned_abs(),
-                n_completed: n_completed.unsigned_abs(),
-            })
+        let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
+        let summary = |(number, campaign): (i64, Campaign)| {
+            let summary = CampaignSummary {
+                id: campaign.header.id,
+                name: campaign.header.name,
+                started: campaign.header.started,
+                ended: campaign.ended,
+                testbed: campaign.header.testbed,
+                n_trials: campaign.trials.len() as u64,
+                n_completed: campaign.trials.iter().filter(is_complete).count() as u64,
+            };
+            (summary.started, number, summary)
         };
-        rows.into_iter().map(summary).collect()
+        let mut summaries: Vec<_> = self.outlines()?.into_iter().map(summary).collect();
+        summaries.sort_by_key(|(started, number, _)| (*started, *number));
+        Ok(summaries.into_iter().map(|(_, _, summary)| summary).collect())
     }
 
     /// The trials of campaign `id` that need not be run again.
@@ -69,238 +78,210 @@ impl Ledger {
     /// # Errors
     /// If there is no such campaign or the file cannot be read.
     pub fn completed_trials(&self, id: &str) -> Result<HashSet<TrialId>, StoreError> {
-        let (key, ..) = self.find(Which::Id(id))?;
-        let sql = "SELECT number FROM trial WHERE campaign = ?1 AND outcome = ?2";
-        Ok(self.rows(sql, params![key, COMPLETED], |row| row.get(0).map(TrialId))?.into_iter().collect())
+        let campaign = self.load(Which::Id(id))?;
+        let complete = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
+        Ok(complete.map(|trial| trial.spec.id).collect())
     }
 
     /// The whole record of one campaign.
     ///
     /// # Errors
-    /// If there is no such campaign, the file cannot be read, or a record in it is damaged.
+    /// If there is no such campaign, the file cannot be read, or what a campaign cannot do without is damaged.
     pub fn load(&self, which: Which<'_>) -> Result<Campaign, StoreError> {
+        self.load_with_damage(which).map(|loaded| loaded.campaign)
+    }
+
+    /// The same, with what damage to the file costs.
+    ///
+    /// # Errors
+    /// As [`Ledger::load`].
+    pub fn load_with_damage(&self, which: Which<'_>) -> Result<Loaded, StoreError> {
         // One transaction, so that a campaign being recorded is seen at one instant.
         let snapshot =
             self.connection.unchecked_transaction().map_err(|e| StoreError::sqlite("read ledger", &self.path, e))?;
-        let (key, id, header, ended) = self.find(which)?;
-        let mut campaign = Campaign::new(self.parse(&header, || format!("header of campaign {id}"))?);
-        campaign.ended = ended.map(nanos);
-        let sql = "SELECT name, record FROM host WHERE campaign = ?1 ORDER BY position";
-        for (name, record) in
-            self.rows(sql, params![key], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?
-        {
-            campaign.hosts.push(self.parse(&record, || format!("host {name} of campaign {id}"))?);
-        }
-        let sql = "SELECT incident FROM incident WHERE campaign = ?1 AND trial IS NULL ORDER BY key";
-        for incident in self.rows(sql, params![key], |row| row.get::<_, String>(0))? {
-            campaign.incidents.push(self.parse(&incident, || format!("an incident of campaign {id}"))?);
-        }
-        let index_of = self.load_trials(key, &mut campaign)?;
-        self.load_intervals(key, &mut campaign, &index_of)?;
-        self.load_flows(key, &mut campaign, &index_of)?;
-        self.load_samples(key, &mut campaign, &index_of)?;
-        drop(snapshot);
-        Ok(campaign)
-    }
-
-    /// Reads the trials and their incidents; returns where each trial's row stands in the campaign.
-    fn load_trials(&self, key: i64, campaign: &mut Campaign) -> Result<HashMap<i64, usize>, StoreError> {
-        let sql = "SELECT key, number, spec, started, skew_ns, uncertainty_ns, outcome
-            FROM trial WHERE campaign = ?1 ORDER BY position";
-        let rows = self.rows(sql, params![key], |row| {
-            let skew: (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
-            let outcome: Option<String> = row.get(6)?;
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, i64>(1)?,
-                row.get::<_, String>(2)?,
-                row.get::<_, Option<i64>>(3)?,
-                skew,
-                outcome,
-            ))
-        })?;
-        let mut index_of = HashMap::with_capacity(rows.len());
-        for (trial, number, spec, started, skew, outcome) in rows {
-            let spec: TrialSpec = self.parse(&spec, || format!("specification of trial {number}"))?;
-            let mut record = TrialRecord::new(spec);
-            record.started = started.map(nanos);
-            record.skew = skew.0.zip(skew.1).map(|(skew, uncertainty)| (skew as u64, uncertainty as u64));
-            record.outcome =
-                outcome.map(|text| self.parse(&text, || format!("outcome of trial {number}"))).transpose()?;
-            index_of.insert(trial, campaign.trials.len());
-            campaign.trials.push(record);
-        }
-        let sql = "SELECT trial, incident FROM incident WHERE campaign = ?1 AND trial IS NOT NULL ORDER BY key";
-        for (trial, text) in
-            self.rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
-        {
-            let incident = self.parse(&text, || "an incident of a trial".to_owned())?;
-            if let Some(&index) = index_of.get(&trial) {
-                campaign.trials[index].incidents.push(incident);
-            }
-        }
-        // A ledger of the first version that is only read has no such table.
-        let known = "SELECT count(*) FROM sqlite_schema WHERE name = 'clock'";
-        if self.rows(known, params![], |row| row.get::<_, i64>(0))?.first() == Some(&0) {
-            return Ok(index_of);
-        }
-        let sql = "SELECT clock.trial, clocks FROM clock JOIN trial ON trial.key = clock.trial WHERE campaign = ?1";
-        for (trial, text) in
-            self.rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
-        {
-            if let Some(&index) = index_of.get(&trial) {
-                campaign.trials[index].clocks = self.parse(&text, || "the clocks of a trial".to_owned())?;
-            }
-        }
-        Ok(index_of)
-    }
-
-    fn load_intervals(
-        &self,
-        key: i64,
-        campaign: &mut Campaign,
-        index_of: &HashMap<i64, usize>,
-    ) -> Result<(), StoreError> {
-        let sql = "SELECT chunk.trial, job, side, intervals FROM chunk JOIN trial ON trial.key = chunk.trial
-            WHERE campaign = ?1 ORDER BY chunk.key";
-        self.each_blob(sql, key, "intervals", index_of, campaign, |record, bytes| {
-            record.intervals.extend(blob::decode_intervals(bytes)?);
-            Ok(())
-        })
-    }
-
-    fn load_flows(&self, key: i64, campaign: &mut Campaign, index_of: &HashMap<i64, usize>) -> Result<(), StoreError> {
-        let sql = "SELECT flow.trial, job, side, reports FROM flow JOIN trial ON trial.key = flow.trial
-            WHERE campaign = ?1 ORDER BY flow.key";
-        self.each_blob(sql, key, "flows", index_of, campaign, |record, bytes| {
-            record.flows.extend(blob::decode_flows(bytes)?);
-            Ok(())
-        })
-    }
-
-    fn load_samples(
-        &self,
-        key: i64,
-        campaign: &mut Campaign,
-        index_of: &HashMap<i64, usize>,
-    ) -> Result<(), StoreError> {
-        let sql = "SELECT sample.trial, host, block FROM sample JOIN trial ON trial.key = sample.trial
-            WHERE campaign = ?1 ORDER BY sample.key";
-        self.visit(sql, params![key], |row| {
-            let (trial, host): (i64, String) = (row.get(0)?, row.get(1)?);
-            let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index]) else {
-                return Ok(Ok(()));
-            };
-            let decoded = blob::decode_samples(row.get_ref(2)?.as_blob()?);
-            let what = || format!("samples of host {host} in trial {}", record.spec.id.0);
-            let decoded = decoded.map_err(|cause| StoreError::blob(&self.path, what(), &cause));
-            Ok(decoded.map(|block| record.samples.push((host, block))))
-        })
-    }
-
-    /// Gives each blob of `sql` (trial, job, side, blob) to `take` together with the job record it belongs to.
-    fn each_blob(
-        &self,
-        sql: &str,
-        key: i64,
-        what: &str,
-        index_of: &HashMap<i64, usize>,
-        campaign: &mut Campaign,
-        take: impl Fn(&mut JobRecord, &[u8]) -> Result<(), blob::BlobError>,
-    ) -> Result<(), StoreError> {
-        self.visit(sql, params![key], |row| {
-            let (trial, job, side): (i64, u32, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index]) else {
-                return Ok(Ok(()));
-            };
-            let number = record.spec.id.0;
-            let name = || format!("{what} of trial {number}, job {job}, {side} side");
-            let Some((active, passive)) = record.jobs.get_mut(job as usize) else {
-                return Ok(Err(StoreError::damaged(&self.path, name(), "the trial has no such job")));
-            };
-            let record = match side.as_str() {
-                "active" => active,
-                "passive" => passive,
-                _ => return Ok(Err(StoreError::damaged(&self.path, name(), "there is no such side"))),
-            };
-            let taken = take(record, row.get_ref(3)?.as_blob()?);
-            Ok(taken.map_err(|cause| StoreError::blob(&self.path, name(), &cause)))
-        })
-    }
-
-    /// Trials planned for campaign `key`, with their numbers of jobs.
-    pub(crate) fn planned_of(&self, key: i64) -> Result<HashMap<TrialId, u32>, StoreError> {
-        let rows = self.rows("SELECT number, spec FROM trial WHERE campaign = ?1", params![key], |row| {
-            Ok((row.get::<_, u32>(0)?, row.get::<_, String>(1)?))
-        })?;
-        let planned = rows.into_iter().map(|(number, spec)| {
-            let spec: TrialSpec = self.parse(&spec, || format!("specification of trial {number}"))?;
-            Ok((TrialId(number), u32::try_from(spec.jobs.len()).unwrap_or(u32::MAX)))
-        });
-        planned.collect()
-    }
-
-    /// Key, id, header and end of a campaign.
-    fn find(&self, which: Which<'_>) -> Result<(i64, String, String, Option<i64>), StoreError> {
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        let (outlines, outline_damage) = self.read_outlines()?;
         let found = match which {
-            Which::Latest => self.rows(
-                "SELECT key, id, header, ended FROM campaign ORDER BY started DESC, key DESC LIMIT 1",
-                params![],
-                read,
-            )?,
-            Which::Id(id) => {
-                self.rows("SELECT key, id, header, ended FROM campaign WHERE id = ?1", params![id], read)?
-            }
+            Which::Latest => outlines.iter().max_by_key(|(number, campaign)| (campaign.header.started, **number)),
+            Which::Id(id) => outlines.iter().find(|(_, campaign)| campaign.header.id == id),
         };
-        found.into_iter().next().map_or_else(|| Err(self.no_such(which)?), Ok)
+        let Some((&number, _)) = found else { return Err(self.no_such(which, &outlines, &outline_damage)) };
+        drop(outlines);
+        self.refill();
+        if self.version < schema::VERSION {
+            return Ok(Loaded { campaign: legacy::load(self, number)?, damage: Vec::new() });
+        }
+        let mut fold = self.fold(Depth::Whole(number))?;
+        drop(snapshot);
+        let mut loaded = fold.charged(number).expect("the first reading found it");
+        if self.seal == Seal::Broken && loaded.damage.is_empty() {
+            let message = "the file was changed after it was closed; every record of this campaign is intact".to_owned();
+            loaded.campaign.incidents.push(damaged(&message));
+            loaded.damage.push(message);
+        }
+        Ok(loaded)
     }
 
-    fn no_such(&self, which: Which<'_>) -> Result<StoreError, StoreError> {
-        let known = self.rows("SELECT id FROM campaign ORDER BY started", params![], |row| row.get::<_, String>(0))?;
+    /// Every campaign by its number, without intervals, flows and readings.
+    pub(crate) fn outlines(&self) -> Result<BTreeMap<i64, Campaign>, StoreError> {
+        self.read_outlines().map(|(outlines, _)| outlines)
+    }
+
+    fn read_outlines(&self) -> Result<(BTreeMap<i64, Campaign>, Vec<String>), StoreError> {
+        self.refill();
+        if self.version < schema::VERSION {
+            return legacy::outlines(self).map(|outlines| (outlines, Vec::new()));
+        }
+        let fold = self.fold(Depth::Outline)?;
+        Ok((fold.campaigns, fold.damage.into_iter().map(|(_, message)| message).collect()))
+    }
+
+    pub(crate) fn fold(&self, depth: Depth) -> Result<Fold<'_>, StoreError> {
+        let mut fold = Fold::new(self, depth);
+        let walked = chain::walk(&self.connection, self.pace, |link| fold.visit(link));
+        walked.map_err(|error| StoreError::sqlite("read ledger", &self.path, error))??;
+        Ok(fold)
+    }
+
+    fn no_such(&self, which: Which<'_>, known: &BTreeMap<i64, Campaign>, damage: &[String]) -> StoreError {
+        if let (true, Some(first)) = (known.is_empty(), damage.first()) {
+            return StoreError::damaged(&self.path, "the first campaign", first);
+        }
         let id = match which {
             Which::Latest => "`latest`".to_owned(),
             Which::Id(id) => id.to_owned(),
         };
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Ok(StoreError::NoSuchCampaign { path: self.path.clone(), id, known })
+        let ids: Vec<&str> = known.values().map(|campaign| campaign.header.id.as_str()).collect();
+        let known = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+        StoreError::NoSuchCampaign { path: self.path.clone(), id, known }
+    }
+}
+
+/// Records as they add up.
+pub(crate) struct Fold<'a> {
+    ledger: &'a Ledger,
+    depth: Depth,
+    pub(crate) campaigns: BTreeMap<i64, Campaign>,
+    /// Trials that have lost a record, with what was lost.
+    pub(crate) condemned: BTreeMap<(i64, TrialId), Vec<String>>,
+    /// Each damage found, with the campaign it is in, if that is known.
+    pub(crate) damage: Vec<(Option<i64>, String)>,
+    pub(crate) n_records: u64,
+    /// Campaign and trial of the record before.
+    last: Option<(i64, Option<TrialId>)>,
+    /// Something of unknown place was lost just before: the next record's trial may have lost it.
+    unsettled: bool,
+}
+
+impl<'a> Fold<'a> {
+    fn new(ledger: &'a Ledger, depth: Depth) -> Self {
+        Self {
+            ledger,
+            depth,
+            campaigns: BTreeMap::new(),
+            condemned: BTreeMap::new(),
+            damage: Vec::new(),
+            n_records: 0,
+            last: None,
+            unsettled: false,
+        }
     }
 
-    fn rows<T>(
-        &self,
-        sql: &str,
-        parameters: &[&dyn rusqlite::ToSql],
-        read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let mut rows = Vec::new();
-        self.visit(sql, parameters, |row| {
-            rows.push(read(row)?);
-            Ok(Ok(()))
-        })?;
-        Ok(rows)
-    }
-
-    /// Gives each row to `visit`, which says both whether the row could be read and whether its content makes sense.
-    fn visit(
-        &self,
-        sql: &str,
-        parameters: &[&dyn rusqlite::ToSql],
-        mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<Result<(), StoreError>>,
-    ) -> Result<(), StoreError> {
-        let fail = |error| StoreError::sqlite("read ledger", &self.path, error);
-        let mut statement = self.connection.prepare_cached(sql).map_err(fail)?;
-        let mut rows = statement.query(parameters).map_err(fail)?;
-        while let Some(row) = rows.next().map_err(fail)? {
-            visit(row).map_err(fail)??;
+    fn visit(&mut self, link: Link<'_>) -> Result<(), StoreError> {
+        match link {
+            Link::Whole(label, body) => return self.take(&label, body),
+            Link::Damaged(_, Some(label)) => self.lose(&label, "is damaged"),
+            Link::Damaged(sequence, None) => self.lose_unlabelled(format!("record {sequence} is damaged")),
+            Link::Missing(first, last) if first == last => self.lose_unlabelled(format!("record {first} is missing")),
+            Link::Missing(first, last) => self.lose_unlabelled(format!("records {first} to {last} are missing")),
+            Link::WrongEnd => self.lose_unlabelled("the mark of the last record is damaged".to_owned()),
         }
         Ok(())
     }
 
-    fn parse<T: DeserializeOwned>(&self, text: &str, what: impl Fn() -> String) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|cause| StoreError::damaged(&self.path, what(), cause))
+    /// A record whose label is known is lost.
+    fn lose(&mut self, label: &Label, why: &str) {
+        let mut message = format!("record {} ({}) {why}", label.sequence, label.kind.replace('_', " "));
+        if let Some(trial) = label.trial {
+            message = format!("{message}: trial {} is left out", trial.0);
+            self.condemned.entry((label.campaign, trial)).or_default().push(message.clone());
+        }
+        self.last = Some((label.campaign, label.trial));
+        self.damage.push((Some(label.campaign), message));
+    }
+
+    /// Something is lost, and what it was is not known: the trials before and after it may be without it.
+    fn lose_unlabelled(&mut self, message: String) {
+        if let Some((campaign, Some(trial))) = self.last {
+            self.condemned.entry((campaign, trial)).or_default().push(message.clone());
+        }
+        self.unsettled = true;
+        self.damage.push((None, message));
+    }
+
+    fn take(&mut self, label: &Label, body: &[u8]) -> Result<(), StoreError> {
+        self.n_records += 1;
+        if std::mem::take(&mut self.unsettled)
+            && let Some(trial) = label.trial
+        {
+            let message = format!("what came before record {} is damaged or missing", label.sequence);
+            self.condemned.entry((label.campaign, trial)).or_default().push(message);
+        }
+        self.last = Some((label.campaign, label.trial));
+        let is_bulk = matches!(label.kind.as_str(), codec::INTERVALS | codec::FLOWS | codec::SAMPLES);
+        let is_wanted = match self.depth {
+            Depth::Outline => !is_bulk,
+            Depth::Whole(wanted) => label.campaign == wanted,
+        };
+        if !is_wanted {
+            return Ok(());
+        }
+        match codec::decode(&label.kind, label.trial, body, &self.ledger.budget) {
+            Ok(event) => self.apply(label.campaign, &event),
+            Err(cause @ BlobError::TooMuch { .. }) => {
+                return Err(StoreError::blob(&self.ledger.path, "a record", &cause));
+            }
+            Err(cause) => self.lose(label, &format!("cannot be read: {cause}")),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, number: i64, event: &Event) {
+        if let Event::TrialStarted { trial, .. } = event {
+            // It is run anew: what was lost of it before does not count.
+            self.condemned.remove(&(number, *trial));
+        }
+        match (self.campaigns.get_mut(&number), event) {
+            (Some(campaign), _) => campaign.apply(event),
+            (None, Event::CampaignStarted(header)) => {
+                self.campaigns.insert(number, Campaign::new((**header).clone()));
+            }
+            // Its beginning is damaged, and was named.
+            (None, _) => {}
+        }
+    }
+
+    /// The campaign `number`, taken out, without the trials that damage costs it, and with the damage as incidents.
+    pub(crate) fn charged(&mut self, number: i64) -> Option<Loaded> {
+        let mut campaign = self.campaigns.remove(&number)?;
+        for trial in &mut campaign.trials {
+            let Some(causes) = self.condemned.get(&(number, trial.spec.id)) else { continue };
+            *trial = TrialRecord {
+                started: trial.started,
+                outcome: Some(TrialOutcome::Failed),
+                incidents: vec![damaged(&format!("{} (run it again with --resume)", causes.join("; ")))],
+                ..TrialRecord::new(trial.spec.clone())
+            };
+        }
+        let is_ours = |(of, _): &&(Option<i64>, String)| of.is_none_or(|of| of == number);
+        let damage: Vec<String> = self.damage.iter().filter(is_ours).map(|(_, message)| message.clone()).collect();
+        if !damage.is_empty() {
+            campaign.incidents.push(damaged(&damage.join("; ")));
+        }
+        Some(Loaded { campaign, damage })
     }
 }
 
-fn nanos(bits: i64) -> Nanos {
-    Nanos(bits as u64)
+fn damaged(what: &str) -> Incident {
+    let message = format!("the ledger is damaged: {what}");
+    Incident { host: String::new(), kind: IncidentKind::Failed, message }
 }

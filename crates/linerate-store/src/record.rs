@@ -3,21 +3,21 @@
 //! If a flush fails (a full disk, a lock) nothing of it is written and everything stays queued: once there is room,
 //! the next flush writes it all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use linerate_model::{Event, Interval, Recorder, RecorderError, Side, TrialId, TrialSpec};
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::Transaction;
 
-use crate::{Ledger, StoreError, blob};
+use crate::chain::Head;
+use crate::ledger::{append, write_as};
+use crate::{Ledger, StoreError, blob, codec};
 
 /// Queued events that make `record` flush by itself, should nobody call `flush`: bounds memory.
 const MAX_PENDING: usize = 4096;
 
 impl Recorder for Ledger {
     fn record(&mut self, event: &Event) -> Result<(), RecorderError> {
-        self.admit(event).map_err(|error| RecorderError(error.to_string()))?;
-        self.pending.push(event.clone());
-        if self.pending.len() >= MAX_PENDING { self.flush() } else { Ok(()) }
+        self.take(event).map_err(|error| RecorderError(error.to_string()))
     }
 
     fn flush(&mut self) -> Result<(), RecorderError> {
@@ -26,6 +26,13 @@ impl Recorder for Ledger {
 }
 
 impl Ledger {
+    /// Queues an event.
+    pub(crate) fn take(&mut self, event: &Event) -> Result<(), StoreError> {
+        self.admit(event)?;
+        self.pending.push(event.clone());
+        if self.pending.len() >= MAX_PENDING { self.write_pending() } else { Ok(()) }
+    }
+
     /// Refuses an event that belongs to no campaign, trial or job: it would be lost silently.
     fn admit(&mut self, event: &Event) -> Result<(), StoreError> {
         let misplaced = |what: String, cause| StoreError::Misplaced { path: self.path.clone(), what, cause };
@@ -49,8 +56,7 @@ impl Ledger {
             return Err(misplaced("an event".to_owned(), "no campaign was started"));
         }
         if let Event::Planned { trials } = event {
-            let planned = trials.iter().map(|spec| (spec.id, u32::try_from(spec.jobs.len()).unwrap_or(u32::MAX)));
-            let planned: std::collections::HashMap<_, _> = planned.collect();
+            let planned = jobs_of(trials);
             if planned.len() != trials.len() {
                 return Err(misplaced("the planned trials".to_owned(), "two have the same number"));
             }
@@ -74,178 +80,74 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes the campaign's row, or finds it if it is resumed.
+    /// Finds the campaign if it is resumed, or gives it a number.
     fn begin(&mut self, header: &linerate_model::CampaignHeader) -> Result<(), StoreError> {
-        let fail = |error| StoreError::sqlite("record to ledger", &self.path, error);
-        let known: Option<i64> = self
-            .connection
-            .query_row("SELECT key FROM campaign WHERE id = ?1", [&header.id], |row| row.get(0))
-            .optional()
-            .map_err(fail)?;
-        let key = match known {
-            Some(key) => key,
-            None => {
-                let insert = "INSERT INTO campaign (id, started, header) VALUES (?1, ?2, ?3)";
-                let row = params![header.id, header.started.0 as i64, json(header)];
-                self.connection.execute(insert, row).map_err(fail)?;
-                self.connection.last_insert_rowid()
-            }
-        };
-        self.planned = self.planned_of(key)?;
-        self.campaign = Some(key);
+        let known = self.outlines()?;
+        let found = known.iter().find(|(_, campaign)| campaign.header.id == header.id);
+        let next = known.keys().max().map_or(1, |last| last + 1);
+        self.planned = found.map_or_else(HashMap::new, |(_, campaign)| {
+            jobs_of(campaign.trials.iter().map(|trial| &trial.spec))
+        });
+        self.campaign = Some(found.map_or(next, |(number, _)| *number));
         Ok(())
     }
 
-    fn write_pending(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn write_pending(&mut self) -> Result<(), StoreError> {
         let (Some(campaign), false) = (self.campaign, self.pending.is_empty()) else { return Ok(()) };
-        let written =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
-                write(&transaction, campaign, &self.pending)?;
-                transaction.commit()
-            });
-        written.map_err(|error| StoreError::sqlite("record to ledger", &self.path, error))?;
+        let Some(holder) = &self.holder else {
+            let cause = "the ledger was opened to be read only";
+            return Err(StoreError::Misplaced { path: self.path.clone(), what: "an event".to_owned(), cause });
+        };
+        let (mut head, pending) = (self.head, &self.pending);
+        write_as(&mut self.connection, &self.path, holder, |transaction| {
+            write(&mut head, transaction, campaign, pending)?;
+            head.save(transaction)
+        })?;
+        self.head = head;
         self.pending.clear();
         Ok(())
     }
 }
 
+/// Trials and their numbers of jobs.
+fn jobs_of<'a>(trials: impl IntoIterator<Item = &'a TrialSpec>) -> HashMap<TrialId, u32> {
+    trials.into_iter().map(|spec| (spec.id, u32::try_from(spec.jobs.len()).unwrap_or(u32::MAX))).collect()
+}
+
 /// Intervals of one tick, by trial, job and side, in the order received.
 type Chunks<'a> = BTreeMap<(TrialId, u32, Side), Vec<&'a Interval>>;
 
-fn write(transaction: &Transaction<'_>, campaign: i64, events: &[Event]) -> rusqlite::Result<()> {
+fn write(head: &mut Head, transaction: &Transaction<'_>, campaign: i64, events: &[Event]) -> rusqlite::Result<()> {
     let mut chunks = Chunks::new();
     for event in events {
         match event {
             Event::Intervals { trial, job, side, intervals } => {
                 chunks.entry((*trial, *job, *side)).or_default().extend(intervals);
             }
-            Event::TrialStarted { trial, .. } => {
-                chunks.retain(|(other, _, _), _| other != trial);
-                write_event(transaction, campaign, event)?;
+            // What came before belongs to the trial that ends, or to what these replace.
+            Event::TrialStarted { .. } | Event::TrialEnded { .. } | Event::Planned { .. } => {
+                write_chunks(head, transaction, campaign, std::mem::take(&mut chunks))?;
+                append(head, transaction, campaign, event)?;
             }
-            Event::Planned { .. } => {
-                // Planning may replace trials; their intervals must be there to be replaced with them.
-                write_chunks(transaction, campaign, std::mem::take(&mut chunks))?;
-                write_event(transaction, campaign, event)?;
-            }
-            _ => write_event(transaction, campaign, event)?,
+            _ => append(head, transaction, campaign, event)?,
         }
     }
-    write_chunks(transaction, campaign, chunks)
+    write_chunks(head, transaction, campaign, chunks)
 }
 
-fn write_chunks(transaction: &Transaction<'_>, campaign: i64, chunks: Chunks<'_>) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO chunk (trial, job, side, intervals) VALUES (?1, ?2, ?3, ?4)";
+fn write_chunks(
+    head: &mut Head,
+    transaction: &Transaction<'_>,
+    campaign: i64,
+    chunks: Chunks<'_>,
+) -> rusqlite::Result<()> {
     for ((trial, job, side), intervals) in chunks {
-        let key = key_of(transaction, campaign, trial)?;
         for intervals in intervals.chunks(blob::MAX_INTERVALS) {
-            let row = params![key, job, word(side), blob::encode_intervals(intervals)];
-            transaction.prepare_cached(sql)?.execute(row)?;
+            let body = codec::encode_intervals(job, side, intervals);
+            head.append(transaction, campaign, Some(trial), codec::INTERVALS, &body)?;
         }
     }
     Ok(())
-}
-
-fn write_event(transaction: &Transaction<'_>, campaign: i64, event: &Event) -> rusqlite::Result<()> {
-    let execute = |sql: &str, row: &[&dyn rusqlite::ToSql]| transaction.prepare_cached(sql)?.execute(row).map(|_| ());
-    let key = |trial: TrialId| key_of(transaction, campaign, trial);
-    match event {
-        Event::CampaignStarted(_) => execute("UPDATE campaign SET ended = NULL WHERE key = ?1", params![campaign]),
-        Event::HostJoined(host) => execute(
-            "INSERT INTO host (campaign, name, record, position)
-             SELECT ?1, ?2, ?3, count(*) FROM host WHERE campaign = ?1
-             ON CONFLICT (campaign, name) DO UPDATE SET record = excluded.record",
-            params![campaign, host.host, json(host)],
-        ),
-        Event::Planned { trials } => write_plan(transaction, campaign, trials),
-        Event::TrialChosen { trial } => execute(
-            "INSERT INTO trial (campaign, number, position, spec)
-             SELECT ?1, ?2, ifnull(max(position) + 1, 0), ?3 FROM trial WHERE campaign = ?1",
-            params![campaign, trial.id.0, json(trial)],
-        ),
-        Event::TrialStarted { trial, at } => {
-            let key = key(*trial)?;
-            for table in ["chunk", "clock", "flow", "sample", "incident"] {
-                execute(&format!("DELETE FROM {table} WHERE trial = ?1"), params![key])?;
-            }
-            let sql =
-                "UPDATE trial SET started = ?2, skew_ns = NULL, uncertainty_ns = NULL, outcome = NULL WHERE key = ?1";
-            execute(sql, params![key, at.0 as i64])
-        }
-        Event::BarrierPassed { trial, skew_ns, uncertainty_ns } => execute(
-            "UPDATE trial SET skew_ns = ?2, uncertainty_ns = ?3 WHERE key = ?1",
-            params![key(*trial)?, *skew_ns as i64, *uncertainty_ns as i64],
-        ),
-        Event::ClocksCompared { trial, clocks } => {
-            execute("INSERT OR REPLACE INTO clock (trial, clocks) VALUES (?1, ?2)", params![key(*trial)?, json(clocks)])
-        }
-        Event::Intervals { .. } => Ok(()),
-        Event::FlowsEnded { trial, job, side, flows } => execute(
-            "INSERT INTO flow (trial, job, side, reports) VALUES (?1, ?2, ?3, ?4)",
-            params![key(*trial)?, job, word(*side), blob::encode_flows(flows)],
-        ),
-        Event::Samples { trial, host, block } => execute(
-            "INSERT INTO sample (trial, host, block) VALUES (?1, ?2, ?3)",
-            params![key(*trial)?, host, blob::encode_samples(block)],
-        ),
-        Event::Incident { trial, incident } => execute(
-            "INSERT INTO incident (campaign, trial, incident) VALUES (?1, ?2, ?3)",
-            params![campaign, trial.map(key).transpose()?, json(incident)],
-        ),
-        Event::TrialEnded { trial, outcome } => {
-            execute("UPDATE trial SET outcome = ?2 WHERE key = ?1", params![key(*trial)?, json(outcome)])
-        }
-        Event::CampaignEnded { at } => {
-            execute("UPDATE campaign SET ended = ?2 WHERE key = ?1", params![campaign, at.0 as i64])
-        }
-    }
-}
-
-/// Writes the plan: a trial planned before with the same specification keeps its record.
-fn write_plan(transaction: &Transaction<'_>, campaign: i64, trials: &[TrialSpec]) -> rusqlite::Result<()> {
-    let mut known: BTreeMap<i64, (i64, String)> = transaction
-        .prepare_cached("SELECT number, key, spec FROM trial WHERE campaign = ?1")?
-        .query_map([campaign], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut keep = transaction.prepare_cached("UPDATE trial SET position = ?2 WHERE key = ?1")?;
-    let mut forget = transaction.prepare_cached("DELETE FROM trial WHERE key = ?1")?;
-    let mut insert =
-        transaction.prepare_cached("INSERT INTO trial (campaign, number, position, spec) VALUES (?1, ?2, ?3, ?4)")?;
-    for (position, spec) in (0_i64..).zip(trials) {
-        let known = known.remove(&i64::from(spec.id.0));
-        let same = |text: &str| serde_json::from_str::<TrialSpec>(text).is_ok_and(|known| known == *spec);
-        match known {
-            Some((key, text)) if same(&text) => keep.execute(params![key, position])?,
-            other => {
-                if let Some((key, _)) = other {
-                    forget.execute([key])?;
-                }
-                insert.execute(params![campaign, spec.id.0, position, json(spec)])?
-            }
-        };
-    }
-    for (key, _) in known.into_values() {
-        forget.execute([key])?;
-    }
-    Ok(())
-}
-
-fn key_of(transaction: &Transaction<'_>, campaign: i64, trial: TrialId) -> rusqlite::Result<i64> {
-    let sql = "SELECT key FROM trial WHERE campaign = ?1 AND number = ?2";
-    transaction.prepare_cached(sql)?.query_row(params![campaign, trial.0], |row| row.get(0))
-}
-
-/// A side as its column says it.
-fn word(side: Side) -> &'static str {
-    match side {
-        Side::Active => "active",
-        Side::Passive => "passive",
-    }
-}
-
-/// `value` as JSON text.
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("the model's types have string keys and finite numbers")
 }
 
 #[cfg(test)]
@@ -289,7 +191,8 @@ mod tests {
     fn intervals(seed: u64) -> Event {
         let interval = |n: u64| {
             let mut interval = Interval { start: Nanos(n), ..Interval::default() };
-            interval.counters[Counter::Steps] = (seed * 1_000 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (seed * 1_000 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            interval.counters[Counter::Steps] = (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
             interval
         };
         Event::Intervals { trial: TrialId(0), job: 0, side: Side::Active, intervals: (0..500).map(interval).collect() }

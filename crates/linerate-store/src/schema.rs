@@ -1,16 +1,41 @@
-//! The schema of the ledger and its migrations.
+//! The schemas of the ledger.
 //!
-//! `application_id` says that a file is a ledger, `user_version` how many migrations it has seen. A migration is never
-//! changed once released: a new one is appended. Numbers are SQLite integers; unsigned 64-bit ones are stored by their
-//! bits. Structures are JSON, as on the wire; what is recorded per interval is in blobs (see `blob`).
+//! `application_id` says that a file is a ledger, `user_version` which schema it has. Version 3, written today, is a chain of records that
+//! are only ever appended (see `chain`). Versions 1 and 2 had a table for each kind of thing (see `legacy`); they are read for ever, and
+//! brought to version 3 when they are written to. A schema is never changed once released.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 /// "LNRT" in ASCII.
 pub(crate) const APPLICATION_ID: i64 = 0x4c4e_5254;
 
-/// SQL of each schema version, in order.
-const MIGRATIONS: &[&str] = &[
+/// The schema written today.
+pub(crate) const VERSION: i64 = 3;
+
+const RECORDS: &str = "
+CREATE TABLE record (
+    sequence INTEGER PRIMARY KEY,
+    campaign INTEGER NOT NULL,
+    trial INTEGER,
+    kind TEXT NOT NULL,
+    body BLOB NOT NULL,
+    label BLOB NOT NULL,
+    digest BLOB NOT NULL
+) STRICT;
+CREATE TABLE head (
+    key INTEGER PRIMARY KEY,
+    sequence INTEGER NOT NULL,
+    digest BLOB NOT NULL
+) STRICT;
+CREATE TABLE lease (
+    key INTEGER PRIMARY KEY,
+    holder TEXT NOT NULL,
+    renewed INTEGER NOT NULL
+) STRICT;
+";
+
+/// SQL of the schemas before, in order: the second adds to the first.
+const LEGACY: [&str; 2] = [
     "
 CREATE TABLE campaign (
     key INTEGER PRIMARY KEY,
@@ -78,8 +103,37 @@ CREATE TABLE clock (
 ",
 ];
 
-/// The newest schema version.
-pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
+/// Tables of the schemas before.
+const LEGACY_TABLES: [&str; 8] = ["clock", "incident", "sample", "flow", "chunk", "trial", "host", "campaign"];
+
+/// Makes today's tables.
+pub(crate) fn make(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch(RECORDS)?;
+    mark(transaction, VERSION)
+}
+
+/// Removes the tables of an earlier schema.
+pub(crate) fn drop_legacy(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    LEGACY_TABLES.iter().try_for_each(|table| transaction.execute_batch(&format!("DROP TABLE IF EXISTS {table}")))
+}
+
+fn mark(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", version)
+}
+
+/// A database in memory with the schema of `version`, and nothing in it.
+pub(crate) fn in_memory(version: i64) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    if version == VERSION {
+        connection.execute_batch(RECORDS)?;
+    } else {
+        let seen = usize::try_from(version).unwrap_or(0);
+        LEGACY.iter().take(seen).try_for_each(|sql| connection.execute_batch(sql))?;
+    }
+    mark(&connection, version)?;
+    Ok(connection)
+}
 
 /// `application_id` and `user_version` of the file.
 pub(crate) fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
@@ -87,14 +141,9 @@ pub(crate) fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64)> 
     Ok((pragma("application_id")?, pragma("user_version")?))
 }
 
-/// Brings the file from schema `version` to [`VERSION`], all or nothing.
-pub(crate) fn migrate(connection: &mut Connection, version: i64) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let seen = usize::try_from(version).unwrap_or(0);
-    for migration in MIGRATIONS.iter().skip(seen) {
-        transaction.execute_batch(migration)?;
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    transaction.commit()
+/// Kind, name and SQL of what is in the file, at most `most` of it, in order of their names.
+pub(crate) fn objects(connection: &Connection, most: usize) -> rusqlite::Result<Vec<(String, String, Option<String>)>> {
+    let sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY name LIMIT ?1";
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    connection.prepare(sql)?.query_map([most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
 }

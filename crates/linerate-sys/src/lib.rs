@@ -16,6 +16,7 @@ pub mod netns;
 pub mod packet;
 pub mod perf;
 pub mod pipe;
+pub mod process;
 pub mod readiness;
 pub mod signal;
 pub mod socket;
@@ -24,6 +25,7 @@ pub mod storage;
 pub mod sysctl;
 pub mod tcp;
 pub mod udp;
+pub mod whole_file;
 pub mod xdp;
 pub mod zerocopy;
 

@@ -24,6 +24,11 @@ mod raw {
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
 
+    pub(super) fn ignore(signal: libc::c_int) {
+        // SAFETY: SIG_IGN is a valid disposition; no handler of ours is involved.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+
     pub(super) fn install(signal: libc::c_int) -> io::Result<()> {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: all-zero is a valid `sigaction` (no flags, empty mask); the handler only stores to an atomic and calls
@@ -52,6 +57,11 @@ pub fn note_interrupts() -> Result<(), SysError> {
 /// sockets: a peer that closes would end it too.
 pub fn end_on_broken_pipe() {
     raw::end_on_broken_pipe();
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail like one to a full disk, instead of ending the program (SIGXFSZ).
+pub fn fail_beyond_file_size_limit() {
+    raw::ignore(libc::SIGXFSZ);
 }
 
 /// Whether an interrupt was noted.

@@ -12,9 +12,9 @@ use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
     Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Nanos, OFFERED_AXIS, Recorder,
-    RecorderError, TrialId, TrialRecord, TrialSpec,
+    RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec,
 };
-use linerate_store::{Ledger, Which};
+use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};
 
 use crate::arms::Arms;
@@ -63,10 +63,14 @@ pub(crate) fn conduct_serving(
         options.patience = FILLING;
     }
     let observers = Observers::open(&request.ground.observers)?;
-    let existed = request.ledger.exists();
-    let mut ledger = Ledger::open_or_create(request.ledger)?;
     let fresh = CampaignHeader { observed: observers.ports(), ..header(request) };
-    let Earlier { header, done, recorded, hosts } = if request.resume {
+    let begun = [Event::CampaignStarted(Box::new(fresh.clone())), Event::Planned { trials: trials.clone() }];
+    // One that was killed before its ledger was there is begun by --resume, too.
+    let (mut ledger, existed) = match Ledger::create_with(request.ledger, &begun) {
+        Err(StoreError::Exists { .. }) => (Ledger::open(request.ledger)?, true),
+        made => (made?, false),
+    };
+    let Earlier { header, done, recorded, hosts } = if request.resume && existed {
         earlier(&ledger, &fresh, &trials)?
     } else {
         Earlier { header: fresh, done: HashSet::new(), recorded: Vec::new(), hosts: Vec::new() }
@@ -252,7 +256,8 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
         let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
         let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();
         if same && planned == trials.iter().filter(|trial| is_planned(trial)).count() {
-            let done = ledger.completed_trials(&summary.id)?;
+            let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
+            let done = campaign.trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
             let is_judged = |trial: &TrialRecord| {
                 let spec = &trial.spec;
                 spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)

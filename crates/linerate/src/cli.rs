@@ -91,6 +91,8 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
+    /// Check a ledger for damage, and save what can be read of a damaged one
+    Ledger(LedgerArgs),
     /// List disks, load one, and give or end the consent to write to one
     Disk(DiskArgs),
     /// Turn a foreign job file into a plan, and tell what becomes of each of its keys
@@ -300,6 +302,30 @@ pub(crate) struct ReportArgs {
     pub(crate) ledger: String,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArgs {
+    #[command(subcommand)]
+    pub(crate) action: LedgerAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerAction {
+    /// Compare the file and each record with their digests and name what is damaged
+    ///
+    /// Exit 0 if nothing is, 3 if something is.
+    Check {
+        /// The ledger
+        ledger: PathBuf,
+    },
+    /// Copy every undamaged record into a new ledger; trials that lost a record are run again by `run --resume`
+    Salvage {
+        /// The damaged ledger; it is not changed
+        ledger: PathBuf,
+        /// The new ledger
+        to: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -14,5 +14,9 @@ pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
         _ => (name, None),
     };
     let ledger = Ledger::open_read_only(Path::new(path))?;
-    Ok(ledger.load(id.map_or(Which::Latest, Which::Id))?)
+    let loaded = ledger.load_with_damage(id.map_or(Which::Latest, Which::Id))?;
+    for damage in &loaded.damage {
+        eprintln!("warning: {path} is damaged: {damage}");
+    }
+    Ok(loaded.campaign)
 }

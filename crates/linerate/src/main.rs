@@ -30,6 +30,7 @@ mod testbeds;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    linerate_sys::signal::fail_beyond_file_size_limit();
     let outcome = cli::parse().and_then(commands::dispatch);
     match outcome.and_then(|code| output::finish().map(|()| code)) {
         Ok(code) => code.into(),

@@ -2,6 +2,7 @@
 //! campaign or of a lab that stands. These, of the same names and all over this crate, do not: what is measured is worth more
 //! than what is said about it. Any other failure, such as a full disk, is told once, at the end.
 
+use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
@@ -27,14 +28,23 @@ macro_rules! eprintln {
 /// Why standard output could not be written, if it could not.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
+/// `text` without the passwords of addresses in it, whoever put them there.
+fn shown(text: Arguments<'_>) -> String {
+    let text = text.to_string();
+    match linerate_model::redacted(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(hidden) => hidden,
+    }
+}
+
 /// Writes to standard output.
 pub(crate) fn out(text: Arguments<'_>) {
-    note(std::io::stdout().lock().write_fmt(text));
+    note(std::io::stdout().lock().write_all(shown(text).as_bytes()));
 }
 
 /// Writes to standard error; there is nowhere left to say that it failed.
 pub(crate) fn err(text: Arguments<'_>) {
-    let _unread = std::io::stderr().lock().write_fmt(text);
+    let _unread = std::io::stderr().lock().write_all(shown(text).as_bytes());
 }
 
 fn note(written: std::io::Result<()>) {

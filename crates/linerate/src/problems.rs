@@ -22,6 +22,8 @@ fn render(renderer: &Renderer, origin: &str, source: &str, problem: &Problem) ->
     if let Some(nearest) = &problem.nearest {
         help.push(format!("did you mean `{nearest}`?"));
     }
+    // A line that is shown may have an address with a password in it.
+    let source = &*linerate_model::masked(source);
     let title = Level::ERROR.primary_title(problem.message.as_str());
     let mut group = Group::with_title(title);
     if let Some(span) = problem.span.clone().filter(|span| span.end <= source.len()) {

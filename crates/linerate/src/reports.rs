@@ -38,7 +38,7 @@ pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>,
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
             }
-            std::fs::write(&path, &artifact.bytes).map_err(|error| failed(&path, error))?;
+            linerate_sys::whole_file::replace(&path, &artifact.bytes).map_err(|error| failed(&path, error.cause))?;
             written.push(path);
         }
     }

@@ -6,7 +6,7 @@
 //! data from the address that logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and files are
 //! encrypted in user space, see `protection`. What it does not see: implicit TLS (`ftps://`), active mode, text (TYPE A) conversion.
 
-use linerate_model::ParamError;
+use linerate_model::{ParamError, ServerAddress};
 use serde::Deserialize;
 
 use super::parameters::{Parameters, Typed, documented, wrong};
@@ -83,7 +83,7 @@ impl Parameters for FtpParams {
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
-        if let Some(server) = &self.files.server {
+        if let Some(server) = self.files.server.as_ref().map(ServerAddress::reveal) {
             if server.starts_with("ftps:") {
                 return Err(wrong("server", "implicit TLS is not spoken: write ftp:// and set tls = true (RFC 4217)"));
             }

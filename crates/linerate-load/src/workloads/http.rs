@@ -6,7 +6,7 @@
 //! chunks or with the connection; single ranges, HEAD, pages of folders. Redirects and other codings are refused by name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user space (see
 //! `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
 
-use linerate_model::ParamError;
+use linerate_model::{ParamError, ServerAddress};
 use serde::Deserialize;
 
 use super::parameters::{Parameters, Typed, documented, wrong};
@@ -92,7 +92,7 @@ impl Parameters for HttpParams {
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
-        if let Some(server) = &self.files.server {
+        if let Some(server) = self.files.server.as_ref().map(ServerAddress::reveal) {
             let is_secure = server.starts_with("https:");
             let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
             let url = Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?;

@@ -117,9 +117,30 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     plan
 }
 
+/// Why a campaign cannot be called so: its ledger is `NAME.ledger`, in the folder where linerate is run.
+fn mistake_in_name(name: &str) -> Option<&'static str> {
+    /// A file's name has 255 bytes at most; `.ledger` and what SQLite has beside it belong to them.
+    const LONGEST: usize = 200;
+    if name.contains('/') {
+        Some("has a `/` in it")
+    } else if name.starts_with('.') {
+        Some("begins with a dot")
+    } else if name.chars().any(char::is_control) {
+        Some("has a control character in it")
+    } else if name.len() > LONGEST {
+        Some("is longer than 200 bytes")
+    } else {
+        None
+    }
+}
+
 fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut Vec<Problem>) {
     let Some(fields) = Fields::of(value, "`campaign`", CAMPAIGN_KEYS, problems) else { return };
     plan.name = fields.name("name", "a name for the campaign", problems).unwrap_or_default().to_owned();
+    if let Some(mistake) = mistake_in_name(&plan.name) {
+        let problem = Problem::new(Some(fields.span_of("name")), format!("`name` {mistake}"));
+        problems.push(problem.expected("a name that can be a file's: it is that of the ledger"));
+    }
     (plan.repeats, plan.until) = repeats::read(&fields, problems);
     plan.seed = fields.count("seed", 0..=u64::MAX, DEFAULT_SEED, problems);
     const ORDERS: [&str; 2] = ["interleaved", "sequential"];

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::column::{Reader, Writer};
 use super::{BlobError, MAX_INTERVALS, pack, unpack};
+use crate::budget::Budget;
 
 /// Intervals of one job and side, in order and at most [`MAX_INTERVALS`], as a blob.
 pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
@@ -102,13 +103,14 @@ const NAMED: [(&str, DistributionOf); 18] = [
 ];
 
 /// The reverse of [`encode_intervals`].
-pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> {
-    let body = unpack(blob)?;
+pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Interval>, BlobError> {
+    let body = unpack(blob, budget)?;
     let mut reader = Reader(&body);
     let n_intervals = reader.count()?;
     if n_intervals > MAX_INTERVALS {
         return Err(BlobError::Content(format!("more than {MAX_INTERVALS} intervals")));
     }
+    budget.take(n_intervals, size_of::<Interval>())?;
     let mut intervals = vec![Interval::default(); n_intervals];
     for (interval, worker) in intervals.iter_mut().zip(reader.column_u32(n_intervals)?) {
         interval.worker = worker;
@@ -141,17 +143,17 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
         }
     }
     for set in [set_service, set_response, set_gap] {
-        let distributions = decode_distributions(&mut reader, n_intervals)?;
+        let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
         intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
     }
     let n_flows = reader.column(n_intervals)?;
-    let mut states = decode_flow_states(&mut reader, &n_flows)?.into_iter();
+    let mut states = decode_flow_states(&mut reader, &n_flows, budget)?.into_iter();
     for (interval, n_flows) in intervals.iter_mut().zip(n_flows) {
         interval.flows = states.by_ref().take(usize::try_from(n_flows).unwrap_or(usize::MAX)).collect();
     }
     while reader.end().is_err() {
         let name = reader.text()?;
-        let distributions = decode_distributions(&mut reader, n_intervals)?;
+        let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
         let set = match name.as_str() {
             "falls" => set_falls,
             "rises" => set_rises,
@@ -174,6 +176,7 @@ pub(crate) fn decode_intervals(blob: &[u8]) -> Result<Vec<Interval>, BlobError> 
         };
         intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
     }
+    budget.give(body.len(), 1);
     Ok(intervals)
 }
 
@@ -225,7 +228,11 @@ fn set_close(interval: &mut Interval, distribution: Distribution) {
     interval.stages.close = distribution;
 }
 
-fn decode_distributions(reader: &mut Reader<'_>, n_intervals: usize) -> Result<Vec<Distribution>, BlobError> {
+fn decode_distributions(
+    reader: &mut Reader<'_>,
+    n_intervals: usize,
+    budget: &Budget,
+) -> Result<Vec<Distribution>, BlobError> {
     if reader.varint()? == 0 {
         return Ok(Vec::new());
     }
@@ -234,6 +241,7 @@ fn decode_distributions(reader: &mut Reader<'_>, n_intervals: usize) -> Result<V
     let mut distributions = Vec::with_capacity(n_intervals);
     for (lost, n_buckets) in lost.into_iter().zip(n_buckets) {
         let values = reader.column(usize::try_from(n_buckets).map_err(|_| BlobError::Truncated)?)?;
+        budget.take(values.len(), size_of::<(u64, u64)>())?;
         distributions.push(Distribution {
             buckets: values.into_iter().map(|value| (value, 0)).collect(),
             lost,
@@ -277,23 +285,33 @@ fn column_value(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| u64::from(value.as_bool().unwrap_or(false)))
 }
 
-fn decode_flow_states(reader: &mut Reader<'_>, n_flows: &[u64]) -> Result<Vec<FlowTcp>, BlobError> {
+fn decode_flow_states(
+    reader: &mut Reader<'_>,
+    n_flows: &[u64],
+    budget: &Budget,
+) -> Result<Vec<FlowTcp>, BlobError> {
     let total = n_flows.iter().try_fold(0_usize, |sum, n| sum.checked_add(usize::try_from(*n).ok()?));
     let total = total.ok_or(BlobError::Truncated)?;
     let flows = reader.column_u32(total)?;
-    let mut tables = vec![Map::new(); flows.len()];
+    budget.take(total, size_of::<FlowTcp>())?;
+    let mut columns = Vec::new();
     if !flows.is_empty() {
         for _ in 0..reader.count()? {
             let name = reader.text()?;
             let boolean = reader.varint()? == BOOLEAN;
-            for (table, value) in tables.iter_mut().zip(reader.column(total)?) {
-                table.insert(name.clone(), if boolean { Value::from(value != 0) } else { Value::from(value) });
-            }
+            budget.take(total, size_of::<u64>())?;
+            columns.push((name, boolean, reader.column(total)?));
         }
     }
-    let state = |(flow, table): (u32, Map<String, Value>)| match serde_json::from_value(Value::Object(table)) {
-        Ok(tcp) => Ok(FlowTcp { flow, tcp }),
-        Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),
+    let state = |(index, flow): (usize, u32)| {
+        let value = |boolean: bool, value: u64| if boolean { Value::from(value != 0) } else { Value::from(value) };
+        let fields = columns.iter().map(|(name, boolean, values)| (name.clone(), value(*boolean, values[index])));
+        match serde_json::from_value(Value::Object(fields.collect())) {
+            Ok(tcp) => Ok(FlowTcp { flow, tcp }),
+            Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),
+        }
     };
-    flows.into_iter().zip(tables).map(state).collect()
+    let states = flows.into_iter().enumerate().map(state).collect();
+    columns.iter().for_each(|(_, _, values)| budget.give(values.len(), size_of::<u64>()));
+    states
 }

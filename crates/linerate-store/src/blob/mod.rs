@@ -16,13 +16,13 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use linerate_model::FlowReport;
 
+use crate::budget::Budget;
+
 pub(crate) use intervals::{decode_intervals, encode_intervals};
 pub(crate) use samples::{decode_samples, encode_samples};
 
 /// Version of the format of new blobs.
 const VERSION: u8 = 1;
-/// No blob inflates to more; what does is hostile or damaged.
-const MAX_INFLATED: u64 = 1 << 30;
 /// No chunk holds more intervals.
 pub(crate) const MAX_INTERVALS: usize = 1 << 16;
 
@@ -38,42 +38,52 @@ pub enum BlobError {
     /// The compressed stream is broken.
     #[error("it does not inflate")]
     Compression,
+    /// It asks for more memory than a file of this size may.
+    #[error("the file asks for more than the {} MiB of memory that one of its size may take", budget >> 20)]
+    TooMuch {
+        /// What it may take, bytes.
+        budget: u64,
+    },
     /// What it holds makes no sense.
     #[error("it holds {0}")]
     Content(String),
 }
 
 /// `body` behind its version, compressed.
-fn pack(body: &[u8]) -> Vec<u8> {
+pub(crate) fn pack(body: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(vec![VERSION], Compression::fast());
     encoder.write_all(body).expect("writing to memory cannot fail");
     encoder.finish().expect("writing to memory cannot fail")
 }
 
-/// The body of `blob`.
-fn unpack(blob: &[u8]) -> Result<Vec<u8>, BlobError> {
+/// The body of `blob`, as far as `budget` goes.
+pub(crate) fn unpack(blob: &[u8], budget: &Budget) -> Result<Vec<u8>, BlobError> {
     let (&version, deflated) = blob.split_first().ok_or(BlobError::Truncated)?;
     if version != VERSION {
         return Err(BlobError::Version(version));
     }
     let mut body = Vec::new();
-    let n_bytes = DeflateDecoder::new(deflated).take(MAX_INFLATED + 1).read_to_end(&mut body);
-    match n_bytes {
-        Ok(n_bytes) if n_bytes as u64 <= MAX_INFLATED => Ok(body),
-        Ok(_) => Err(BlobError::Content(format!("more than {MAX_INFLATED} bytes"))),
+    let inflated = DeflateDecoder::new(deflated).take(budget.left().saturating_add(1)).read_to_end(&mut body);
+    match inflated {
+        Ok(n_bytes) => budget.take(n_bytes, 1).map(|()| body),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(BlobError::Truncated),
         Err(_) => Err(BlobError::Compression),
     }
 }
 
+/// What the JSON of one flow takes in memory for each of its bytes, at most.
+const FLOW_BYTES_A_BYTE: usize = 8;
+
 /// Flow reports come once per trial and side, with names and addresses in them: JSON, compressed.
 pub(crate) fn encode_flows(flows: &[FlowReport]) -> Vec<u8> {
-    pack(&serde_json::to_vec(flows).expect("flow reports have string keys"))
+    pack(crate::codec::json(&flows).as_bytes())
 }
 
 /// The reverse of [`encode_flows`].
-pub(crate) fn decode_flows(blob: &[u8]) -> Result<Vec<FlowReport>, BlobError> {
-    serde_json::from_slice(&unpack(blob)?).map_err(|error| BlobError::Content(format!("no flow reports: {error}")))
+pub(crate) fn decode_flows(blob: &[u8], budget: &Budget) -> Result<Vec<FlowReport>, BlobError> {
+    let text = unpack(blob, budget)?;
+    budget.take(text.len(), FLOW_BYTES_A_BYTE)?;
+    serde_json::from_slice(&text).map_err(|error| BlobError::Content(format!("no flow reports: {error}")))
 }
 
 #[cfg(test)]
@@ -98,7 +108,7 @@ mod tests {
     fn a_steady_interval_takes_few_bytes() {
         let intervals = hundred_intervals();
         let blob = encode_intervals(&intervals.iter().collect::<Vec<_>>());
-        assert_eq!(decode_intervals(&blob), Ok(intervals));
+        assert_eq!(decode_intervals(&blob, &Budget::plenty()), Ok(intervals));
         assert!(blob.len() < 6 * 100, "{} bytes for 100 intervals", blob.len());
     }
 
@@ -107,30 +117,30 @@ mod tests {
         let intervals = hundred_intervals();
         let blob = encode_intervals(&intervals.iter().collect::<Vec<_>>());
         for length in 0..blob.len() {
-            assert!(decode_intervals(&blob[..length]).is_err(), "{length} of {} bytes", blob.len());
+            assert!(decode_intervals(&blob[..length], &Budget::plenty()).is_err(), "{length} of {} bytes", blob.len());
         }
         let mut later = blob;
         later[0] = 9;
-        assert_eq!(decode_intervals(&later), Err(BlobError::Version(9)));
+        assert_eq!(decode_intervals(&later, &Budget::plenty()), Err(BlobError::Version(9)));
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_decoding_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
             for blob in [body.clone(), pack(&body)] {
-                let _ = decode_intervals(&blob);
-                let _ = decode_samples(&blob);
-                let _ = decode_flows(&blob);
+                let _ = decode_intervals(&blob, &Budget::plenty());
+                let _ = decode_samples(&blob, &Budget::of_file(300));
+                let _ = decode_flows(&blob, &Budget::plenty());
             }
         }
 
         #[test]
         fn no_damage_makes_decoding_panic(at in 0_usize..10_000, to in any::<u8>()) {
             let intervals = hundred_intervals();
-            let mut body = unpack(&encode_intervals(&intervals.iter().collect::<Vec<_>>())).expect("it was just packed");
+            let mut body = unpack(&encode_intervals(&intervals.iter().collect::<Vec<_>>()), &Budget::plenty()).expect("it was just packed");
             let at = at % body.len();
             body[at] = to;
-            let _ = decode_intervals(&pack(&body));
+            let _ = decode_intervals(&pack(&body), &Budget::of_file(300));
         }
     }
 }

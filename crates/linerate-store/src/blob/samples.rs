@@ -5,6 +5,7 @@ use linerate_model::{Nanos, SampleBlock, SeriesKind, SeriesSpec};
 
 use super::column::{Reader, Writer};
 use super::{BlobError, pack, unpack};
+use crate::budget::Budget;
 
 /// Every value is there and whole: differences.
 const WHOLE: u8 = 0;
@@ -42,13 +43,15 @@ pub(crate) fn encode_samples(block: &SampleBlock) -> Vec<u8> {
 }
 
 /// The reverse of [`encode_samples`].
-pub(crate) fn decode_samples(blob: &[u8]) -> Result<SampleBlock, BlobError> {
-    let body = unpack(blob)?;
+pub(crate) fn decode_samples(blob: &[u8], budget: &Budget) -> Result<SampleBlock, BlobError> {
+    let body = unpack(blob, budget)?;
     let mut reader = Reader(&body);
     let mut block = SampleBlock::default();
     let n_times = reader.count()?;
     block.times = reader.column(n_times)?.into_iter().map(Nanos).collect();
-    for _ in 0..reader.count()? {
+    let n_series = reader.count()?;
+    budget.take(n_series, 2 * size_of::<SeriesSpec>())?;
+    for _ in 0..n_series {
         block.series.push(SeriesSpec {
             sampler: reader.text()?,
             name: reader.text()?,
@@ -57,15 +60,20 @@ pub(crate) fn decode_samples(blob: &[u8]) -> Result<SampleBlock, BlobError> {
             kind: if reader.varint()? == 1 { SeriesKind::Gauge } else { SeriesKind::Counter },
         });
     }
-    for _ in 0..reader.count()? {
-        let column = decode_column(&mut reader)?;
+    let n_columns = reader.count()?;
+    budget.take(n_columns, size_of::<Vec<f64>>())?;
+    for _ in 0..n_columns {
+        let column = decode_column(&mut reader, budget)?;
         block.columns.push(column);
     }
-    for _ in 0..reader.count()? {
+    let n_unavailable = reader.count()?;
+    budget.take(n_unavailable, 2 * size_of::<(String, String)>())?;
+    for _ in 0..n_unavailable {
         block.unavailable.push((reader.text()?, reader.text()?));
     }
     block.cost_ns = reader.varint()?;
     reader.end()?;
+    budget.give(body.len(), 1);
     Ok(block)
 }
 
@@ -93,9 +101,10 @@ fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
     }
 }
 
-fn decode_column(reader: &mut Reader<'_>) -> Result<Vec<Option<f64>>, BlobError> {
+fn decode_column(reader: &mut Reader<'_>, budget: &Budget) -> Result<Vec<Option<f64>>, BlobError> {
     let n_values = usize::try_from(reader.varint()?).map_err(|_| BlobError::Truncated)?;
     let kind = reader.byte()?;
+    budget.take(n_values, size_of::<Option<f64>>())?;
     let present: Vec<bool> = match kind & GAPS {
         0 if n_values > reader.0.len() => return Err(BlobError::Truncated),
         0 => vec![true; n_values],

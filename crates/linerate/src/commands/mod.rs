@@ -11,6 +11,7 @@ mod facts;
 pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod lab;
+mod ledger;
 pub(crate) mod limit;
 pub(crate) mod list;
 mod ncsi;
@@ -57,6 +58,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
+        Command::Ledger(args) => ledger::run(&args.action, global.json),
         Command::Lab(args) => lab::run(args.action, global.json),
         Command::Disk(args) => disk::run(args, global),
         Command::Import(args) => import::run(&args, global.json),
@@ -81,7 +83,8 @@ fn write_reference(out: &Path) -> Outcome {
     let failed = |error| Failure::missing(format!("write reference to {}: {error}", out.display()));
     std::fs::create_dir_all(out).map_err(failed)?;
     for page in reference::pages() {
-        std::fs::write(out.join(page.name), page.text).map_err(failed)?;
+        linerate_sys::whole_file::replace(&out.join(page.name), page.text.as_bytes())
+            .map_err(|error| failed(error.cause))?;
     }
     Ok(Exit::Done)
 }
@@ -96,6 +99,7 @@ fn only_prints(command: &Command) -> bool {
             | Command::Limit
             | Command::Facts
             | Command::Lab(LabArgs { action: LabAction::List | LabAction::Exec { .. } })
+            | Command::Ledger(_)
             | Command::List(_)
             | Command::Disk(DiskArgs { action: DiskAction::List })
             | Command::Completions { .. }

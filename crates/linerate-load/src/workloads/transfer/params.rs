@@ -135,7 +135,7 @@ pub(crate) struct Files {
     pub(crate) folder: String,
     pub(crate) max_written: Option<Bytes>,
     pub(crate) timeout: Nanos,
-    pub(crate) server: Option<String>,
+    pub(crate) server: Option<linerate_model::ServerAddress>,
     pub(crate) clients: Clients,
     pub(crate) port: Option<u16>,
     pub(crate) root: Option<String>,
@@ -314,7 +314,7 @@ impl Files {
                 "is for foreign clients that download: set clients = \"foreign\" and direction = \"rx\"",
             ));
         }
-        if self.files > 1 && !self.server.as_ref().is_some_and(|server| server.contains(NUMBER)) {
+        if self.files > 1 && !self.server.as_ref().is_some_and(|server| server.reveal().contains(NUMBER)) {
             return Err(wrong("files", "needs `{n}` in the path of `server`, where the number of a file goes"));
         }
         if self.server.is_some() && self.clients == Clients::Foreign {

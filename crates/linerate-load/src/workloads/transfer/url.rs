@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use linerate_model::redacted;
 use linerate_sys::SysError;
 
 use super::percent;
@@ -23,7 +24,12 @@ pub(crate) struct Url {
 
 impl Url {
     /// Reads `text`, whose scheme must be `scheme`; `port` is the scheme's own.
+    /// What is wrong with it is said without its password.
     pub(crate) fn parse(text: &str, scheme: &str, port: u16) -> Result<Self, String> {
+        Self::parsed(text, scheme, port).map_err(|mistake| redacted(&mistake).into_owned())
+    }
+
+    fn parsed(text: &str, scheme: &str, port: u16) -> Result<Self, String> {
         let rest = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
         let rest = rest.ok_or_else(|| format!("\"{text}\" does not begin with {scheme}://"))?;
         if rest.bytes().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
@@ -133,6 +139,14 @@ mod tests {
             "http://u%0aser@a/",
         ] {
             assert!(Url::parse(wrong, "http", 80).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_named_without_the_password() {
+        for wrong in ["http://u:s3cret@a/f", "ftp://u:s3cret@a:b/f", "ftp://u:s3cret@/f", "ftp://u:s3cret@a/%2"] {
+            let mistake = Url::parse(wrong, "ftp", 21).expect_err(wrong);
+            assert!(!mistake.contains("s3cret"), "{mistake}");
         }
     }
 }

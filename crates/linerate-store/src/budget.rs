@@ -1,0 +1,96 @@
+//! How much memory and work a ledger may ask for: in proportion to its size, so that a small file can neither fill the machine nor keep it
+//! busy.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+
+use crate::BlobError;
+
+/// What any ledger may ask for.
+const BASE_BYTES: u64 = 48 << 20;
+/// Further bytes of memory for each byte of the file. Recorded intervals take 10 to 50.
+const BYTES_A_BYTE: u64 = 96;
+
+/// Steps of SQLite's virtual machine between two looks at the budget.
+const STEPS_A_LOOK: i32 = 1_000;
+/// Looks that any file is worth, and bytes of the file for each further one. Reading a record takes some 30 steps.
+const BASE_LOOKS: u64 = 2_000;
+const BYTES_A_LOOK: u64 = 256;
+
+/// Memory and work that reading may still take.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    total: Cell<u64>,
+    left: Cell<u64>,
+    looks: Arc<AtomicU64>,
+}
+
+impl Budget {
+    /// The budget of a file of this length.
+    pub(crate) fn of_file(file_bytes: u64) -> Self {
+        let budget = Self::of(0);
+        budget.refill(file_bytes);
+        budget
+    }
+
+    fn of(bytes: u64) -> Self {
+        Self { total: Cell::new(bytes), left: Cell::new(bytes), looks: Arc::new(AtomicU64::new(BASE_LOOKS)) }
+    }
+
+    /// Fills it again, for a file that has this length now: what was read is given back.
+    pub(crate) fn refill(&self, file_bytes: u64) {
+        self.total.set(BASE_BYTES.saturating_add(file_bytes.saturating_mul(BYTES_A_BYTE)));
+        self.left.set(self.total.get());
+        self.looks.store(BASE_LOOKS + file_bytes / BYTES_A_LOOK, Ordering::Relaxed);
+    }
+
+    /// Stops SQLite on this connection when the budget's work is done.
+    pub(crate) fn bound_work(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let looks = Arc::clone(&self.looks);
+        let is_spent = move || looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err();
+        connection.progress_handler(STEPS_A_LOOK, Some(is_spent))
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.left.get()
+    }
+
+    /// Takes room for `count` things of `size` bytes each, before memory is asked for.
+    pub(crate) fn take(&self, count: usize, size: usize) -> Result<(), BlobError> {
+        let bytes = (count as u64).saturating_mul(size as u64);
+        let left = self.left.get().checked_sub(bytes).ok_or(BlobError::TooMuch { budget: self.total.get() })?;
+        self.left.set(left);
+        Ok(())
+    }
+
+    /// Gives room back.
+    pub(crate) fn give(&self, count: usize, size: usize) {
+        let bytes = (count as u64).saturating_mul(size as u64);
+        self.left.set(self.left.get().saturating_add(bytes).min(self.total.get()));
+    }
+
+    /// A budget that nothing exhausts.
+    #[cfg(test)]
+    pub(crate) fn plenty() -> Self {
+        Self::of(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_gone_until_it_is_refilled() {
+        let budget = Budget::of(100);
+        assert_eq!(budget.take(10, 9), Ok(()));
+        assert_eq!(budget.take(1, 11), Err(BlobError::TooMuch { budget: 100 }));
+        assert_eq!(budget.take(usize::MAX, usize::MAX), Err(BlobError::TooMuch { budget: 100 }));
+        budget.refill(10);
+        assert_eq!(budget.left(), BASE_BYTES + 10 * BYTES_A_BYTE);
+    }
+}

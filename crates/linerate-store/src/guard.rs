@@ -1,0 +1,112 @@
+//! What a file must be before anything of it is believed: a regular file, with the tables that we make and nothing else, whole in its
+//! structure, and read within limits of work and memory.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+
+use crate::{StoreError, schema};
+
+/// The first bytes of every SQLite database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// Longest value that is read from a file of any size.
+const LONGEST_VALUE: u64 = 512 << 20;
+
+/// Opens `path` as a plain file: no folder, device or pipe, for it and for what SQLite has beside it.
+pub(crate) fn open_plain(operation: &'static str, path: &Path, write: bool) -> Result<File, StoreError> {
+    let io = |source| StoreError::Io { operation, path: path.to_owned(), source };
+    // Looked at before it is opened: opening a pipe waits for its other end.
+    let found = std::fs::metadata(path).map_err(io)?;
+    let refuse = |cause: &str| Err(StoreError::NotALedger { path: path.to_owned(), cause: cause.to_owned() });
+    if !found.is_file() {
+        return refuse("it is not a regular file");
+    }
+    for suffix in ["-wal", "-shm", "-journal"] {
+        if std::fs::symlink_metadata(beside(path, suffix)).is_ok_and(|found| !found.is_file()) {
+            return refuse(&format!("{suffix} beside it is not a regular file"));
+        }
+    }
+    if found.len() == 0 {
+        return Err(StoreError::Empty { path: path.to_owned() });
+    }
+    let mut file = match File::options().read(true).write(write).open(path) {
+        Err(error) if write && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+            return Err(io(error));
+        }
+        other => other.map_err(io)?,
+    };
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact(&mut magic) {
+        Ok(()) if magic == *MAGIC => Ok(file),
+        Ok(()) => refuse("it is not an SQLite database"),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => refuse("it is not an SQLite database"),
+        Err(error) => Err(io(error)),
+    }
+}
+
+/// `path` with `suffix` behind its name.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Takes from SQLite what a ledger does not need: nothing in the file can run, and values and statements are limited.
+pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Result<()> {
+    let longest = i32::try_from(LONGEST_VALUE.min(file_bytes.saturating_add(1 << 20))).unwrap_or(i32::MAX);
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, longest.max(64 << 20)),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, 10_000),
+        (Limit::SQLITE_LIMIT_COLUMN, 32),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 4),
+        (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 8),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 32),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, most)?;
+    }
+    for (switch, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+    ] {
+        connection.set_db_config(switch, on)?;
+    }
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", 0)
+}
+
+/// Refuses a file whose tables are not exactly those of its schema version.
+pub(crate) fn check_schema(connection: &Connection, path: &Path, version: i64) -> Result<(), StoreError> {
+    let fail = |error| StoreError::sqlite("open ledger", path, error);
+    let expected = schema::objects(&schema::in_memory(version).map_err(fail)?, usize::MAX).map_err(fail)?;
+    let found = schema::objects(connection, expected.len() + 1).map_err(fail)?;
+    if found == expected {
+        return Ok(());
+    }
+    let stranger = found.iter().find(|object| !expected.contains(object));
+    let cause = match stranger {
+        Some((kind, name, _)) => format!("the {} `{}` in it is not one that linerate makes", kind, name.escape_debug()),
+        None => "a table is missing in it".to_owned(),
+    };
+    Err(StoreError::NotALedger { path: path.to_owned(), cause })
+}
+
+/// Looks through the structure of the file.
+pub(crate) fn check_structure(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let fail = |error| StoreError::sqlite("check ledger", path, error);
+    let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+    if first == "ok" { Ok(()) } else { Err(StoreError::Structure { path: path.to_owned(), cause: first }) }
+}

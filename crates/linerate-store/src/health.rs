@@ -1,0 +1,104 @@
+//! Looking a ledger over, and saving what can be read of a damaged one.
+
+use std::path::Path;
+
+use linerate_model::{Event, TrialOutcome};
+
+use crate::chain::Pace;
+use crate::load::{Depth, Loaded};
+use crate::seal::Seal;
+use crate::{CampaignSummary, Ledger, StoreError, lease, legacy, schema};
+
+/// What looking a ledger over has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The schema of the file; records have digests from 3 on.
+    pub version: i64,
+    /// Records that are as they were written.
+    pub n_records: u64,
+    /// Whether the whole file is as it was when it was last closed; absent if it was not closed, or is of an earlier schema.
+    pub sealed: Option<bool>,
+    /// Who records into it, or was killed doing so.
+    pub held_by: Option<String>,
+    /// Its campaigns.
+    pub campaigns: Vec<CampaignSummary>,
+    /// What is damaged.
+    pub damage: Vec<String>,
+}
+
+/// Looks the whole ledger over: structure, seal, and every record.
+///
+/// # Errors
+/// If it is no ledger, or its structure is damaged.
+pub fn examine(path: &Path) -> Result<Health, StoreError> {
+    let ledger = Ledger::open_read_only(path)?;
+    let campaigns = ledger.campaigns()?;
+    let mut health = Health { version: ledger.version, n_records: 0, sealed: None, held_by: None, campaigns, damage: Vec::new() };
+    if ledger.version < schema::VERSION {
+        return Ok(health);
+    }
+    let fold = ledger.fold(Depth::Outline)?;
+    health.n_records = fold.n_records;
+    health.damage = fold.damage.into_iter().map(|(_, message)| message).collect();
+    for campaign in &health.campaigns {
+        // What cannot be decoded is found by decoding it.
+        let loaded = ledger.load_with_damage(crate::Which::Id(&campaign.id))?;
+        let new = loaded.damage.into_iter().filter(|damage| !health.damage.contains(damage)).collect::<Vec<_>>();
+        health.damage.extend(new);
+    }
+    health.sealed = match ledger.seal {
+        Seal::Absent => None,
+        Seal::Intact => Some(true),
+        Seal::Broken => Some(false),
+    };
+    let holder = lease::read(&ledger.connection).map_err(|error| StoreError::sqlite("read ledger", path, error))?;
+    health.held_by = holder.map(|(holder, _)| holder.described());
+    Ok(health)
+}
+
+/// What was saved, and what was not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Campaigns in the new ledger.
+    pub n_campaigns: usize,
+    /// Their trials with all their records.
+    pub n_trials: usize,
+    /// What is lost.
+    pub damage: Vec<String>,
+}
+
+/// Copies every record of the ledger `from` that is as it was written into the new ledger `to`. A trial that has lost a record is there
+/// without its data, as a failed one: `--resume` runs it again.
+///
+/// # Errors
+/// If nothing can be read, or `to` exists or cannot be written.
+pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
+    let mut ledger = Ledger::open_to_read(from, false)?;
+    ledger.pace = Pace::Stumbling;
+    let numbers: Vec<i64> = ledger.outlines()?.into_keys().collect();
+    if numbers.is_empty() {
+        return Err(StoreError::damaged(from, "any campaign", "no campaign's beginning can be read"));
+    }
+    let mut saved = Salvaged { n_campaigns: 0, n_trials: 0, damage: Vec::new() };
+    let mut target = Ledger::create(to)?;
+    for number in numbers {
+        ledger.refill();
+        let loaded = if ledger.version < schema::VERSION {
+            Loaded { campaign: legacy::load(&ledger, number)?, damage: Vec::new() }
+        } else {
+            let Some(loaded) = ledger.fold(Depth::Whole(number))?.charged(number) else { continue };
+            loaded
+        };
+        let is_complete = |event: &&Event| matches!(event, Event::TrialEnded { outcome: TrialOutcome::Completed, .. });
+        let events = loaded.campaign.into_events();
+        saved.n_trials += events.iter().filter(is_complete).count();
+        saved.n_campaigns += 1;
+        let new: Vec<String> = loaded.damage.into_iter().filter(|damage| !saved.damage.contains(damage)).collect();
+        saved.damage.extend(new);
+        for event in &events {
+            target.take(event)?;
+        }
+        target.write_pending()?;
+    }
+    Ok(saved)
+}

@@ -1,0 +1,174 @@
+//! Files that are there whole or not at all, whatever happens to the process or the disk while they are written.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+
+use crate::SysError;
+
+/// Puts `contents` at `path`, in place of what is there. Until it is whole it is under another name in the same folder, or none.
+///
+/// # Errors
+/// If it cannot be written; then `path` is as it was, and nothing else is left.
+pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
+    let error = |cause: io::Error| SysError::new("write", path.display().to_string(), cause);
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        // A link, a terminal or a pipe that a person named is written to as it is: there is nothing to keep whole.
+        return OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(contents))
+            .map_err(error);
+    }
+    let temporary = temporary_name(path);
+    let written = new_file(&temporary).and_then(|file| fill(&file, contents, false));
+    let replaced = written.and_then(|()| fs::rename(&temporary, path));
+    if replaced.is_err() {
+        let _absent = fs::remove_file(&temporary);
+    }
+    replaced.map_err(error)
+}
+
+/// Makes the file `path`, which must not exist, with these contents, and waits until they are on the disk. `prepare` is given the file
+/// before anybody else can see it, to lock it.
+///
+/// # Errors
+/// If there is something at `path` ([`io::ErrorKind::AlreadyExists`]), or it cannot be written; then nothing is left.
+pub fn create(path: &Path, contents: &[u8], prepare: impl Fn(&File) -> io::Result<()>) -> Result<File, SysError> {
+    let error = |cause: io::Error| SysError::new("create", path.display().to_string(), cause);
+    let folder = folder_of(path);
+    let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(folder, unnamed, Mode::from_raw_mode(0o666)) {
+        Ok(file) => {
+            let file = File::from(file);
+            fill(&file, contents, true).and_then(|()| prepare(&file)).map_err(error)?;
+            let magic = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+            rustix::fs::linkat(CWD, magic, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(|cause| error(cause.into()))?;
+            file
+        }
+        // File systems without files that have no name (NFS, FUSE, vfat).
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+            let temporary = temporary_name(path);
+            let made = new_file(&temporary).and_then(|file| {
+                fill(&file, contents, true)?;
+                prepare(&file)?;
+                without_replacing(&temporary, path)?;
+                Ok(file)
+            });
+            if made.is_err() {
+                let _absent = fs::remove_file(&temporary);
+            }
+            made.map_err(error)?
+        }
+        Err(cause) => return Err(error(cause.into())),
+    };
+    // The name is on the disk once the folder is.
+    let _unsupported = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(file)
+}
+
+/// Whether the file is on a network file system, whose locks may be of another kind than a local one's (`statfs(2)`).
+#[must_use]
+pub fn is_remote(file: &File) -> bool {
+    /// NFS, SMB, SMB2, CIFS, AFS, Ceph, 9P, and FUSE, which may be any of them.
+    const REMOTE: [u32; 8] =
+        [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x00c3_6400, 0x0102_1997, 0x6573_5546];
+    rustix::fs::fstatfs(file).is_ok_and(|found| REMOTE.contains(&(found.f_type as u32)))
+}
+
+fn without_replacing(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A hard link does not replace either.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            fs::hard_link(from, to).and_then(|()| fs::remove_file(from))
+        }
+        other => Ok(other?),
+    }
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+}
+
+fn fill(mut file: &File, contents: &[u8], durable: bool) -> io::Result<()> {
+    file.write_all(contents)?;
+    if durable { file.sync_all() } else { Ok(()) }
+}
+
+/// A hidden name beside `path` that nobody else takes: `.report.html.1234-0.tmp`.
+fn temporary_name(path: &Path) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    path.with_file_name(name)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        let mut names: Vec<_> = fs::read_dir(folder).expect("a folder").map(|f| f.expect("one").file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report.md");
+        replace(&path, b"old").expect("room");
+        replace(&path, b"new").expect("room");
+        assert_eq!(fs::read(&path).expect("it is there"), b"new");
+        assert_eq!(names(folder.path()), ["report.md"]);
+        let error = replace(&folder.path().join("no/folder"), b"").expect_err("no folder").to_string();
+        assert!(error.starts_with("write ") && error.contains("no/folder"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_the_file_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report.md");
+        replace(&path, b"old").expect("room");
+        // Its temporary name would be longer than a file system allows.
+        let long = folder.path().join("x".repeat(250));
+        assert!(replace(&long, b"new").is_err());
+        assert_eq!(names(folder.path()), ["report.md"]);
+    }
+
+    #[test]
+    fn a_file_is_created_once_and_its_preparation_can_refuse_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ledger");
+        let refused = create(&path, b"x", |_| Err(io::ErrorKind::WouldBlock.into())).expect_err("refused");
+        assert_eq!(refused.cause.kind(), io::ErrorKind::WouldBlock);
+        assert!(names(folder.path()).is_empty());
+        create(&path, b"first", |_| Ok(())).expect("it is new");
+        let error = create(&path, b"second", |_| Ok(())).expect_err("it is there");
+        assert_eq!(error.cause.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).expect("it is there"), b"first");
+        assert_eq!(names(folder.path()), ["a.ledger"]);
+    }
+
+    #[test]
+    fn a_rename_does_not_replace() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::write(&from, "new").expect("room");
+        fs::write(&to, "old").expect("room");
+        assert!(without_replacing(&from, &to).is_err());
+        assert_eq!(fs::read(&to).expect("it is there"), b"old");
+    }
+}

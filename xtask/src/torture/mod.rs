@@ -1,0 +1,89 @@
+//! `cargo xtask torture SUBJECT`: a promise put to the test many times, with kills, damage and hostile input, bounded in count and time.
+//!
+//! Each subject is one module with one function; it prints what it counted and says whether the promise held. `--quick` does a little of
+//! everything, for the test suite; without it the figures of docs/security.md are measured.
+
+mod ledger;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+
+/// What a subject is given.
+struct Bench {
+    /// The folder of the workspace.
+    root: PathBuf,
+    /// The linerate that is tortured.
+    linerate: PathBuf,
+    /// A little of everything instead of the whole.
+    quick: bool,
+    /// Only the parts with these names; all of them if empty.
+    parts: Vec<String>,
+}
+
+impl Bench {
+    /// Whether this part of a subject was asked for.
+    fn wants(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
+    }
+
+    /// `few` in the quick form, else `many`.
+    fn count(&self, few: u32, many: u32) -> u32 {
+        if self.quick { few } else { many }
+    }
+}
+
+/// Something that is tortured.
+struct Subject {
+    name: &'static str,
+    /// Prints what it counts; true if every promise held.
+    run: fn(&Bench) -> anyhow::Result<bool>,
+}
+
+/// Every subject, alphabetically.
+static SUBJECTS: &[Subject] = &[Subject { name: "ledger", run: ledger::run }];
+
+/// Runs a subject: `SUBJECT [PART...] [--quick] [--linerate PATH]`.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let mut quick = false;
+    let mut linerate = None;
+    let mut words = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--quick" => quick = true,
+            "--linerate" => linerate = Some(PathBuf::from(rest.next().context("--linerate needs a path")?)),
+            word => words.push(word.to_owned()),
+        }
+    }
+    let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.name).collect();
+    let subject = words.first().and_then(|word| SUBJECTS.iter().find(|subject| subject.name == word));
+    let Some(subject) = subject else { bail!("name a subject: {}", names.join(", ")) };
+    let linerate = match linerate {
+        Some(path) => path,
+        None => built(root, "linerate", &["-p", "linerate"])?,
+    };
+    let bench = Bench { root: root.to_owned(), linerate, quick, parts: words.split_off(1) };
+    let held = (subject.run)(&bench)?;
+    println!("{}: {}", subject.name, if held { "every promise held" } else { "A PROMISE WAS BROKEN" });
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A little of every subject, as part of the tests; true if every promise held.
+pub(crate) fn quick(root: &Path) -> anyhow::Result<bool> {
+    let linerate = built(root, "linerate", &["-p", "linerate"])?;
+    let bench = Bench { root: root.to_owned(), linerate, quick: true, parts: Vec::new() };
+    SUBJECTS.iter().try_fold(true, |held, subject| Ok((subject.run)(&bench)? && held))
+}
+
+/// Builds what `arguments` name, and returns the program `name` below `target/debug`.
+fn built(root: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).current_dir(root).arg("build").arg("--quiet").args(arguments).status()?;
+    if !status.success() {
+        bail!("build {name}: {status}");
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("debug").join(name))
+}
