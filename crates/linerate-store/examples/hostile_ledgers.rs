@@ -42,7 +42,6 @@ fn with_sql(base: &Path, folder: &Path) -> Outcome<()> {
         ("view", "CREATE VIEW v AS SELECT 1".to_owned()),
         ("trigger", "CREATE TRIGGER t AFTER INSERT ON record BEGIN DELETE FROM record; END".to_owned()),
         ("generated-column", "ALTER TABLE record ADD COLUMN g BLOB AS (zeroblob(1000000000))".to_owned()),
-        ("default-column", "ALTER TABLE record ADD COLUMN g BLOB DEFAULT (zeroblob(1000000000))".to_owned()),
         ("index-expression", "CREATE INDEX i ON record (hex(body))".to_owned()),
         ("full-text", "CREATE VIRTUAL TABLE f USING fts5(x)".to_owned()),
         ("many-tables", (0..150).map(|n| format!("CREATE TABLE t{n} (x);")).collect()),
@@ -98,6 +97,17 @@ fn with_records(base: &Path, folder: &Path) -> Outcome<()> {
         }
         connection.execute_batch("COMMIT")?;
     }
+    // As much as a file of 1 MB may ask for: what has no meaning makes it large.
+    let (_, connection) = copy(base, folder, "budget-full")?;
+    let (campaign, trial) = some_trial(&connection)?;
+    let connection = in_one_go(connection)?;
+    for (trial, kind, body) in [
+        (None, "incident", vec![9; 900_000]),
+        (Some(trial), "intervals", end(intervals(60_000))),
+    ] {
+        append(&connection, campaign, trial, kind, &body)?;
+    }
+    connection.execute_batch("COMMIT")?;
     Ok(())
 }
 

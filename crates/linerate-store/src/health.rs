@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_model::{Event, TrialOutcome};
+use linerate_model::{Event, TrialOutcome, TrialRecord};
 
 use crate::chain::Pace;
 use crate::load::{Depth, Loaded};
@@ -40,9 +40,11 @@ pub fn examine(path: &Path) -> Result<Health, StoreError> {
     let fold = ledger.fold(Depth::Outline)?;
     health.n_records = fold.n_records;
     health.damage = fold.damage.into_iter().map(|(_, message)| message).collect();
-    for campaign in &health.campaigns {
+    for campaign in &mut health.campaigns {
         // What cannot be decoded is found by decoding it.
         let loaded = ledger.load_with_damage(crate::Which::Id(&campaign.id))?;
+        let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
+        campaign.n_completed = loaded.campaign.trials.iter().filter(is_complete).count() as u64;
         let new = loaded.damage.into_iter().filter(|damage| !health.damage.contains(damage)).collect::<Vec<_>>();
         health.damage.extend(new);
     }
