@@ -101,10 +101,9 @@ fn with_records(base: &Path, folder: &Path) -> Outcome<()> {
     let (_, connection) = copy(base, folder, "budget-full")?;
     let (campaign, trial) = some_trial(&connection)?;
     let connection = in_one_go(connection)?;
-    for (trial, kind, body) in [
-        (None, "incident", vec![9; 900_000]),
-        (Some(trial), "intervals", end(intervals(60_000))),
-    ] {
+    for (trial, kind, body) in
+        [(None, "incident", vec![9; 900_000]), (Some(trial), "intervals", end(intervals(60_000)))]
+    {
         append(&connection, campaign, trial, kind, &body)?;
     }
     connection.execute_batch("COMMIT")?;
@@ -124,8 +123,22 @@ fn with_json(base: &Path, folder: &Path) -> Outcome<()> {
     };
     let large = "9".repeat(300);
     for (name, kind, json) in [
-        ("deep-json", "host_joined", format!(r#"{{"event":"host_joined","host":"h","facts":{},"clock_offset_ns":0,"clock_uncertainty_ns":0}}"#, deep(100_000))),
-        ("wide-json", "host_joined", format!(r#"{{"event":"host_joined","host":"h","facts":[{}0],"clock_offset_ns":0,"clock_uncertainty_ns":0}}"#, "[],".repeat(4 << 20))),
+        (
+            "deep-json",
+            "host_joined",
+            format!(
+                r#"{{"event":"host_joined","host":"h","facts":{},"clock_offset_ns":0,"clock_uncertainty_ns":0}}"#,
+                deep(100_000)
+            ),
+        ),
+        (
+            "wide-json",
+            "host_joined",
+            format!(
+                r#"{{"event":"host_joined","host":"h","facts":[{}0],"clock_offset_ns":0,"clock_uncertainty_ns":0}}"#,
+                "[],".repeat(4 << 20)
+            ),
+        ),
         ("long-name", "campaign_started", with(&header, "\"name\":\"", &format!("\"name\":\"{}", "x".repeat(900_000)))),
         ("number", "planned", with(&plan, "\"repeat\":0", &format!("\"repeat\":{large}"))),
         ("negative-count", "planned", with(&plan, "\"repeat\":0", "\"repeat\":-1")),
@@ -213,7 +226,8 @@ fn append(connection: &Connection, campaign: i64, trial: Option<i64>, kind: &str
     hash.update(label);
     hash.update(body);
     let digest = &hash.finalize()[..16];
-    let sql = "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql =
+        "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     connection.execute(sql, params![sequence, campaign, trial, kind, body, label, digest])?;
     connection.execute("UPDATE head SET sequence = ?1, digest = ?2", params![sequence, digest])?;
     Ok(())

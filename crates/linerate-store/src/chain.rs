@@ -146,9 +146,9 @@ pub(crate) fn walk<E>(
         Pace::Stumbling => {
             let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE sequence = ?1"))?;
             for sequence in 1..=last_place(connection, head)? {
-                let visited = statement.query([sequence]).and_then(|mut rows| {
-                    Ok(rows.next()?.map_or(Ok(()), |row| walker.step(row, &mut visit)))
-                });
+                let visited = statement
+                    .query([sequence])
+                    .and_then(|mut rows| Ok(rows.next()?.map_or(Ok(()), |row| walker.step(row, &mut visit))));
                 // A record that cannot be reached is found missing by the next one.
                 if let Ok(Err(error)) = visited {
                     return Ok(Err(error));

@@ -70,7 +70,8 @@ pub(crate) fn decode(kind: &str, trial: Option<TrialId>, body: &[u8], budget: &B
         }
         SAMPLES => {
             let (n_bytes, rest) = body.split_first_chunk().ok_or(BlobError::Truncated)?;
-            let (host, blob) = rest.split_at_checked(u32::from_le_bytes(*n_bytes) as usize).ok_or(BlobError::Truncated)?;
+            let (host, blob) =
+                rest.split_at_checked(u32::from_le_bytes(*n_bytes) as usize).ok_or(BlobError::Truncated)?;
             let host = String::from_utf8(host.to_vec());
             let host = host.map_err(|_| BlobError::Content("a host's name that is not UTF-8".to_owned()))?;
             Ok(Event::Samples { trial: of_trial()?, host, block: blob::decode_samples(blob, budget)? })

@@ -33,7 +33,8 @@ pub struct Health {
 pub fn examine(path: &Path) -> Result<Health, StoreError> {
     let ledger = Ledger::open_read_only(path)?;
     let campaigns = ledger.campaigns()?;
-    let mut health = Health { version: ledger.version, n_records: 0, sealed: None, held_by: None, campaigns, damage: Vec::new() };
+    let mut health =
+        Health { version: ledger.version, n_records: 0, sealed: None, held_by: None, campaigns, damage: Vec::new() };
     if ledger.version < schema::VERSION {
         return Ok(health);
     }

@@ -104,8 +104,7 @@ fn has_ended(holder: &Holder, life: Life, renewed_s: u64, now_s: u64, lock: OsLo
 /// Takes the lease for `own`, or says who has it.
 pub(crate) fn take(connection: &mut Connection, path: &Path, own: &Holder, lock: OsLock) -> Result<(), StoreError> {
     let fail = |error| StoreError::sqlite("open ledger", path, error);
-    let transaction =
-        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(fail)?;
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(fail)?;
     if let Some((holder, renewed_s)) = read(&transaction).map_err(fail)?
         && !has_ended(&holder, holder.life(), renewed_s, now_s(), lock)
     {

@@ -91,10 +91,11 @@ impl Ledger {
             OsLock::Held | OsLock::None => Ok(()),
             OsLock::Busy => Err(std::io::ErrorKind::WouldBlock.into()),
         };
-        let file = linerate_sys::whole_file::create(path, &contents, lock).map_err(|error| match error.cause.kind() {
-            std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
-            _ => io(error.cause),
-        })?;
+        let file =
+            linerate_sys::whole_file::create(path, &contents, lock).map_err(|error| match error.cause.kind() {
+                std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
+                _ => io(error.cause),
+            })?;
         drop(contents);
         ledger.connection = connect(path).map_err(fail)?;
         ledger.file = Some(file);
@@ -116,7 +117,8 @@ impl Ledger {
         let mut ledger = Self::checked(connect(path).map_err(fail)?, path, true)?;
         let holder = Holder::own().map_err(io)?;
         if lock == OsLock::Busy {
-            let known = if ledger.version == schema::VERSION { lease::read(&ledger.connection).ok().flatten() } else { None };
+            let known =
+                if ledger.version == schema::VERSION { lease::read(&ledger.connection).ok().flatten() } else { None };
             let holder = known.map_or_else(|| "another process".to_owned(), |(holder, _)| holder.described());
             return Err(StoreError::Held { path: path.to_owned(), holder });
         }

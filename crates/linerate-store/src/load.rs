@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use linerate_model::{
-    Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord,
-};
+use linerate_model::{Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord};
 
 use crate::blob::BlobError;
 use crate::chain::{self, Label, Link};
@@ -114,7 +112,8 @@ impl Ledger {
         drop(snapshot);
         let mut loaded = fold.charged(number).expect("the first reading found it");
         if self.seal == Seal::Broken && loaded.damage.is_empty() {
-            let message = "the file was changed after it was closed; every record of this campaign is intact".to_owned();
+            let message =
+                "the file was changed after it was closed; every record of this campaign is intact".to_owned();
             loaded.campaign.incidents.push(damaged(&message));
             loaded.damage.push(message);
         }

@@ -85,9 +85,8 @@ impl Ledger {
         let known = self.outlines()?;
         let found = known.iter().find(|(_, campaign)| campaign.header.id == header.id);
         let next = known.keys().max().map_or(1, |last| last + 1);
-        self.planned = found.map_or_else(HashMap::new, |(_, campaign)| {
-            jobs_of(campaign.trials.iter().map(|trial| &trial.spec))
-        });
+        self.planned =
+            found.map_or_else(HashMap::new, |(_, campaign)| jobs_of(campaign.trials.iter().map(|trial| &trial.spec)));
         self.campaign = Some(found.map_or(next, |(number, _)| *number));
         Ok(())
     }

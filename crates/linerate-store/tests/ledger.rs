@@ -197,7 +197,11 @@ fn the_last_to_leave_a_ledger_takes_its_log_along() {
 #[test]
 fn a_damaged_record_is_named_and_costs_its_trial() {
     for (sql, trial, part) in [
-        ("UPDATE record SET body = substr(body, 1, 9) WHERE kind = 'intervals'", Some(1), "(intervals) is damaged: trial 1"),
+        (
+            "UPDATE record SET body = substr(body, 1, 9) WHERE kind = 'intervals'",
+            Some(1),
+            "(intervals) is damaged: trial 1",
+        ),
         ("UPDATE record SET digest = zeroblob(16) WHERE kind = 'flows_ended'", Some(1), "(flows ended) is damaged"),
         ("UPDATE record SET trial = 0 WHERE kind = 'samples'", Some(1), "is damaged"),
         ("DELETE FROM record WHERE kind = 'trial_ended'", Some(1), "is missing"),
@@ -316,7 +320,8 @@ fn there_is_one_writer_and_the_second_is_told_who_it_is() {
     drop(first);
     drop(Ledger::open(&path).expect("it is free"));
     // Left behind by a process that was killed.
-    let dead = "{\"host\":\"h\",\"boot\":\"b\",\"namespace\":1,\"pid\":1,\"started_ticks\":1,\"since_s\":1,\"opened\":0}";
+    let dead =
+        "{\"host\":\"h\",\"boot\":\"b\",\"namespace\":1,\"pid\":1,\"started_ticks\":1,\"since_s\":1,\"opened\":0}";
     damage(&path, &format!("INSERT INTO lease VALUES (1, '{dead}', 1)"));
     drop(Ledger::open(&path).expect("a stale lease is taken over"));
 }

@@ -72,7 +72,8 @@ impl Ground<'_> {
     }
 
     fn example(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Output> {
-        let output = Command::new(self.examples.join(name)).args(arguments).output().with_context(|| name.to_owned())?;
+        let output =
+            Command::new(self.examples.join(name)).args(arguments).output().with_context(|| name.to_owned())?;
         ensure!(output.status.success(), "{name}: {}", text(&output.stderr));
         Ok(output)
     }
@@ -109,7 +110,9 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
             fs::remove_file(found?.path())?;
         }
     }
-    println!("creation: {n_kills} kills, {n_made} ledgers made, {n_dead_ends} dead ends, {n_left} temporary files left");
+    println!(
+        "creation: {n_kills} kills, {n_made} ledgers made, {n_dead_ends} dead ends, {n_left} temporary files left"
+    );
     Ok(n_dead_ends == 0)
 }
 
@@ -145,7 +148,9 @@ fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
         }
         fs::remove_dir_all(&room)?;
     }
-    println!("kills: {n_kills} kills of `linerate run`, {n_without} before there was a ledger, {n_dead_ends} dead ends");
+    println!(
+        "kills: {n_kills} kills of `linerate run`, {n_without} before there was a ledger, {n_dead_ends} dead ends"
+    );
     Ok(n_dead_ends == 0)
 }
 
@@ -163,7 +168,8 @@ fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
             child.kill()?;
             child.wait()?;
         }
-        let children: Vec<Child> = (0..AT_ONCE).map(|_| ground.linerate(&room, &arguments).spawn()).collect::<Result<_, _>>()?;
+        let children: Vec<Child> =
+            (0..AT_ONCE).map(|_| ground.linerate(&room, &arguments).spawn()).collect::<Result<_, _>>()?;
         for child in children {
             let output = child.wait_with_output()?;
             let said = text(&output.stderr);
@@ -184,14 +190,21 @@ fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
         fs::remove_dir_all(&room)?;
     }
     let n_resumes = n_rounds * AT_ONCE;
-    println!("resumes: {n_resumes} at once in {n_rounds} rounds, {n_done} ran, {n_refused} were told who does, {n_doubled} rounds with a doubled or missing trial");
+    println!(
+        "resumes: {n_resumes} at once in {n_rounds} rounds, {n_done} ran, {n_refused} were told who does, {n_doubled} rounds with a doubled or missing trial"
+    );
     Ok(n_doubled == 0)
 }
 
 /// How often each trial was completed, as Debian's `sqlite3` reads it.
 fn completions(ledger: &Path) -> anyhow::Result<Vec<u64>> {
     let sql = "SELECT count(*) FROM record WHERE kind = 'trial_ended' AND instr(body, CAST('completed' AS BLOB)) GROUP BY campaign, trial";
-    let output = Command::new("sqlite3").arg("-readonly").arg(ledger).arg(sql).output().context("sqlite3 (apt-get install sqlite3)")?;
+    let output = Command::new("sqlite3")
+        .arg("-readonly")
+        .arg(ledger)
+        .arg(sql)
+        .output()
+        .context("sqlite3 (apt-get install sqlite3)")?;
     Ok(text(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect())
 }
 
@@ -208,7 +221,12 @@ fn flips(ground: &Ground<'_>) -> anyhow::Result<bool> {
         let count = |name: &str| counts[name].as_u64().unwrap_or(u64::MAX);
         println!(
             "flips: {} in a {state} ledger of {} bytes: {} refused, {} reported, {} changed nothing, {} silent changes",
-            count("flips"), count("bytes"), count("refused"), count("reported"), count("same"), count("silent")
+            count("flips"),
+            count("bytes"),
+            count("refused"),
+            count("reported"),
+            count("same"),
+            count("silent")
         );
         // In the free space of a ledger that was not closed a flip is nobody's.
         held &= count("silent") == 0 && (state == "killed" || count("same") == 0);
@@ -228,12 +246,22 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
     fs::create_dir(files.join("folder.ledger"))?;
     fs::write(files.join("empty.ledger"), "")?;
     fs::write(files.join("text.ledger"), "no ledger ".repeat(99_999))?;
-    let mut names: Vec<PathBuf> = fs::read_dir(&files)?.map(|found| found.map(|f| f.path())).collect::<Result<_, _>>()?;
+    let mut names: Vec<PathBuf> =
+        fs::read_dir(&files)?.map(|found| found.map(|f| f.path())).collect::<Result<_, _>>()?;
     names.sort();
     if ground.bench.quick {
         // Every tenth, and those that were worst.
-        let is_worst = |path: &Path| ["bomb-samples", "many-intervals", "endless-view-record", "pipe"].iter().any(|name| path.ends_with(format!("{name}.ledger")));
-        names = names.iter().enumerate().filter(|(index, path)| index % 10 == 0 || is_worst(path)).map(|(_, path)| path.clone()).collect();
+        let is_worst = |path: &Path| {
+            ["bomb-samples", "many-intervals", "endless-view-record", "pipe"]
+                .iter()
+                .any(|name| path.ends_with(format!("{name}.ledger")))
+        };
+        names = names
+            .iter()
+            .enumerate()
+            .filter(|(index, path)| index % 10 == 0 || is_worst(path))
+            .map(|(_, path)| path.clone())
+            .collect();
     }
     let [mut n_read, mut n_refused, mut n_broken] = [0_u32; 3];
     let (mut longest, mut largest) = ((Duration::ZERO, String::new()), (0, String::new()));
@@ -248,7 +276,13 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
         // The quick form runs beside other tests: it says nothing of time.
         let is_slow = measured.time > MOST_TIME && !ground.bench.quick;
         if !is_answer || is_slow || measured.peak_kib > MOST_MEMORY_KIB {
-            println!("hostile: {name} ({size} bytes): exit {:?}, {:.1} s, {} KiB: {}", measured.code, measured.time.as_secs_f64(), measured.peak_kib, measured.last);
+            println!(
+                "hostile: {name} ({size} bytes): exit {:?}, {:.1} s, {} KiB: {}",
+                measured.code,
+                measured.time.as_secs_f64(),
+                measured.peak_kib,
+                measured.last
+            );
             n_broken += 1;
         }
         longest = longest.max((measured.time, name.clone()));
@@ -256,7 +290,11 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
     }
     println!(
         "hostile: {} files: {n_read} read, {n_refused} refused, {n_broken} beyond 5 s, 256 MiB or without an answer; longest {:.2} s ({}), largest {} KiB ({})",
-        names.len(), longest.0.as_secs_f64(), longest.1, largest.0, largest.1
+        names.len(),
+        longest.0.as_secs_f64(),
+        longest.1,
+        largest.0,
+        largest.1
     );
     Ok(n_broken == 0)
 }

@@ -285,11 +285,7 @@ fn column_value(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| u64::from(value.as_bool().unwrap_or(false)))
 }
 
-fn decode_flow_states(
-    reader: &mut Reader<'_>,
-    n_flows: &[u64],
-    budget: &Budget,
-) -> Result<Vec<FlowTcp>, BlobError> {
+fn decode_flow_states(reader: &mut Reader<'_>, n_flows: &[u64], budget: &Budget) -> Result<Vec<FlowTcp>, BlobError> {
     let total = n_flows.iter().try_fold(0_usize, |sum, n| sum.checked_add(usize::try_from(*n).ok()?));
     let total = total.ok_or(BlobError::Truncated)?;
     let flows = reader.column_u32(total)?;

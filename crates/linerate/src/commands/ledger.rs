@@ -43,13 +43,19 @@ fn print_health(path: &Path, health: &Health) {
         println!("recorded by: {holder}, unless that process was killed");
     }
     for campaign in &health.campaigns {
-        println!("campaign {}: {}, {} of {} trials complete", campaign.id, campaign.name, campaign.n_completed, campaign.n_trials);
+        println!(
+            "campaign {}: {}, {} of {} trials complete",
+            campaign.id, campaign.name, campaign.n_completed, campaign.n_trials
+        );
     }
     for damage in &health.damage {
         println!("damaged: {damage}");
     }
     if !health.damage.is_empty() {
-        println!("Run the trials that are left out again with `linerate run PLAN --ledger {} --resume`.", path.display());
+        println!(
+            "Run the trials that are left out again with `linerate run PLAN --ledger {} --resume`.",
+            path.display()
+        );
     }
 }
 
