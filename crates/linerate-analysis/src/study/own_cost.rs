@@ -3,8 +3,9 @@
 //! On each kernel: CPU time of the workers, but no more than all programs took, plus irq and softirq time in proportion to the packets of the devices
 //! that the jobs use over those of all devices. On a kernel that does not account interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`), the time
 //! of a worker contains the softirqs that ran on top of it. Where nobody else works that cannot count twice, because all there is to count is
-//! the load's own. Beside other programs softirq time is counted half: then the figure is wrong by a quarter of the interrupts' part at
-//! most in either direction, and it is withheld where that part is more than [`MOST_UNCLEAR`].
+//! the load's own. Beside other programs ([`QUIET`]) the cost is withheld: nobody knows for whom interrupts were, and the load itself costs another
+//! time. Its threads wake up less often and find other caches. Measured with datagrams at 500 Mbit/s on two CPUs: 16.3 s/GB where others had
+//! 29 % of the CPUs' work, 12.0 at 48 %, 8.2 at 64 %, and beside two busy loops 0.57 to 0.84 of that (n = 5 pairs).
 //!
 //! Not in it: kernel threads, the samplers, and the other end where it is foreign (there, all that the host did counts, as nobody knows what
 //! part of it is the other end's).
@@ -17,11 +18,8 @@ use super::span::Span;
 use super::traffic::Job;
 use linerate_model::TrialRecord;
 
-/// Share of the CPUs' work that other programs may have without counting as company.
+/// Share of the CPUs' work that other programs may have beside a load whose cost is told.
 const QUIET: f64 = 0.1;
-/// The largest share of the interrupts in a cost beside other programs.
-const MOST_UNCLEAR: f64 = 0.2;
-
 /// Times on one kernel or several, cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Times {
@@ -52,17 +50,12 @@ impl Times {
         if others <= QUIET {
             return Ok(all);
         }
-        let unclear = self.interrupts / all.max(f64::MIN_POSITIVE);
-        if unclear > MOST_UNCLEAR {
-            return Err(format!(
-                "other programs had {:.0} % of the CPUs' work, and interrupts are {:.0} % of the load's (limit {:.0} %), of which the \
-                 kernel does not say for whom they were. Stop the other programs and repeat",
-                others * 100.0,
-                unclear * 100.0,
-                MOST_UNCLEAR * 100.0
-            ));
-        }
-        Ok(self.workers + self.interrupts / 2.0)
+        Err(format!(
+            "other programs had {:.0} % of the CPUs' work (limit {:.0} %): beside them the same load costs another time, and the kernel does not \
+             say for whom interrupts were. Stop the other programs and repeat",
+            others * 100.0,
+            QUIET * 100.0
+        ))
     }
 }
 
@@ -115,14 +108,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alone_everything_counts_and_beside_others_only_what_is_the_loads() {
+    fn alone_everything_counts_and_beside_others_the_cost_is_not_told() {
         let quiet = Times { workers: 0.8, interrupts: 0.4, others: 0.05, busy: 1.25 };
         assert!((quiet.own().expect("alone") - 1.2).abs() < 1e-9);
-        // Two busy loops, and a tenth of the load's work in interrupts: half of that may be in the workers' time already.
-        let beside = Times { workers: 0.9, interrupts: 0.1, others: 1.0, busy: 2.0 };
-        assert!((beside.own().expect("clear enough") - 0.95).abs() < 1e-9);
-        let unclear = Times { workers: 0.02, interrupts: 0.02, others: 1.9, busy: 2.0 };
-        let why = unclear.own().expect_err("half of it is anybody's");
-        assert!(why.starts_with("other programs had 95 %") && why.contains("50 %"), "{why}");
+        // Two busy loops on two CPUs; the workers' own time is known exactly, and is not what it is without the loops.
+        let crowded = Times { workers: 0.5, interrupts: 0.01, others: 1.4, busy: 2.0 };
+        let why = crowded.own().expect_err("another load than alone");
+        assert!(why.starts_with("other programs had 70 %") && why.contains("limit 10 %"), "{why}");
     }
 }
