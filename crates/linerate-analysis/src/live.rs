@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use linerate_model::{Counter, Interval, Nanos, Side, TcpState, counter_growth};
+use linerate_model::{Counter, Interval, Nanos, OperationKind, Side, TcpState, counter_growth};
 
 /// A worker this far behind the first is not waited for: it has ended, or its host was cut off.
 const PATIENCE: Nanos = Nanos::from_secs(3);
@@ -35,10 +35,26 @@ pub struct LiveLine {
     pub transactions: f64,
     /// Connections opened, used and closed.
     pub connections: f64,
+    /// What became of requests so far; `None` if the load keeps no account of them.
+    pub operations: Option<LiveOperations>,
     /// Segments sent again, both ends; `None` if no connection's state was read in the trial so far.
     pub retransmits: Option<u64>,
     /// Smoothed round-trip time in seconds, mean over readings of the connections that sent; `None` if none did.
     pub rtt: Option<f64>,
+}
+
+/// Requests, connections and transfers of one line, by when each thing happened: over all lines they add up to the account of the study,
+/// where nothing is omitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LiveOperations {
+    /// Started in it.
+    pub due: f64,
+    /// Answered in it, whenever they were started.
+    pub answered: f64,
+    /// Given up in it.
+    pub lost: f64,
+    /// Open at its end: started until then, and neither answered nor given up.
+    pub open: f64,
 }
 
 /// Counts of one span.
@@ -47,6 +63,8 @@ struct Counts {
     received: [f64; 2],
     transactions: f64,
     connections: f64,
+    /// Due, answered, lost.
+    operations: [f64; 3],
     retransmits: u64,
     rtt_us: f64,
     n_rtt: u32,
@@ -64,6 +82,8 @@ pub struct LiveLines {
     reached: BTreeMap<(usize, u32), Nanos>,
     /// The last state read of each connection, by end and number.
     states: BTreeMap<(usize, u32), TcpState>,
+    /// Operations open at the end of the last line given out; `None` if there was none yet.
+    open: Option<f64>,
 }
 
 impl LiveLines {
@@ -71,7 +91,7 @@ impl LiveLines {
     #[must_use]
     pub fn new(span: Nanos, loaded: Nanos) -> Self {
         let (pending, reached, states) = Default::default();
-        Self { span: Nanos(span.0.max(1)), loaded, pending, given: 0, reached, states }
+        Self { span: Nanos(span.0.max(1)), loaded, pending, given: 0, reached, states, open: None }
     }
 
     /// Takes intervals of workers of one end, in their order, and returns the lines that are complete.
@@ -101,7 +121,9 @@ impl LiveLines {
         }
         if !self.pending.is_empty() {
             let line = self.give();
-            let is_quiet = line.forward_bytes + line.backward_bytes + line.transactions + line.connections == 0.0;
+            let ended = line.operations.map_or(0.0, |of| of.answered + of.lost);
+            let moved = line.forward_bytes + line.backward_bytes + line.transactions + line.connections + ended;
+            let is_quiet = moved == 0.0;
             lines.extend(Some(line).filter(|line| !is_quiet || line.retransmits.is_some_and(|n| n > 0)));
         }
         lines
@@ -156,6 +178,11 @@ impl LiveLines {
                 if end == 0 {
                     counts.transactions += counted(Counter::Transactions) * share;
                     counts.connections += counted(Counter::Connections) * share;
+                    for kind in OperationKind::ALL {
+                        for (sum, counter) in counts.operations.iter_mut().zip(kind.counters()) {
+                            *sum += counted(counter) * share;
+                        }
+                    }
                 }
             }
         }
@@ -177,6 +204,11 @@ impl LiveLines {
         let counts = self.pending.pop_front().unwrap_or_default();
         let is_drain = self.given >= self.drain();
         self.given += 1;
+        let [due, answered, lost] = counts.operations;
+        if due > 0.0 || self.open.is_some() {
+            // Counts that were apportioned are no whole numbers; none is open by a billionth.
+            self.open = Some((self.open.unwrap_or(0.0) + due - answered - lost).max(0.0));
+        }
         LiveLine {
             from,
             until,
@@ -185,6 +217,7 @@ impl LiveLines {
             backward_bytes: counts.received[0],
             transactions: counts.transactions,
             connections: counts.connections,
+            operations: self.open.map(|open| LiveOperations { due, answered, lost, open }),
             retransmits: (!self.states.is_empty()).then_some(counts.retransmits),
             rtt: (counts.n_rtt > 0).then(|| counts.rtt_us / f64::from(counts.n_rtt) / MICROS),
         }
@@ -290,6 +323,27 @@ mod tests {
         );
         let given = lines.take(Side::Passive, &[state(0, 1000, 2000, sends(1, 0, 5_000))]);
         assert_eq!((given[0].retransmits, given[0].rtt), (Some(2), Some(0.0115)));
+    }
+
+    #[test]
+    fn requests_of_lines_are_due_answered_lost_or_still_open() {
+        use Counter::{OperationsAnswered as Answered, OperationsDue as Due, OperationsLost as Lost, OperationsOpen};
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
+        let active = [
+            interval(0, 0, 1000, &[(Due, 50), (Answered, 40), (Lost, 2)]),
+            interval(0, 1000, 2000, &[(Due, 30), (Answered, 25)]),
+            interval(0, 2000, 2500, &[(Answered, 9), (Lost, 1), (OperationsOpen, 3)]),
+        ];
+        let mut given = lines.take(Side::Passive, &[interval(0, 0, 2500, &[])]);
+        given.extend(lines.take(Side::Active, &active));
+        given.extend(lines.rest());
+        let operations: Vec<LiveOperations> = given.iter().filter_map(|line| line.operations).collect();
+        let line = |due, answered, lost, open| LiveOperations { due, answered, lost, open };
+        assert_eq!(
+            operations,
+            [line(50.0, 40.0, 2.0, 8.0), line(30.0, 25.0, 0.0, 13.0), line(0.0, 9.0, 1.0, 3.0)],
+            "what is open at the end is what the worker left open"
+        );
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! closed load that is its start. What it does not keep: which of the operations of one interval took how long, beyond their
 //! distribution.
 
-use linerate_model::{Carried, Distribution, Nanos};
+use linerate_model::{Carried, Distribution, Interval, Nanos, OperationKind};
 
-use crate::CoarseHistogram;
+use crate::{CoarseHistogram, Times};
 
 /// Intervals kept apart; operations that are older count as that old.
 const MOST_BACK: usize = 1023;
@@ -77,7 +77,7 @@ impl Earlier {
     }
 
     /// What was recorded.
-    pub(crate) fn carried(&self) -> Carried {
+    fn carried(&self) -> Carried {
         Carried {
             due: self.due.distribution(),
             answered: self.answered.distribution(),
@@ -91,14 +91,53 @@ impl Earlier {
         }
     }
 
-    /// Forgets everything; keeps its memory.
-    pub(crate) fn clear(&mut self) {
+    fn waited(&mut self, start: Start, now: Nanos) {
+        self.waited_service.record(now.since(start.at).0);
+        self.waited_response.record(now.since(start.intended).0);
+    }
+
+    fn clear(&mut self) {
         for back in [&mut self.due, &mut self.answered, &mut self.lost, &mut self.open, &mut self.unstarted] {
             back.clear();
         }
         for times in [&mut self.service, &mut self.response, &mut self.waited_service, &mut self.waited_response] {
             times.clear();
         }
+    }
+}
+
+/// The same of each kind of operation. The default has no memory and records nothing.
+#[derive(Debug, Default)]
+pub(crate) struct EarlierByKind([Earlier; OperationKind::ALL.len()]);
+
+impl EarlierByKind {
+    /// Memory for what an interval says, as a worker with `times` needs it.
+    pub(crate) fn new(times: Times) -> Self {
+        let memory = |kind| {
+            let is_kept = match kind {
+                OperationKind::Request => true,
+                OperationKind::Write => times.writes,
+                OperationKind::Flush => times.flushes,
+                OperationKind::Trim => times.trims,
+            };
+            if is_kept && times.operations { Earlier::new() } else { Earlier::default() }
+        };
+        Self(OperationKind::ALL.map(memory))
+    }
+
+    /// Writes what was recorded into `interval`.
+    pub(crate) fn fill(&self, interval: &mut Interval) {
+        for kind in OperationKind::ALL {
+            let carried = self.0[kind as usize].carried();
+            if !carried.is_empty() {
+                *interval.carried_of_mut(kind) = carried;
+            }
+        }
+    }
+
+    /// Forgets everything; keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.0.iter_mut().for_each(Earlier::clear);
     }
 }
 
@@ -111,10 +150,18 @@ pub struct Start {
     pub intended: Nanos,
 }
 
+impl Start {
+    /// Of an operation that was meant to start when it did, as those of a closed load are.
+    #[must_use]
+    pub const fn closed(at: Nanos) -> Self {
+        Self { at, intended: at }
+    }
+}
+
 /// The operations of one worker by when they were due. The default has no memory and records nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
-    pub(crate) earlier: Earlier,
+    pub(crate) earlier: EarlierByKind,
     /// When the last intervals were to end, the latest at `(n_cuts - 1) % MOST_BACK`.
     cuts: Vec<Nanos>,
     n_cuts: usize,
@@ -123,13 +170,15 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    pub(crate) fn new() -> Self {
-        Self { earlier: Earlier::new(), cuts: vec![Nanos(0); MOST_BACK], n_cuts: 0, latest: Nanos(0) }
+    /// Of a worker with `times`.
+    pub(crate) fn new(times: Times) -> Self {
+        let n_cuts_kept = if times.operations { MOST_BACK } else { 0 };
+        let cuts = vec![Nanos(0); n_cuts_kept];
+        Self { earlier: EarlierByKind::new(times), cuts, n_cuts: 0, latest: Nanos(0) }
     }
 
-    /// Memory for what an interval says, as a worker with `wanted` needs it.
-    pub(crate) fn memory(wanted: bool) -> Earlier {
-        if wanted { Earlier::new() } else { Earlier::default() }
+    fn of(&mut self, kind: OperationKind) -> &mut Earlier {
+        &mut self.earlier.0[kind as usize]
     }
 
     /// Whether the worker keeps this account.
@@ -159,98 +208,115 @@ impl Operations {
 
     /// An operation that was to start at `intended` has started.
     #[inline]
-    pub(crate) fn started(&mut self, intended: Nanos) {
+    pub(crate) fn started(&mut self, kind: OperationKind, intended: Nanos) {
         let back = self.back(intended);
-        self.earlier.due.add(back);
+        self.of(kind).due.add(back);
     }
 
     /// It was answered at `now`.
     #[inline]
-    pub(crate) fn answered(&mut self, start: Start, now: Nanos) {
+    pub(crate) fn answered(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let back = self.back(start.intended);
         if back > 0 {
-            self.earlier.answered.add(back);
-            self.earlier.service.record(now.since(start.at).0);
-            self.earlier.response.record(now.since(start.intended).0);
+            let earlier = self.of(kind);
+            earlier.answered.add(back);
+            earlier.service.record(now.since(start.at).0);
+            earlier.response.record(now.since(start.intended).0);
         }
     }
 
     /// It was given up at `now`.
     #[inline]
-    pub(crate) fn lost(&mut self, start: Start, now: Nanos) {
+    pub(crate) fn lost(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let back = self.back(start.intended);
-        self.earlier.lost.add(back);
-        self.waited(start, now);
+        let earlier = self.of(kind);
+        earlier.lost.add(back);
+        earlier.waited(start, now);
     }
 
     /// It is still open at `now`, the end of the trial.
-    pub(crate) fn left_open(&mut self, start: Start, now: Nanos) {
+    pub(crate) fn left_open(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let back = self.back(start.intended);
-        self.earlier.open.add(back);
-        self.waited(start, now);
+        let earlier = self.of(kind);
+        earlier.open.add(back);
+        earlier.waited(start, now);
     }
 
     /// An operation that was to start at `intended` never did, and now it is `now`.
     pub(crate) fn never_started(&mut self, intended: Nanos, now: Nanos) {
         let back = self.back(intended);
-        self.earlier.due.add(back);
-        self.earlier.unstarted.add(back);
-        self.earlier.waited_response.record(now.since(intended).0);
-    }
-
-    fn waited(&mut self, start: Start, now: Nanos) {
-        self.earlier.waited_service.record(now.since(start.at).0);
-        self.earlier.waited_response.record(now.since(start.intended).0);
+        let earlier = self.of(OperationKind::Request);
+        earlier.due.add(back);
+        earlier.unstarted.add(back);
+        earlier.waited_response.record(now.since(intended).0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use OperationKind::{Request, Write};
+
     use super::*;
 
     fn closed(at: u64) -> Start {
-        Start { at: Nanos(at), intended: Nanos(at) }
+        Start::closed(Nanos(at))
+    }
+
+    fn carried(operations: &Operations, kind: OperationKind) -> Carried {
+        let mut interval = Interval::default();
+        operations.earlier.fill(&mut interval);
+        interval.carried_of(kind).clone()
     }
 
     #[test]
     fn an_operation_belongs_to_the_interval_in_which_it_was_due() {
-        let mut operations = Operations::new();
-        operations.started(Nanos(50));
-        assert!(operations.earlier.carried().is_empty(), "no interval has ended");
+        let mut operations = Operations::new(Times::ALL);
+        operations.started(Request, Nanos(50));
+        assert!(carried(&operations, Request).is_empty(), "no interval has ended");
         operations.cut(Nanos(100));
         operations.cut(Nanos(200));
         for intended in [50, 99, 100, 150, 199, 200, 250] {
-            operations.answered(closed(intended), Nanos(300));
+            operations.answered(Request, closed(intended), Nanos(300));
         }
-        let carried = operations.earlier.carried();
-        assert_eq!(carried.answered.buckets, [(1, 3), (2, 2)]);
-        assert_eq!(carried.response.buckets, [(101, 1), (150, 1), (200, 1), (201, 1), (250, 1)]);
-        operations.lost(closed(250), Nanos(300));
+        let found = carried(&operations, Request);
+        assert_eq!(found.answered.buckets, [(1, 3), (2, 2)]);
+        assert_eq!(found.response.buckets, [(101, 1), (150, 1), (200, 1), (201, 1), (250, 1)]);
+        operations.lost(Request, closed(250), Nanos(300));
         operations.never_started(Nanos(10), Nanos(300));
-        let carried = operations.earlier.carried();
-        assert!(carried.lost.is_empty(), "it was due in this interval");
-        assert_eq!((carried.due.buckets, carried.unstarted.buckets), (vec![(2, 1)], vec![(2, 1)]));
-        assert_eq!(carried.waited_service.buckets, [(50, 1)]);
-        assert_eq!(carried.waited_response.count(), 2);
+        let found = carried(&operations, Request);
+        assert!(found.lost.is_empty(), "it was due in this interval");
+        assert_eq!((found.due.buckets, found.unstarted.buckets), (vec![(2, 1)], vec![(2, 1)]));
+        assert_eq!(found.waited_service.buckets, [(50, 1)]);
+        assert_eq!(found.waited_response.count(), 2);
         operations.earlier.clear();
-        assert!(operations.earlier.carried().is_empty());
+        assert!(carried(&operations, Request).is_empty());
+    }
+
+    #[test]
+    fn kinds_are_apart_and_only_those_wanted_have_memory() {
+        let mut operations = Operations::new(Times { operations: true, writes: true, ..Times::NONE });
+        operations.cut(Nanos(100));
+        operations.answered(Write, closed(40), Nanos(300));
+        operations.left_open(OperationKind::Flush, closed(40), Nanos(300));
+        assert_eq!(carried(&operations, Write).service.buckets, [(261, 1)]);
+        assert!(carried(&operations, Request).is_empty() && carried(&operations, OperationKind::Flush).is_empty());
     }
 
     #[test]
     fn what_is_older_than_is_kept_counts_as_the_oldest() {
-        let mut operations = Operations::new();
+        let mut operations = Operations::new(Times::ALL);
         (1..=2_000).for_each(|k| operations.cut(Nanos(k * 10)));
-        operations.answered(closed(5), Nanos(20_001));
-        operations.answered(closed(19_989), Nanos(20_001));
-        assert_eq!(operations.earlier.carried().answered.buckets, [(2, 1), (MOST_BACK as u64, 1)]);
+        operations.answered(Request, closed(5), Nanos(20_001));
+        operations.answered(Request, closed(19_989), Nanos(20_001));
+        assert_eq!(carried(&operations, Request).answered.buckets, [(2, 1), (MOST_BACK as u64, 1)]);
     }
 
     #[test]
     fn without_memory_nothing_is_recorded() {
         let mut operations = Operations::default();
         operations.cut(Nanos(100));
-        operations.answered(closed(5), Nanos(101));
-        operations.lost(closed(5), Nanos(101));
-        assert!(operations.earlier.carried().is_empty());
+        operations.answered(Request, closed(5), Nanos(101));
+        operations.lost(Request, closed(5), Nanos(101));
+        assert!(carried(&operations, Request).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! A worker's counters and histograms while it steps.
 
-use linerate_model::{Counter, Counters, Nanos};
+use linerate_model::{Counter, Counters, Nanos, OperationKind};
 
 use crate::Histogram;
 use crate::operations::{Operations, Start};
@@ -109,7 +109,7 @@ impl Tally {
             first_byte: histogram(times.stages),
             transfer: histogram(times.stages),
             close: histogram(times.stages),
-            operations: if times.operations { Operations::new() } else { Operations::default() },
+            operations: Operations::new(times),
             deferred: 0,
         }
     }
@@ -120,41 +120,69 @@ impl Tally {
         self.counters[counter] = self.counters[counter].wrapping_add(n);
     }
 
-    /// An operation that was to start at `intended` has started.
+    /// A request that was to start at `intended` has started.
     #[inline]
     pub fn started(&mut self, intended: Nanos) {
-        self.add(Counter::OperationsDue, 1);
-        self.operations.started(intended);
+        self.started_of(OperationKind::Request, intended);
     }
 
-    /// It was answered at `now`: records its times.
+    /// An operation of `kind` that was to start at `intended` has started.
+    #[inline]
+    pub fn started_of(&mut self, kind: OperationKind, intended: Nanos) {
+        let [due, ..] = kind.counters();
+        self.add(due, 1);
+        self.operations.started(kind, intended);
+    }
+
+    /// A request was answered at `now`: records its times.
     #[inline]
     pub fn answered(&mut self, start: Start, now: Nanos) {
         self.service.record(now.since(start.at).0);
         self.response.record(now.since(start.intended).0);
-        self.ended(start, now);
+        self.ended(OperationKind::Request, start, now);
     }
 
-    /// It ended well at `now`; whoever calls this records its times.
+    /// An operation of `kind` ended well at `now`; whoever calls this records its times.
     #[inline]
-    pub fn ended(&mut self, start: Start, now: Nanos) {
-        self.add(Counter::OperationsAnswered, 1);
-        self.operations.answered(start, now);
+    pub fn ended(&mut self, kind: OperationKind, start: Start, now: Nanos) {
+        let [_, answered, ..] = kind.counters();
+        self.add(answered, 1);
+        self.operations.answered(kind, start, now);
     }
 
-    /// It was given up at `now`: infinitely slow, and waited for that long.
+    /// A request was given up at `now`: infinitely slow, and waited for that long.
     #[inline]
     pub fn lost(&mut self, start: Start, now: Nanos) {
-        self.service.record_lost();
-        self.response.record_lost();
-        self.add(Counter::OperationsLost, 1);
-        self.operations.lost(start, now);
+        self.lost_of(OperationKind::Request, start, now);
     }
 
-    /// It is still open at `now`, the end of the trial.
+    /// An operation of `kind` was given up or failed at `now`.
+    #[inline]
+    pub fn lost_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
+        match kind {
+            OperationKind::Request => self.service.record_lost(),
+            OperationKind::Write => self.writes.record_lost(),
+            OperationKind::Flush => self.flushes.record_lost(),
+            OperationKind::Trim => self.trims.record_lost(),
+        }
+        if kind != OperationKind::Flush {
+            self.response.record_lost();
+        }
+        let [_, _, lost, _] = kind.counters();
+        self.add(lost, 1);
+        self.operations.lost(kind, start, now);
+    }
+
+    /// A request is still open at `now`, the end of the trial.
     pub fn left_open(&mut self, start: Start, now: Nanos) {
-        self.add(Counter::OperationsOpen, 1);
-        self.operations.left_open(start, now);
+        self.left_open_of(OperationKind::Request, start, now);
+    }
+
+    /// An operation of `kind` is still open at `now`, the end of the trial.
+    pub fn left_open_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
+        let [.., open] = kind.counters();
+        self.add(open, 1);
+        self.operations.left_open(kind, start, now);
     }
 
     /// One of an open load that was to start at `intended` never did, and now it is `now`, the end of the trial.

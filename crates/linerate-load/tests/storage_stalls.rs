@@ -9,10 +9,11 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ground::{INTERVAL, Loop, run_watched, service, sum};
+use ground::{INTERVAL, Loop, run_after, run_watched, service, sum};
 use linerate_disk::Disks;
 use linerate_load::engine::EngineReport;
-use linerate_model::{Counter, Nanos};
+use linerate_model::{Counter, Nanos, OperationKind};
+use linerate_sys::clock;
 use serde_json::json;
 
 /// How long it lasts at the least.
@@ -125,6 +126,11 @@ fn is_whole(report: &EngineReport, about: &str, depth: u32) {
     for pair in report.intervals.windows(2) {
         assert_eq!(pair[0].end, pair[1].start, "{about}: intervals follow each other");
     }
+    for kind in OperationKind::ALL {
+        let [due, answered, lost, open] = kind.counters().map(|counter| sum(report, counter));
+        assert_eq!(due, answered + lost + open, "{about}: {kind:?}");
+    }
+    assert_eq!(sum(report, Counter::WritesAnswered), sum(report, Counter::Writes), "{about}");
     let times = service(report);
     assert_eq!(times.count(), sum(report, Counter::Writes), "{about}");
     assert_eq!(report.flows[0].counters[Counter::Writes], times.count(), "{about}");
@@ -170,4 +176,38 @@ fn a_stall_over_the_end_of_the_load_is_waited_for() {
         is_whole(&report, engine, depth);
         assert!(outlasts(&report), "{engine}");
     }
+}
+
+#[test]
+fn transfers_that_never_end_are_open_and_it_is_known_how_long_they_were_waited_for() {
+    const DEPTH: u64 = 2;
+    const SPANS: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(100)];
+    const THAW_AFTER: Duration = Duration::from_millis(1_200);
+    let Some(filesystem) = Filesystem::new("transfers that never end") else { return };
+    let params = json!({
+        "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": DEPTH, "engine": "threads", "cache": "buffered",
+    });
+    let (mount, mut thaws) = (filesystem.mount.clone(), None);
+    let freeze = || {
+        assert!(quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]), "an ext4 filesystem can be frozen");
+        thaws = Some(std::thread::spawn(move || {
+            std::thread::sleep(THAW_AFTER);
+            let at = Nanos(clock::monotonic());
+            quietly("fsfreeze", &["-u".as_ref(), mount.as_os_str()]);
+            at
+        }));
+    };
+    let (report, start) = run_after(&Disks::none(), params, SPANS, freeze, |_| {}).expect("threads can always be had");
+    let thawed = thaws.expect("it was frozen").join().expect("no panic");
+    let [due, answered, lost, open] = OperationKind::Write.counters().map(|counter| sum(&report, counter));
+    assert_eq!((due, lost), (answered + open, 0));
+    let last = report.intervals.last().expect("intervals");
+    if start + last.end >= thawed {
+        println!("skipped: transfers that never end: the machine was too busy to end the load before the disk went on");
+        return;
+    }
+    assert_eq!((answered, open), (0, DEPTH));
+    let waited = &last.carried_of(OperationKind::Write).waited_service;
+    assert_eq!(waited.count(), DEPTH, "{waited:?}");
+    assert!(waited.buckets.iter().all(|(ns, _)| *ns <= last.end.0), "{waited:?}");
 }

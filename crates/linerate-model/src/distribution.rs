@@ -19,6 +19,9 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// Of no operation.
+    pub const NOTHING: Self = Self { buckets: Vec::new(), lost: 0, at_least: Vec::new() };
+
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -170,6 +173,26 @@ pub struct Carried {
 }
 
 impl Carried {
+    /// Of no operation.
+    pub const NOTHING: Self = Self {
+        due: Distribution::NOTHING,
+        answered: Distribution::NOTHING,
+        lost: Distribution::NOTHING,
+        open: Distribution::NOTHING,
+        unstarted: Distribution::NOTHING,
+        service: Distribution::NOTHING,
+        response: Distribution::NOTHING,
+        waited_service: Distribution::NOTHING,
+        waited_response: Distribution::NOTHING,
+    };
+
+    /// Adds `more`'s operations.
+    pub fn merge(&mut self, more: &Self) {
+        for (name, of) in more.all() {
+            self.named_mut(name).expect("the same names").merge(of);
+        }
+    }
+
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {

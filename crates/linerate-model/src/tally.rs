@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{Carried, Distribution, Nanos, Stages, TcpState, Variation};
+use crate::{Carried, CarriedApart, Distribution, Nanos, OperationKind, Stages, TcpState, Variation};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal,)*) => {
@@ -73,10 +73,10 @@ counters! {
     Exchanges "exchanges" "Transfers and the replies to them in the other direction, both ended well.",
     PayloadAcknowledged "payload_acknowledged" "L4 payload bytes that the other end acknowledged, by its TCP or in its protocol; counted by the sender where the other end is not linerate.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
-    OperationsDue "operations_due" "Operations that were to start: all that started, and of an open load those that never did.",
-    OperationsAnswered "operations_answered" "Operations that ended well.",
-    OperationsLost "operations_lost" "Operations that were given up or failed.",
-    OperationsOpen "operations_open" "Operations started and neither answered nor given up at the end of the trial.",
+    OperationsDue "operations_due" "Operations that were to start: all that started, and of an open load those that never did; of disks and files those that read.",
+    OperationsAnswered "operations_answered" "Of those, ended well.",
+    OperationsLost "operations_lost" "Of those, given up or failed.",
+    OperationsOpen "operations_open" "Of those, started and neither answered nor given up at the end of the trial.",
     OperationsUnstarted "operations_unstarted" "Operations of an open load that were due and never started: there was no room for them.",
     PortsExhausted "ports_exhausted" "Connections that could not be opened because no local port was free.",
     VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
@@ -86,6 +86,18 @@ counters! {
     Flushes "flushes" "Flushes of disks and files (fsync, fdatasync) that ended well.",
     Trims "trims" "Discards of disks and files (BLKDISCARD, punched holes) that ended well.",
     BytesTrimmed "bytes_trimmed" "Bytes of disks and files discarded.",
+    WritesDue "writes_due" "Operations of disks and files that began with a write and were started.",
+    WritesAnswered "writes_answered" "Of those, ended well, with the reply if there is one.",
+    WritesLost "writes_lost" "Of those, failed.",
+    WritesOpen "writes_open" "Of those, still under way at the end of the trial.",
+    FlushesDue "flushes_due" "Flushes of disks and files that were started.",
+    FlushesAnswered "flushes_answered" "Of those, ended well.",
+    FlushesLost "flushes_lost" "Of those, failed.",
+    FlushesOpen "flushes_open" "Of those, still under way at the end of the trial.",
+    TrimsDue "trims_due" "Discards of disks and files that were started.",
+    TrimsAnswered "trims_answered" "Of those, ended well.",
+    TrimsLost "trims_lost" "Of those, failed.",
+    TrimsOpen "trims_open" "Of those, still under way at the end of the trial.",
 }
 
 /// One value for each [`Counter`].
@@ -206,12 +218,51 @@ pub struct Interval {
     /// Times of the parts of file transfers.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
-    /// Operations that were due in an earlier interval than that in which they ended.
+    /// Operations that were due in an earlier interval than that in which they ended: those of [`OperationKind::Request`].
     #[serde(default, skip_serializing_if = "Carried::is_empty")]
     pub carried: Carried,
+    /// The same of other kinds; `None` if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_apart: Option<Box<CarriedApart>>,
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,
+}
+
+impl Interval {
+    /// What was carried into it of `kind`.
+    #[must_use]
+    pub fn carried_of(&self, kind: OperationKind) -> &Carried {
+        static NOTHING: Carried = Carried::NOTHING;
+        let apart = |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&NOTHING, of);
+        match kind {
+            OperationKind::Request => &self.carried,
+            OperationKind::Write => apart(|of| &of.writes),
+            OperationKind::Flush => apart(|of| &of.flushes),
+            OperationKind::Trim => apart(|of| &of.trims),
+        }
+    }
+
+    /// The same, to be filled in.
+    pub fn carried_of_mut(&mut self, kind: OperationKind) -> &mut Carried {
+        match kind {
+            OperationKind::Request => &mut self.carried,
+            OperationKind::Write => &mut self.carried_apart.get_or_insert_default().writes,
+            OperationKind::Flush => &mut self.carried_apart.get_or_insert_default().flushes,
+            OperationKind::Trim => &mut self.carried_apart.get_or_insert_default().trims,
+        }
+    }
+
+    /// Times of the operations of `kind`: from actual start to end.
+    #[must_use]
+    pub fn times_of(&self, kind: OperationKind) -> &Distribution {
+        match kind {
+            OperationKind::Request => &self.service,
+            OperationKind::Write => &self.writes,
+            OperationKind::Flush => &self.flushes,
+            OperationKind::Trim => &self.trims,
+        }
+    }
 }
 
 /// Time between two consecutive engine steps of a worker.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use linerate_model::{Counter, Interval, JobRecord, Nanos};
 
 use super::grid::Grid;
-use super::span::total;
+use super::span::{Span, total};
 use super::traffic::Flow;
 
 /// Datagrams of one direction by the bin in which they were sent.
@@ -30,6 +30,24 @@ pub(super) struct Lost {
 pub(super) fn of(grid: &Grid, flow: Flow<'_>) -> Option<Lost> {
     let (sender, receiver) = flow.own_sender().zip(flow.own_receiver())?;
     lost(grid, sender, receiver)
+}
+
+/// How many datagrams of `flow` were sent in `span`, and how many of those never came; `None` as in [`of`].
+pub(super) fn during(span: Span, flow: Flow<'_>) -> Option<(u64, u64)> {
+    let (sender, receiver) = flow.own_sender().zip(flow.own_receiver())?;
+    sent_and_lost(span, sender, receiver)
+}
+
+fn sent_and_lost(span: Span, sender: &JobRecord, receiver: &JobRecord) -> Option<(u64, u64)> {
+    let length = span.to.since(span.from).0.max(1);
+    // Bins no wider than the span, of which one begins where it does.
+    let n_before = span.from.0.div_ceil(length);
+    let width = if n_before > 0 { span.from.0.div_ceil(n_before) } else { length };
+    let grid = Grid { width, n_bins: span.to.0.div_ceil(width).max(1) as usize, end: span.to.0 };
+    let found = lost(&grid, sender, receiver)?;
+    let within = |bins: Vec<f64>| bins.into_iter().skip(n_before as usize).sum::<f64>().round() as u64;
+    let sent = within(found.sent);
+    Some((sent, within(found.lost).min(sent)))
 }
 
 fn lost(grid: &Grid, sender: &JobRecord, receiver: &JobRecord) -> Option<Lost> {
@@ -188,6 +206,18 @@ mod tests {
     fn losses(sender: &JobRecord, receiver: &JobRecord) -> Vec<f64> {
         let n_bins = sender.intervals.len();
         lost(&grid(n_bins), sender, receiver).expect("counted").lost
+    }
+
+    #[test]
+    fn a_span_has_the_losses_of_what_was_sent_in_it() {
+        // A quarter of a bin of delay; 30 of the first bin's are lost, 10 of the third's, and the last 5 of all.
+        let sender = sent(&[100, 100, 100]);
+        let receiver = came(&[(100, 75, 45), (200, 100, 100), (300, 100, 90), (360, 20, 20)]);
+        let during = |from, to| sent_and_lost(Span { from: Nanos(from), to: Nanos(to) }, &sender, &receiver);
+        assert_eq!(during(0, 300), Some((300, 45)));
+        assert_eq!(during(100, 300), Some((200, 15)));
+        // A quarter of the numbers among which 10 are missing was sent before; warm-up is twice as long as the span.
+        assert_eq!(during(200, 300), Some((100, 13)));
     }
 
     #[test]

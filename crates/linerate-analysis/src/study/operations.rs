@@ -9,11 +9,47 @@
 //! is greater than that. Which operations of an interval are the earlier ones is exact as a count; which of its times are theirs
 //! is taken in order: the operation that was due first took longest.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Distribution, Interval, JobRecord};
+use linerate_model::{Carried, Counter, Distribution, Interval, JobRecord, OperationKind};
 
 use super::span::Span;
+
+/// What became of the operations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fates {
+    /// Operations that were to start in the span.
+    pub(super) due: u64,
+    /// Of those, answered.
+    pub(super) answered: u64,
+    /// Given up.
+    pub(super) lost: u64,
+    /// Open at the end.
+    pub(super) open: u64,
+    /// Never started.
+    pub(super) unstarted: u64,
+}
+
+impl Fates {
+    fn add(&mut self, more: Self) {
+        self.due += more.due;
+        self.answered += more.answered;
+        self.lost += more.lost;
+        self.open += more.open;
+        self.unstarted += more.unstarted;
+    }
+}
+
+/// The operations of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct OfKind {
+    pub(super) fates: Fates,
+    /// Service times, where the workload measured them of every operation; what never ended is lost in it.
+    pub(super) service: Option<Distribution>,
+    /// Of those that never ended, how long they were waited for.
+    pub(super) unanswered: Distribution,
+}
 
 /// What became of the operations of a span at one end of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,55 +62,71 @@ pub(super) struct Operations {
     pub(super) lost: u64,
     /// Open at the end, or never started.
     pub(super) open: u64,
-    /// Service times, where the workload measured them of every operation; what never ended is lost in it.
-    pub(super) service: Option<Distribution>,
-    /// Response times, likewise.
+    /// The same by kind, in the order of [`OperationKind::ALL`].
+    kinds: [OfKind; OperationKind::ALL.len()],
+    /// Response times, where the workload measured them of every operation; what never ended is lost in it.
     pub(super) response: Option<Distribution>,
 }
+
+impl Operations {
+    /// Those of `kind`.
+    pub(super) fn of(&self, kind: OperationKind) -> &OfKind {
+        &self.kinds[kind as usize]
+    }
+}
+
+/// Kinds whose response times are in one distribution.
+const WITH_RESPONSE: [OperationKind; 3] = [OperationKind::Request, OperationKind::Write, OperationKind::Trim];
 
 /// The operations of `end` that were due in `span`; `None` if its workload keeps no such account, or an older version recorded it.
 /// Times of answers are taken of the intervals that `is_timed` picks.
 pub(super) fn of(end: &JobRecord, span: Span, is_timed: impl Fn(&Interval) -> bool) -> Option<Operations> {
     let total = |counter| super::span::total(end, counter);
-    if total(Counter::OperationsDue) == 0 {
+    let kept = |kind: &OperationKind| total(kind.counters()[0]) > 0;
+    let kinds: Vec<OperationKind> = OperationKind::ALL.into_iter().filter(kept).collect();
+    if kinds.is_empty() {
         return None;
     }
     let mut workers: BTreeMap<u32, Vec<&Interval>> = BTreeMap::new();
     for interval in &end.intervals {
         workers.entry(interval.worker).or_default().push(interval);
     }
+    let is_timed: &dyn Fn(&Interval) -> bool = &is_timed;
     let mut sum = Operations::default();
-    let (mut service, mut response) = (Distribution::default(), Distribution::default());
-    for intervals in workers.values() {
-        let lane = Lane::new(intervals, span);
-        sum.due += lane.count(Counter::OperationsDue, |of| &of.carried.due);
-        sum.answered += lane.count(Counter::OperationsAnswered, |of| &of.carried.answered);
-        sum.lost += lane.count(Counter::OperationsLost, |of| &of.carried.lost);
-        sum.open += lane.count(Counter::OperationsOpen, |of| &of.carried.open);
-        sum.open += lane.count(Counter::OperationsUnstarted, |of| &of.carried.unstarted);
-        let is_timed: &dyn Fn(&Interval) -> bool = &is_timed;
-        service.merge(&lane.times(
-            is_timed,
-            |of| &of.service,
-            |of| &of.carried.service,
-            |of| &of.carried.waited_service,
-        ));
-        response.merge(&lane.times(
-            is_timed,
-            |of| &of.response,
-            |of| &of.carried.response,
-            |of| &of.carried.waited_response,
-        ));
+    for kind in &kinds {
+        let mut of_kind = OfKind::default();
+        let mut service = Distribution::default();
+        for intervals in workers.values() {
+            let lane = Lane::new(intervals, &[*kind], span);
+            of_kind.fates.add(lane.fates());
+            service.merge(&lane.times(is_timed, |of| of.interval.times_of(of.kind), |of| &of.carried.service));
+            let unanswered = lane.unanswered(|of| &of.carried.waited_service, false);
+            service.merge(&unanswered);
+            of_kind.unanswered.merge(&unanswered);
+        }
+        let Fates { due, answered, lost, open, unstarted } = of_kind.fates;
+        (sum.due, sum.answered, sum.lost) = (sum.due + due, sum.answered + answered, sum.lost + lost);
+        sum.open += open + unstarted;
+        of_kind.service = of_all(end, &[*kind], |of| of.times_of(*kind)).then_some(service).filter(|of| !of.is_empty());
+        sum.kinds[*kind as usize] = of_kind;
     }
-    // A time that only some operations have, such as that of reads, says nothing of all of them.
-    let of_all = |times: fn(&Interval) -> &Distribution| {
-        let timed: u64 = end.intervals.iter().map(|interval| answered(times(interval))).sum();
-        timed > 0 && timed == total(Counter::OperationsAnswered)
-    };
-    let nothing_came = total(Counter::OperationsAnswered) == 0;
-    sum.service = (of_all(|of| &of.service) || nothing_came).then_some(service).filter(|of| !of.is_empty());
-    sum.response = (of_all(|of| &of.response) || nothing_came).then_some(response).filter(|of| !of.is_empty());
+    let kinds: Vec<OperationKind> = kinds.into_iter().filter(|kind| WITH_RESPONSE.contains(kind)).collect();
+    let mut response = Distribution::default();
+    for intervals in workers.values() {
+        let lane = Lane::new(intervals, &kinds, span);
+        response.merge(&lane.times(is_timed, |of| &of.interval.response, |of| &of.carried.response));
+        response.merge(&lane.unanswered(|of| &of.carried.waited_response, true));
+    }
+    sum.response = of_all(end, &kinds, |of| &of.response).then_some(response).filter(|of| !of.is_empty());
     Some(sum)
+}
+
+/// Whether `times` are those of all operations of `kinds` that were answered. A time that only some have, such as that of a transfer
+/// with a reply, says nothing of all of them.
+fn of_all(end: &JobRecord, kinds: &[OperationKind], times: impl Fn(&Interval) -> &Distribution) -> bool {
+    let timed: u64 = end.intervals.iter().map(|interval| answered(times(interval))).sum();
+    let all: u64 = kinds.iter().map(|kind| super::span::total(end, kind.counters()[1])).sum();
+    timed == all
 }
 
 /// Operations of `times` that ended.
@@ -82,21 +134,62 @@ fn answered(times: &Distribution) -> u64 {
     times.count() - times.lost
 }
 
-/// Which distribution of an interval.
-type Of = fn(&Interval) -> &Distribution;
+/// An interval, with what it says of operations of some kinds.
+struct Part<'a> {
+    interval: &'a Interval,
+    /// The kind, of several the first.
+    kind: OperationKind,
+    /// Due, answered, lost, open and never started in it, whenever they were due.
+    counts: [u64; 5],
+    carried: Cow<'a, Carried>,
+}
+
+impl<'a> Part<'a> {
+    fn new(interval: &'a Interval, kinds: &[OperationKind]) -> Self {
+        let mut counts = [0; 5];
+        for (place, count) in counts.iter_mut().enumerate() {
+            let of_kind = |kind: &OperationKind| match (kind.counters().get(place), kind) {
+                (Some(counter), _) => interval.counters[*counter],
+                (None, OperationKind::Request) => interval.counters[Counter::OperationsUnstarted],
+                (None, _) => 0,
+            };
+            *count = kinds.iter().map(of_kind).sum();
+        }
+        let kind = kinds.first().copied().unwrap_or(OperationKind::Request);
+        let mut carried = Cow::Borrowed(interval.carried_of(kind));
+        for more in kinds.iter().skip(1).map(|kind| interval.carried_of(*kind)).filter(|more| !more.is_empty()) {
+            carried.to_mut().merge(more);
+        }
+        Self { interval, kind, counts, carried }
+    }
+
+    /// What was carried of each of `counts`.
+    fn carried(&self) -> [&Distribution; 5] {
+        let Carried { due, answered, lost, open, unstarted, .. } = &*self.carried;
+        [due, answered, lost, open, unstarted]
+    }
+}
+
+/// Which distribution of a part.
+type Of = for<'p> fn(&'p Part<'_>) -> &'p Distribution;
+
+/// Places of fates that are no answer, in the order of [`Part::counts`], and of those never started, whose service never began.
+const WITHOUT_ANSWER: [usize; 3] = [2, 3, 4];
+const UNSTARTED: usize = 4;
 
 /// One worker's intervals, and which of them make up the span.
 struct Lane<'a> {
-    intervals: &'a [&'a Interval],
+    parts: Vec<Part<'a>>,
     /// Places of the first interval of the span, and of the first behind it.
     from: usize,
     to: usize,
 }
 
 impl<'a> Lane<'a> {
-    fn new(intervals: &'a [&'a Interval], span: Span) -> Self {
+    fn new(intervals: &[&'a Interval], kinds: &[OperationKind], span: Span) -> Self {
         let reached = |time| intervals.iter().position(|interval| interval.start >= time).unwrap_or(intervals.len());
-        Self { intervals, from: reached(span.from), to: reached(span.to) }
+        let parts = intervals.iter().map(|interval| Part::new(interval, kinds)).collect();
+        Self { parts, from: reached(span.from), to: reached(span.to) }
     }
 
     /// How many operations of those that `carried` counts at `place` were due in the span, and how many in an interval that `place` is not.
@@ -111,40 +204,40 @@ impl<'a> Lane<'a> {
         (ours, all)
     }
 
-    /// Events counted by `counter` of operations that were due in the span.
-    fn count(&self, counter: Counter, carried: Of) -> u64 {
-        let mut sum = 0;
-        for (place, interval) in self.intervals.iter().enumerate() {
-            let (ours, all) = self.earlier(place, carried(interval));
-            sum += ours;
-            if (self.from..self.to).contains(&place) {
-                sum += interval.counters[counter].saturating_sub(all);
+    /// What became of the operations that were due in the span.
+    fn fates(&self) -> Fates {
+        let mut sum = [0; 5];
+        for (place, part) in self.parts.iter().enumerate() {
+            for ((sum, count), carried) in sum.iter_mut().zip(part.counts).zip(part.carried()) {
+                let (ours, all) = self.earlier(place, carried);
+                *sum += ours;
+                if (self.from..self.to).contains(&place) {
+                    *sum += count.saturating_sub(all);
+                }
             }
         }
-        sum
+        let [due, answered, lost, open, unstarted] = sum;
+        Fates { due, answered, lost, open, unstarted }
     }
 
-    /// Times of the operations that were due in the span: answered ones of `times`, of which `carried` were due earlier than they
-    /// ended, and how long those without an answer were `waited` for.
-    fn times(&self, is_timed: &dyn Fn(&Interval) -> bool, times: Of, carried: Of, waited: Of) -> Distribution {
+    /// Times of the answered operations that were due in the span: those of `times`, of which `carried` were due earlier than they ended.
+    fn times(&self, is_timed: &dyn Fn(&Interval) -> bool, times: Of, carried: Of) -> Distribution {
         let mut sum = Distribution::default();
-        for (place, interval) in self.intervals.iter().enumerate() {
-            let is_in_span = (self.from..self.to).contains(&place);
-            let (ours, all) = self.earlier(place, &interval.carried.answered);
-            if !is_timed(interval) {
+        for (place, part) in self.parts.iter().enumerate() {
+            let (ours, all) = self.earlier(place, &part.carried.answered);
+            if !is_timed(part.interval) {
                 // Its counts hold, its times do not.
-            } else if is_in_span {
-                let mut own = Distribution { buckets: times(interval).buckets.clone(), ..Distribution::default() };
-                let strangers = longest(carried(interval), all - ours);
+            } else if (self.from..self.to).contains(&place) {
+                let mut own = Distribution { buckets: times(part).buckets.clone(), ..Distribution::default() };
+                let strangers = longest(carried(part), all - ours);
                 without(&mut own, &strangers);
                 sum.merge(&own);
             } else {
                 // Those due before the span took longest, those due behind it come last.
-                let before = self.due_before(place, &interval.carried.answered);
-                let rest = shortest(carried(interval), all - before);
+                let before = self.due_before(place, &part.carried.answered);
+                let rest = shortest(carried(part), all - before);
                 sum.merge(&longest(&rest, ours));
             }
-            sum.merge(&self.unanswered(place, interval, waited(interval)));
         }
         sum
     }
@@ -155,24 +248,24 @@ impl<'a> Lane<'a> {
         carried.buckets.iter().filter(|(back, _)| is_before(*back)).map(|(_, count)| count).sum()
     }
 
-    /// Operations without an answer of those in `waited`, as bounds.
-    fn unanswered(&self, place: usize, interval: &Interval, waited: &Distribution) -> Distribution {
-        let fates = [
-            (Counter::OperationsLost, &interval.carried.lost),
-            (Counter::OperationsOpen, &interval.carried.open),
-            (Counter::OperationsUnstarted, &interval.carried.unstarted),
-        ];
-        let is_in_span = (self.from..self.to).contains(&place);
-        let (mut ours, mut before) = (0, 0);
-        for (counter, carried) in fates {
-            let (earlier, all) = self.earlier(place, carried);
-            ours += earlier + if is_in_span { interval.counters[counter].saturating_sub(all) } else { 0 };
-            before += self.due_before(place, carried);
+    /// The operations without an answer that were due in the span, as bounds: how long they were `waited` for.
+    fn unanswered(&self, waited: Of, with_unstarted: bool) -> Distribution {
+        let mut sum = Distribution::default();
+        for (place, part) in self.parts.iter().enumerate() {
+            let is_in_span = (self.from..self.to).contains(&place);
+            let (mut ours, mut before) = (0, 0);
+            for fate in WITHOUT_ANSWER.into_iter().filter(|fate| with_unstarted || *fate != UNSTARTED) {
+                let carried = part.carried()[fate];
+                let (earlier, all) = self.earlier(place, carried);
+                ours += earlier + if is_in_span { part.counts[fate].saturating_sub(all) } else { 0 };
+                before += self.due_before(place, carried);
+            }
+            let waited = waited(part);
+            let rest = shortest(waited, waited.count().saturating_sub(before));
+            let bounds = longest(&rest, ours);
+            sum.merge(&Distribution { lost: bounds.count(), at_least: bounds.buckets, ..Distribution::default() });
         }
-        let n = waited.count();
-        let rest = shortest(waited, n.saturating_sub(before));
-        let bounds = longest(&rest, ours);
-        Distribution { lost: bounds.count(), at_least: bounds.buckets, ..Distribution::default() }
+        sum
     }
 }
 
@@ -225,7 +318,7 @@ fn without(times: &mut Distribution, strangers: &Distribution) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Carried, Nanos};
+    use linerate_model::Nanos;
 
     use super::*;
 
@@ -453,6 +546,39 @@ mod tests {
             let arithmetic = (100.0 + 720.0 - 496.0) * MS as f64;
             assert!((bound / arithmetic - 1.0).abs() < 0.05 && bound <= 1.01 * arithmetic, "{bound} for {arithmetic}");
         }
+    }
+
+    #[test]
+    fn kinds_have_accounts_of_their_own_and_response_times_are_of_all() {
+        use OperationKind::{Flush, Request, Write};
+        // Reads from one worker, writes from another, whose last ones never end; a flush that fails.
+        let cuts = cuts(0);
+        let reads = open(MS, 10_000, u64::MAX);
+        let writes = open(MS, 10_000, 700 * MS);
+        let mut record = record(&reads, &cuts);
+        let mut of_writes = super::tests::record(&writes, &cuts);
+        for interval in &mut of_writes.intervals {
+            interval.worker = 1;
+            for (own, other) in Request.counters().into_iter().zip(Write.counters()) {
+                interval.counters[other] = std::mem::take(&mut interval.counters[own]);
+            }
+            *interval.carried_of_mut(Write) = std::mem::take(&mut interval.carried);
+            interval.writes = std::mem::take(&mut interval.service);
+        }
+        let [flushes_due, _, flushes_lost, _] = Flush.counters();
+        of_writes.intervals[4].counters[flushes_due] = 1;
+        of_writes.intervals[4].counters[flushes_lost] = 1;
+        of_writes.intervals[4].carried_of_mut(Flush).waited_service.buckets = vec![(5 * MS, 1)];
+        record.intervals.extend(of_writes.intervals);
+        let found = of(&record, SPAN, |_| true).expect("operations");
+        assert_eq!((found.due, found.answered, found.lost, found.open), (1_601, 800 + 497, 1, 303));
+        let fates = |kind| found.of(kind).fates;
+        assert_eq!((fates(Request).answered, fates(Write).answered, fates(Write).open), (800, 497, 303));
+        let p90 = |kind| found.of(kind).service.as_ref().expect("all were timed").percentile(0.9);
+        assert_eq!((p90(Request), p90(Write)), (Some(Some(3 * MS)), Some(None)));
+        assert_eq!(found.of(Flush).unanswered.at_least, [(5 * MS, 1)]);
+        let response = found.response.expect("all were timed");
+        assert_eq!((response.count(), response.lost), (1_600, 303), "a flush has no response");
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
 //! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the sockets that sent payload in this direction; times over the span and the number of flows that sent |
 //! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
-//! | `lost`, `loss_ratio`, `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum`; of operations: those given up of those due in the span, direction `sum` |
-//! | `operations_*`, `unanswered_ratio` | the ledger of operations over the measured span (`operations`), at the end that starts them; direction `sum` |
+//! | `lost`, `loss_ratio` | of what was due in the span: datagrams and frames sent in it that never came (`loss_series`), per direction and `sum`; requests, connections, files and transfers given up, direction `sum` |
+//! | `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum` |
+//! | `operations_*`, `unanswered_ratio` | the ledger of operations over the measured span (`operations`), at the end that starts them; direction `sum`, of disks and files also reads (rx) and writes (tx). Datagrams and frames, per direction: answered are those that came, open those of an open load that were never sent |
 //! | `clock_uncertainty` | exchanges of time stamps with both hosts, before, during and after the trial (`clocks`); one-way times no longer than that are no figures |
 //! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite, those of datagrams timed one way in proportion to the span |
 //! | `delay_variation` | service times: 99.9th percentile less the smallest |
@@ -27,14 +28,16 @@
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Bytes, Counter, Direction, Distribution, FlowReport, Interval, JobRecord, JobSpec, Nanos, Stages, Variation,
+    Bytes, Counter, Direction, Distribution, FlowReport, Interval, JobRecord, JobSpec, Nanos, OperationKind, Stages,
+    Variation,
 };
 
 use super::clocks::Correction;
 use super::connections::Connections;
 use super::figures::Figures;
 use super::loss::LossStudy;
-use super::operations::{self, Operations};
+use super::loss_series;
+use super::operations::{self, Fates, Operations};
 use super::samples::NANOS;
 use super::span::{Span, counted, total};
 use super::stalls::{self, Stall};
@@ -141,6 +144,13 @@ impl<'a> Job<'a> {
         self.ends().into_iter().all(|end| total(end, Counter::Intended) == 0)
     }
 
+    /// Whether it moved anything from or to a disk or file, or discarded it, or was to.
+    pub(super) fn is_of_disk(&self) -> bool {
+        const OF_DISK: [Counter; 5] =
+            [Counter::Reads, Counter::Writes, Counter::Trims, Counter::WritesDue, Counter::TrimsDue];
+        OF_DISK.into_iter().any(|counter| total(self.active, counter) > 0)
+    }
+
     /// What became of the operations that were due in `span`, at the end that started them.
     pub(super) fn operations(&self, span: Span) -> Option<Operations> {
         self.ends()
@@ -163,24 +173,38 @@ impl<'a> Job<'a> {
             let clock = clock.filter(|_| is_timed_one_way(end));
             let undisturbed = |interval: &&Interval| !stalls::disturb(&self.stalls, interval);
             let operations = operations::of(end, span, |interval| undisturbed(&interval)).unwrap_or_default();
-            let is_by_start = [operations.response.is_some(), operations.service.is_some()];
-            merged.response.merge(&operations.response.unwrap_or_default());
-            merged.service.merge(&operations.service.unwrap_or_default());
-            for interval in end.intervals.iter().filter(|interval| span.holds_middle(interval)).filter(undisturbed) {
-                let right = |times: &Distribution| clock.map(|clock| clock.apply(times, interval));
-                if !is_by_start[0] {
-                    merged.response.merge(right(&interval.response).as_ref().unwrap_or(&interval.response));
+            let intervals = || end.intervals.iter().filter(|one| span.holds_middle(one)).filter(undisturbed);
+            let by_start = |kind| operations.of(kind).service.as_ref();
+            // Times that only some operations have are those that ended in the span; what never ended is among them as a bound.
+            let times = |kind: OperationKind| {
+                let mut times = by_start(kind).cloned().unwrap_or_default();
+                if by_start(kind).is_none() {
+                    let has_account = operations.of(kind).fates.due > 0;
+                    for interval in intervals() {
+                        let recorded = interval.times_of(kind);
+                        let right = clock.map(|clock| clock.apply(recorded, interval));
+                        times.merge(right.as_ref().unwrap_or(recorded));
+                    }
+                    times.lost = if has_account { 0 } else { times.lost };
+                    times.merge(&operations.of(kind).unanswered);
                 }
-                if !is_by_start[1] {
-                    merged.service.merge(right(&interval.service).as_ref().unwrap_or(&interval.service));
+                times
+            };
+            let [service, writes, flushes, trims] = OperationKind::ALL.map(times);
+            if total(end, Counter::Reads) > 0 || operations.of(OperationKind::Write).fates.due > 0 {
+                merged.reads.merge(&service);
+            }
+            merged.service.merge(&service);
+            merged.service.merge(&writes);
+            merged.writes.merge(&writes);
+            merged.flushes.merge(&flushes);
+            merged.trims.merge(&trims);
+            merged.response.merge(operations.response.as_ref().unwrap_or(&Distribution::NOTHING));
+            for interval in intervals() {
+                if operations.response.is_none() {
+                    let right = clock.map(|clock| clock.apply(&interval.response, interval));
+                    merged.response.merge(right.as_ref().unwrap_or(&interval.response));
                 }
-                merged.service.merge(&interval.writes);
-                if interval.counters[Counter::Reads] > 0 {
-                    merged.reads.merge(&interval.service);
-                }
-                merged.writes.merge(&interval.writes);
-                merged.flushes.merge(&interval.flushes);
-                merged.trims.merge(&interval.trims);
                 merged.gap.merge(&interval.gap);
                 merged.variation.merge(&interval.variation);
                 merged.stages.merge(&interval.stages);
@@ -272,11 +296,14 @@ impl<'a> Flow<'a> {
         read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
     }
 
-    /// Datagrams of this direction sent and not received in time, as many of the trial's as fall to `span`: the receipts of
-    /// single ones are not kept. Any loss at all counts as one at least.
+    /// Datagrams of this direction that were sent in `span` and never came. Ledgers without how numbers rose know the trial's: as many of
+    /// those as fall to `span`, any at all counting as one at least.
     fn lost_during(&self, span: Span) -> u64 {
         if !self.is_datagrams() {
             return 0;
+        }
+        if let Some((_, lost)) = loss_series::during(span, *self) {
+            return lost;
         }
         let (sent, received) =
             (total(self.sender, Counter::DatagramsSent), total(self.receiver, Counter::DatagramsReceived));
@@ -422,7 +449,7 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
         figures.put_some("receiver_cpu", flow.direction, flow.own_receiver().and_then(|end| busiest(end, span)));
         figures.put_some("sender_cpu", flow.direction, flow.own_sender().and_then(|end| busiest(end, span)));
     }
-    loss_figures(&mut figures, losses);
+    loss_figures(&mut figures, job, span, losses);
     operation_figures(&mut figures, job, span);
     let distributions = job.distributions(span);
     time_figures(&mut figures, &distributions);
@@ -495,22 +522,64 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     }
 }
 
-fn loss_figures(figures: &mut Figures, losses: &[LossStudy]) {
-    let mut put = |direction, loss: &LossStudy| {
+/// Datagrams and frames of one direction: what became of those that were to be sent in the span.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    sent: u64,
+    lost: u64,
+    /// Of an open load, due and never sent.
+    unsent: u64,
+}
+
+impl Sent {
+    fn of(flow: &Flow<'_>, span: Span, loss: &LossStudy) -> Self {
+        let whole = (loss.ledger.sent, loss.ledger.lost());
+        // Ledgers of versions that did not count how numbers rose know the whole trial only; so does who sent nothing outside the span.
+        let (sent, lost) = loss_series::during(span, *flow).filter(|(sent, _)| *sent != whole.0).unwrap_or(whole);
+        let [due, started] = [Counter::Intended, Counter::Started].map(|counter| total(flow.sender, counter));
+        // An operation may be a message of several datagrams.
+        let each = if started > 0 { loss.ledger.sent as f64 / started as f64 } else { 1.0 };
+        Self { sent, lost, unsent: (due.saturating_sub(started) as f64 * each).round() as u64 }
+    }
+
+    fn put(self, figures: &mut Figures, direction: Direction) {
+        let Self { sent, lost, unsent } = self;
+        if sent > 0 {
+            figures.put("lost", direction, lost as f64);
+            figures.put("loss_ratio", direction, lost as f64 / sent as f64);
+        }
+        if sent + unsent > 0 {
+            for (metric, n) in [
+                ("operations_due", sent + unsent),
+                ("operations_answered", sent - lost),
+                ("operations_lost", lost),
+                ("operations_open", unsent),
+            ] {
+                figures.put(metric, direction, n as f64);
+            }
+            figures.put("unanswered_ratio", direction, (lost + unsent) as f64 / (sent + unsent) as f64);
+        }
+    }
+}
+
+fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, losses: &[LossStudy]) {
+    let mut put = |direction, loss: &LossStudy, sent: Sent| {
+        sent.put(figures, direction);
         let ledger = &loss.ledger;
-        figures.put("lost", direction, ledger.lost() as f64);
-        figures.put("loss_ratio", direction, ledger.lost() as f64 / ledger.sent as f64);
         figures.put("late", direction, ledger.late as f64);
         figures.put("duplicates", direction, ledger.duplicates as f64);
         figures.put("reordered", direction, ledger.reordered as f64);
     };
+    let sent =
+        |loss: &LossStudy| job.flow(loss.direction).map_or_else(Sent::default, |flow| Sent::of(&flow, span, loss));
     for loss in losses {
-        put(loss.direction, loss);
+        put(loss.direction, loss, sent(loss));
     }
     if let [first, second] = losses {
         let mut sum = first.clone();
         sum.add(second);
-        put(Direction::Sum, &sum);
+        let (a, b) = (sent(first), sent(second));
+        put(Direction::Sum, &sum, Sent { sent: a.sent + b.sent, lost: a.lost + b.lost, unsent: a.unsent + b.unsent });
     }
 }
 
@@ -529,6 +598,11 @@ fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
     }
     if let Some(operations) = job.operations(span) {
         let Operations { due, answered, lost, open, .. } = operations;
+        for (kind, direction) in [(OperationKind::Request, Direction::Rx), (OperationKind::Write, Direction::Tx)] {
+            if job.is_of_disk() {
+                fates_of_disk(figures, operations.of(kind).fates, direction);
+            }
+        }
         let of_due = |n: u64| n as f64 / due as f64;
         for (metric, n) in [
             ("operations_due", due),
@@ -548,6 +622,21 @@ fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
         [Counter::Connections, Counter::ConnectionsFailed].map(|counter| by_either(counter).unwrap_or(0.0));
     if opened > 0.0 || failed > 0.0 {
         figures.put("connection_rate", Direction::Sum, opened / span.seconds());
+    }
+}
+
+/// What became of reads or of writes of disks and files: those of an open load that were never started are neither.
+fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
+    let Fates { due, answered, lost, open, unstarted } = fates;
+    if due > unstarted {
+        for (metric, n) in [
+            ("operations_due", due - unstarted),
+            ("operations_answered", answered),
+            ("operations_lost", lost),
+            ("operations_open", open),
+        ] {
+            figures.put(metric, direction, n as f64);
+        }
     }
 }
 

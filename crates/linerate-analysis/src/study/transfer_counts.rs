@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 use super::traffic::Job;
-use super::transfers;
 
 /// Counts of one worker in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,7 +56,7 @@ pub struct TransferCounts {
 
 /// The counts of `job` over `span` of `trial`, worker by worker; none if it did not transfer.
 pub(super) fn counts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<TransferCounts> {
-    if !transfers::are_in(job) {
+    if !job.is_of_disk() {
         return Vec::new();
     }
     let mut workers: Vec<TransferCounts> = Vec::new();

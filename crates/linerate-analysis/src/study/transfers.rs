@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `iops`, `transfer_rate`, `transfer_rate_binary` | `reads` and `bytes_read` (rx), `writes` and `bytes_written` (tx), over the span; `sum` where there are both |
 //! | `achieved_depth` | `outstanding_ns` over the span |
-//! | `depth_error` | the same against rate times mean service time (Little 1961) |
+//! | `depth_error` | `outstanding_ns` of the trial against the service times of its operations, added up (Little 1961) |
 //! | `device_share` | sampler `disk` of the device the worker named, over the load's bytes; loads past the page cache only |
 //! | `iops_per_core` | transfers over the workers' CPU time |
 //! | `service_time_*` | reads (rx), writes (tx), and both where there are both: median, far percentiles, mean, maximum |
@@ -14,7 +14,9 @@
 //! | `steady_range`, `steady_trend` | transfers in fifths of the span, see `steady` |
 //! | `host_cpu*`, `cpu_effectiveness`, `host_packets`, `host_packet_errors`, `host_retransmits` | samplers `cpu`, `interface` without `lo`, and `tcp_extension` of the active host: the rest of Iometer's table |
 
-use linerate_model::{Counter, Direction, Distribution, JobRecord, Nanos, SeriesSpec, TrialRecord};
+use linerate_model::{
+    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, SeriesSpec, TrialRecord,
+};
 
 use super::figures::Figures;
 use super::samples::{NANOS, Samples};
@@ -30,17 +32,12 @@ const LEAST_TRANSFERS: f64 = 1_000.0;
 /// What the kernel counted may differ from what was asked for by this (storage reference, clause 4.2).
 const MOST_DEVICE_ERROR: f64 = 0.02;
 
-/// Whether `job` moved anything from or to a disk or file, or discarded it.
-pub(super) fn are_in(job: &Job<'_>) -> bool {
-    [Counter::Reads, Counter::Writes, Counter::Trims].into_iter().any(|counter| total(job.active, counter) > 0)
-}
-
 /// Adds the figures of `job` over `span`.
 pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
     if span.seconds() > 0.0 {
         file_shares(figures, trial, job, span);
     }
-    if !are_in(job) || span.seconds() <= 0.0 {
+    if !job.is_of_disk() || span.seconds() <= 0.0 {
         return;
     }
     let of = |counter| Some(counted(job.active, counter, span) / span.seconds()).filter(|rate| *rate > 0.0);
@@ -55,17 +52,7 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     figures.put("achieved_depth", Direction::Sum, depth);
     let distributions = job.distributions(span);
     let service = &distributions.service;
-    // Flushes and discards are under way as transfers are.
-    let by_law = [
-        (transfers, service),
-        (counted(job.active, Counter::Flushes, span), &distributions.flushes),
-        (counted(job.active, Counter::Trims, span), &distributions.trims),
-    ];
-    let by_law = by_law
-        .into_iter()
-        .filter_map(|(n, times)| Some(n / span.seconds() * times.mean()? / NANOS))
-        .reduce(|sum, more| sum + more);
-    figures.put_some("depth_error", Direction::Sum, by_law.map(|by_law| (by_law / depth - 1.0).abs()));
+    figures.put_some("depth_error", Direction::Sum, depth_error(job.active));
     times(figures, Direction::Sum, service);
     times(figures, Direction::Rx, &distributions.reads);
     times(figures, Direction::Tx, &distributions.writes);
@@ -90,6 +77,16 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     figures.put_some("device_share", Direction::Rx, rx);
 }
 
+/// How far the times of all operations of a trial, added up, are from the time with which they were under way (Little 1961). Of those that
+/// never ended it is the time for which they were waited for.
+fn depth_error(end: &JobRecord) -> Option<f64> {
+    let under_way = total(end, Counter::OutstandingTime) as f64;
+    let sum = |times: &Distribution| times.buckets.iter().map(|(ns, n)| *ns as f64 * *n as f64).sum::<f64>();
+    let of = |interval: &Interval, kind| sum(interval.times_of(kind)) + sum(&interval.carried_of(kind).waited_service);
+    let times: f64 = end.intervals.iter().flat_map(|one| OperationKind::ALL.map(|kind| of(one, kind))).sum();
+    (under_way > 0.0 && times > 0.0).then(|| (times / under_way - 1.0).abs())
+}
+
 /// Times of transfers in one direction, or all.
 fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
     /// Those of both together are figures of every workload.
@@ -105,12 +102,11 @@ fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
 
 /// Mean, median, 99th percentile and maximum of what is no transfer.
 fn apart(figures: &mut Figures, metrics: [&str; 4], times: &Distribution) {
-    let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
     let [mean, p50, p99, max] = metrics;
     figures.put_some(mean, Direction::Sum, times.mean().map(|ns| ns / NANOS));
-    figures.put_some(p50, Direction::Sum, times.percentile(0.5).map(seconds));
-    figures.put_some(p99, Direction::Sum, times.percentile(0.99).map(seconds));
-    figures.put_some(max, Direction::Sum, times.max().map(seconds));
+    put_percentile(figures, (p50, Direction::Sum), times, 0.5);
+    put_percentile(figures, (p99, Direction::Sum), times, 0.99);
+    put_max(figures, (max, Direction::Sum), times);
 }
 
 /// How steady the rate of transfers was.
@@ -127,14 +123,14 @@ pub(super) fn steady_rounds<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)
     let rate = |(job, span): (&Job<'_>, Span)| {
         (counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span)) / span.seconds()
     };
-    let rounds = trials.filter(|(job, span)| are_in(job) && span.seconds() > 0.0).map(rate);
+    let rounds = trials.filter(|(job, span)| job.is_of_disk() && span.seconds() > 0.0).map(rate);
     steady::told_of_rounds(&rounds.collect::<Vec<f64>>())
 }
 
 /// What a row says of the steadiness of `job` in `trials`.
 pub(super) fn steady_state<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>) -> Option<String> {
     let known: Vec<Steadiness> =
-        trials.filter(|(job, _)| are_in(job)).filter_map(|(job, span)| steadiness(job, span)).collect();
+        trials.filter(|(job, _)| job.is_of_disk()).filter_map(|(job, span)| steadiness(job, span)).collect();
     steady::told(&known)
 }
 
@@ -220,7 +216,7 @@ fn longest_over_the_end(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Optio
 
 /// What speaks against the figures of `job`.
 pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<String> {
-    if !are_in(job) {
+    if !job.is_of_disk() {
         return Vec::new();
     }
     let mut figures_of = Figures::default();
@@ -232,7 +228,7 @@ pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Stri
     if let Some(error) = get("depth_error", Direction::Sum).filter(|error| enough && *error > MOST_DEPTH_ERROR) {
         let depth = get("achieved_depth", Direction::Sum).unwrap_or(0.0);
         doubts.push(format!(
-            "{depth:.2} transfers were under way, {:.1} % from rate times service time (Little's law): one of them is wrong",
+            "{depth:.2} transfers were under way, {:.1} % from the service times added up (Little's law): one of them is wrong",
             error * 100.0
         ));
     }

@@ -9,7 +9,7 @@ use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::lookout::Stopped;
-use crate::operations::{Earlier, Operations};
+use crate::operations::EarlierByKind;
 use crate::{Histogram, Tally, Times, Worker};
 
 /// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second before intervals
@@ -39,7 +39,7 @@ pub(super) struct Buffer {
     first_byte: Histogram,
     transfer: Histogram,
     close: Histogram,
-    earlier: Earlier,
+    earlier: EarlierByKind,
     flows: Vec<FlowTcp>,
 }
 
@@ -162,7 +162,7 @@ fn buffer(worker: &dyn Worker) -> Box<Buffer> {
         first_byte: tally.first_byte,
         transfer: tally.transfer,
         close: tally.close,
-        earlier: Operations::memory(times.operations),
+        earlier: EarlierByKind::new(times),
         flows: Vec::with_capacity(worker.n_flows()),
         ..Buffer::default()
     })
@@ -285,7 +285,7 @@ impl Collector {
     }
 
     fn read(&self, buffer: &Buffer) -> Interval {
-        Interval {
+        let mut interval = Interval {
             worker: self.worker,
             start: buffer.start.since(self.origin),
             end: buffer.end.since(self.origin),
@@ -307,9 +307,11 @@ impl Collector {
                 transfer: buffer.transfer.distribution(),
                 close: buffer.close.distribution(),
             },
-            carried: buffer.earlier.carried(),
             flows: buffer.flows.clone(),
-        }
+            ..Interval::default()
+        };
+        buffer.earlier.fill(&mut interval);
+        interval
     }
 }
 

@@ -52,14 +52,26 @@ pub fn run_watched(
     disks: &Disks,
     params: Value,
     millis: u64,
-    mut watch: impl FnMut(&Interval),
+    watch: impl FnMut(&Interval),
 ) -> Result<EngineReport, LoadError> {
+    let spans = [Nanos::from_millis(millis), DRAIN];
+    run_after(disks, params, spans, || (), watch).map(|(report, _)| report)
+}
+
+/// Runs the load and its drain for so long, once everything is prepared and `before` has happened; says when it started, too.
+pub fn run_after(
+    disks: &Disks,
+    params: Value,
+    [load, drain]: [Nanos; 2],
+    before: impl FnOnce(),
+    mut watch: impl FnMut(&Interval),
+) -> Result<(EngineReport, Nanos), LoadError> {
     let params: Params = serde_json::from_value(params).expect("a table");
     let storage = workload("storage").expect("registered");
     let problems = storage.check(&params);
     assert!(problems.is_empty(), "{problems:?}");
     let (local, patience) = (endpoint(), Duration::from_secs(30));
-    let loaded = Duration::from_millis(millis);
+    let loaded = load.into();
     let setup = Setup {
         params: &params,
         local: &local,
@@ -71,9 +83,10 @@ pub fn run_watched(
         peer_clock: None,
     };
     let workers = storage.connect(&setup, &Offer { addresses: Vec::new() })?;
+    before();
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(5);
-    let load_until = start + Nanos::from_millis(millis);
-    let drain_until = load_until + DRAIN;
+    let load_until = start + load;
+    let drain_until = load_until + drain;
     let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: INTERVAL };
     let mut engine = Engine::start(workers, timeline, &[], 5);
     // Collected as an agent does: an engine keeps the intervals of a second at most.
@@ -86,7 +99,7 @@ pub fn run_watched(
     }
     let mut report = engine.join();
     intervals.append(&mut report.intervals);
-    Ok(EngineReport { intervals, ..report })
+    Ok((EngineReport { intervals, ..report }, start))
 }
 
 /// `params` on a scratch file in memory.

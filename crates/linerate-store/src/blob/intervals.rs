@@ -1,7 +1,7 @@
 //! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three distributions, the TCP state
 //! of the flows, and, if there are any, further distributions under their names.
 
-use linerate_model::{Counter, Distribution, FlowTcp, Interval, Nanos, StepGap, TcpState};
+use linerate_model::{Carried, Counter, Distribution, FlowTcp, Interval, Nanos, OperationKind, StepGap, TcpState};
 use serde_json::{Map, Value};
 
 use super::column::{Reader, Writer};
@@ -52,10 +52,18 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
             encode_distributions(&mut writer, intervals, of);
         }
     }
+    for kind in OperationKind::ALL {
+        for (place, (name, _)) in Carried::NOTHING.all().into_iter().enumerate() {
+            if intervals.iter().any(|interval| !interval.carried_of(kind).all()[place].1.is_empty()) {
+                writer.text(&format!("{}{name}", kind.prefix()));
+                encode_distributions(&mut writer, intervals, |interval| interval.carried_of(kind).all()[place].1);
+            }
+        }
+    }
     pack(&writer.0)
 }
 
-fn encode_distributions(writer: &mut Writer, intervals: &[&Interval], of: DistributionOf) {
+fn encode_distributions<F: Fn(&Interval) -> &Distribution>(writer: &mut Writer, intervals: &[&Interval], of: F) {
     let distributions = || intervals.iter().map(|interval| of(interval));
     let any = distributions().any(|distribution| !distribution.is_empty());
     writer.varint(u64::from(any));
@@ -81,7 +89,7 @@ type DistributionOf = fn(&Interval) -> &Distribution;
 const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
 
 /// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
-const NAMED: [(&str, DistributionOf); 18] = [
+const NAMED: [(&str, DistributionOf); 9] = [
     ("falls", |i| &i.variation.falls),
     ("rises", |i| &i.variation.rises),
     ("writes", |i| &i.writes),
@@ -91,15 +99,6 @@ const NAMED: [(&str, DistributionOf); 18] = [
     ("close", |i| &i.stages.close),
     ("flushes", |i| &i.flushes),
     ("trims", |i| &i.trims),
-    ("carried_due", |i| &i.carried.due),
-    ("carried_answered", |i| &i.carried.answered),
-    ("carried_lost", |i| &i.carried.lost),
-    ("carried_open", |i| &i.carried.open),
-    ("carried_unstarted", |i| &i.carried.unstarted),
-    ("carried_service", |i| &i.carried.service),
-    ("carried_response", |i| &i.carried.response),
-    ("waited_service", |i| &i.carried.waited_service),
-    ("waited_response", |i| &i.carried.waited_response),
 ];
 
 /// The reverse of [`encode_intervals`].
@@ -165,9 +164,12 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
             "flushes" => set_flushes,
             "trims" => set_trims,
             name => {
-                for (interval, distribution) in intervals.iter_mut().zip(distributions) {
-                    // One of a later version is skipped.
-                    if let Some(carried) = interval.carried.named_mut(name) {
+                // One of a later version is skipped.
+                let Some((kind, name)) = carried(name) else { continue };
+                for (interval, distribution) in
+                    intervals.iter_mut().zip(distributions).filter(|(_, distribution)| !distribution.is_empty())
+                {
+                    if let Some(carried) = interval.carried_of_mut(kind).named_mut(name) {
                         *carried = distribution;
                     }
                 }
@@ -178,6 +180,15 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
     }
     budget.give(body.len(), 1);
     Ok(intervals)
+}
+
+/// The kind of operations and the name in [`Carried`] of a distribution called `name`.
+fn carried(name: &str) -> Option<(OperationKind, &str)> {
+    let of = |kind: &OperationKind| {
+        let name = name.strip_prefix(kind.prefix())?;
+        Carried::NOTHING.all().iter().any(|(known, _)| *known == name).then_some((*kind, name))
+    };
+    OperationKind::ALL.iter().find_map(of)
 }
 
 fn set_service(interval: &mut Interval, distribution: Distribution) {

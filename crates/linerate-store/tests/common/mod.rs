@@ -1,10 +1,10 @@
 //! Campaigns to record: a fixed one, and random ones.
 
 use linerate_model::{
-    Campaign, CampaignHeader, Capacity, Carried, ClockExchange, Counter, Counters, Distribution, Endpoint, Event,
-    FlowReport, FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock,
-    Phases, SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock,
-    TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
+    Campaign, CampaignHeader, Capacity, Carried, CarriedApart, ClockExchange, Counter, Counters, Distribution,
+    Endpoint, Event, FlowReport, FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos,
+    Params, PeerClock, Phases, SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState,
+    TestbedKind, ToldClock, TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -175,6 +175,13 @@ fn carried() -> impl Strategy<Value = Carried> {
     })
 }
 
+fn carried_apart() -> impl Strategy<Value = Option<Box<CarriedApart>>> {
+    (carried(), carried(), carried()).prop_map(|(writes, flushes, trims)| {
+        let apart = CarriedApart { writes, flushes, trims };
+        (!apart.is_empty()).then(|| Box::new(apart))
+    })
+}
+
 fn interval() -> impl Strategy<Value = Interval> {
     let counters = prop::collection::vec((0..Counter::ALL.len(), number()), 0..4);
     let flows = prop::collection::vec((any::<u32>(), tcp()), 0..3);
@@ -182,7 +189,8 @@ fn interval() -> impl Strategy<Value = Interval> {
     let stages = (distribution(), distribution(), distribution(), distribution())
         .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
     let of_disks = (distribution(), distribution(), distribution());
-    let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages, carried());
+    let carried = (carried(), carried_apart());
+    let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages, carried);
     let held = prop::option::of(0..u64::MAX - 1);
     let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| StepGap {
         start: Nanos(start),
@@ -197,7 +205,7 @@ fn interval() -> impl Strategy<Value = Interval> {
             end,
             set,
             (held_bytes, longest_step),
-            (service, (writes, flushes, trims), response, gap, variation, stages, carried),
+            (service, (writes, flushes, trims), response, gap, variation, stages, (carried, carried_apart)),
             flows,
         )| {
             let mut counters = Counters::default();
@@ -219,6 +227,7 @@ fn interval() -> impl Strategy<Value = Interval> {
                 variation,
                 stages,
                 carried,
+                carried_apart,
                 flows,
             }
         },

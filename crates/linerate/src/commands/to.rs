@@ -196,8 +196,9 @@ impl Printer {
         let seconds = line.until.since(line.from).as_secs_f64();
         // Each connection of `crr` carries one request.
         let operations = if line.connections > 0.0 { line.connections } else { line.transactions };
+        let of_requests = operations > 0.0 || line.operations.is_some();
         if !self.headed {
-            let heads = if operations > 0.0 { ["operations", ""] } else { ["tx", "rx"] };
+            let heads = if of_requests { ["operations", ""] } else { ["tx", "rx"] };
             println!("{:>13}  {:>14}  {:>14}  {:>8}  {:>9}", "seconds", heads[0], heads[1], "retrans", "rtt");
             self.headed = true;
         }
@@ -206,9 +207,11 @@ impl Printer {
             0.0 => none(),
             _ => show::quantity("goodput", bytes * 8.0 / seconds, Unit::BitPerSecond),
         };
-        let [forward, backward] = match operations {
-            0.0 => [rate(line.forward_bytes), rate(line.backward_bytes)],
-            _ => [format!("{:.0}/s", operations / seconds), String::new()],
+        // Those open are of the lines so far: none is missing between the lines and the result.
+        let unanswered = line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));
+        let [forward, backward] = match of_requests {
+            false => [rate(line.forward_bytes), rate(line.backward_bytes)],
+            true => [format!("{:.0}/s", operations / seconds), unanswered.unwrap_or_default()],
         };
         let retransmits = line.retransmits.map_or_else(none, |n| n.to_string());
         let rtt = line.rtt.map_or_else(none, |rtt| format!("{:.0} us", rtt * 1e6));
@@ -242,7 +245,9 @@ fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
             for one in job.withheld.iter().filter(|one| one.name == name) {
                 println!("{name} {}: withheld: {}", one.direction, one.why);
             }
-            for metric in job.metrics.iter().filter(|metric| metric.name == name) {
+            // Datagrams that never came are in `loss_ratio`.
+            let is_repeated = name == "unanswered_ratio" && args.mode == ToMode::Udp;
+            for metric in job.metrics.iter().filter(|metric| metric.name == name && !is_repeated) {
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
                 let Some(estimate) = metric.estimate else {
                     // The levels stand in the reasons below.

@@ -101,16 +101,23 @@ fn matching(packets: Packets, family: Family) -> String {
         Packets::Tcp(_) => format!("{} ip length > {}", of_load(), TCP_HEADERS + SACK_BLOCK),
         // The inner ports stand behind 50 bytes of headers: UDP, VXLAN, Ethernet and IPv4.
         Packets::TcpData if in_tunnel => {
-            format!("udp dport 4789 @th,400,16 != {AGENT_PORT} @th,416,16 != {AGENT_PORT} meta length > {LEAST_DATA}")
+            let agents = agents();
+            format!("udp dport 4789 @th,400,16 != {agents} @th,416,16 != {agents} meta length > {LEAST_DATA}")
         }
         Packets::TcpData => format!("{} meta length > {LEAST_DATA}", of_load()),
     }
 }
 
 /// TCP of the load: not of agents.
-fn of_load() -> String {
-    let agents = format!("{{ {AGENT_PORT}, {OTHER_CLOCK_PORT} }}");
+pub(super) fn of_load() -> String {
+    let agents = agents();
     format!("tcp sport != {agents} tcp dport != {agents}")
+}
+
+/// Ports of agents, always as a set: nft 1.0.6 merges two neighbouring comparisons with single ports into one that asks whether both
+/// differ together, so that a rule against the load cuts the agent's own connection too.
+fn agents() -> String {
+    format!("{{ {AGENT_PORT}, {OTHER_CLOCK_PORT} }}")
 }
 
 /// The rules of a case: all packets that count are counted, and some are hit. What is dropped from some time on is only counted as hit.
@@ -129,9 +136,9 @@ fn rules(fault: Fault, packets: Packets, family: Family) -> String {
         let _infallible = writeln!(text, "  {matching} counter name {way}_seen");
         let nth = |every: u64| format!("numgen inc mod {every} == {} counter name {way}_hit", every - 1);
         let action = match (fault, way) {
-            (Fault::Drop { every, .. }, "there") | (Fault::Drop { every, back: true }, _) => {
-                Some(format!("{} drop", nth(every)))
-            }
+            (Fault::Drop { every, .. }, "there")
+            | (Fault::Drop { every, back: true }, _)
+            | (Fault::DropAnswers { every }, "back") => Some(format!("{} drop", nth(every))),
             (Fault::Duplicate { every }, "there") => Some(format!("{} dup to {}", nth(every), PORTS[1])),
             // Bytes 40 and 41 of the payload: behind what linerate puts first in a datagram.
             (Fault::Corrupt { every }, "there") => Some(format!("{} @th,384,16 set 0xa55a", nth(every))),
@@ -246,8 +253,21 @@ mod tests {
         let text = rules(Fault::Drop { every: 37, back: false }, Packets::Udp(200), Family::V4);
         assert!(text.contains("udp length 208 counter name there_seen\n  udp length 208 numgen inc mod 37 == 36 counter name there_hit drop"), "{text}");
         assert!(!text.contains("back_hit drop"), "{text}");
+        let answers = rules(Fault::DropAnswers { every: 5 }, Packets::Udp(200), Family::V4);
+        assert!(
+            answers.contains("mod 5 == 4 counter name back_hit drop") && !answers.contains("there_hit drop"),
+            "{answers}"
+        );
         let both = rules(Fault::Drop { every: 37, back: true }, Packets::Udp(200), Family::V6);
         assert!(both.contains("back_hit drop"), "{both}");
+    }
+
+    #[test]
+    fn ports_of_agents_are_compared_as_sets() {
+        for text in [of_load(), matching(Packets::TcpData, Family::Vxlan)] {
+            assert_eq!(text.matches("!= {").count(), 2, "{text}");
+            assert_eq!(text.matches("!=").count(), 2, "{text}");
+        }
     }
 
     #[test]

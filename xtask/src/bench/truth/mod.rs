@@ -4,7 +4,7 @@
 //! reordering by a relay of datagrams in this program. Each case injects something known exactly, lets linerate measure it, and
 //! compares what linerate prints with the count that arithmetic demands and with what `nft`, `tc`, the kernel's SNMP
 //! tables, `ss`, disk statistics, iperf3, curl or fio counted at the same time. A case that cannot run is skipped with its reason. Exit
-//! code 1 if any number differs. `--program` judges another build of linerate.
+//! code 1 if any number differs. `--runs N` makes N short runs of requests instead, each with other drops. `--program` judges another build of linerate.
 //!
 //! What this does not see: hardware, and hosts whose clocks drift.
 
@@ -29,13 +29,18 @@ use cases::Case;
 use ground::Ground;
 use table::{Outcome, Row, Tally};
 
-const USAGE: &str = "usage: cargo xtask bench truth [--only PART OF A CASE'S NAME]... [--program FILE] [--out FILE]";
+const USAGE: &str =
+    "usage: cargo xtask bench truth [--only PART OF A CASE'S NAME]... [--runs N] [--program FILE] [--out FILE]";
+/// The name of the row of `--runs`.
+const MANY: &str = "requests with drops and silence, many runs";
 /// No case is begun after this.
 const FULL_TIME: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, Default)]
 struct Options {
     only: Vec<String>,
+    /// Runs of requests with drops instead of the cases.
+    runs: Option<u64>,
     program: Option<PathBuf>,
     out: Option<PathBuf>,
 }
@@ -57,7 +62,11 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let began = Instant::now();
     let mut ground = Ground::make(&program)?;
     let mut rows = Vec::new();
-    for case in chosen(&options.only)? {
+    if let Some(n_runs) = options.runs {
+        rows.push(Row { case: MANY, outcome: Outcome::Judged(cases::many::run(&mut ground, n_runs)) });
+    }
+    let cases = if options.runs.is_some() { Vec::new() } else { chosen(&options.only)? };
+    for case in cases {
         let outcome = if began.elapsed() > FULL_TIME {
             Outcome::Skipped(format!("{} s were over", FULL_TIME.as_secs()))
         } else {
@@ -108,6 +117,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
         match argument.as_str() {
             "--only" => options.only.push(value.clone()),
+            "--runs" => options.runs = Some(value.parse().context("--runs: a number of runs")?),
             "--program" => options.program = Some(value.into()),
             "--out" => options.out = Some(value.into()),
             _ => bail!("{argument}: unknown\n{USAGE}"),
@@ -129,6 +139,8 @@ mod tests {
         let parsed = |words: &[&str]| options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let options = parsed(&["--only", "udp_rr", "--only", "frames", "--program", "x"]).expect("legal");
         assert_eq!((options.only.len(), options.program), (2, Some("x".into())));
+        assert_eq!(parsed(&["--runs", "100"]).expect("legal").runs, Some(100));
+        assert!(parsed(&["--runs", "x"]).is_err());
         assert!(parsed(&["--only"]).is_err() && parsed(&["--rounds", "3"]).is_err());
         assert!(chosen(&["no such case".to_owned()]).is_err());
         assert!(!chosen(&["udp_rr".to_owned()]).expect("there are").is_empty());

@@ -59,9 +59,17 @@ impl Study {
 
     /// A percentile of `response` or `service` times, s.
     pub(super) fn percentile_s(&self, of: &str, quantile: f64) -> Option<f64> {
+        Some(self.percentile(of, quantile)?["value_ns"].as_f64()? / 1e9)
+    }
+
+    /// What a percentile exceeds that falls among operations without an answer, s.
+    pub(super) fn bound_s(&self, of: &str, quantile: f64) -> Option<f64> {
+        Some(self.percentile(of, quantile)?["at_least_ns"].as_f64()? / 1e9)
+    }
+
+    fn percentile(&self, of: &str, quantile: f64) -> Option<&Value> {
         let rows = self.job()["percentiles"][of].as_array()?;
-        let row = rows.iter().find(|row| row["quantile"].as_f64().is_some_and(|q| (q - quantile).abs() < 1e-9))?;
-        Some(row["value_ns"].as_f64()? / 1e9)
+        rows.iter().find(|row| row["quantile"].as_f64().is_some_and(|q| (q - quantile).abs() < 1e-9))
     }
 
     /// Values of a series by interval, gaps left out.
@@ -87,11 +95,12 @@ mod tests {
     #[test]
     fn numbers_are_found_where_they_are_and_absent_ones_are_none() {
         let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":3.0},"rtt":{"estimate":null}},
-            "percentiles":{"response":[{"quantile":0.9,"value_ns":2000000},{"quantile":0.99,"value_ns":null}]}}],
+            "percentiles":{"response":[{"quantile":0.9,"value_ns":2000000},{"quantile":0.99,"value_ns":null,"at_least_ns":3000000}]}}],
             "trials":[{"validity":"suspect","why":["x"],"intervals":{"loss_ratio":[0.5,null,0.0]}}]}]}"#;
         let study = Study::parse(text).expect("JSON");
         assert_eq!((study.metric("lost"), study.metric("rtt"), study.metric("none")), (Some(3.0), None, None));
         assert_eq!((study.percentile_s("response", 0.9), study.percentile_s("response", 0.99)), (Some(2e-3), None));
+        assert_eq!((study.bound_s("response", 0.9), study.bound_s("response", 0.99)), (None, Some(3e-3)));
         assert_eq!(study.series("loss_ratio"), [0.5, 0.0]);
         assert_eq!(study.validity(), "suspect: x");
         assert_eq!(study.unanswered(), Some(3.0), "without an account of operations");

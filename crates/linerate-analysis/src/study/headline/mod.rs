@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::Job;
-use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, searched, transfers, warmup};
+use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, searched, warmup};
 use crate::diagnosis;
 use crate::statistics::median;
 
@@ -424,7 +424,7 @@ fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> 
 fn stages(campaign: &Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: &[Seen<'_>]) -> Vec<Stage> {
     let Some(first) = seen.first() else { return Vec::new() };
     let hosts = Hosts::of(campaign);
-    let mut stages = if transfers::are_in(&first.job) && first.job.flow(first.direction).is_none() {
+    let mut stages = if first.job.is_of_disk() && first.job.flow(first.direction).is_none() {
         storage::stages(first)
     } else {
         let mut stages = ends::sending(first, &hosts);
@@ -436,9 +436,7 @@ fn stages(campaign: &Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: 
         let of_trial = |one: &Seen<'_>| match stage.place {
             Place::Wire => between::readings(stage, one),
             Place::Cache | Place::Disk => storage::readings(stage, one),
-            Place::Application | Place::Queue
-                if transfers::are_in(&one.job) && one.job.flow(one.direction).is_none() =>
-            {
+            Place::Application | Place::Queue if one.job.is_of_disk() && one.job.flow(one.direction).is_none() => {
                 storage::readings(stage, one)
             }
             Place::Application | Place::Socket | Place::Queue | Place::Interface | Place::Bus => {

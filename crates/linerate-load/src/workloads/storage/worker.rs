@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_disk::Target;
-use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
+use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, OperationKind};
 use linerate_sys::clock;
 use linerate_sys::storage::{Completion, Operation, Request, Transfers};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,7 +14,7 @@ use super::access::{Choice, Line};
 use super::places::Places;
 use super::stamp::{Flaw, Stamper};
 use crate::workloads::arrivals::{late_starts, mean_gap};
-use crate::{Due, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Start, Tally, Times, Worker};
 
 /// Shares of the budget are fetched in pieces of this size: one shared number is touched that seldom.
 const BUDGET_PIECE: u64 = 16 << 20;
@@ -80,12 +80,21 @@ impl Budget {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     started: Nanos,
+    /// Whose account it belongs to, with its reply, and when it was to start.
+    kind: OperationKind,
     intended: Nanos,
     operation: Operation,
     offset: u64,
     bytes: u32,
     /// What follows it, if anything.
     reply: Option<Reply>,
+}
+
+impl Flight {
+    /// When the operation it belongs to was started.
+    fn start(&self) -> Start {
+        Start { at: self.reply.map_or(self.started, |reply| reply.since), intended: self.intended }
+    }
 }
 
 /// The transfer in the other direction that ends a transaction.
@@ -162,6 +171,7 @@ impl StorageWorker {
         let has_replies = choice.has_replies();
         let nothing = Flight {
             started: Nanos(0),
+            kind: OperationKind::Request,
             intended: Nanos(0),
             operation: Operation::Read,
             offset: 0,
@@ -209,16 +219,20 @@ impl StorageWorker {
                 now = Nanos(clock::monotonic());
                 self.account(now, self.transfers.in_flight(), tally);
             }
-            let intended = Nanos(due.intended.0 + u64::from(started) * due.gap.0);
-            self.start_one(now, intended);
+            let intended =
+                if self.gap.is_some() { Nanos(due.intended.0 + u64::from(started) * due.gap.0) } else { now };
+            if !self.start_one(now, intended, tally) {
+                break;
+            }
             started += 1;
         }
         started
     }
 
+    /// Starts one; `false` if the budget does not allow it.
     #[inline]
-    fn start_one(&mut self, now: Nanos, intended: Nanos) {
-        let Some(slot) = self.free.pop() else { return };
+    fn start_one(&mut self, now: Nanos, intended: Nanos, tally: &mut Tally) -> bool {
+        let Some(slot) = self.free.pop() else { return false };
         let (line, _) = self.choice.next(&mut self.random);
         // Both coins come from one draw: its halves are independent.
         let drawn = self.random.next_u64();
@@ -237,15 +251,18 @@ impl StorageWorker {
             () => Operation::Write,
         };
         let reply = (line.reply > 0).then_some(Reply { line, since: now, is_under_way: false });
-        let flight = Flight { started: now, intended, operation, offset, bytes: line.size as u32, reply };
+        let kind = kind(operation);
+        let flight = Flight { started: now, kind, intended, operation, offset, bytes: line.size as u32, reply };
         if !self.launch(slot, flight) {
             self.free.push(slot);
-            return;
+            return false;
         }
+        tally.started_of(kind, intended);
         let pause = self.choice.pause();
         if pause > Nanos(0) {
             self.resume_at = now + pause;
         }
+        true
     }
 
     /// Hands `flight` over in `slot`; `false` if the budget does not allow it.
@@ -303,6 +320,7 @@ impl StorageWorker {
             tally.add(Counter::TransferErrors, 1);
             let error = if flight.operation == Operation::Read { Counter::ReadErrors } else { Counter::WriteErrors };
             tally.add(error, 1);
+            tally.lost_of(flight.kind, flight.start(), now);
             let Flight { operation, offset, bytes, .. } = flight;
             self.fault.get_or_insert(Fault::Transfer { operation, offset, bytes, result: done.result });
             return;
@@ -323,6 +341,7 @@ impl StorageWorker {
         }
         if bytes.is_none() {
             // The response of the write before it was counted when that ended.
+            tally.ended(flight.kind, flight.start(), now);
             self.free.push(done.slot);
             return;
         }
@@ -336,6 +355,7 @@ impl StorageWorker {
         let since = match flight.reply {
             Some(reply) if !reply.is_under_way => {
                 if self.fault.is_some() || !self.answer(done.slot, flight, reply, now) {
+                    tally.lost_of(flight.kind, flight.start(), now);
                     self.free.push(done.slot);
                 }
                 return;
@@ -346,7 +366,8 @@ impl StorageWorker {
             }
             None => flight.started,
         };
-        if !self.flush_after(flight, done.slot, now) {
+        tally.ended(flight.kind, flight.start(), now);
+        if !self.flush_after(flight, done.slot, now, tally) {
             self.free.push(done.slot);
         }
         if self.gap.is_some() {
@@ -358,14 +379,16 @@ impl StorageWorker {
 
     /// Starts a flush in the slot of `flight`, a write that has ended, if one is due after it.
     #[inline]
-    fn flush_after(&mut self, flight: Flight, slot: u32, now: Nanos) -> bool {
+    fn flush_after(&mut self, flight: Flight, slot: u32, now: Nanos, tally: &mut Tally) -> bool {
         let Some(operation) = self.upkeep.flush.filter(|_| flight.operation == Operation::Write) else { return false };
         self.unflushed += 1;
         if self.unflushed < self.upkeep.every || self.fault.is_some() {
             return false;
         }
         self.unflushed = 0;
-        self.launch(slot, Flight { started: now, operation, offset: 0, bytes: 0, reply: None, ..flight })
+        let (started, kind) = (now, OperationKind::Flush);
+        tally.started_of(kind, started);
+        self.launch(slot, Flight { started, kind, intended: started, operation, offset: 0, bytes: 0, reply: None })
     }
 
     /// Starts what is due, waits for the first that ends, and counts all that have; how many were started.
@@ -436,6 +459,7 @@ impl Worker for StorageWorker {
             flushes: self.upkeep.flush.is_some(),
             trims: self.upkeep.trim > 0.0,
             response: self.gap.is_some() || self.has_replies,
+            operations: true,
             ..Times::NONE
         }
     }
@@ -468,6 +492,14 @@ impl Worker for StorageWorker {
 
     fn stop_sending(&mut self) {
         self.is_stopping = true;
+    }
+
+    fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
+        let mut is_under_way = vec![true; self.flights.len()];
+        self.free.iter().for_each(|slot| is_under_way[*slot as usize] = false);
+        for (flight, _) in self.flights.iter().zip(is_under_way).filter(|(_, is_under_way)| *is_under_way) {
+            tally.left_open_of(flight.kind, flight.start(), now);
+        }
     }
 
     fn complaint(&self) -> Option<String> {
@@ -513,6 +545,16 @@ impl Worker for StorageWorker {
             modes: modes.into_iter().collect(),
             ..FlowReport::default()
         }]
+    }
+}
+
+/// Whose account an operation belongs to that begins with `operation`.
+fn kind(operation: Operation) -> OperationKind {
+    match operation {
+        Operation::Read => OperationKind::Request,
+        Operation::Write => OperationKind::Write,
+        Operation::Trim => OperationKind::Trim,
+        Operation::Fsync | Operation::Fdatasync => OperationKind::Flush,
     }
 }
 

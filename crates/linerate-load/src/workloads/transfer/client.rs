@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_model::{Counter, FlowReport, FlowTcp, Nanos};
+use linerate_model::{Counter, FlowReport, FlowTcp, Nanos, OperationKind};
 use linerate_sys::clock;
 use linerate_sys::memory::Region;
 use linerate_sys::readiness::Readiness;
@@ -162,7 +162,7 @@ impl<S: Session> ClientWorker<S> {
                 Ok(Turn::Done) => {
                     stream.session.course().record(bench.tally);
                     bench.tally.add(Counter::Transactions, 1);
-                    bench.tally.ended(closed(stream.begun), Nanos(clock::monotonic()));
+                    bench.tally.ended(OperationKind::Request, Start::closed(stream.begun), Nanos(clock::monotonic()));
                     (stream.is_busy, stream.failures, moved) = (false, 0, true);
                     self.done += 1;
                 }
@@ -185,10 +185,10 @@ impl<S: Session> ClientWorker<S> {
         self.last_failure = Some(failure);
         if self.stopped {
             // What the end of the load cut off is not lost.
-            tally.left_open(closed(stream.begun), now);
+            tally.left_open(Start::closed(stream.begun), now);
             return;
         }
-        tally.lost(closed(stream.begun), now);
+        tally.lost(Start::closed(stream.begun), now);
         tally.add(Counter::TransactionsLost, 1);
         self.lost += 1;
         if failure.is_final() || stream.failures >= HOPELESS {
@@ -228,11 +228,6 @@ impl<S: Session> ClientWorker<S> {
             self.streams[(token / TOKENS) as usize].is_ready = true;
         }
     }
-}
-
-/// The start of a transfer: the next begins when the one before it has ended.
-fn closed(begun: Nanos) -> Start {
-    Start { at: begun, intended: begun }
 }
 
 /// Tokens of a stream: two sockets.
@@ -307,7 +302,7 @@ impl<S: Session> Worker for ClientWorker<S> {
     fn leave_open(&mut self, _now: Nanos, tally: &mut Tally) {
         for stream in &self.streams {
             if let Some(at) = stream.cut_off_at {
-                tally.left_open(closed(stream.begun), at);
+                tally.left_open(Start::closed(stream.begun), at);
             }
         }
     }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::{AGENT_PORT, Between, End, Family, Ground, PLAIN};
-use super::super::judge::run_plan;
+use super::super::judge::{of_load, run_plan};
 use super::super::study::Study;
 use super::Special;
 
@@ -230,8 +230,11 @@ fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
         let study = run_plan(ground, &plan, Some(&host()));
         cut.join().expect("nft does not panic").and(study)
     })?;
-    let claim = Claim::count("transfers lost or open", study.unanswered());
-    Ok(vec![claim.expect(STREAMS, "one of each stream")])
+    let open = Claim::count("transfers lost or open", study.unanswered()).expect(STREAMS, "one of each stream");
+    let [due, answered] = ["operations_due", "operations_answered"].map(|name| study.metric(name));
+    let all = Claim::count("transfers due", due)
+        .expect(answered.unwrap_or_default() + STREAMS, "answered, and one of each stream");
+    Ok(vec![open, all])
 }
 
 /// Drops TCP of the load, 0.8 s after data begins to flow.
@@ -245,8 +248,7 @@ fn cut_later(ground: &Ground) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(AFTER);
-    let rule =
-        |way: &str| format!("add rule netdev truth {way} tcp sport != {AGENT_PORT} tcp dport != {AGENT_PORT} drop\n");
+    let rule = |way: &str| format!("add rule netdev truth {way} {} drop\n", of_load());
     ground.nft(&(rule("there") + &rule("back")))
 }
 

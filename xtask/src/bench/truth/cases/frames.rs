@@ -28,7 +28,7 @@ const fn mode(name: &'static str, params: &'static str) -> Network {
             clock: Clock::Same,
         },
         watch: Watch::Nothing,
-        checks: &[lost, delivered],
+        checks: &[lost, due, answered, delivered],
     }
 }
 
@@ -75,6 +75,20 @@ fn lost(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let claim = Claim::count("frames lost", seen.study.lost());
     let claim = claim.expect((DUE / EVERY) as f64, format!("{DUE} / {EVERY}"));
     Ok(claim.beside(seen.packets("there_hit"), "nft, dropped"))
+}
+
+/// Frames that were due: the bridge saw them, or they were never sent.
+fn due(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let open = seen.study.metric("operations_open").unwrap_or_default();
+    let claim = Claim::count("frames due", seen.study.metric("operations_due"));
+    Ok(claim
+        .expect(DUE as f64, "rate times duration")
+        .beside(seen.packets("there_seen") + open, "nft, and those never sent"))
+}
+
+fn answered(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let claim = Claim::count("frames that came", seen.study.metric("operations_answered"));
+    Ok(claim.beside(seen.packets("there_seen") - seen.packets("there_hit"), "nft, let through"))
 }
 
 fn delivered(seen: &Seen<'_>) -> anyhow::Result<Claim> {

@@ -13,6 +13,7 @@ mod datagrams;
 mod delay;
 mod files;
 mod frames;
+pub(super) mod many;
 mod requests;
 mod storage;
 mod streams;
@@ -25,6 +26,10 @@ pub(super) enum Fault {
     Drop {
         every: u64,
         back: bool,
+    },
+    /// Every N-th is dropped on the way back.
+    DropAnswers {
+        every: u64,
     },
     /// All are dropped, in both directions, from this time after the first.
     DropFrom {

@@ -138,13 +138,13 @@ pub(super) static CASES: &[Network] = &[
 ];
 
 /// Requests that came to the bridge: what is dropped from some time on is counted apart.
-fn requests(seen: &Seen<'_>) -> f64 {
+pub(super) fn requests(seen: &Seen<'_>) -> f64 {
     let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) { seen.packets("there_hit") } else { 0.0 };
     seen.packets("there_seen") + apart
 }
 
 /// Requests of an open loop that were due and never sent: none, unless the machine was so busy that the last came too late.
-fn unsent(seen: &Seen<'_>) -> f64 {
+pub(super) fn unsent(seen: &Seen<'_>) -> f64 {
     if seen.case.load.due > 0 { seen.case.load.due as f64 - requests(seen) } else { 0.0 }
 }
 
@@ -177,7 +177,7 @@ fn lost_by_silence(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 /// Responses let through.
-fn answered(seen: &Seen<'_>) -> f64 {
+pub(super) fn answered(seen: &Seen<'_>) -> f64 {
     if matches!(seen.case.load.packets, Packets::Tcp(_)) { answers(seen) } else { seen.packets("back_seen") }
 }
 

@@ -3,6 +3,7 @@
 use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, Ground, PLAIN};
 use super::super::instruments::{self, Shaper, Socket};
+use super::super::judge::of_load;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
@@ -273,10 +274,11 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     let rate = if is_crr { 0 } else { 50_000_000 };
     ground.lay(&Between { bits_per_second: rate, ..PLAIN }, false)?;
     if !is_crr {
-        ground.nft(
-            "table netdev truth { \n chain there { type filter hook ingress device lra priority 0; policy accept; \n\
-             tcp sport != 4777 tcp dport != 4777 meta length > 1000 numgen inc mod 500 == 499 drop\n }\n}\n",
-        )?;
+        ground.nft(&format!(
+            "table netdev truth {{ \n chain there {{ type filter hook ingress device lra priority 0; policy accept; \n\
+             {} meta length > 1000 numgen inc mod 500 == 499 drop\n }}\n}}\n",
+            of_load()
+        ))?;
     }
     let before = [instruments::snmp(ground, End::A)?, instruments::snmp(ground, End::B)?];
     let mut command = ground.linerate(End::A);
