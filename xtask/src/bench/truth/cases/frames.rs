@@ -73,7 +73,9 @@ pub(super) static CASES: &[Network] = &[
 
 fn lost(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let claim = Claim::count("frames lost", seen.study.lost());
-    let claim = claim.expect((DUE / EVERY) as f64, format!("{DUE} / {EVERY}"));
+    // On a busy machine not all that are due are sent.
+    let sent = seen.packets("there_seen");
+    let claim = claim.expect((sent / EVERY as f64).floor(), format!("{sent} / {EVERY}"));
     Ok(claim.beside(seen.packets("there_hit"), "nft, dropped"))
 }
 
