@@ -73,7 +73,7 @@ fn case(number: u64) -> Network {
     if number % SILENCE_EVERY == SILENCE_EVERY - 1 {
         let turn = number / SILENCE_EVERY;
         let fault = Fault::DropFrom { after_ms: pick(&SILENT_FROM_MS, turn) };
-        return if turn % 2 == 0 {
+        return if turn.is_multiple_of(2) {
             let params = format!("{sizes}, depth = 4096, timeout = \"10 s\", rate = \"{FAST_RATE} pps\"");
             network("udp_rr", params, fault, FAST_RATE)
         } else {
@@ -89,7 +89,7 @@ fn case(number: u64) -> Network {
     };
     // The places of both lists have no common divisor: all pairs come.
     let timeout_ms = pick(&TIMEOUTS, number) * DURATION_MS / 10;
-    let is_open = number / 2 % 2 == 0;
+    let is_open = (number / 2).is_multiple_of(2);
     let (pace, rate) =
         if is_open { (format!("depth = 4096, rate = \"{RATE} pps\""), RATE) } else { ("depth = 8".to_owned(), 0) };
     network("udp_rr", format!("{sizes}, {pace}, timeout = \"{timeout_ms} ms\""), fault, rate)
