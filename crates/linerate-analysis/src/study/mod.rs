@@ -6,6 +6,7 @@
 //! absent, never zero. Arms of a comparison are points, set against each other pair by pair (`pairs`);
 //! so are jobs alone and together (`mixes`). The tables in `traffic` and `host` say for each metric what it is computed from.
 
+mod account;
 mod backlog;
 mod bursts;
 mod ceilings;

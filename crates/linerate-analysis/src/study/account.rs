@@ -1,0 +1,133 @@
+//! Figures of what became of a job's operations: due = answered + lost + open, and the losses among them.
+//!
+//! Requests, connections, files and transfers have the account of [`super::operations`]. A datagram or frame belongs to the span in which
+//! it was sent ([`super::loss_series`]); answered are those that came, open those of an open load that were never sent.
+
+use linerate_model::{Counter, Direction, OperationKind};
+
+use super::figures::Figures;
+use super::loss::LossStudy;
+use super::loss_series;
+use super::operations::{Fates, Operations};
+use super::span::{Span, counted, total};
+use super::traffic::{Flow, Job};
+
+/// Datagrams and frames of one direction: what became of those that were to be sent in the span.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    sent: u64,
+    lost: u64,
+    /// Of an open load, due and never sent.
+    unsent: u64,
+}
+
+impl Sent {
+    fn of(flow: &Flow<'_>, span: Span, loss: &LossStudy) -> Self {
+        let whole = (loss.ledger.sent, loss.ledger.lost());
+        // Ledgers of versions that did not count how numbers rose know the whole trial only; so does who sent nothing outside the span.
+        let (sent, lost) = loss_series::during(span, *flow).filter(|(sent, _)| *sent != whole.0).unwrap_or(whole);
+        let [due, started] = [Counter::Intended, Counter::Started].map(|counter| total(flow.sender, counter));
+        // An operation may be a message of several datagrams.
+        let each = if started > 0 { loss.ledger.sent as f64 / started as f64 } else { 1.0 };
+        Self { sent, lost, unsent: (due.saturating_sub(started) as f64 * each).round() as u64 }
+    }
+
+    fn put(self, figures: &mut Figures, direction: Direction) {
+        let Self { sent, lost, unsent } = self;
+        if sent > 0 {
+            figures.put("lost", direction, lost as f64);
+            figures.put("loss_ratio", direction, lost as f64 / sent as f64);
+        }
+        if sent + unsent > 0 {
+            for (metric, n) in [
+                ("operations_due", sent + unsent),
+                ("operations_answered", sent - lost),
+                ("operations_lost", lost),
+                ("operations_open", unsent),
+            ] {
+                figures.put(metric, direction, n as f64);
+            }
+            figures.put("unanswered_ratio", direction, (lost + unsent) as f64 / (sent + unsent) as f64);
+        }
+    }
+}
+
+/// The figures of the datagrams and frames of `job`.
+pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, losses: &[LossStudy]) {
+    let mut put = |direction, loss: &LossStudy, sent: Sent| {
+        sent.put(figures, direction);
+        let ledger = &loss.ledger;
+        figures.put("late", direction, ledger.late as f64);
+        figures.put("duplicates", direction, ledger.duplicates as f64);
+        figures.put("reordered", direction, ledger.reordered as f64);
+    };
+    let sent =
+        |loss: &LossStudy| job.flow(loss.direction).map_or_else(Sent::default, |flow| Sent::of(&flow, span, loss));
+    for loss in losses {
+        put(loss.direction, loss, sent(loss));
+    }
+    if let [first, second] = losses {
+        let mut sum = first.clone();
+        sum.add(second);
+        let (a, b) = (sent(first), sent(second));
+        put(Direction::Sum, &sum, Sent { sent: a.sent + b.sent, lost: a.lost + b.lost, unsent: a.unsent + b.unsent });
+    }
+}
+
+/// The figures of its requests, connections, files and transfers.
+pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
+    let by_either = |counter: Counter| {
+        let end = job.ends().into_iter().find(|end| total(end, counter) > 0)?;
+        Some(counted(end, counter, span))
+    };
+    let answered = by_either(Counter::Transactions);
+    let unanswered = by_either(Counter::TransactionsLost);
+    if answered.is_some() || unanswered.is_some() {
+        let (answered, lost) = (answered.unwrap_or(0.0), unanswered.unwrap_or(0.0));
+        figures.put("transaction_rate", Direction::Sum, answered / span.seconds());
+        figures.put("lost", Direction::Sum, lost);
+        figures.put("loss_ratio", Direction::Sum, lost / (answered + lost));
+    }
+    if let Some(operations) = job.operations(span) {
+        let Operations { due, answered, lost, open, .. } = operations;
+        for (kind, direction) in [(OperationKind::Request, Direction::Rx), (OperationKind::Write, Direction::Tx)] {
+            if job.is_of_disk() {
+                fates_of_disk(figures, operations.of(kind).fates, direction);
+            }
+        }
+        let of_due = |n: u64| n as f64 / due as f64;
+        for (metric, n) in [
+            ("operations_due", due),
+            ("operations_answered", answered),
+            ("operations_lost", lost),
+            ("operations_open", open),
+        ] {
+            figures.put(metric, Direction::Sum, n as f64);
+        }
+        // Over the same set: those given up of those due.
+        figures.put("lost", Direction::Sum, lost as f64);
+        figures.put("loss_ratio", Direction::Sum, of_due(lost));
+        figures.put("unanswered_ratio", Direction::Sum, of_due(lost + open));
+    }
+    // Connections that only ended with the load had no rate during it.
+    let [opened, failed] =
+        [Counter::Connections, Counter::ConnectionsFailed].map(|counter| by_either(counter).unwrap_or(0.0));
+    if opened > 0.0 || failed > 0.0 {
+        figures.put("connection_rate", Direction::Sum, opened / span.seconds());
+    }
+}
+
+/// What became of reads or of writes of disks and files: those of an open load that were never started are neither.
+fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
+    let Fates { due, answered, lost, open, unstarted } = fates;
+    if due > unstarted {
+        for (metric, n) in [
+            ("operations_due", due - unstarted),
+            ("operations_answered", answered),
+            ("operations_lost", lost),
+            ("operations_open", open),
+        ] {
+            figures.put(metric, direction, n as f64);
+        }
+    }
+}
