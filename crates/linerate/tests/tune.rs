@@ -174,7 +174,7 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     exchange_keys(&pair, folder);
     let before = settings(&pair);
     let tune = |more: &[&str]| {
-        let mut arguments = vec!["tune", "window", "--to", AGENT, "--quick", "--seconds", "0.1", "--omit", "0.1"];
+        let mut arguments = vec!["tune", "window", "--to", AGENT, "--quick", "--seconds", "0.2", "--omit", "0.1"];
         arguments.extend(more);
         pair.linerate(0, folder, "a", &arguments)
     };
