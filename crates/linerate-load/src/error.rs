@@ -29,6 +29,16 @@ pub enum LoadError {
         /// What to check.
         hint: &'static str,
     },
+    /// The owner of this host does not let loads do it.
+    #[error("{what}: this host's policy does not permit it; its owner can, with `{line}` in {file}")]
+    NotPermitted {
+        /// What was asked for.
+        what: String,
+        /// The line of the policy that permits it.
+        line: String,
+        /// The policy's file.
+        file: String,
+    },
     /// Something asked for is not possible here.
     #[error("{what}: {why}")]
     Unsupported {

@@ -8,7 +8,7 @@ use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, Nanos, ParamErr
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
-use crate::{Due, LoadError, ParamDoc, Tally};
+use crate::{Due, LoadError, ParamDoc, Permits, Tally};
 
 /// Proof of belonging to the session: data connections open with it, datagrams carry it, and whatever lacks it is
 /// counted as foreign and dropped.
@@ -40,6 +40,8 @@ pub struct Setup<'a> {
     pub loaded: Duration,
     /// How the clock of the other end stands to this end's; `None` if it is the same, or not known.
     pub peer_clock: Option<PeerClock>,
+    /// What the owner of this host lets loads do.
+    pub permits: &'a Permits,
 }
 
 /// What the passive end offers to the active one: where to connect to.

@@ -103,6 +103,7 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
         disks: &DISKS,
         loaded,
         peer_clock: None,
+        permits: &linerate_load::Permits::EVERYTHING,
     };
     let workload = workload(name).expect("registered");
     let listener = workload.listen(&setup).expect("listen");

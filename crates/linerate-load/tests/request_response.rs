@@ -1,5 +1,8 @@
 //! `tcp_rr`, `udp_rr` and `tcp_crr` on loopback: every transaction is answered, lost or late, and said to be.
 
+#[path = "shared/handshake.rs"]
+#[allow(unreachable_pub, reason = "each test file is a crate")]
+mod handshake;
 mod shared;
 
 use std::io::{Read, Write};
@@ -8,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use handshake::admit;
 use linerate_load::Offer;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos};
 use serde_json::{Value, json};
-use shared::{PATIENCE, SPANS_MS, V4, V6, connect, flows_sum, join, open, run_until, service, start, sum};
+use shared::{PATIENCE, SECRET, SPANS_MS, V4, V6, connect, flows_sum, join, open, run_until, service, start, sum};
 
 /// Both ends of `table`, loaded until some transactions are done on every flow.
 fn until_done(name: &str, ip: &str, table: &Value) -> [EngineReport; 2] {
@@ -320,8 +324,7 @@ fn streams_are_connections_under_way_at_once() {
 /// how many it had at once.
 fn hold(listener: &std::net::TcpListener, held: Duration) -> usize {
     let (mut companion, _) = listener.accept().expect("loopback");
-    companion.read_exact(&mut [0; 28]).expect("a hello");
-    companion.write_all(&[6]).expect("the go-ahead");
+    admit(&mut companion, SECRET);
     listener.set_nonblocking(true).expect("a listener");
     companion.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
     let mut guests: Vec<(Instant, TcpStream)> = Vec::new();

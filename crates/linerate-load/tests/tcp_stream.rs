@@ -1,18 +1,22 @@
 //! `tcp_stream` over loopback: every mode, both families, both ways; what was sent is what arrived.
 
+#[path = "shared/handshake.rs"]
+#[allow(unreachable_pub, reason = "each test file is a crate")]
+mod handshake;
 mod shared;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use handshake::{FROM_ACTIVE, FROM_PASSIVE, admit};
 use linerate_load::engine::EngineReport;
 use linerate_load::{Due, LoadError, Offer, Secret, Setup, Tally, Worker, workload};
 use linerate_model::{Counter, FlowReport, IncidentKind, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
-use shared::{Ends, PATIENCE, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup, start, sum};
+use shared::{Ends, PATIENCE, SECRET, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup, start, sum};
 
 fn tcp(params: &Value, address: &str) -> Ends {
     open("tcp_stream", address, params, |offer| offer)
@@ -44,9 +48,9 @@ fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value)
         let to = flow(receiver, from.flow);
         assert_eq!(from.counters[Counter::PayloadSent], to.counters[Counter::PayloadReceived], "{what}: {from:?}");
         assert_eq!((&from.local, &from.remote), (&to.remote, &to.local));
-        // Hello or go-ahead come on top, and the end of the stream takes a sequence number.
+        // Proofs come on top, and the end of the stream takes a sequence number.
         let kernel = to.tcp.expect("TCP_INFO").bytes_received - to.counters[Counter::PayloadReceived];
-        assert!(kernel == 28 + 1 || kernel == 1 + 1, "{what}: {kernel} bytes beside the payload");
+        assert!([FROM_ACTIVE + 1, FROM_PASSIVE + 1].contains(&kernel), "{what}: {kernel} bytes beside the payload");
     }
     let by_flow: u64 = sender.flows.iter().map(|flow| flow.counters[Counter::PayloadSent]).sum();
     assert_eq!(by_flow, sent, "{what}");
@@ -228,14 +232,13 @@ fn flows_that_never_come_are_an_error_with_their_number() {
     }
 }
 
-/// A peer that opens the session by hand: takes the hello and gives the go-ahead.
+/// A peer that opens the session by hand: proves the secret and gives the go-ahead.
 fn peer_by_hand(params: &Params) -> (Vec<Box<dyn Worker>>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let offer = Offer { addresses: vec![listener.local_addr().expect("bound")] };
     let peer = std::thread::spawn(move || {
         let mut stream = listener.accept().expect("accept").0;
-        stream.read_exact(&mut [0; 28]).expect("the hello");
-        stream.write_all(&[6]).expect("the go-ahead");
+        admit(&mut stream, SECRET);
         stream
     });
     let local = endpoint(V4);

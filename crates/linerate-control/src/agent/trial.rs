@@ -166,6 +166,7 @@ impl Trial<'_> {
             disks: self.disks,
             loaded: self.prepare.phases.loaded().into(),
             peer_clock: job.peer_clock,
+            permits: &self.shared.options.permits,
         }
     }
 

@@ -424,16 +424,17 @@ impl Typed for Frames {
 
     fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let interface = Interface::find(&params, setup.local, None)?;
-        start::check(&params, &interface)?;
+        start::check(&params, &interface, setup.permits)?;
         let unpaired =
             Unpaired::listen(setup, None, params.shape(), &PlannedPorts::NONE, |socket| params.options.set(socket))?;
         let Setup { secret, seed, peer_clock, .. } = *setup;
-        Ok(Box::new(start::FramesListener { params, unpaired, interface, secret, seed, peer_clock }))
+        let permits = setup.permits.clone();
+        Ok(Box::new(start::FramesListener { params, unpaired, interface, secret, seed, peer_clock, permits }))
     }
 
     fn start_active(params: FramesParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let interface = Interface::find(&params, setup.local, offer.addresses.first().copied())?;
-        start::check(&params, &interface)?;
+        start::check(&params, &interface, setup.permits)?;
         let paired = pairing::connect(setup, offer, None, params.shape(), &PlannedPorts::NONE, |socket| {
             params.options.set(socket)
         })?;

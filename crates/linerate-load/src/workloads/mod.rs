@@ -14,6 +14,7 @@ mod pairing;
 mod parameters;
 mod placement;
 mod ports;
+mod proof;
 mod rendezvous;
 mod rest;
 mod sequence;

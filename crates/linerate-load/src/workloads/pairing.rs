@@ -1,7 +1,7 @@
 //! Pairing of UDP sockets: one on each end per flow, connected to each other, and no datagram to an unproven address.
 //!
-//! The passive end binds a socket per flow and offers the ports. The active end first opens its companions (TCP), whose
-//! handshake proves both addresses, then sends pairing datagrams from one socket per flow. An offer that names another address
+//! The passive end binds a socket per flow and offers the ports. The active end first opens its companions (TCP), whose ends prove
+//! the trial's secret to each other, then sends pairing datagrams from one socket per flow. An offer that names another address
 //! for a flow than for the companions is refused: otherwise its author could make this host send to a third party. The passive end
 //! connects each of its sockets to the port seen, only if the datagram carries the flow's tag and comes from the proven address;
 //! until then it sends nothing at all. Strangers' datagrams are counted and dropped.
@@ -14,9 +14,9 @@ use socket2::{Socket, Type};
 
 use super::datagram::{HEADER_BYTES, Purpose, Tag, number_of, write_header};
 use super::ports::PlannedPorts;
-use super::rendezvous::{self, Arrivals, Hello};
+use super::rendezvous::{self, Hello, Opened};
 use super::sockets::bound;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// How often a pairing datagram is sent again.
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
@@ -55,6 +55,7 @@ pub(crate) struct Waiting {
     secret: Secret,
     shape: Shape,
     planned: PlannedPorts,
+    permits: Permits,
 }
 
 impl Waiting {
@@ -67,6 +68,7 @@ impl Waiting {
         mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
     ) -> Result<Self, LoadError> {
         let ip = rendezvous::local_ip(setup.local);
+        setup.permits.port(planned.destination(ip).port())?;
         let listener = rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))?;
         let address = listener.local_addr().map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
         let mut addresses = vec![address];
@@ -84,6 +86,7 @@ impl Waiting {
             secret: setup.secret,
             shape,
             planned: planned.clone(),
+            permits: setup.permits.clone(),
         })
     }
 
@@ -97,9 +100,9 @@ impl Waiting {
         let deadline = Instant::now() + patience;
         let Shape { workload, workers, flows } = self.shape;
         let expected = Hello { secret: self.secret, workload, index: 0, count: workers };
-        let Arrivals { streams, mut foreign } = rendezvous::accept(&self.listener, expected, patience)?;
-        let mut proven = Vec::new();
-        for stream in &streams {
+        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
+        let (mut foreign, mut proven) = (arrivals.foreign, Vec::new());
+        for stream in &arrivals.streams {
             let peer = stream.peer_addr().map_err(|cause| SysError::new("pair with", "a companion", cause))?;
             proven.push(peer.ip().to_canonical());
         }
@@ -132,8 +135,8 @@ impl Waiting {
             }
             std::thread::sleep(if unpaired.is_empty() { Duration::ZERO } else { LOOK_EVERY });
         }
-        rendezvous::give_go_ahead(&streams)?;
-        Ok(Paired { companions: streams, sockets: self.sockets, foreign })
+        arrivals.give_go_ahead()?;
+        Ok(Paired { companions: arrivals.streams, sockets: self.sockets, foreign })
     }
 }
 
@@ -195,19 +198,12 @@ pub(crate) fn connect(
     mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
 ) -> Result<Paired, LoadError> {
     let Shape { workload, workers, flows } = shape;
-    let address = rendezvous::first_address(offer)?;
+    let address = rendezvous::only_address(offer)?;
+    offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;
     if offer.addresses.len() != flows as usize + 1 {
         return Err(LoadError::Unsupported {
             what: format!("an offer of {} addresses for {flows} flows", offer.addresses.len()),
             why: "one for the companions and one per flow are expected (do both ends have the same parameters?)".into(),
-        });
-    }
-    if let Some(elsewhere) =
-        offer.addresses.iter().find(|other| other.ip().to_canonical() != address.ip().to_canonical())
-    {
-        return Err(LoadError::Unsupported {
-            what: format!("an offer of datagrams to {}", elsewhere.ip()),
-            why: format!("the other end is {}: this host sends to no address that has not answered it", address.ip()),
         });
     }
     let deadline = Instant::now() + setup.patience;
@@ -215,10 +211,13 @@ pub(crate) fn connect(
     let mut companions = Vec::new();
     for index in 0..workers {
         let hello = Hello { secret: setup.secret, workload, index, count: workers };
-        companions.push(rendezvous::connect(address, own, device, hello, setup.patience, |_| Ok(()))?);
+        companions.push(rendezvous::connect(setup, address, own, device, hello, |_| Ok(()))?);
     }
+    // No datagram leaves before the other end has proved that this address belongs to the trial.
+    companions.iter_mut().try_for_each(|companion| companion.prove(deadline))?;
     // The datagrams must come from the address the companions proved.
-    let proven = companions[0].local_addr().map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
+    let proven = companions[0].stream().local_addr();
+    let proven = proven.map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
     let mut sockets: Vec<UdpSocket> = Vec::new();
     for (flow, remote) in (0..flows).zip(&offer.addresses[1..]) {
         let socket = bound(Type::DGRAM, planned.source(proven.ip(), flow), device, |_| Ok(()))?;
@@ -236,9 +235,7 @@ pub(crate) fn connect(
             let _ = socket.send(&datagram);
         }
         let repeat_at = (Instant::now() + REPEAT_EVERY).min(deadline);
-        while ready < companions.len()
-            && rendezvous::take_go_ahead(&companions[ready], repeat_at.saturating_duration_since(Instant::now()))?
-        {
+        while ready < companions.len() && companions[ready].take_go_ahead(repeat_at)? {
             ready += 1;
         }
         if ready < companions.len() && Instant::now() >= deadline {
@@ -251,6 +248,7 @@ pub(crate) fn connect(
             });
         }
     }
+    let companions = companions.into_iter().map(Opened::into_stream).collect();
     Ok(Paired { companions, sockets, foreign: 0 })
 }
 

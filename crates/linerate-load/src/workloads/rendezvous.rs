@@ -1,10 +1,10 @@
-//! How the two ends of a job find each other: TCP connections that open with a hello, and a go-ahead once all are there.
+//! How the two ends of a job find each other: TCP connections that begin with a proof of the trial's secret, both ways
+//! ([`super::proof`]), and a go-ahead once all are there.
 //!
-//! The active end opens `count` connections to the passive one; each begins with a hello of 28 bytes: the session's
-//! secret (16), then workload, index and count (big-endian, 4 each). A connection that says anything else, or nothing, is
-//! dropped and counted as foreign. When all are there the passive end answers each with one byte. The TCP handshake
-//! proves that the active end's address can receive, which is what datagrams are later allowed to rely on. Not seen:
-//! who is at the other end beyond holding the secret; that was settled by the control channel.
+//! The active end opens `count` connections to the passive one. A connection that does not prove the secret is dropped and counted as
+//! foreign; a listener that does not prove it is sent a hello of 28 bytes and nothing else. The TCP handshake and the proof together
+//! show that both addresses belong to the trial, which is what datagrams and frames later rely on. Not seen: who is at the other end
+//! beyond knowing the secret; that was settled by the control channel.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,51 +15,17 @@ use linerate_sys::SysError;
 use socket2::{Socket, Type};
 
 use super::ports::PlannedPorts;
+pub(crate) use super::proof::Hello;
+use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
 use super::sockets::{bound, held};
-use crate::{LoadError, Offer, Secret, Setup};
+use crate::{LoadError, Offer, Permits, Setup};
 
-const HELLO_BYTES: usize = 28;
-const SECRET_BYTES: usize = 16;
-const GO_AHEAD: u8 = 0x06;
-/// Connections whose hello is awaited at once; more than that are strangers.
+/// Connections that are proving themselves at once; more than that are strangers.
 const PENDING: usize = 4096;
 /// How often what has arrived is looked at while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Accepted connections waiting in the kernel.
 const BACKLOG: i32 = 4096;
-
-/// What a connection says first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
-    /// Proof of the session.
-    pub(crate) secret: Secret,
-    /// The workload, so that two jobs' connections are not mistaken.
-    pub(crate) workload: u32,
-    /// Which of the connections this is.
-    pub(crate) index: u32,
-    /// How many there will be.
-    pub(crate) count: u32,
-}
-
-impl Hello {
-    fn to_bytes(self) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        bytes[..SECRET_BYTES].copy_from_slice(&self.secret.0);
-        let words = [self.workload, self.index, self.count];
-        for (place, word) in bytes[SECRET_BYTES..].chunks_exact_mut(size_of::<u32>()).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Self {
-        let (secret, words) = bytes.split_first_chunk::<SECRET_BYTES>().expect("a hello is longer");
-        let mut words =
-            words.chunks_exact(size_of::<u32>()).map(|word| u32::from_be_bytes(word.try_into().expect("four bytes")));
-        let mut next = || words.next().expect("three words follow the secret");
-        Self { secret: Secret(*secret), workload: next(), index: next(), count: next() }
-    }
-}
 
 /// Whether two secrets are equal, in a time that does not tell how much of them is.
 pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
@@ -100,107 +66,226 @@ pub(crate) fn local_address(socket: &Socket) -> Result<SocketAddr, LoadError> {
     Ok(socket.local_addr().ok().and_then(|address| address.as_socket()).ok_or_else(unknown)?)
 }
 
-/// The connections of one job at the passive end.
+/// The connections of one job at the passive end, each of which has proved the secret.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     /// In the order of their index.
     pub(crate) streams: Vec<TcpStream>,
-    /// Connections dropped because their hello was not the session's.
+    /// Connections dropped because they did not prove the secret.
     pub(crate) foreign: u64,
+    /// The go-ahead of each stream.
+    go_aheads: Vec<[u8; PROOF_BYTES]>,
 }
 
-/// Waits for `expected.count` connections that say `expected` (whatever their index).
-pub(crate) fn accept(listener: &TcpListener, expected: Hello, patience: Duration) -> Result<Arrivals, LoadError> {
+impl Arrivals {
+    /// Lets the active end begin: every connection is there.
+    pub(crate) fn give_go_ahead(&self) -> Result<(), LoadError> {
+        for (mut stream, go_ahead) in self.streams.iter().zip(&self.go_aheads) {
+            stream.write_all(go_ahead).map_err(|cause| SysError::new("answer", peer(stream), cause))?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection that has not proved the secret yet.
+struct Stranger {
+    stream: TcpStream,
+    /// Known once the hello has come and was answered.
+    exchange: Option<Exchange>,
+    bytes: [u8; PROOF_BYTES],
+    filled: usize,
+}
+
+/// What a stranger turned out to be.
+enum Shown {
+    /// Not decided yet.
+    Nothing,
+    /// It knows the secret.
+    Proof(Exchange),
+    /// It is none of this job's.
+    Foreign,
+}
+
+impl Stranger {
+    /// Takes what has come, and answers a hello.
+    fn hear(&mut self, expected: Hello) -> Shown {
+        loop {
+            let wanted = if self.exchange.is_some() { PROOF_BYTES } else { HELLO_BYTES };
+            match self.stream.read(&mut self.bytes[self.filled..wanted]) {
+                Ok(0) => return Shown::Foreign,
+                Ok(n) => self.filled += n,
+                Err(error) if would_wait(&error) => return Shown::Nothing,
+                Err(_) => return Shown::Foreign,
+            }
+            if self.filled < wanted {
+                continue;
+            }
+            self.filled = 0;
+            if let Some(exchange) = self.exchange {
+                let proved = exchange.verify(Role::Active, &self.bytes);
+                return if proved { Shown::Proof(exchange) } else { Shown::Foreign };
+            }
+            let hello = self.bytes.first_chunk().expect("a hello is shorter");
+            self.exchange = Exchange::expected(expected, hello);
+            // A few bytes on a connection that has carried none find room.
+            let answered = self.exchange.map(|exchange| self.stream.write_all(&exchange.answer_bytes()));
+            if !matches!(answered, Some(Ok(()))) {
+                return Shown::Foreign;
+            }
+        }
+    }
+}
+
+/// Waits for `expected.count` connections that prove `expected` (whatever their index), from addresses that `permits` names.
+pub(crate) fn accept(
+    listener: &TcpListener,
+    expected: Hello,
+    permits: &Permits,
+    patience: Duration,
+) -> Result<Arrivals, LoadError> {
     let object = || listener.local_addr().map_or_else(|_| "a listener".to_owned(), |address| address.to_string());
     listener.set_nonblocking(true).map_err(|cause| SysError::new("accept on", object(), cause))?;
     let deadline = Instant::now() + patience;
     let count = expected.count as usize;
-    let mut streams: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
-    let mut pending: Vec<(TcpStream, [u8; HELLO_BYTES], usize)> = Vec::new();
-    let mut foreign = 0;
-    let mut arrived = 0;
+    let mut places: Vec<Option<(TcpStream, [u8; PROOF_BYTES])>> = (0..count).map(|_| None).collect();
+    let mut pending: Vec<Stranger> = Vec::new();
+    let (mut foreign, mut arrived, mut refused) = (0, 0, None);
     while arrived < count {
-        while let Ok((stream, _)) = listener.accept() {
-            if pending.len() < PENDING && stream.set_nonblocking(true).is_ok() {
-                pending.push((stream, [0; HELLO_BYTES], 0));
+        while let Ok((stream, from)) = listener.accept() {
+            let refusal = permits.destination(from.ip()).err();
+            if refusal.is_none() && pending.len() < PENDING && stream.set_nonblocking(true).is_ok() {
+                pending.push(Stranger { stream, exchange: None, bytes: [0; PROOF_BYTES], filled: 0 });
             } else {
                 foreign += 1;
+                refused = refusal.or(refused);
             }
         }
-        for (mut stream, mut bytes, mut filled) in std::mem::take(&mut pending) {
-            match stream.read(&mut bytes[filled..]) {
-                Ok(0) => foreign += 1,
-                Ok(n) => {
-                    filled += n;
-                    if filled < HELLO_BYTES {
-                        pending.push((stream, bytes, filled));
-                        continue;
+        for mut stranger in std::mem::take(&mut pending) {
+            match stranger.hear(expected) {
+                Shown::Nothing => pending.push(stranger),
+                Shown::Foreign => foreign += 1,
+                Shown::Proof(exchange) => match places.get_mut(exchange.index()).filter(|place| place.is_none()) {
+                    Some(place) if stranger.stream.set_nonblocking(false).is_ok() => {
+                        *place = Some((stranger.stream, exchange.prove(Role::GoAhead)));
+                        arrived += 1;
                     }
-                    let said = Hello::from_bytes(&bytes);
-                    let place = streams.get_mut(said.index as usize).filter(|place| place.is_none());
-                    match place {
-                        Some(place) if is_expected(said, expected) && stream.set_nonblocking(false).is_ok() => {
-                            *place = Some(stream);
-                            arrived += 1;
-                        }
-                        _ => foreign += 1,
-                    }
-                }
-                Err(error) if would_wait(&error) => pending.push((stream, bytes, filled)),
-                Err(_) => foreign += 1,
+                    _ => foreign += 1,
+                },
             }
         }
         if arrived < count {
             if Instant::now() >= deadline {
-                return Err(LoadError::Incomplete {
+                return Err(refused.unwrap_or_else(|| LoadError::Incomplete {
                     operation: format!("accept connections on {}", object()),
                     arrived,
                     expected: count,
                     patience_ms: patience.as_millis() as u64,
                     hint: "does a firewall drop them, or does the other end lack a route back?",
-                });
+                }));
             }
             std::thread::sleep(LOOK_EVERY);
         }
     }
     listener.set_nonblocking(false).map_err(|cause| SysError::new("accept on", object(), cause))?;
-    Ok(Arrivals { streams: streams.into_iter().flatten().collect(), foreign })
+    let (streams, go_aheads) = places.into_iter().flatten().unzip();
+    Ok(Arrivals { streams, foreign, go_aheads })
 }
 
-fn is_expected(said: Hello, expected: Hello) -> bool {
-    same_secret(&said.secret.0, &expected.secret.0)
-        && (said.workload, said.count) == (expected.workload, expected.count)
+/// A connection at the active end, on its way to the go-ahead.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    stream: TcpStream,
+    exchange: Exchange,
+    answer: [u8; ANSWER_BYTES],
+    filled: usize,
 }
 
-/// Lets the active end begin: every connection is there.
-pub(crate) fn give_go_ahead<'a>(streams: impl IntoIterator<Item = &'a TcpStream>) -> Result<(), LoadError> {
-    for mut stream in streams {
-        stream.write_all(&[GO_AHEAD]).map_err(|cause| SysError::new("answer", peer(stream), cause))?;
+impl Opened {
+    /// The connection itself.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
     }
-    Ok(())
+
+    /// The connection itself, after the go-ahead.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Waits until `deadline` for the other end's proof of the secret, and gives this end's.
+    pub(crate) fn prove(&mut self, deadline: Instant) -> Result<(), LoadError> {
+        if !self.read(ANSWER_BYTES, deadline)? {
+            return Err(LoadError::Unsupported {
+                what: format!("load to {}", peer(&self.stream)),
+                why: "it accepted a connection and did not prove in time that it belongs to this trial, so nothing is sent to it (does \
+                      another program listen there?)"
+                    .into(),
+            });
+        }
+        let answer = self.answer;
+        if !self.exchange.take_answer(&answer) {
+            return Err(LoadError::Unsupported {
+                what: format!("load to {}", peer(&self.stream)),
+                why: "it does not know this trial's secret: it is not the other end, and nothing is sent to it".into(),
+            });
+        }
+        self.filled = 0;
+        let error = |cause| SysError::new("prove the trial's secret to", peer(&self.stream), cause);
+        let proof = self.exchange.prove(Role::Active);
+        Ok((&self.stream).write_all(&proof).map_err(error)?)
+    }
+
+    /// Waits for the go-ahead; `Ok(false)` if it did not come before `deadline`.
+    pub(crate) fn take_go_ahead(&mut self, deadline: Instant) -> Result<bool, LoadError> {
+        if !self.read(PROOF_BYTES, deadline)? {
+            return Ok(false);
+        }
+        if self.exchange.verify(Role::GoAhead, &self.answer[..PROOF_BYTES]) {
+            return Ok(true);
+        }
+        Err(SysError::new("wait for the go-ahead of", peer(&self.stream), io::ErrorKind::InvalidData).into())
+    }
+
+    /// Fills the first `wanted` bytes of the answer; `Ok(false)` if they did not come before `deadline`.
+    fn read(&mut self, wanted: usize, deadline: Instant) -> Result<bool, LoadError> {
+        let error = |cause| SysError::new("wait for the other flows of", peer(&self.stream), cause);
+        while self.filled < wanted {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.stream.set_read_timeout(Some(left)).map_err(error)?;
+            match (&self.stream).read(&mut self.answer[self.filled..wanted]) {
+                Ok(0) => return Err(error(io::ErrorKind::ConnectionAborted.into()).into()),
+                Ok(n) => self.filled += n,
+                Err(cause) if would_wait(&cause) && Instant::now() >= deadline => return Ok(false),
+                Err(cause) if would_wait(&cause) => {}
+                Err(cause) => return Err(error(cause).into()),
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// Opens one connection from `source` to `address` and says `hello`. `prepare` sets options before it is opened.
 pub(crate) fn connect(
+    setup: &Setup<'_>,
     address: SocketAddr,
     source: SocketAddr,
     device: Option<&str>,
     hello: Hello,
-    patience: Duration,
     prepare: impl FnOnce(&Socket) -> Result<(), LoadError>,
-) -> Result<TcpStream, LoadError> {
+) -> Result<Opened, LoadError> {
+    setup.permits.connection(address)?;
     let socket = bound(Type::STREAM, source, device, |socket| after_another(socket, source))?;
     prepare(&socket)?;
     let error = |cause| SysError::new("connect to", address.to_string(), cause);
-    let connected = socket.connect_timeout(&address.into(), patience).map_err(error);
+    let connected = socket.connect_timeout(&address.into(), setup.patience).map_err(error);
     connected.map_err(|error| held(source.port(), error))?;
     let mut stream: TcpStream = socket.into();
-    stream.write_all(&hello.to_bytes()).map_err(error)?;
-    Ok(stream)
+    let exchange = Exchange::open(hello);
+    stream.write_all(&exchange.hello_bytes()).map_err(error)?;
+    Ok(Opened { stream, exchange, answer: [0; ANSWER_BYTES], filled: 0 })
 }
 
 /// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello and from its own port of `planned`, and
-/// waits until all of them are there. `prepare` sets options before each is opened.
+/// waits until all of them have proved the secret and are there. `prepare` sets options before each is opened.
 pub(crate) fn connect_all(
     setup: &Setup<'_>,
     offer: &Offer,
@@ -209,21 +294,16 @@ pub(crate) fn connect_all(
     planned: &PlannedPorts,
     prepare: impl Fn(&Socket) -> Result<(), LoadError>,
 ) -> Result<Vec<TcpStream>, LoadError> {
-    let address = first_address(offer)?;
+    let address = only_address(offer)?;
     let ip = source_for(address, setup.local);
-    let mut streams = Vec::with_capacity(hello.count as usize);
+    let deadline = Instant::now() + setup.patience;
+    let mut opened = Vec::with_capacity(hello.count as usize);
     for index in 0..hello.count {
-        streams.push(connect(
-            address,
-            planned.source(ip, index),
-            device,
-            Hello { index, ..hello },
-            setup.patience,
-            &prepare,
-        )?);
+        let hello = Hello { index, ..hello };
+        opened.push(connect(setup, address, planned.source(ip, index), device, hello, &prepare)?);
     }
-    take_every_go_ahead(&streams, setup.patience)?;
-    Ok(streams)
+    opened.iter_mut().try_for_each(|opened| opened.prove(deadline))?;
+    take_every_go_ahead(opened, setup.patience)
 }
 
 /// The address to connect to `address` from: the endpoint's if it is of the same family, any otherwise.
@@ -233,43 +313,43 @@ pub(crate) fn source_for(address: SocketAddr, local: &Endpoint) -> IpAddr {
     local.address.filter(|ip| ip.is_ipv4() == address.is_ipv4()).unwrap_or(any)
 }
 
-/// Waits for the go-ahead on `stream`; `Ok(false)` if it did not come within `patience`.
-pub(crate) fn take_go_ahead(stream: &TcpStream, patience: Duration) -> Result<bool, LoadError> {
-    let error = |cause| SysError::new("wait for the other flows of", peer(stream), cause);
-    stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(error)?;
-    let mut answer = [0];
-    let mut reader = stream;
-    match reader.read(&mut answer) {
-        Ok(1) if answer[0] == GO_AHEAD => Ok(true),
-        Ok(_) => Err(error(io::ErrorKind::ConnectionAborted.into()).into()),
-        Err(cause) if would_wait(&cause) => Ok(false),
-        Err(cause) => Err(error(cause).into()),
-    }
-}
-
-/// Waits for the go-ahead on every stream within `patience`.
-pub(crate) fn take_every_go_ahead(streams: &[TcpStream], patience: Duration) -> Result<(), LoadError> {
+/// Waits for the go-ahead on every connection within `patience`.
+fn take_every_go_ahead(opened: Vec<Opened>, patience: Duration) -> Result<Vec<TcpStream>, LoadError> {
     let deadline = Instant::now() + patience;
-    for (arrived, stream) in streams.iter().enumerate() {
-        if !take_go_ahead(stream, deadline.saturating_duration_since(Instant::now()))? {
+    let (mut streams, expected) = (Vec::with_capacity(opened.len()), opened.len());
+    for mut opened in opened {
+        if !opened.take_go_ahead(deadline)? {
             return Err(LoadError::Incomplete {
-                operation: format!("wait for the other end's go-ahead from {}", peer(stream)),
-                arrived,
-                expected: streams.len(),
+                operation: format!("wait for the other end's go-ahead from {}", peer(&opened.stream)),
+                arrived: streams.len(),
+                expected,
                 patience_ms: patience.as_millis() as u64,
                 hint: "is a stranger's flow missing there, or do datagrams not get through?",
             });
         }
+        streams.push(opened.into_stream());
     }
-    Ok(())
+    Ok(streams)
 }
 
-/// The first address of an offer, or why there is none.
-pub(crate) fn first_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
-    offer.addresses.first().copied().ok_or_else(|| LoadError::Unsupported {
+/// The first address of an offer, where the secret is proved. All others must be of the same host: what was proved at one address
+/// says nothing of another.
+pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
+    let first = offer.addresses.first().copied().ok_or_else(|| LoadError::Unsupported {
         what: "an offer without addresses".into(),
         why: "the passive end must listen first (do both ends run the same version?)".into(),
-    })
+    })?;
+    let same = |other: &&SocketAddr| other.ip().to_canonical() == first.ip().to_canonical();
+    match offer.addresses.iter().find(|other| !same(other)) {
+        None => Ok(first),
+        Some(elsewhere) => Err(LoadError::Unsupported {
+            what: format!("an offer to send to {}", elsewhere.ip()),
+            why: format!(
+                "the other end is {}: this host sends to no address that has not proved the secret",
+                first.ip()
+            ),
+        }),
+    }
 }
 
 /// Whether a call failed only because nothing was there in time.
@@ -285,6 +365,7 @@ fn peer(stream: &TcpStream) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Secret;
 
     const SECRET: Secret = Secret(*b"0123456789abcdef");
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -305,44 +386,95 @@ mod tests {
         Hello { secret: SECRET, workload: 7, index, count: 2 }
     }
 
-    #[test]
-    fn a_hello_is_these_bytes() {
-        let bytes = hello(1).to_bytes();
-        assert_eq!(&bytes[..16], b"0123456789abcdef");
-        assert_eq!(bytes[16..], [0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2]);
-        assert_eq!(Hello::from_bytes(&bytes), hello(1));
+    /// Opens a connection to `address` that says `hello`.
+    fn opened(address: SocketAddr, hello: Hello) -> Opened {
+        let (params, disks, local) = (linerate_model::Params::default(), linerate_disk::Disks::none(), endpoint());
+        let setup = Setup {
+            params: &params,
+            local: &local,
+            seed: 1,
+            secret: hello.secret,
+            patience: PATIENCE,
+            disks: &disks,
+            loaded: PATIENCE,
+            peer_clock: None,
+            permits: &Permits::EVERYTHING,
+        };
+        let from = SocketAddr::new(source_for(address, &local), 0);
+        connect(&setup, address, from, None, hello, |_| Ok(())).expect("loopback")
+    }
+
+    fn in_time() -> Instant {
+        Instant::now() + PATIENCE
     }
 
     #[test]
     fn strangers_are_counted_and_the_session_still_comes_together() {
         let listener = listen("[::1]:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let from = SocketAddr::new(source_for(address, &endpoint()), 0);
-        let accepting = std::thread::spawn(move || accept(&listener, hello(0), PATIENCE));
+        let accepting = std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
         let mut silent = TcpStream::connect(address).expect("loopback");
         let mut rude = TcpStream::connect(address).expect("loopback");
         rude.write_all(&[b'x'; 64]).expect("write");
         silent.write_all(b"0123").expect("write");
-        let wrong = Hello { secret: Secret([1; 16]), ..hello(0) };
-        let _wrong = connect(address, from, None, wrong, PATIENCE, |_| Ok(())).expect("loopback");
-        // The rude and the wrong one must have been read before the session is complete.
-        rude.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        assert!(matches!(rude.read(&mut [0]), Ok(0) | Err(_)));
-        let two: Vec<_> = [1, 0]
-            .map(|index| connect(address, from, None, hello(index), PATIENCE, |_| Ok(())).expect("loopback"))
-            .into();
+        let mut wrong = opened(address, Hello { secret: Secret([1; 16]), ..hello(0) });
+        let why = wrong.prove(in_time()).expect_err("it has another secret");
+        assert!(why.to_string().contains("does not know this trial's secret"), "{why}");
+        // It insists, with a proof of what it knows; it and the rude one must have been read before the session is complete.
+        wrong.stream().write_all(&wrong.exchange.prove(Role::Active)).expect("write");
+        for stranger in [wrong.stream(), &rude] {
+            stranger.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            assert!(matches!((&*stranger).read(&mut [0]), Ok(0) | Err(_)));
+        }
+        let mut two = [1, 0].map(|index| opened(address, hello(index)));
+        two.iter_mut().try_for_each(|opened| opened.prove(in_time())).expect("the other end knows the secret");
         let arrivals = accepting.join().expect("no panic").expect("both came");
         assert_eq!(arrivals.streams.len(), 2);
-        assert_eq!(arrivals.streams[1].peer_addr().expect("open"), two[0].local_addr().expect("open"));
+        assert_eq!(arrivals.streams[1].peer_addr().expect("open"), two[0].stream().local_addr().expect("open"));
         assert_eq!(arrivals.foreign, 2);
-        give_go_ahead(&arrivals.streams).expect("open");
-        take_every_go_ahead(&two, PATIENCE).expect("both answered");
+        arrivals.give_go_ahead().expect("open");
+        assert_eq!(take_every_go_ahead(two.into(), PATIENCE).expect("both answered").len(), 2);
+    }
+
+    #[test]
+    fn a_listener_that_does_not_prove_the_secret_hears_a_hello_and_nothing_else() {
+        // As the attack's: it accepts, and gives the go-ahead of earlier versions; or sends back what it hears.
+        for answer in [&[0x06][..], &[0x06; ANSWER_BYTES], &[]] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+            let address = listener.local_addr().expect("bound");
+            let mut opened = opened(address, hello(0));
+            let (mut stranger, _) = listener.accept().expect("loopback");
+            let mut heard = vec![0; HELLO_BYTES];
+            stranger.read_exact(&mut heard).expect("a hello");
+            assert!(!heard.windows(SECRET.0.len()).any(|bytes| bytes == SECRET.0), "the secret is not shown");
+            let answer = if answer.is_empty() { [&heard[..], &[0; 20]].concat() } else { answer.to_vec() };
+            stranger.write_all(&answer).expect("write");
+            stranger.shutdown(std::net::Shutdown::Write).expect("open");
+            opened.prove(in_time()).expect_err("it proves nothing");
+            drop(opened);
+            let mut rest = Vec::new();
+            // A reset is an end, too.
+            let _ = stranger.read_to_end(&mut rest);
+            assert!(rest.is_empty(), "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_an_offer_are_of_one_host() {
+        let offer = |addresses: &[&str]| Offer {
+            addresses: addresses.iter().map(|address| address.parse().expect("an address")).collect(),
+        };
+        assert!(only_address(&offer(&["192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3"])).is_ok());
+        let why = only_address(&offer(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:2"])).expect_err("two hosts");
+        assert!(why.to_string().contains("an offer to send to 192.0.2.2"), "{why}");
+        only_address(&offer(&[])).expect_err("none");
     }
 
     #[test]
     fn what_does_not_come_in_time_is_an_error_with_its_count() {
         let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
-        let error = accept(&listener, hello(0), Duration::from_millis(5)).expect_err("nobody came");
+        let error =
+            accept(&listener, hello(0), &Permits::EVERYTHING, Duration::from_millis(5)).expect_err("nobody came");
         assert!(error.to_string().contains("0 of 2 flows within 5 ms"), "{error}");
     }
 }

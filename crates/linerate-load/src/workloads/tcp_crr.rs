@@ -26,16 +26,19 @@ use super::exchange::{Exchange, TIMEOUT};
 use super::parameters::{Parameters, Typed, documented};
 use super::placement::{Placement, STREAMS};
 use super::ports::PlannedPorts;
+use super::proof::word;
 use super::rendezvous::{self, Hello};
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 mod client;
 mod server;
 
+/// What each measured connection opens with in the clear is made of this; its companion proves the secret.
+const WORD: &[u8] = b"tcp_crr";
 /// `tcp_crr` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"tcpc");
 /// The largest request or response: both are held whole in a socket buffer.
@@ -139,11 +142,11 @@ impl Typed for TcpCrr {
         let prepare = |socket: &Socket| params.options.prepare(socket);
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
         let address = rendezvous::local_address(&SockRef::from(&listener))?;
-        Ok(Box::new(TcpCrrListener { params, listener, address, secret: setup.secret }))
+        Ok(Box::new(TcpCrrListener { params, listener, address, secret: setup.secret, permits: setup.permits.clone() }))
     }
 
     fn start_active(params: TcpCrrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let address = rendezvous::first_address(offer)?;
+        let address = rendezvous::only_address(offer)?;
         let device = params.options.socket.device(setup.local)?;
         let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.placement.workers() };
         // Companions carry no load: none of the options concerns them.
@@ -163,6 +166,7 @@ struct TcpCrrListener {
     listener: TcpListener,
     address: SocketAddr,
     secret: Secret,
+    permits: Permits,
 }
 
 impl Listener for TcpCrrListener {
@@ -173,17 +177,17 @@ impl Listener for TcpCrrListener {
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let expected =
             Hello { secret: self.secret, workload: WORKLOAD, index: 0, count: self.params.placement.workers() };
-        let arrivals = rendezvous::accept(&self.listener, expected, patience)?;
+        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
         let error = |cause| SysError::new("share the listener on", self.address.to_string(), cause);
         self.listener.set_nonblocking(true).map_err(error)?;
         let mut foreign = arrivals.foreign;
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-        rendezvous::give_go_ahead(&arrivals.streams)?;
+        arrivals.give_go_ahead()?;
         for (number, stream) in (0_u32..).zip(arrivals.streams) {
             let listener = self.listener.try_clone().map_err(error)?;
             let companion = Companion::new(stream)?;
             let foreign = std::mem::take(&mut foreign);
-            workers.push(server::worker(&self.params, number, listener, self.secret, companion, foreign)?);
+            workers.push(server::worker(&self.params, number, listener, word(self.secret, WORD), companion, foreign)?);
         }
         Ok(workers)
     }

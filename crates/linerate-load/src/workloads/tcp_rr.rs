@@ -22,7 +22,7 @@ use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 mod client;
 mod server;
@@ -97,7 +97,7 @@ impl Typed for TcpRr {
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
         let address = rendezvous::local_address(&SockRef::from(&listener))?;
         let offer = Offer { addresses: vec![address] };
-        Ok(Box::new(TcpRrListener { params, listener, offer, secret: setup.secret }))
+        Ok(Box::new(TcpRrListener { params, listener, offer, secret: setup.secret, permits: setup.permits.clone() }))
     }
 
     fn start_active(params: TcpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
@@ -116,6 +116,7 @@ struct TcpRrListener {
     listener: TcpListener,
     offer: Offer,
     secret: Secret,
+    permits: Permits,
 }
 
 impl Listener for TcpRrListener {
@@ -126,8 +127,8 @@ impl Listener for TcpRrListener {
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let expected =
             Hello { secret: self.secret, workload: WORKLOAD, index: 0, count: self.params.placement.streams() };
-        let arrivals = rendezvous::accept(&self.listener, expected, patience)?;
-        rendezvous::give_go_ahead(&arrivals.streams)?;
+        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
+        arrivals.give_go_ahead()?;
         server::deal(&self.params, arrivals)
     }
 }

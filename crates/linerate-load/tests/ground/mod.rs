@@ -81,6 +81,7 @@ pub fn run_after(
         disks,
         loaded,
         peer_clock: None,
+        permits: &linerate_load::Permits::EVERYTHING,
     };
     let workers = storage.connect(&setup, &Offer { addresses: Vec::new() })?;
     before();

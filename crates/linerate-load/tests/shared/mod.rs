@@ -38,6 +38,7 @@ pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
         disks: &NO_DISKS,
         loaded: Duration::from_secs(1),
         peer_clock: None,
+        permits: &linerate_load::Permits::EVERYTHING,
     }
 }
 

@@ -94,6 +94,7 @@ fn null_step() -> Option<f64> {
         disks: &Disks::none(),
         loaded: SELF_TEST.into(),
         peer_clock: None,
+        permits: &linerate_load::Permits::EVERYTHING,
     };
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
     let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);

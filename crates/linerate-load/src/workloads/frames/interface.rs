@@ -8,7 +8,7 @@ use linerate_sys::netlink::{Link, RouteSocket};
 use linerate_sys::netns;
 
 use super::FramesParams;
-use crate::LoadError;
+use crate::{LoadError, Permits};
 
 /// What a lab's namespaces are called.
 const LAB_PREFIX: &str = "lr-";
@@ -72,12 +72,20 @@ impl Interface {
         self.flags & LOOPBACK != 0
     }
 
+    /// Says whether the owner of this host lets raw frames leave here; a lab's interfaces are there for that.
+    ///
+    /// # Errors
+    /// If not.
+    pub(super) fn raw_frames(&self, permits: &Permits) -> Result<(), LoadError> {
+        if is_in_lab() { Ok(()) } else { permits.raw_frames(&self.name) }
+    }
+
     /// Says why frames of `params` cannot or must not be sent here, if so.
     ///
     /// # Errors
     /// If it is outside of a lab and nobody allowed that, if it is down or without carrier, or its MTU is too small.
     pub(super) fn check(&self, params: &FramesParams) -> Result<(), LoadError> {
-        self.is_fit(params, netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX)))
+        self.is_fit(params, is_in_lab())
     }
 
     fn is_fit(&self, params: &FramesParams, is_lab: bool) -> Result<(), LoadError> {
@@ -109,24 +117,43 @@ impl Interface {
         Ok(())
     }
 
-    /// The Ethernet address that frames to `destination` go to: the other end's, `peer`, or the router's on the way.
+    /// The Ethernet address that frames to `destination` go to: the one that the kernel found for it, or for the router on the way, when
+    /// the companions were opened. `peer` is what the other end says of itself: believed alone, it could name a third host on this link.
     ///
     /// # Errors
-    /// If there is no route, or the router's address is not known.
+    /// If there is no route, the address is not known, or the other end names another one than the kernel found.
     pub(super) fn next_hop(&self, destination: IpAddr, peer: MacAddress) -> Result<MacAddress, LoadError> {
         let mut kernel = RouteSocket::open()?;
-        let Some(gateway) = kernel.route_to(destination)?.gateway() else { return Ok(peer) };
+        let gateway = kernel.route_to(destination)?.gateway();
+        if self.is_loopback() && gateway.is_none() {
+            return Ok(self.mac);
+        }
+        let neighbour = gateway.unwrap_or(destination.to_canonical());
         let mut known = None;
-        kernel.neighbours(|neighbour| {
-            if (neighbour.index, neighbour.address) == (self.index, gateway) {
-                known = Some(MacAddress(neighbour.hardware));
+        kernel.neighbours(|other| {
+            if (other.index, other.address) == (self.index, neighbour) {
+                known = Some(MacAddress(other.hardware));
             }
         })?;
-        known.ok_or_else(|| LoadError::Unsupported {
-            what: format!("frames by way of {gateway}"),
-            why: format!("its Ethernet address is not known at {} (does `ping {gateway}` find it?)", self.name),
-        })
+        let refuse = |why| Err(LoadError::Unsupported { what: format!("frames to {destination}"), why });
+        match known {
+            Some(known) if gateway.is_some() || known == peer => Ok(known),
+            Some(known) => refuse(format!(
+                "the other end says that its Ethernet address is {peer}, but {} finds {destination} at {known} (does another interface of \
+                 that host, or a proxy, answer for this address?)",
+                self.name
+            )),
+            None => refuse(format!(
+                "the Ethernet address of {neighbour} is not known at {} (does `ping {neighbour}` find it?)",
+                self.name
+            )),
+        }
     }
+}
+
+/// Whether this thread is in a namespace of a lab.
+fn is_in_lab() -> bool {
+    netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX))
 }
 
 fn index_of(kernel: &mut RouteSocket, address: IpAddr) -> Result<Option<u32>, LoadError> {

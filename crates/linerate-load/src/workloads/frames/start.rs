@@ -22,7 +22,7 @@ use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::{Paired, Waiting as Unpaired};
 use crate::workloads::placement::deal;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// Time to live of test frames.
 const HOPS: u8 = 64;
@@ -45,6 +45,7 @@ pub(super) struct FramesListener {
     pub(super) secret: Secret,
     pub(super) seed: u64,
     pub(super) peer_clock: Option<PeerClock>,
+    pub(super) permits: Permits,
 }
 
 impl Listener for FramesListener {
@@ -53,33 +54,39 @@ impl Listener for FramesListener {
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let Self { params, unpaired, interface, secret, seed, peer_clock } = *self;
+        let Self { params, unpaired, interface, secret, seed, peer_clock, permits } = *self;
         let paired = unpaired.accept(patience)?;
-        open(&params, End::Passive, Trial { secret, seed, patience, peer_clock }, &interface, paired)
+        let trial = Trial { secret, seed, patience, peer_clock, permits: &permits };
+        open(&params, End::Passive, trial, &interface, paired)
     }
 }
 
 /// What both ends of a trial have.
 #[derive(Clone, Copy, Debug)]
-struct Trial {
+struct Trial<'a> {
     secret: Secret,
     seed: u64,
     patience: Duration,
     peer_clock: Option<PeerClock>,
+    permits: &'a Permits,
 }
 
 /// Says why `params` cannot be had at this end, before anything is sent.
-pub(super) fn check(params: &FramesParams, interface: &Interface) -> Result<(), LoadError> {
+pub(super) fn check(params: &FramesParams, interface: &Interface, permits: &Permits) -> Result<(), LoadError> {
     interface.check(params)?;
+    if params.realtime {
+        permits.realtime()?;
+    }
     match params.mode {
         // What it will be depends on the other end, too.
         Mode::Auto | Mode::Udp => Ok(()),
-        _ => permitted(interface),
+        _ => permitted(interface, permits),
     }
 }
 
 /// Whether raw sockets may be opened.
-fn permitted(interface: &Interface) -> Result<(), LoadError> {
+fn permitted(interface: &Interface, permits: &Permits) -> Result<(), LoadError> {
+    interface.raw_frames(permits)?;
     PacketSocket::open_for(&interface.name, NOTHING).map(drop).map_err(|error| {
         if error.cause.kind() != std::io::ErrorKind::PermissionDenied {
             return error.into();
@@ -100,20 +107,20 @@ pub(super) fn active(
     interface: &Interface,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let Setup { secret, seed, patience, peer_clock, .. } = *setup;
-    let trial = Trial { secret, seed, patience, peer_clock };
+    let Setup { secret, seed, patience, peer_clock, permits, .. } = *setup;
+    let trial = Trial { secret, seed, patience, peer_clock, permits };
     open(params, End::Active, trial, interface, paired)
 }
 
 fn open(
     params: &FramesParams,
     end: End,
-    trial: Trial,
+    trial: Trial<'_>,
     interface: &Interface,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let Paired { companions, sockets, foreign } = paired;
-    let own = Card::new(trial.seed, interface.mac, interface.mtu, permitted(interface).is_ok());
+    let own = Card::new(trial.seed, interface.mac, interface.mtu, permitted(interface, trial.permits).is_ok());
     let first = companions.first().expect("a job has at least one worker");
     let other = own.exchange(first, trial.patience)?;
     let tags = match end {
@@ -122,7 +129,7 @@ fn open(
     };
     let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == End::Active);
     let receives = params.direction == Flowing::Both || !sends;
-    let mode = obtained(params, interface, &own, &other)?;
+    let mode = obtained(params, (interface, trial.permits), &own, &other)?;
     sockets.iter().try_for_each(|socket| if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) })?;
     let n_workers = params.placement.workers();
     let shares = deal(sockets, n_workers);
@@ -193,7 +200,12 @@ fn clocks(own: &Card, other: &Card, told: Option<PeerClock>) -> Clocks {
 }
 
 /// What was asked for, but for `auto` where an end may not open packet sockets: that comes to UDP sockets.
-fn obtained(params: &FramesParams, interface: &Interface, own: &Card, other: &Card) -> Result<Mode, LoadError> {
+fn obtained(
+    params: &FramesParams,
+    (interface, permits): (&Interface, &Permits),
+    own: &Card,
+    other: &Card,
+) -> Result<Mode, LoadError> {
     match params.mode {
         Mode::Auto if own.packets && other.packets => Ok(Mode::Auto),
         Mode::Auto => match params.beyond_sockets() {
@@ -202,7 +214,7 @@ fn obtained(params: &FramesParams, interface: &Interface, own: &Card, other: &Ca
                 what: format!("{key} of `frames`"),
                 why: "it needs packet sockets, which the other end may not open (CAP_NET_RAW)".into(),
             }),
-            Some(_) => permitted(interface).map(|()| Mode::Auto),
+            Some(_) => permitted(interface, permits).map(|()| Mode::Auto),
         },
         asked => Ok(asked),
     }

@@ -10,10 +10,11 @@ use linerate_sys::readiness::{Interest, Readiness};
 use linerate_sys::{SysError, clock, socket as options};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, TcpCrrParams};
+use super::{Close, TcpCrrParams, WORD};
 use crate::workloads::arrivals::{late_starts, mean_gap};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
+use crate::workloads::proof::word;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
@@ -97,7 +98,7 @@ pub(super) fn worker(
     address: SocketAddr,
     companion: Companion,
 ) -> Result<Box<dyn Worker>, LoadError> {
-    let mut message = setup.secret.0.to_vec();
+    let mut message = word(setup.secret, WORD).0.to_vec();
     message.resize(message.len() + params.exchange.request_bytes(), b'q');
     let (streams, workers) = (params.placement.streams(), params.placement.workers());
     // Stream s is carried by worker s mod workers.

@@ -27,7 +27,7 @@ use super::parameters::Typed;
 use super::placement::deal as deal_flows;
 use super::rendezvous::{self, Hello};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 use params::StreamParams;
 use worker::StreamWorker;
 
@@ -54,6 +54,7 @@ impl Typed for TcpStream {
     fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
         let address = params.planned.destination(rendezvous::local_ip(setup.local));
+        setup.permits.port(address.port())?;
         let listener = rendezvous::listen(address, device, |socket| options::prepare(socket, &params))?;
         Ok(Box::new(StreamListener {
             offer: Offer { addresses: listener.local_addr().into_iter().collect() },
@@ -61,6 +62,7 @@ impl Typed for TcpStream {
             local: setup.local.clone(),
             seed: setup.seed,
             secret: setup.secret,
+            permits: setup.permits.clone(),
             params,
         }))
     }
@@ -83,6 +85,7 @@ struct StreamListener {
     local: Endpoint,
     seed: u64,
     secret: Secret,
+    permits: Permits,
     params: StreamParams,
 }
 
@@ -93,8 +96,8 @@ impl Listener for StreamListener {
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let expected = Hello { secret: self.secret, workload: WORKLOAD, index: 0, count: self.params.connections() };
-        let arrivals = rendezvous::accept(&self.listener, expected, patience)?;
-        rendezvous::give_go_ahead(&arrivals.streams)?;
+        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
+        arrivals.give_go_ahead()?;
         let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
         deal(sockets, false, &self.params, &self.local, self.seed, arrivals.foreign)
     }

@@ -46,6 +46,7 @@ pub(crate) use tree::{Form, Found, Tree, resolve};
 pub(crate) use url::Url;
 pub(crate) use watched::Watched;
 
+use crate::workloads::proof::word;
 use crate::{Secret, Tally};
 
 /// What a worker lends its machines for one turn.
@@ -73,9 +74,9 @@ pub(crate) enum Turn {
     Done,
 }
 
-/// The session's secret as text, for protocols whose words are text.
+/// A word that only the trial's ends know, as text, for protocols whose words are text and may be overheard.
 pub(crate) fn spelled(secret: Secret) -> String {
-    secret.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    word(secret, b"file transfer").0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether `error` says that a connection is being opened.

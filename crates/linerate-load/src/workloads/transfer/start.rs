@@ -27,7 +27,7 @@ use crate::workloads::placement::{Placement, deal};
 use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Hello};
 use crate::workloads::tcp_options::TcpOptions;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// Places for connections beyond the streams: one that is closing still holds its own.
 const SPARE_PLACES: u32 = 4;
@@ -145,6 +145,10 @@ pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box
     let device = protocol.options().socket.device(setup.local)?;
     let ip = rendezvous::local_ip(setup.local);
     let own = files.clients == Clients::Own;
+    setup.permits.port(files.port.unwrap_or(0))?;
+    if !own {
+        setup.permits.foreign_clients()?;
+    }
     let companions = own.then(|| rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))).transpose()?;
     let listener = serve_at(&protocol, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
     let error = |cause| SysError::new("look at", "a listener", cause);
@@ -162,7 +166,15 @@ pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box
         addresses.push(companions.local_addr().map_err(error)?);
     }
     addresses.push(address);
-    Ok(Box::new(FileListener { protocol, listener, companions, guests, addresses, secret: setup.secret }))
+    Ok(Box::new(FileListener {
+        protocol,
+        listener,
+        companions,
+        guests,
+        addresses,
+        secret: setup.secret,
+        permits: setup.permits.clone(),
+    }))
 }
 
 fn serve_at<P: Protocol>(protocol: &P, address: SocketAddr, device: Option<&str>) -> Result<TcpListener, LoadError> {
@@ -187,6 +199,7 @@ struct FileListener<P: Protocol> {
     guests: Vec<P::Guest>,
     addresses: Vec<SocketAddr>,
     secret: Secret,
+    permits: Permits,
 }
 
 impl<P: Protocol> Listener for FileListener<P> {
@@ -200,8 +213,8 @@ impl<P: Protocol> Listener for FileListener<P> {
         let (mut companions, mut foreign) = (Vec::new(), 0);
         if let Some(listener) = &self.companions {
             let expected = Hello { secret: self.secret, workload: P::WORKLOAD, index: 0, count };
-            let arrivals = rendezvous::accept(listener, expected, patience)?;
-            rendezvous::give_go_ahead(&arrivals.streams)?;
+            let arrivals = rendezvous::accept(listener, expected, &self.permits, patience)?;
+            arrivals.give_go_ahead()?;
             (companions, foreign) = (arrivals.streams, arrivals.foreign);
         }
         let mut companions = companions.into_iter();
@@ -234,7 +247,11 @@ pub(crate) fn active<P: Protocol>(
         return Ok(Vec::new());
     }
     let (remote, companions) = match protocol.url() {
-        Some(url) => (url.resolve()?, Vec::new()),
+        Some(url) => {
+            let server = url.resolve()?;
+            setup.permits.foreign_server(server)?;
+            (server, Vec::new())
+        }
         None => {
             let device = protocol.options().socket.device(setup.local)?;
             let count = placement.workers();

@@ -1,0 +1,264 @@
+//! What loads may do on this host, whatever their parameters ask for: the word of the host's owner, not of a conductor.
+//!
+//! [`Permits::EVERYTHING`] is for the process of the person who measures. An agent that serves paired conductors has [`Limits`]; each
+//! refusal names the line of the policy that would permit what was asked for. Files and disks are limited by `linerate_disk`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::LoadError;
+
+/// Ports below this one belong to services that the host's owner runs (RFC 6335 clause 6: system ports).
+pub const FIRST_UNRESERVED_PORT: u16 = 1024;
+
+/// What loads may do on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permits(Option<Limits>);
+
+/// What the owner of a host lets loads do; everything else is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Where the owner writes this: it is named in refusals.
+    pub file: String,
+    /// Addresses that loads may be sent to, once the other end has proved the trial's secret there.
+    pub destinations: Vec<Network>,
+    /// The lowest port that loads listen on or connect to.
+    pub lowest_port: u16,
+    /// Addresses of foreign servers, which prove nothing.
+    pub foreign_servers: Vec<Network>,
+    /// Whether foreign clients may be served, without a password.
+    pub foreign_clients: bool,
+    /// Whether raw Ethernet frames may be sent and received outside of a lab.
+    pub raw_frames: bool,
+    /// Whether workers may run before every other program.
+    pub realtime: bool,
+}
+
+impl Limits {
+    /// What a policy permits that says nothing, in `file`.
+    #[must_use]
+    pub fn new(file: &str) -> Self {
+        let any = |address| Network { address, bits: 0 };
+        Self {
+            file: file.to_owned(),
+            destinations: vec![any(Ipv4Addr::UNSPECIFIED.into()), any(Ipv6Addr::UNSPECIFIED.into())],
+            lowest_port: FIRST_UNRESERVED_PORT,
+            foreign_servers: Vec::new(),
+            foreign_clients: false,
+            raw_frames: false,
+            realtime: false,
+        }
+    }
+}
+
+impl Permits {
+    /// No limit: for the process of the person who measures.
+    pub const EVERYTHING: Self = Self(None);
+
+    /// What `limits` say.
+    #[must_use]
+    pub const fn only(limits: Limits) -> Self {
+        Self(Some(limits))
+    }
+
+    /// Whether loads may be sent to `ip`, which proves the secret.
+    ///
+    /// # Errors
+    /// If the policy does not name it.
+    pub fn destination(&self, ip: IpAddr) -> Result<(), LoadError> {
+        self.demand(
+            |limits| limits.destinations.iter().any(|network| network.contains(ip)),
+            || (format!("exchange load with {ip}"), format!("destinations = [\"{}\"]", ip.to_canonical())),
+        )
+    }
+
+    /// Whether loads may listen on `port` or leave from it; 0 is any free one.
+    ///
+    /// # Errors
+    /// If the policy reserves it.
+    pub fn port(&self, port: u16) -> Result<(), LoadError> {
+        self.demand(
+            |limits| port == 0 || port >= limits.lowest_port,
+            || (format!("use port {port} for load"), format!("lowest_port = {port}")),
+        )
+    }
+
+    /// Whether a connection to `address`, whose other end proves the secret, may be opened.
+    ///
+    /// # Errors
+    /// If the policy does not name its address, or reserves its port.
+    pub fn connection(&self, address: SocketAddr) -> Result<(), LoadError> {
+        self.destination(address.ip())?;
+        self.port(address.port())
+    }
+
+    /// Whether the server at `address`, which is not linerate, may be loaded.
+    ///
+    /// # Errors
+    /// If the policy does not name it.
+    pub fn foreign_server(&self, address: SocketAddr) -> Result<(), LoadError> {
+        let ip = address.ip();
+        self.demand(
+            |limits| limits.foreign_servers.iter().any(|network| network.contains(ip)),
+            || {
+                let line = format!("foreign_servers = [\"{}\"]", ip.to_canonical());
+                (format!("load the server at {address}, which is not linerate"), line)
+            },
+        )
+    }
+
+    /// Whether foreign clients may be served.
+    ///
+    /// # Errors
+    /// If the policy does not say so.
+    pub fn foreign_clients(&self) -> Result<(), LoadError> {
+        self.demand(
+            |limits| limits.foreign_clients,
+            || ("serve files to clients that are not linerate".into(), "foreign_clients = true".into()),
+        )
+    }
+
+    /// Whether raw frames may leave from interfaces outside of a lab.
+    ///
+    /// # Errors
+    /// If the policy does not say so.
+    pub fn raw_frames(&self, interface: &str) -> Result<(), LoadError> {
+        self.demand(
+            |limits| limits.raw_frames,
+            || (format!("raw frames at interface {interface}"), "raw_frames = true".into()),
+        )
+    }
+
+    /// Whether workers may run before every other program.
+    ///
+    /// # Errors
+    /// If the policy does not say so.
+    pub fn realtime(&self) -> Result<(), LoadError> {
+        self.demand(|limits| limits.realtime, || ("run workers at real-time priority".into(), "realtime = true".into()))
+    }
+
+    fn demand(
+        &self,
+        is_permitted: impl FnOnce(&Limits) -> bool,
+        refusal: impl FnOnce() -> (String, String),
+    ) -> Result<(), LoadError> {
+        let Some(limits) = self.0.as_ref().filter(|limits| !is_permitted(limits)) else { return Ok(()) };
+        let (what, line) = refusal();
+        Err(LoadError::NotPermitted { what, line, file: limits.file.clone() })
+    }
+}
+
+/// Addresses with a common beginning, as `192.0.2.0/24`; a single address without a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// Whether `ip` is one of them; an IPv4 address mapped into IPv6 is the IPv4 address.
+    #[must_use]
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self.address, ip.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => begins(
+                u128::from(u32::from(own)) << (u128::BITS - u32::BITS),
+                u128::from(u32::from(other)) << (u128::BITS - u32::BITS),
+                self.bits,
+            ),
+            (IpAddr::V6(own), IpAddr::V6(other)) => begins(own.into(), other.into(), self.bits),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the first `bits` of both are the same.
+fn begins(own: u128, other: u128, bits: u32) -> bool {
+    (own ^ other).checked_shr(u128::BITS - bits).unwrap_or(0) == 0
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no address such as 192.0.2.7 and no network such as 192.0.2.0/24");
+        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { u32::BITS } else { u128::BITS };
+        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
+        if bits > most {
+            return Err(wrong());
+        }
+        Ok(Self { address, bits })
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limited() -> Permits {
+        let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
+        Permits::only(Limits { destinations, ..Limits::new("/etc/linerate/agent.toml") })
+    }
+
+    fn refusal(result: Result<(), LoadError>) -> String {
+        result.expect_err("the policy does not permit it").to_string()
+    }
+
+    #[test]
+    fn what_the_owner_did_not_permit_is_refused_with_the_line_that_would() {
+        let (permits, at) = (limited(), |text: &str| text.parse().expect("an address"));
+        permits.connection(at("198.19.255.255:1024")).expect("permitted");
+        permits.connection(at("[::ffff:198.18.0.1]:5000")).expect("the same address, mapped");
+        for (result, line) in [
+            (permits.connection(at("192.0.2.1:5000")), "destinations = [\"192.0.2.1\"]"),
+            (permits.connection(at("198.18.0.1:22")), "lowest_port = 22"),
+            (permits.port(80), "lowest_port = 80"),
+            (permits.foreign_server(at("127.0.0.1:8080")), "foreign_servers = [\"127.0.0.1\"]"),
+            (permits.foreign_clients(), "foreign_clients = true"),
+            (permits.raw_frames("eth0"), "raw_frames = true"),
+            (permits.realtime(), "realtime = true"),
+        ] {
+            let said = refusal(result);
+            assert!(said.contains(line) && said.contains("/etc/linerate/agent.toml"), "{said}");
+        }
+        permits.port(0).expect("any free port");
+    }
+
+    #[test]
+    fn the_person_who_measures_may_do_everything() {
+        let permits = Permits::EVERYTHING;
+        permits.connection("192.0.2.1:22".parse().expect("an address")).expect("permitted");
+        permits.foreign_server("127.0.0.1:80".parse().expect("an address")).expect("permitted");
+        permits.raw_frames("eth0").and_then(|()| permits.realtime()).expect("permitted");
+    }
+
+    #[test]
+    fn networks_are_read_and_contain_what_they_say() {
+        let network = |text: &str| text.parse::<Network>();
+        let contains =
+            |text: &str, ip: &str| network(text).expect("a network").contains(ip.parse().expect("an address"));
+        assert!(contains("0.0.0.0/0", "203.0.113.9") && contains("::/0", "2001:db8::1"));
+        assert!(!contains("0.0.0.0/0", "2001:db8::1"), "families are apart");
+        assert!(contains("192.0.2.7", "192.0.2.7") && !contains("192.0.2.7", "192.0.2.6"));
+        assert!(contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1"));
+        for wrong in ["", "192.0.2.0/33", "::/129", "192.0.2", "host", "192.0.2.0/x"] {
+            assert!(network(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The passive end of a data connection, written a second time from its description: for peers that a test plays by hand.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use hmac::{Hmac, Mac};
+use linerate_load::Secret;
+use sha2::Sha256;
+
+/// Hello and proof: what the active end sends before its load, bytes.
+#[allow(dead_code, reason = "each test file is a crate and uses its part")]
+pub const FROM_ACTIVE: u64 = 28 + 32;
+/// Answer and go-ahead: what the passive end sends before its load, bytes.
+#[allow(dead_code, reason = "each test file is a crate and uses its part")]
+pub const FROM_PASSIVE: u64 = 16 + 32 + 32;
+
+/// Takes the hello, proves `secret`, checks the other end's proof and gives the go-ahead.
+pub fn admit(stream: &mut TcpStream, secret: Secret) {
+    const NONCE: [u8; 16] = [0x5a; 16];
+    let mut hello = [0; 28];
+    stream.read_exact(&mut hello).expect("a hello");
+    let proof = |role: u8| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("any length");
+        mac.update(&[&b"linerate connection 1"[..], &[role], &hello, &NONCE].concat());
+        <[u8; 32]>::from(mac.finalize().into_bytes())
+    };
+    stream.write_all(&[&NONCE[..], &proof(2)].concat()).expect("the answer");
+    let mut theirs = [0; 32];
+    stream.read_exact(&mut theirs).expect("a proof");
+    assert_eq!(theirs, proof(1), "the active end knows the secret");
+    stream.write_all(&proof(3)).expect("the go-ahead");
+}
