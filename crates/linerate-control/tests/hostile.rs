@@ -87,7 +87,7 @@ fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
                         seed as u8
                     })
                     .collect();
-                let half = hello(2);
+                let half = hello(PROTOCOL_VERSION);
                 for payload in
                     [&bytes[..], &half[..half.len() / 2], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 0, 1, b'x'], &[]]
                 {
@@ -136,8 +136,8 @@ fn another_version_is_told_both_versions_and_what_to_do() {
     socket.write_all(&hello(99)).unwrap();
     let words = last_words(socket);
     let Ok(Some((Message::Refused { version, why, .. }, _))) = decode(&words) else { panic!("{words:?}") };
-    assert_eq!(version, 2);
-    assert!(why.contains("protocol 99") && why.contains("speaks 2") && why.contains("install"), "{why}");
+    assert_eq!(version, PROTOCOL_VERSION);
+    assert!(why.contains("protocol 99") && why.contains("speaks 3") && why.contains("install"), "{why}");
     (running.stop)();
 }
 
@@ -146,7 +146,7 @@ fn a_second_conductor_is_told_who_is_being_served_and_may_come_afterwards() {
     let running = serve(AgentOptions::default());
     let address = running.address;
     let mut first = TcpStream::connect(address).unwrap();
-    first.write_all(&hello(2)).unwrap();
+    first.write_all(&hello(PROTOCOL_VERSION)).unwrap();
     let mut length = [0; 4];
     first.read_exact(&mut length).unwrap();
 

@@ -19,7 +19,7 @@ use super::core::{Conductor, Input, Now, Output};
 use super::{Exit, RunOptions, RunSummary};
 use crate::ControlError;
 use crate::clock::stamp;
-use crate::wire::{JobOffer, Message, Prepare, name};
+use crate::wire::{JobOffer, Message, Prepare, PreparedJob, name};
 
 /// One way of a message.
 const TRAVEL: Nanos = Nanos(100_000);
@@ -45,6 +45,8 @@ enum FaultKind {
     Fail,
     /// It reports incidents without end.
     Flood,
+    /// It says that it listens at a third host's address.
+    Elsewhere,
 }
 
 struct FakeAgent {
@@ -272,6 +274,15 @@ impl World {
                         self.say(host, Nanos(n), Message::Incident { trial, incident });
                     }
                 }
+            }
+            Some(FaultKind::Elsewhere) => {
+                let Message::Prepare(prepare) = message else { return self.answer(host, message) };
+                let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
+                let addresses = ["192.0.2.2:4000", "198.51.100.9:53"].map(|address| address.parse().unwrap()).to_vec();
+                let offer =
+                    |job: &PreparedJob| JobOffer { job: job.job, offer: Offer { addresses: addresses.clone() } };
+                let offers = passive.map(offer).collect();
+                return self.say(host, Nanos(0), Message::Offers { trial: prepare.trial, offers });
             }
             None => {}
         }

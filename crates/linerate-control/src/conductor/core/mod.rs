@@ -8,6 +8,7 @@ mod clocks;
 mod legs;
 mod looks;
 mod offered;
+mod offers;
 mod search;
 mod trial;
 

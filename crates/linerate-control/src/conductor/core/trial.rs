@@ -1,12 +1,11 @@
 //! A trial, step by step, and the way from one to the next.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use linerate_load::Secret;
 use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, ToldClock, TrialOutcome};
 
 use super::super::host::Presence;
 use super::legs::legs;
+use super::offers::{Place, Refusal};
 use super::{
     ANSWER_PATIENCE, Active, COLLECT_PATIENCE, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE, Stage,
 };
@@ -208,26 +207,24 @@ impl Conductor {
             let Some(&(from, to)) = self.job_hosts[trial].get(offer.job as usize).filter(|ends| ends.1 == host) else {
                 continue;
             };
-            let reachable = self.hosts[host].address;
-            for address in &mut offer.offer.addresses {
-                if !address.ip().is_unspecified() {
-                    continue;
-                }
-                let loopback =
-                    if address.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
-                match if from == to { Some(loopback) } else { reachable } {
-                    Some(ip) => address.set_ip(ip),
-                    None => {
-                        let endpoint = &self.trials[trial].jobs[offer.job as usize].to.name;
-                        let message = format!(
-                            "connect to endpoint {endpoint}: it has no address, and its agent was not reached at one \
-                             (name the endpoint's address in the testbed)"
-                        );
-                        self.incident(Some(host), IncidentKind::Failed, message);
-                        self.abort(TrialOutcome::Failed, now);
-                        return;
-                    }
-                }
+            let endpoint = &self.trials[trial].jobs[offer.job as usize].to;
+            let place = Place { endpoint: endpoint.address, control: self.hosts[host].address, is_local: from == to };
+            let refusal = offer.offer.addresses.iter_mut().find_map(|address| place.settle(address).err());
+            if let Some(refusal) = refusal {
+                let name = &endpoint.name;
+                let message = match refusal {
+                    Refusal::Nowhere => format!(
+                        "connect to endpoint {name}: it has no address, and its agent was not reached at one (name the endpoint's \
+                         address in the testbed)"
+                    ),
+                    Refusal::Elsewhere(ip) => format!(
+                        "connect to endpoint {name}: its agent offers {ip}, which is neither the endpoint's address nor the one that \
+                         the agent was reached at, so no host is told to send there (if it is right, name it in the testbed)"
+                    ),
+                };
+                self.incident(Some(host), IncidentKind::Failed, message);
+                self.abort(TrialOutcome::Failed, now);
+                return;
             }
             kept.push(offer);
         }

@@ -99,6 +99,18 @@ fn an_agent_that_does_not_answer_one_message_or_fails_costs_one_trial_and_keeps_
 }
 
 #[test]
+fn an_offer_of_a_third_hosts_address_is_not_relayed_and_costs_the_trial() {
+    let mut world = World::new();
+    let fault = Fault { at: "prepare", nth: 1, kind: FaultKind::Elsewhere };
+    world.agents[1].faults.push(fault);
+    let world = run_three(world);
+    assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)]);
+    let said = world.incidents(IncidentKind::Failed);
+    assert!(said.iter().any(|(_, message)| message.contains("offers 198.51.100.9")), "{said:?}");
+    assert_eq!(world.agents[0].heard.get("connect"), Some(&2), "nobody was told to connect in the second trial");
+}
+
+#[test]
 fn an_agent_that_does_not_even_end_a_trial_loses_its_session() {
     let mut world = World::with_fault(1, Fault { at: "connect", nth: 0, kind: FaultKind::Ignore });
     world.agents[1].faults.push(Fault { at: "abort", nth: 0, kind: FaultKind::Ignore });

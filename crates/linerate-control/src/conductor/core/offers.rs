@@ -1,0 +1,82 @@
+//! Where the other end of a job may be told to send: addresses that are known without asking the agent that offers them.
+//!
+//! An agent says which ports it listens on, and no more. Its address is the one that the testbed gives the endpoint, or the one that
+//! its control connection was authenticated at. Any other is refused: relayed, it would make an honest host send to a third one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What is known of an endpoint's place.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// The endpoint's address in the testbed.
+    pub(super) endpoint: Option<IpAddr>,
+    /// The address at which its host's agent was reached.
+    pub(super) control: Option<IpAddr>,
+    /// Whether both ends of the job are on that host.
+    pub(super) is_local: bool,
+}
+
+/// Why an offer cannot be relayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It names no address, and none is known.
+    Nowhere,
+    /// It names this one, which is not the endpoint's.
+    Elsewhere(IpAddr),
+}
+
+impl Place {
+    /// Completes `address`, which is left open where the agent listens on every address of its host.
+    pub(super) fn settle(self, address: &mut SocketAddr) -> Result<(), Refusal> {
+        if address.ip().is_unspecified() {
+            let loopback =
+                if address.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
+            let known = if self.is_local { Some(loopback) } else { self.control };
+            address.set_ip(known.ok_or(Refusal::Nowhere)?);
+            return Ok(());
+        }
+        let offered = address.ip().to_canonical();
+        let is_known = [self.endpoint, self.control].into_iter().flatten().any(|known| known.to_canonical() == offered);
+        if is_known || (self.is_local && offered.is_loopback()) { Ok(()) } else { Err(Refusal::Elsewhere(offered)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(place: Place, offered: &str) -> Result<String, Refusal> {
+        let mut address = offered.parse().expect("an address");
+        place.settle(&mut address).map(|()| address.to_string())
+    }
+
+    fn ip(text: &str) -> Option<IpAddr> {
+        Some(text.parse().expect("an address"))
+    }
+
+    #[test]
+    fn an_open_address_is_that_of_the_control_connection_or_loopback() {
+        let far = Place { control: ip("192.0.2.2"), ..Place::default() };
+        assert_eq!(settled(far, "0.0.0.0:4000").as_deref(), Ok("192.0.2.2:4000"));
+        let here = Place { is_local: true, ..Place::default() };
+        assert_eq!(settled(here, "[::]:4000").as_deref(), Ok("[::1]:4000"));
+        assert_eq!(settled(Place::default(), "0.0.0.0:4000"), Err(Refusal::Nowhere));
+    }
+
+    #[test]
+    fn an_address_that_nobody_configured_or_authenticated_is_refused() {
+        let place = Place { endpoint: ip("198.18.0.2"), control: ip("192.0.2.2"), is_local: false };
+        assert_eq!(settled(place, "198.18.0.2:4000").as_deref(), Ok("198.18.0.2:4000"));
+        assert_eq!(settled(place, "192.0.2.2:4000").as_deref(), Ok("192.0.2.2:4000"));
+        assert!(settled(place, "[::ffff:198.18.0.2]:4000").is_ok(), "the same address");
+        for elsewhere in ["203.0.113.9:53", "127.0.0.1:4000", "224.0.0.1:4000", "255.255.255.255:9"] {
+            let refused = settled(place, elsewhere).expect_err(elsewhere);
+            assert!(matches!(refused, Refusal::Elsewhere(_)), "{elsewhere}");
+        }
+        let far = Place { control: ip("192.0.2.2"), ..Place::default() };
+        assert_eq!(
+            settled(far, "[2001:db8::9]:53"),
+            Err(Refusal::Elsewhere("2001:db8::9".parse().expect("an address")))
+        );
+    }
+}
