@@ -3,20 +3,26 @@
 //! ```text
 //! DIR (0700) / key.pem (0600)          our private key, ECDSA P-256, PKCS #8
 //!              certificate.pem         self-signed around it; only its public key matters
-//!              peers.json (0600)       [{ "name", "key": SHA-256 of the SubjectPublicKeyInfo, "added": Unix seconds }]
+//!              peers.json (0600)       [{ "name", "key": SHA-256 of the SubjectPublicKeyInfo, "added": Unix seconds,
+//!                                         "addresses": where it was paired, "may": ["conduct", "be_measured"] }]
+//!              lock                    held while any of them is written
 //! ```
 //!
-//! A host is its public key: names and addresses prove nothing, certificates never expire, and nobody is trusted for
-//! having been signed by somebody else (RFC 7250 argues the same for raw public keys).
+//! A host is its public key: names prove nothing, certificates never expire, and nobody is trusted for having been signed by somebody
+//! else (RFC 7250 argues the same for raw public keys). A host that is measured is bound to the addresses it was paired at, as ssh
+//! does: another host's key is refused there, also if that host is paired too.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_load::pinned;
+use rustix::fs::FlockOperation;
+use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
@@ -86,6 +92,32 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
+/// What a paired host may do. Pairing grants one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// Conduct measurements on this host.
+    Conduct,
+    /// Be measured from this host.
+    BeMeasured,
+}
+
+impl Right {
+    /// As a person reads it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Conduct => "may conduct",
+            Self::BeMeasured => "may be measured",
+        }
+    }
+}
+
+/// Both, which pairing granted before rights were apart.
+fn both_rights() -> Vec<Right> {
+    vec![Right::Conduct, Right::BeMeasured]
+}
+
 /// A host we have been paired with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownPeer {
@@ -95,6 +127,99 @@ pub struct KnownPeer {
     pub key: Fingerprint,
     /// When it was paired, seconds since the Unix epoch.
     pub added: u64,
+    /// Names and addresses it is bound to; absent of a host paired before they were kept: the first one it is reached at is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<Vec<String>>,
+    /// What it may do.
+    #[serde(default = "both_rights")]
+    pub may: Vec<Right>,
+}
+
+impl KnownPeer {
+    /// Whether it may do this.
+    #[must_use]
+    pub fn may(&self, right: Right) -> bool {
+        self.may.contains(&right)
+    }
+
+    fn is_at(&self, address: &str) -> bool {
+        self.addresses.iter().flatten().any(|known| known == address)
+    }
+}
+
+/// Names and addresses by which a host is reached: as a person wrote it, and what that led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReachedAt {
+    /// The name or address as written, without a port.
+    pub written: String,
+    /// The address of the connection.
+    pub ip: IpAddr,
+}
+
+impl ReachedAt {
+    /// `host`, `host:port` or `[address]:port` as written, and the address that it led to.
+    #[must_use]
+    pub fn new(written: &str, ip: IpAddr) -> Self {
+        let host = match written.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, _)) => host,
+            None => match written.split_once(':') {
+                // A second colon makes it an IPv6 address.
+                Some((host, port)) if !port.contains(':') => host,
+                _ => written,
+            },
+        };
+        Self { written: host.to_ascii_lowercase(), ip: ip.to_canonical() }
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        let ip = self.ip.to_string();
+        if self.written == ip { vec![ip] } else { vec![self.written.clone(), ip] }
+    }
+}
+
+/// What a key shown at an address means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Recognised {
+    /// It is the host that was paired there.
+    Yes,
+    /// It is a host whose addresses were not kept: it is bound to this one now.
+    Unbound,
+    /// It is not; why, and what to do.
+    No(String),
+}
+
+/// Whether `key` is the one expected `at` an address, of those `peers` that may be measured.
+fn recognise(peers: &[KnownPeer], at: &ReachedAt, key: Fingerprint) -> Recognised {
+    let measured = || peers.iter().filter(|peer| peer.may(Right::BeMeasured));
+    let Some(shown) = measured().find(|peer| peer.key == key) else {
+        return Recognised::No("its key is not among the hosts that may be measured from here".into());
+    };
+    let bound = |address: &str| measured().filter(|peer| peer.is_at(address)).collect::<Vec<_>>();
+    // As with ssh, what a person wrote counts before what it led to.
+    let mut expected = bound(&at.written);
+    if expected.is_empty() {
+        expected = bound(&at.ip.to_string());
+    }
+    if expected.iter().any(|peer| peer.key == key) {
+        return Recognised::Yes;
+    }
+    if let Some(expected) = expected.first() {
+        return Recognised::No(format!(
+            "{} answers with the key of {} ({}), but {} ({}) was paired there; if that is right, pair again",
+            at.written, shown.name, shown.key, expected.name, expected.key
+        ));
+    }
+    match &shown.addresses {
+        None => Recognised::Unbound,
+        Some(addresses) => Recognised::No(format!(
+            "{} answers with the key of {}, which was paired at {}; if that is right: linerate pair bind {} {}",
+            at.written,
+            shown.name,
+            addresses.join(", "),
+            shown.key,
+            at.written
+        )),
+    }
 }
 
 /// This host's key pair and the keys it knows.
@@ -119,10 +244,15 @@ impl KeyStore {
             .map_err(|cause| keys("create key directory", directory, &cause))?;
         let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
         if !key.exists() {
-            let fresh = rcgen::generate_simple_self_signed(["linerate".to_owned()])
-                .map_err(|cause| keys("generate key pair for", directory, &cause))?;
-            write_private(&certificate, fresh.cert.pem().as_bytes())?;
-            write_private(&key, fresh.signing_key.serialize_pem().as_bytes())?;
+            let _lock = Lock::take(directory)?;
+            // Another process may have made it while this one waited for the lock.
+            if !key.exists() {
+                let fresh = rcgen::generate_simple_self_signed(["linerate".to_owned()])
+                    .map_err(|cause| keys("generate key pair for", directory, &cause))?;
+                write_private(&certificate, fresh.cert.pem().as_bytes())?;
+                // Last: where there is a private key, there is its certificate.
+                write_private(&key, fresh.signing_key.serialize_pem().as_bytes())?;
+            }
         }
         check_private(&key)?;
         let certificate = CertificateDer::from_pem_slice(&read("read certificate", &certificate)?)
@@ -131,6 +261,12 @@ impl KeyStore {
             .map_err(|cause| keys("read private key", &key, &cause))?;
         let fingerprint = Fingerprint::of_certificate(&certificate)
             .map_err(|cause| keys("read public key from certificate in", directory, &cause))?;
+        CertifiedKey::from_der(vec![certificate.clone()], private_key.clone_key(), &pinned::provider()).map_err(
+            |cause| {
+                let remedy = "key.pem and certificate.pem do not belong together: remove both, and pair again";
+                keys("use the keys in", directory, &format!("{cause} ({remedy})"))
+            },
+        )?;
         Ok(Self { directory: directory.to_owned(), certificate, private_key, fingerprint })
     }
 
@@ -159,33 +295,101 @@ impl KeyStore {
         }
     }
 
-    /// Remembers that `name` has `key`; a name or key known before is replaced.
+    /// Remembers that the host called `name`, which was met `at` this address, has `key` and the `right`. A key known before keeps what
+    /// else it may do, and where else it is. A host that was measured at this address before has been replaced by this one.
     ///
     /// # Errors
-    /// If the list cannot be written.
-    pub fn trust(&self, name: &str, key: Fingerprint) -> Result<KnownPeer, ControlError> {
+    /// If the list cannot be read or written.
+    pub fn trust(&self, name: &str, key: Fingerprint, right: Right, at: &ReachedAt) -> Result<KnownPeer, ControlError> {
         let added = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let peer = KnownPeer { name: name.to_owned(), key, added };
-        let mut peers = self.peers()?;
-        peers.retain(|known| known.name != name && known.key != key);
-        peers.push(peer.clone());
-        self.write_peers(&peers)?;
-        Ok(peer)
+        self.change(|peers| {
+            let addresses = at.addresses();
+            if right == Right::BeMeasured {
+                unbind(peers, key, &addresses);
+            }
+            let known = peers.iter().position(|peer| peer.key == key).map(|place| peers.remove(place));
+            let fresh = KnownPeer { name: String::new(), key, added, addresses: None, may: Vec::new() };
+            let mut peer = KnownPeer { name: name.to_owned(), added, ..known.unwrap_or(fresh) };
+            if right == Right::BeMeasured {
+                bind(&mut peer, addresses);
+            }
+            peer.may.push(right);
+            peer.may.sort_unstable();
+            peer.may.dedup();
+            peers.push(peer.clone());
+            peer
+        })
     }
 
-    /// Forgets the peer called `name`; `false` if there is none.
+    /// Accepts the `key` that the agent reached `at` an address has proved to own, if it is that of the host that was paired there.
     ///
     /// # Errors
-    /// If the list cannot be written.
-    pub fn forget(&self, name: &str) -> Result<bool, ControlError> {
-        let mut peers = self.peers()?;
-        let before = peers.len();
-        peers.retain(|known| known.name != name);
-        let found = peers.len() < before;
-        if found {
+    /// Why it is not, as a cause; or if the list cannot be read or written.
+    pub(crate) fn recognise(&self, at: &ReachedAt, key: Fingerprint) -> Result<Result<(), String>, ControlError> {
+        match recognise(&self.peers()?, at, key) {
+            Recognised::Yes => Ok(Ok(())),
+            Recognised::No(why) => Ok(Err(why)),
+            Recognised::Unbound => self.change(|peers| {
+                let peer = peers.iter_mut().find(|peer| peer.key == key && peer.addresses.is_none());
+                peer.into_iter().for_each(|peer| bind(peer, at.addresses()));
+                Ok(())
+            }),
+        }
+    }
+
+    /// Lets the paired host `which` (a name, or the key where several have it) be reached at `address`, too.
+    ///
+    /// # Errors
+    /// If there is none or several, or the list cannot be read or written.
+    pub fn bind(&self, which: &str, address: &str) -> Result<KnownPeer, ControlError> {
+        let named = |peer: &KnownPeer| peer.name == which || peer.key.to_string() == which;
+        self.change(|peers| {
+            let found: Vec<usize> = (0..peers.len()).filter(|&place| named(&peers[place])).collect();
+            let [place] = found[..] else {
+                let cause = match found.len() {
+                    0 => "no paired host has this name or key (see `linerate pair list`)".to_owned(),
+                    n => format!("{n} paired hosts have this name: give its key (see `linerate pair list`)"),
+                };
+                return Err(ControlError::Keys { operation: "bind", object: which.to_owned(), cause });
+            };
+            let address = address.to_ascii_lowercase();
+            unbind(peers, peers[place].key, std::slice::from_ref(&address));
+            let peer = peers.iter_mut().find(|peer| named(peer)).expect("only others were removed");
+            bind(peer, vec![address]);
+            Ok(peer.clone())
+        })?
+    }
+
+    /// Forgets every peer that `which` names, by its name or its key; how many.
+    ///
+    /// # Errors
+    /// If the list cannot be read or written.
+    pub fn forget(&self, which: &str) -> Result<usize, ControlError> {
+        self.change(|peers| {
+            let before = peers.len();
+            peers.retain(|known| known.name != which && known.key.to_string() != which);
+            before - peers.len()
+        })
+    }
+
+    /// Whether the owner of `key` may do this; read afresh.
+    ///
+    /// # Errors
+    /// If the list cannot be read.
+    pub(crate) fn may(&self, key: Fingerprint, right: Right) -> Result<bool, ControlError> {
+        Ok(self.peers()?.iter().any(|peer| peer.key == key && peer.may(right)))
+    }
+
+    /// Reads the list, changes it and writes it while nobody else does.
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<KnownPeer>) -> T) -> Result<T, ControlError> {
+        let _lock = Lock::take(&self.directory)?;
+        let before = self.peers()?;
+        let mut peers = before.clone();
+        let result = change(&mut peers);
+        if peers != before {
             self.write_peers(&peers)?;
         }
-        Ok(found)
+        Ok(result)
     }
 
     pub(crate) fn certificate(&self) -> CertificateDer<'static> {
@@ -204,6 +408,51 @@ impl KeyStore {
         let text =
             serde_json::to_vec_pretty(peers).map_err(|cause| keys("write known peers", &self.directory, &cause))?;
         write_private(&self.peers_path(), &text)
+    }
+}
+
+/// Adds `addresses` to those of `peer`.
+fn bind(peer: &mut KnownPeer, addresses: Vec<String>) {
+    let known = peer.addresses.get_or_insert_default();
+    for address in addresses {
+        if !known.contains(&address) {
+            known.push(address);
+        }
+    }
+}
+
+/// Takes `addresses` from all hosts but that of `key`; one that is then nowhere, and does not conduct, is no longer known.
+fn unbind(peers: &mut Vec<KnownPeer>, key: Fingerprint, addresses: &[String]) {
+    peers.retain_mut(|peer| {
+        let Some(known) = peer.addresses.as_mut().filter(|_| peer.key != key) else { return true };
+        let before = known.len();
+        known.retain(|address| !addresses.contains(address));
+        if known.len() == before || !known.is_empty() {
+            return true;
+        }
+        peer.may.retain(|right| *right != Right::BeMeasured);
+        !peer.may.is_empty()
+    });
+}
+
+/// The right to write the files of a key store; given up when dropped, also by a process that is killed.
+struct Lock {
+    _file: fs::File,
+}
+
+impl Lock {
+    /// Waits for it: whoever has it writes a few kilobytes.
+    fn take(directory: &Path) -> Result<Self, ControlError> {
+        let path = directory.join("lock");
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = opened.map_err(|cause| keys("open", &path, &cause))?;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(cause) => return Err(keys("lock", &path, &cause)),
+            }
+        }
     }
 }
 
@@ -265,17 +514,123 @@ mod tests {
         assert!(error.contains("chmod 600"), "{error}");
     }
 
-    #[test]
-    fn a_peer_paired_again_replaces_itself_and_can_be_forgotten() {
+    fn at(written: &str) -> ReachedAt {
+        ReachedAt::new(written, written.parse().unwrap_or(IpAddr::from([192, 0, 2, 2])))
+    }
+
+    fn a_store() -> (tempfile::TempDir, KeyStore) {
         let directory = tempfile::tempdir().unwrap();
         let store = KeyStore::open(directory.path()).unwrap();
-        store.trust("hostb", Fingerprint([1; 32])).unwrap();
-        store.trust("hostb", Fingerprint([2; 32])).unwrap();
+        (directory, store)
+    }
+
+    const OLD: Fingerprint = Fingerprint([1; DIGEST_BYTES]);
+    const NEW: Fingerprint = Fingerprint([2; DIGEST_BYTES]);
+
+    #[test]
+    fn a_host_paired_again_at_its_address_replaces_itself_and_can_be_forgotten() {
+        let (_directory, store) = a_store();
+        store.trust("hostb", OLD, Right::BeMeasured, &at("hostb")).unwrap();
+        store.trust("hostb", NEW, Right::BeMeasured, &at("hostb")).unwrap();
         let keys: Vec<_> = store.peers().unwrap().iter().map(|peer| peer.key).collect();
-        assert_eq!(keys, [Fingerprint([2; 32])]);
-        assert!(store.forget("hostb").unwrap());
-        assert!(!store.forget("hostb").unwrap());
+        assert_eq!(keys, [NEW]);
+        assert_eq!((store.forget("hostb").unwrap(), store.forget("hostb").unwrap()), (1, 0));
         assert!(store.peers().unwrap().is_empty());
+    }
+
+    #[test]
+    fn two_hosts_of_one_name_are_both_paired_and_each_is_expected_at_its_own_address() {
+        let (_directory, store) = a_store();
+        store.trust("debian", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("debian", NEW, Right::BeMeasured, &at("198.18.0.2")).unwrap();
+        assert_eq!(store.peers().unwrap().len(), 2);
+        assert_eq!(store.recognise(&at("198.18.0.1:4777"), OLD).unwrap(), Ok(()));
+        let why = store.recognise(&at("198.18.0.1"), NEW).unwrap().unwrap_err();
+        assert!(why.contains("was paired there"), "{why}");
+        let why = store.recognise(&at("198.18.0.3"), NEW).unwrap().unwrap_err();
+        assert!(why.contains("linerate pair bind") && why.contains("198.18.0.2"), "{why}");
+        let why = store.bind("debian", "198.18.0.3").unwrap_err().to_string();
+        assert!(why.contains("give its key"), "{why}");
+        store.bind(&NEW.to_string(), "198.18.0.3").unwrap();
+        assert_eq!(store.recognise(&at("198.18.0.3"), NEW).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn what_a_person_wrote_counts_before_what_it_led_to() {
+        let (_directory, store) = a_store();
+        store.trust("a", OLD, Right::BeMeasured, &ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 1]))).unwrap();
+        store.trust("b", NEW, Right::BeMeasured, &ReachedAt::new("b.example", IpAddr::from([192, 0, 2, 2]))).unwrap();
+        // Somebody made the name of a lead to b, which is paired, too.
+        let poisoned = ReachedAt::new("a.example:4777", IpAddr::from([192, 0, 2, 2]));
+        let why = store.recognise(&poisoned, NEW).unwrap().unwrap_err();
+        assert!(why.contains("a.example answers with the key of b"), "{why}");
+        let moved = ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 9]));
+        assert_eq!(store.recognise(&moved, OLD).unwrap(), Ok(()), "its name leads elsewhere now");
+    }
+
+    #[test]
+    fn a_host_paired_before_addresses_were_kept_is_bound_to_the_first_it_is_reached_at() {
+        let (_directory, store) = a_store();
+        let old = format!(r#"[{{ "name": "b", "key": "{OLD}", "added": 5 }}]"#);
+        fs::write(store.peers_path(), old).unwrap();
+        assert!(store.may(OLD, Right::Conduct).unwrap() && store.may(OLD, Right::BeMeasured).unwrap());
+        assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
+        assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
+        store.recognise(&at("198.18.0.2"), OLD).unwrap().unwrap_err();
+    }
+
+    #[test]
+    fn pairing_grants_one_right_and_pairing_the_other_way_the_other() {
+        let (_directory, store) = a_store();
+        store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
+        assert!(store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap());
+        store.recognise(&at("198.18.0.1"), OLD).unwrap().unwrap_err();
+        store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        assert_eq!(store.peers().unwrap()[0].may, both_rights());
+        assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn first_uses_at_once_come_to_one_key_pair_and_no_pairing_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        for round in 0..12_u8 {
+            let keys = directory.path().join(round.to_string());
+            let prints: Vec<Fingerprint> = std::thread::scope(|scope| {
+                let pair = |n: u8| {
+                    let store = KeyStore::open(&keys).unwrap();
+                    let address = IpAddr::from([198, 18, 0, n]);
+                    let at = ReachedAt::new(&address.to_string(), address);
+                    store.trust("b", Fingerprint([n; DIGEST_BYTES]), Right::BeMeasured, &at).unwrap();
+                    store.fingerprint()
+                };
+                let threads: Vec<_> = (0..6).map(|n| scope.spawn(move || pair(n))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(prints.iter().all(|print| *print == prints[0]), "{prints:?}");
+            assert_eq!(KeyStore::open(&keys).unwrap().peers().unwrap().len(), 6, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_key_and_a_certificate_of_two_pairs_are_refused_with_what_to_do() {
+        let (first, _) = a_store();
+        let (second, _) = a_store();
+        fs::copy(first.path().join("certificate.pem"), second.path().join("certificate.pem")).unwrap();
+        let why = KeyStore::open(second.path()).unwrap_err().to_string();
+        assert!(why.contains("do not belong together"), "{why}");
+    }
+
+    #[test]
+    fn a_host_is_read_without_its_port() {
+        let ip = IpAddr::from([192, 0, 2, 2]);
+        for (written, host) in [
+            ("Host.example:4777", "host.example"),
+            ("host", "host"),
+            ("[::1]:4777", "::1"),
+            ("2001:db8::1", "2001:db8::1"),
+        ] {
+            assert_eq!(ReachedAt::new(written, ip).written, host);
+        }
     }
 
     #[test]

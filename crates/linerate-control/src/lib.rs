@@ -29,10 +29,10 @@ mod tls;
 mod transport;
 pub mod wire;
 
-pub use agent::{Access, Agent, AgentOptions, Consent, HostWide, Restored, Serving, Stopper, restore};
+pub use agent::{Access, Agent, AgentOptions, Consent, HostWide, Keeping, Restored, Serving, Stopper, restore};
 pub use conductor::{CampaignRun, Exit, HostFacts, Progress, RunOptions, RunSummary, Tuner, ask, run};
 pub use error::{ControlError, ErrorClass};
-pub use keys::{Fingerprint, KeyStore, KnownPeer};
+pub use keys::{Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 pub use link::Timeouts;
 pub use transport::DEFAULT_PORT;
 pub use wire::{Setting, SettingState, TuneRequest, Way};

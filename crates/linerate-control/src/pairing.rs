@@ -12,11 +12,13 @@
 //!
 //! The exporter (RFC 8446 clause 7.5) is known to the two ends of this very connection only: whoever sits between two TLS
 //! connections cannot carry a proof from one to the other. The accepting end proves first, so that an offer tells a
-//! stranger nothing; a token of 128 bits cannot be searched, neither here (few attempts) nor from what was overheard.
-//! It works once, and not after its time. What this does not see: a person who reads the token over a shoulder.
+//! stranger nothing; a token of 128 bits cannot be searched, neither here nor from what was overheard: whoever tries wrong ones is
+//! refused each, and does not end the offer for the host that has the right one. A token works once, and not after its time.
+//!
+//! Pairing grants one direction: the accepting host may conduct measurements on the offering one. What this does not see: a person who reads the token over a shoulder.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -36,12 +38,10 @@ use crate::transport;
 use crate::wire::{
     Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name, printable,
 };
-use crate::{ControlError, Fingerprint, KeyStore, KnownPeer};
+use crate::{ControlError, Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 
 /// How long an offer stands unless said otherwise: time to walk to another console.
 pub const VALIDITY: Duration = Duration::from_secs(600);
-/// Wrong tokens an offer takes before it is withdrawn.
-const ATTEMPTS: u32 = 5;
 /// Separates this use of HMAC and its version from any other.
 const LABEL: &[u8] = b"linerate pairing 1";
 /// Bytes of a token.
@@ -124,7 +124,8 @@ struct Desk {
 struct State {
     /// Gone once it was used.
     token: Option<Token>,
-    attempts: u32,
+    /// Wrong proofs so far.
+    refused: u64,
 }
 
 /// Offers to be paired, at `listen`, for `validity`; `own_name` is what the other end calls this host.
@@ -145,7 +146,7 @@ pub fn offer(keys: KeyStore, own_name: &str, listen: SocketAddr, validity: Durat
         name: own_name.to_owned(),
         expires: Instant::now() + validity,
         handshake: Timeouts::default().handshake,
-        state: Mutex::new(State { token: Some(token.clone()), attempts: ATTEMPTS }),
+        state: Mutex::new(State { token: Some(token.clone()), refused: 0 }),
     };
     Ok(Offering { desk: Arc::new(desk), listener, address, token })
 }
@@ -180,7 +181,7 @@ impl Offering {
             }
         });
         let left = desk.expires.saturating_duration_since(Instant::now());
-        let result = told.recv_timeout(left).unwrap_or_else(|_| Err(desk.error("its time is over; offer again")));
+        let result = told.recv_timeout(left).unwrap_or_else(|_| Err(desk.error(&desk.over())));
         desk.state().token = None;
         stopping.store(true, Ordering::Relaxed);
         wake(address);
@@ -222,6 +223,14 @@ impl Desk {
         ControlError::Pairing { operation: "offer to be paired as", object: self.name.clone(), cause: cause.to_owned() }
     }
 
+    /// Why an offer that nobody accepted is over.
+    fn over(&self) -> String {
+        match self.state().refused {
+            0 => "its time is over; offer again".to_owned(),
+            n => format!("its time is over ({n} wrong tokens were tried); offer again"),
+        }
+    }
+
     /// Meets one stranger; tells of the end of the offer, if this is it.
     fn meet(&self, socket: TcpStream, tell: &Sender<Result<KnownPeer, ControlError>>) {
         let at = (Instant::now() + self.handshake).min(self.expires);
@@ -232,35 +241,25 @@ impl Desk {
         let transcript = counter.transcript(&self.keys, &self.name, &theirs);
         let token = match self.check(&proof, &transcript) {
             Ok(token) => token,
-            Err((why, last)) => {
-                counter.refuse(why);
-                if last {
-                    // If nobody waits any more, the offer is over anyway.
-                    let _ = tell.send(Err(self.error("too many wrong tokens were tried; offer again")));
-                }
-                return;
-            }
+            Err(why) => return counter.refuse(why),
         };
         let result = self.conclude(&mut counter, &token, &transcript, &theirs);
         let _ = tell.send(result);
     }
 
-    /// Whether a proof holds; if it does, the token is used up. Otherwise why not, and whether the offer is withdrawn.
-    fn check(&self, proof: &PairProof, transcript: &Transcript) -> Result<Token, (&'static str, bool)> {
+    /// Whether a proof holds; if it does, the token is used up. Otherwise why not.
+    fn check(&self, proof: &PairProof, transcript: &Transcript) -> Result<Token, &'static str> {
         let mut state = self.state();
-        let Some(token) = state.token.clone() else { return Err(("the token was used already", false)) };
+        let Some(token) = state.token.clone() else { return Err("the token was used already") };
         if Instant::now() >= self.expires {
-            return Err(("the token has expired", false));
+            return Err("the token has expired");
         }
         if transcript.verify(&token, HelloRole::PairAccept, proof) {
             state.token = None;
             return Ok(token);
         }
-        state.attempts = state.attempts.saturating_sub(1);
-        if state.attempts == 0 {
-            state.token = None;
-        }
-        Err(("the token is wrong", state.attempts == 0))
+        state.refused += 1;
+        Err("the token is wrong")
     }
 
     fn conclude(
@@ -279,7 +278,8 @@ impl Desk {
             Ok(other) => return Err(failed(format!("it said {}", name(&other)))),
             Err(error) => return Err(failed(error.to_string())),
         }
-        let peer = self.keys.trust(theirs, counter.key)?;
+        let at = ReachedAt::new(&counter.ip.to_string(), counter.ip);
+        let peer = self.keys.trust(theirs, counter.key, Right::Conduct, &at)?;
         write(&mut *counter.channel.writer, &Message::Paired).map_err(|error| failed(error.to_string()))?;
         Ok(peer)
     }
@@ -325,7 +325,9 @@ pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> 
     }
     write(&mut *counter.channel.writer, &Message::Paired).map_err(|cause| error(cause.to_string()))?;
     match counter.reader.next() {
-        Ok(Message::Paired) => keys.trust(&theirs, counter.key),
+        Ok(Message::Paired) => {
+            keys.trust(&theirs, counter.key, Right::BeMeasured, &ReachedAt::new(address, counter.ip))
+        }
         Ok(other) => Err(error(format!("it said {} where it should have kept our key; pair again", name(&other)))),
         Err(cause) => Err(error(format!("it did not say that it kept our key ({cause}); pair again"))),
     }
@@ -344,11 +346,12 @@ struct Counter {
     channel: Channel,
     exporter: [u8; EXPORTER_BYTES],
     key: Fingerprint,
+    ip: IpAddr,
 }
 
 impl Counter {
     fn open(socket: TcpStream, at: Instant, keys: &KeyStore, end: TlsEnd) -> io::Result<Self> {
-        let stream = socket.try_clone()?;
+        let (stream, ip) = (socket.try_clone()?, socket.peer_addr()?.ip());
         let secured: Secured = match end {
             TlsEnd::Connecting => tls::connect(stream, keys, Trust::Anyone, at)?,
             TlsEnd::Accepting => tls::accept(stream, keys, Trust::Anyone, at)?,
@@ -356,7 +359,7 @@ impl Counter {
         let (exporter, key) = (secured.exporter, secured.peer);
         let mut channel = transport::secured(secured, &socket, Deadline::at(at), &Timeouts::default())?;
         let reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(io::empty())));
-        Ok(Self { reader, channel, exporter, key })
+        Ok(Self { reader, channel, exporter, key, ip })
     }
 
     /// Exchanges greetings; the other end's name, if it is here for the same purpose.

@@ -5,7 +5,7 @@
 //! | transport | encryption | the peer is known by |
 //! |---|---|---|
 //! | TCP, keys paired | TLS 1.3, both ends | its public key |
-//! | TCP on loopback, no keys paired | none | being on this host: any local user may talk to such an agent |
+//! | TCP on loopback, no keys paired | none | its user, as the kernel lists the owner of the socket |
 //! | command (`ssh host linerate agent --stdio`) | the command's | whoever started it |
 //! | in this process | none | being this process |
 //!
@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use linerate_model::HostAddress;
 
+use crate::keys::{ReachedAt, Right};
 use crate::link::{Channel, Timeouts};
 use crate::timed::{Deadline, Socket, Timed};
 use crate::tls::{self, Secured, Trust};
@@ -142,19 +143,24 @@ fn tcp(
     let socket = connect_tcp(host, address, deadline)?;
     let broken = |cause| ControlError::Io { operation: "set up connection to agent on", host: host.to_owned(), cause };
     let loopback = socket.peer_addr().map_err(broken)?.ip().to_canonical().is_loopback();
-    let known = keys.map(KeyStore::peers).transpose()?.unwrap_or_default();
+    let mut known = keys.map(KeyStore::peers).transpose()?.unwrap_or_default();
+    known.retain(|peer| peer.may(Right::BeMeasured));
     let Some(keys) = keys.filter(|_| !known.is_empty()) else {
         if loopback {
             return plain(socket, Deadline::at(deadline), timeouts).map_err(broken);
         }
         return Err(ControlError::KeyRefused {
             host: host.to_owned(),
-            cause: "no host has been paired with this one".into(),
+            cause: "no host that may be measured from here has been paired with this one".into(),
         });
     };
+    let at = ReachedAt::new(address, socket.peer_addr().map_err(broken)?.ip());
     let trust = Trust::Known(known.iter().map(|peer| peer.key).collect());
     match tls::connect(socket.try_clone().map_err(broken)?, keys, trust, deadline) {
-        Ok(connection) => secured(connection, &socket, Deadline::at(deadline), timeouts).map_err(broken),
+        Ok(connection) => match keys.recognise(&at, connection.peer)? {
+            Ok(()) => secured(connection, &socket, Deadline::at(deadline), timeouts).map_err(broken),
+            Err(cause) => Err(ControlError::KeyRefused { host: host.to_owned(), cause }),
+        },
         // An agent without keys listens on loopback only and closes when it is spoken to in TLS.
         Err(error) if loopback && !is_key_refusal(&error) => {
             plain(connect_tcp(host, address, deadline)?, Deadline::at(deadline), timeouts).map_err(broken)
@@ -203,9 +209,10 @@ fn is_key_refusal(error: &io::Error) -> bool {
 pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
     let host = host.to_owned();
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidCertificate(_)) => {
-            ControlError::KeyRefused { host, cause: "its key is not among the known peers here".into() }
-        }
+        Some(rustls::Error::InvalidCertificate(_)) => ControlError::KeyRefused {
+            host,
+            cause: "its key is not among those of the hosts that may be measured from here".into(),
+        },
         Some(rustls::Error::AlertReceived(alert)) => {
             ControlError::KeyRefused { host, cause: format!("it refuses this host's key (TLS alert {alert:?})") }
         }

@@ -1,13 +1,15 @@
 //! `linerate pair`: exchange keys with another host, once.
 
+use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
 
-use linerate_control::KeyStore;
 use linerate_control::pairing::{self, Token};
+use linerate_control::wire::printable;
+use linerate_control::{KeyStore, KnownPeer};
 use serde_json::json;
 
 use crate::cli::{Global, PairAction, PairArgs};
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{keys, testbeds};
 
 /// The port of an offer: beside the agent's, so that an agent may go on running.
@@ -22,17 +24,56 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
             let peers = store.peers()?;
             if global.json {
                 let list: Vec<_> =
-                    peers.iter().map(|peer| json!({ "name": peer.name, "key": peer.key.to_string() })).collect();
+                    peers.iter().map(|peer| serde_json::to_value(peer).expect("a peer is text and numbers")).collect();
                 println!("{}", json!({ "own_key": store.fingerprint().to_string(), "peers": list }));
             } else {
                 println!("own key {}", store.fingerprint());
-                peers.iter().for_each(|peer| println!("{}  {}", peer.key, peer.name));
+                peers.iter().for_each(|peer| println!("{}", line(peer)));
             }
             Ok(Exit::Done)
         }
         PairAction::Offer { listen } => offer(store, listen.as_deref(), &own_name),
-        PairAction::Accept { host, token } => accept(&store, &host, &token, &own_name),
+        PairAction::Accept { host, token } => {
+            let token = token.filter(|token| token != "-").map_or_else(token_from_input, Ok)?;
+            accept(&store, &host, &token, &own_name)
+        }
+        PairAction::Forget { host } => match store.forget(&host)? {
+            0 => {
+                Err(Failure::wrong(format!("forget {host}: no paired host has this name or key (linerate pair list)")))
+            }
+            n => {
+                let hosts = if n == 1 { "host" } else { "hosts" };
+                println!("forgot {n} {hosts}: its sessions end within a second");
+                Ok(Exit::Done)
+            }
+        },
+        PairAction::Bind { host, address } => {
+            println!("{}", line(&store.bind(&host, &address)?));
+            Ok(Exit::Done)
+        }
     }
+}
+
+/// A peer as a person reads it.
+fn line(peer: &KnownPeer) -> String {
+    let may: Vec<&str> = peer.may.iter().map(|right| right.name()).collect();
+    let at = match &peer.addresses {
+        Some(addresses) if !addresses.is_empty() => format!(" at {}", addresses.join(", ")),
+        Some(_) => String::new(),
+        None => " (its address is kept when it is reached next)".into(),
+    };
+    printable(&format!("{}  {}  {}{at}", peer.key, peer.name, may.join(", ")))
+}
+
+/// The first line of standard input.
+fn token_from_input() -> Result<String, Failure> {
+    if std::io::stdin().is_terminal() {
+        eprint!("token: ");
+    }
+    let mut token = String::new();
+    let read = std::io::stdin().read_line(&mut token);
+    read.map_err(|cause| Failure::wrong(format!("read the token from standard input: {cause}")))?;
+    Ok(token.trim().to_owned())
 }
 
 fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
@@ -44,12 +85,11 @@ fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
     println!("{}", offering.token());
     let minutes = pairing::VALIDITY.as_secs() / 60;
     eprintln!(
-        "waiting {minutes} minutes on {}; on the host that measures: linerate pair accept {own_name} {}",
-        offering.address(),
-        offering.token()
+        "waiting {minutes} minutes on {}; on the host that measures: linerate pair accept {own_name} (then type the token)",
+        offering.address()
     );
     let peer = offering.wait()?;
-    println!("paired with {} {}", peer.name, peer.key);
+    println!("paired with {}: {}", peer.name, line(&peer));
     Ok(Exit::Done)
 }
 
@@ -57,6 +97,6 @@ fn accept(store: &KeyStore, host: &str, token: &str, own_name: &str) -> Outcome 
     let token: Token = token.parse()?;
     let address = testbeds::with_port(host, PAIRING_PORT);
     let peer = pairing::accept(store, own_name, &address, &token)?;
-    println!("paired with {} {}", peer.name, peer.key);
+    println!("paired with {}: {}", peer.name, line(&peer));
     Ok(Exit::Done)
 }
