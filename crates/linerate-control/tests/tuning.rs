@@ -75,7 +75,7 @@ impl Drop for Space {
 }
 
 fn consent(folder: &Path) -> Consent {
-    Consent { devices: vec!["lr0".into()], host_wide: HostWide::Allowed, journals: folder.into() }
+    Consent { devices: vec!["lr0".into()], host_wide: HostWide::Allowed, journals: folder.into(), ..Consent::default() }
 }
 
 fn window(bytes: u32) -> Setting {

@@ -15,7 +15,7 @@ use crate::claim::RESERVED_BYTES;
 use crate::gate::{self, Refusal};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
-use crate::{DiskError, Served, scratch};
+use crate::{DiskError, FileLimits, Served, scratch};
 
 /// Which claimed devices loads may write to on this host. A conductor cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub struct Filled {
 pub struct Disks {
     writable: Writable,
     served: Vec<PathBuf>,
+    /// What the host's owner lets a conductor on another host ask for; absent: whatever this process may.
+    limits: Option<FileLimits>,
     held: Mutex<BTreeMap<PathBuf, Arc<Target>>>,
 }
 
@@ -93,7 +95,12 @@ impl Disks {
     /// None, and none may be written to.
     #[must_use]
     pub const fn none() -> Self {
-        Self { writable: Writable::Listed(Vec::new()), served: Vec::new(), held: Mutex::new(BTreeMap::new()) }
+        Self {
+            writable: Writable::Listed(Vec::new()),
+            served: Vec::new(),
+            limits: None,
+            held: Mutex::new(BTreeMap::new()),
+        }
     }
 
     /// None yet; loads may write to these.
@@ -106,6 +113,12 @@ impl Disks {
     #[must_use]
     pub fn serving(self, folders: Vec<PathBuf>) -> Self {
         Self { served: folders, ..self }
+    }
+
+    /// The same, within these limits.
+    #[must_use]
+    pub fn within(self, limits: Option<FileLimits>) -> Self {
+        Self { limits, ..self }
     }
 
     /// The files of the folder `path`, to be sent to foreign clients.
@@ -132,6 +145,12 @@ impl Disks {
     /// # Errors
     /// If it is neither, does not exist, or is not to be written to. Existing files never are.
     pub fn open(&self, path: &Path, permission: Permission<'_>) -> Result<Arc<Target>, DiskError> {
+        match permission {
+            Permission::Read => self.limits.as_ref().map_or(Ok(()), |limits| limits.may_read(path))?,
+            // Who has no consent learns nothing of what is there.
+            Permission::Write { consent } if self.limits.is_some() => self.allow(path, consent)?,
+            Permission::Write { .. } => {}
+        }
         let path = &fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = held.get(path).filter(|_| permission == Permission::Read) {
@@ -166,6 +185,7 @@ impl Disks {
     /// # Errors
     /// If it cannot be made, or would fill the filesystem.
     pub fn scratch(&self, folder: &Path, size: u64) -> Result<Arc<Target>, DiskError> {
+        self.limits.as_ref().map_or(Ok(()), |limits| limits.may_fill(folder, size))?;
         let folder = fs::canonicalize(folder).map_err(|cause| DiskError::io("find", folder.display(), cause))?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = held.get(&folder).filter(|target| target.range.end == size) {

@@ -439,6 +439,9 @@ pub(crate) struct AgentArgs {
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
+    /// What paired conductors may do here [default: /etc/linerate/agent.toml if it exists; with --stdio, whatever this user may]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
     /// Let a conductor change the windows of this device's routes and where and how its work is done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host` tcp_rmem, tcp_wmem, the congestion control and the CPU quota of the agent's control group; put back when it leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
@@ -493,11 +496,23 @@ pub(crate) enum PairAction {
     Accept {
         /// The host that offers
         host: String,
-        /// The token it printed
-        token: String,
+        /// The token it printed; without one, or with `-`, it is read from standard input, so that no list of processes shows it
+        token: Option<String>,
     },
-    /// Print own fingerprint and the known peers
+    /// Print own fingerprint, the known peers, what each may do, and where it is
     List,
+    /// Forget a paired host: it may neither conduct here nor be measured from here, and its sessions end within a second
+    Forget {
+        /// Its name, or its key
+        host: String,
+    },
+    /// Let a paired host be reached at another address, too
+    Bind {
+        /// Its name, or its key where several have the name
+        host: String,
+        /// The name or address
+        address: String,
+    },
 }
 
 #[derive(Debug, Args)]

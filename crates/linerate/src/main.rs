@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod output;
+mod policy;
 
 mod arms;
 mod campaign;

@@ -5,6 +5,7 @@
 //! What a stranger sends is counted and dropped.
 
 mod links;
+mod local;
 mod session;
 mod trial;
 mod tuning;
@@ -18,8 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use linerate_disk::Writable;
-use linerate_load::Workload;
+use linerate_disk::{FileLimits, Writable};
+use linerate_load::{Permits, Workload};
 use serde_json::Value;
 
 use crate::frames::write;
@@ -29,15 +30,15 @@ use crate::timed::Deadline;
 use crate::tls::{self, TLS_HANDSHAKE, Trust};
 use crate::transport;
 use crate::wire::{GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, announced, decode_within};
-use crate::{ControlError, Fingerprint, KeyStore};
+use crate::{ControlError, Fingerprint, KeyStore, Right};
 
 use tuning::Changes;
-pub use tuning::{Consent, HostWide, Restored, restore};
+pub use tuning::{Consent, HostWide, Keeping, Restored, restore};
 
 /// Who may talk to a listening agent.
 #[derive(Debug)]
 pub enum Access {
-    /// Anyone on this host, over plain TCP; it listens on loopback only.
+    /// Root and the agent's own user on this host, and whom its owner names, over plain TCP; it listens on loopback only.
     Loopback,
     /// Whoever holds a key this host has been paired with, over TLS.
     Paired(KeyStore),
@@ -62,6 +63,12 @@ pub struct AgentOptions {
     pub memory: Option<u64>,
     /// Folders whose files may be sent to foreign clients, whatever a conductor says.
     pub served: Vec<PathBuf>,
+    /// What the host's owner lets loads do, whatever a conductor says.
+    pub permits: Permits,
+    /// Users of this host who may use an agent without keys, beside root and the agent's own user.
+    pub local_users: Vec<u32>,
+    /// What it lets them read and fill; absent: whatever this process may.
+    pub files: Option<FileLimits>,
     /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -77,6 +84,9 @@ impl Default for AgentOptions {
             writable: Writable::default(),
             memory: None,
             served: Vec::new(),
+            permits: Permits::EVERYTHING,
+            local_users: Vec::new(),
+            files: None,
             notify: Arc::new(|_| {}),
         }
     }
@@ -282,14 +292,23 @@ impl Serving {
     /// Serves conductors in turn, until stopped.
     pub fn run(self) {
         let Self { agent, listener, access, stopping, .. } = self;
-        let entrance = Arc::new(Entrance { shared: Arc::clone(&agent.shared), access });
+        let shared = Arc::clone(&agent.shared);
+        let entrance = Arc::new(Entrance { shared: Arc::clone(&shared), access });
+        let watching = watch(&entrance, &stopping);
+        if let Err(error) = &watching {
+            (shared.options.notify)(&format!("cannot watch for forgotten hosts: {error}"));
+        }
         if let Err(error) = accept_all(&listener, &stopping, &entrance) {
-            (agent.shared.options.notify)(&format!("cannot accept connections any more: {error}"));
+            (shared.options.notify)(&format!("cannot accept connections any more: {error}"));
         }
         for serving in [agent.shared.current(), agent.shared.tuner()] {
             if let Some(current) = serving.as_ref() {
                 (current.closer)();
             }
+        }
+        if let Ok(watching) = watching {
+            // It looks every few hundred milliseconds whether it is to stop.
+            let _ = watching.join();
         }
     }
 }
@@ -335,6 +354,29 @@ impl Receptionist for Entrance {
     }
 }
 
+/// Ends the sessions of conductors that are no longer known, soon after they were forgotten, until `stopping`.
+fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
+    /// A forgotten conductor is gone within a second, and a look costs next to nothing.
+    const PERIOD: Duration = Duration::from_millis(250);
+    let (entrance, stopping) = (Arc::clone(entrance), Arc::clone(stopping));
+    thread::Builder::new().name("linerate-watch".into()).spawn(move || {
+        let Entrance { shared, access: Access::Paired(keys) } = &*entrance else { return };
+        while !stopping.load(Ordering::Relaxed) {
+            thread::sleep(PERIOD);
+            for serving in [shared.current(), shared.tuner()] {
+                let Some((current, key)) = serving.as_ref().and_then(|current| Some((current, current.key?))) else {
+                    continue;
+                };
+                // A list that cannot be read ends nobody's session, and lets nobody in.
+                if keys.may(key, Right::Conduct).is_ok_and(|may| !may) {
+                    (shared.options.notify)(&format!("{} is no longer paired: its session ends", current.by));
+                    (current.closer)();
+                }
+            }
+        }
+    })
+}
+
 /// Finds out what a stranger speaks, and opens TLS if it must be.
 fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Channel> {
     let timeouts = &shared.options.timeouts;
@@ -349,19 +391,44 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
         (Access::Loopback, TLS_HANDSHAKE) => {
             Err(io::Error::other("it speaks TLS, but no host has been paired with this one"))
         }
-        (Access::Loopback, _) => transport::plain(socket, Deadline::at(at), timeouts),
+        (Access::Loopback, _) => {
+            admit(&socket, &shared.options.local_users, timeouts)?;
+            transport::plain(socket, Deadline::at(at), timeouts)
+        }
         (Access::Paired(keys), TLS_HANDSHAKE) => {
             let known = keys.peers().map_err(io::Error::other)?;
-            let trust = Trust::Known(known.iter().map(|peer| peer.key).collect());
+            let conductors = known.iter().filter(|peer| peer.may(Right::Conduct));
+            let trust = Trust::Known(conductors.map(|peer| peer.key).collect());
             let connection = tls::accept(socket.try_clone()?, keys, trust, at)?;
             transport::secured(connection, &socket, Deadline::at(at), timeouts)
         }
         (Access::Paired(_), _) => {
             let why = "this agent speaks TLS with paired hosts only (run `linerate pair`)".to_owned();
-            socket.set_write_timeout(Some(timeouts.handshake))?;
-            let refusal = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why };
-            write(&mut &socket, &refusal).map_err(io::Error::other)?;
+            refuse(&socket, why, timeouts)?;
             Err(io::Error::other("it does not speak TLS"))
         }
     }
+}
+
+/// Lets a user of this host in who is the agent's own, root, or named by the host's owner.
+fn admit(socket: &TcpStream, named: &[u32], timeouts: &Timeouts) -> io::Result<()> {
+    let user = local::user_of(socket);
+    let own = rustix::process::geteuid().as_raw();
+    let why = match user {
+        Ok(user) if user == 0 || user == own || named.contains(&user) => return Ok(()),
+        Ok(user) => format!(
+            "this agent runs as user {own} and serves that user and root; the owner of this host can let user {user} in, with \
+             `local_users = [{user}]` in its policy"
+        ),
+        Err(error) => error.to_string(),
+    };
+    refuse(socket, why.clone(), timeouts)?;
+    Err(io::Error::other(why))
+}
+
+/// Tells a stranger why it is turned away.
+fn refuse(socket: &TcpStream, why: String, timeouts: &Timeouts) -> io::Result<()> {
+    socket.set_write_timeout(Some(timeouts.handshake))?;
+    let refusal = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why };
+    write(&mut &*socket, &refusal).map_err(io::Error::other)
 }

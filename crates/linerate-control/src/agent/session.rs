@@ -10,7 +10,7 @@ use linerate_disk::Disks;
 use linerate_model::TrialId;
 
 use super::trial::{self, Command};
-use super::{Current, Shared};
+use super::{AgentOptions, Current, Shared};
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
@@ -61,7 +61,8 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         channel.deadline.lift();
         let mut running = None;
         // Held from the first trial that writes to them to the end of the session.
-        let disks = Arc::new(Disks::new(shared.options.writable.clone()).serving(shared.options.served.clone()));
+        let AgentOptions { writable, served, files, .. } = shared.options.clone();
+        let disks = Arc::new(Disks::new(writable).serving(served).within(files));
         let why = converse(reader, channel, |heard, outbox| follow(shared, &disks, heard, outbox, &mut running));
         if let Some(running) = running.take() {
             running.abort(shared);

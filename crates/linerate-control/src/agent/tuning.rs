@@ -38,8 +38,23 @@ pub struct Consent {
     pub devices: Vec<String>,
     /// Whether kernel parameters, which hold for the whole host, and the CPU quota of the agent's control group may be changed too.
     pub host_wide: HostWide,
+    /// Whether changes may be made to stay after the session.
+    pub keeping: Keeping,
     /// Folder of the journals.
     pub journals: PathBuf,
+}
+
+/// Whether a conductor may let its changes stay when it leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Keeping {
+    /// It may.
+    #[default]
+    Allowed,
+    /// It may not: this policy file does not say so.
+    Refused {
+        /// The file.
+        policy: String,
+    },
 }
 
 /// Whether settings that hold for a whole host may be changed.
@@ -64,7 +79,7 @@ impl Consent {
 
 impl Default for Consent {
     fn default() -> Self {
-        Self { devices: Vec::new(), host_wide: HostWide::Refused, journals: JOURNALS.into() }
+        Self { devices: Vec::new(), host_wide: HostWide::Refused, keeping: Keeping::Allowed, journals: JOURNALS.into() }
     }
 }
 
@@ -126,6 +141,11 @@ impl Changes {
                 left => Err(left.join("; ")),
             },
             TuneRequest::Keep => {
+                if let Keeping::Refused { policy } = &consent.keeping {
+                    return Err(format!(
+                        "let changes of this host stay: its policy does not permit it; its owner can, with `keep = true` in {policy}"
+                    ));
+                }
                 self.made.clear();
                 self.forget();
                 Ok(Vec::new())
@@ -562,7 +582,12 @@ mod tests {
     use super::*;
 
     fn consent(folder: &Path) -> Consent {
-        Consent { devices: vec!["eth0".into()], host_wide: HostWide::Refused, journals: folder.into() }
+        Consent {
+            devices: vec!["eth0".into()],
+            host_wide: HostWide::Refused,
+            journals: folder.into(),
+            ..Consent::default()
+        }
     }
 
     #[test]

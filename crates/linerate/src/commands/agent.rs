@@ -4,11 +4,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_control::{Access, Agent, AgentOptions, Consent, restore};
+use linerate_control::{Access, Agent, AgentOptions, Consent, Right, restore};
 use linerate_disk::Writable;
 
 use crate::cli::{AgentArgs, Global};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::policy::Policy;
 use crate::{keys, testbeds};
 
 /// Serves conductors until it is interrupted, or one of them on the standard streams until it leaves.
@@ -20,15 +21,27 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
             eprintln!("{line}");
         }
     });
-    let consent = Consent::to(&args.allow_tune);
+    let policy = Policy::of(args)?;
+    let mut consent = Consent::to(&policy.tune);
+    consent.keeping = policy.keeping.clone();
     // An agent that was killed here may have left something changed. Whatever cannot be put back, this one serves all the same.
     for told in restore(&consent.journals).into_iter().flatten().filter_map(super::tune::told) {
         eprintln!("{told}");
     }
-    let writable = Writable::Listed(args.allow_write.clone());
-    let served = args.allow_serve.clone();
-    let changes = !args.allow_tune.is_empty();
-    let agent = Agent::new(AgentOptions { name, notify, consent, writable, served, ..AgentOptions::default() });
+    let changes = !policy.tune.is_empty();
+    let Policy { permits, files, write, serve: served, local_users, .. } = policy;
+    let writable = Writable::Listed(write);
+    let agent = Agent::new(AgentOptions {
+        name,
+        notify,
+        consent,
+        writable,
+        served,
+        permits,
+        local_users,
+        files,
+        ..AgentOptions::default()
+    });
     if changes {
         put_back_on_interrupt(&agent)?;
     }
@@ -37,7 +50,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         return Ok(Exit::Done);
     }
     let store = keys::open(args.keys.clone())?;
-    let paired = !store.peers()?.is_empty();
+    let paired = store.peers()?.iter().any(|peer| peer.may(Right::Conduct));
     let address = match &args.listen {
         Some(text) => testbeds::resolve_listen(text, testbeds::AGENT_PORT)?,
         None if paired => SocketAddr::from((Ipv6Addr::UNSPECIFIED, testbeds::AGENT_PORT)),
@@ -51,7 +64,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let access = if paired { Access::Paired(store) } else { Access::Loopback };
     let serving = agent.listen(address, access)?;
     if !global.quiet {
-        let who = if paired { "paired hosts" } else { "this host only: no key is known" };
+        let who = if paired { "paired hosts" } else { "this user and root on this host only: no key is known" };
         eprintln!("listening on {}, for {who}", serving.address());
     }
     serving.run();

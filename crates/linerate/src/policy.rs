@@ -1,0 +1,221 @@
+//! What an agent's host lets conductors do: `/etc/linerate/agent.toml`, or the file of `--policy`.
+//!
+//! The policy is for conductors on other hosts, whom a key lets in. Who starts an agent through ssh, or measures in this process, has
+//! the rights of the account anyway: only a policy that is named applies there.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use linerate_control::Keeping;
+use linerate_disk::FileLimits;
+use linerate_load::{Limits, Network, Permits};
+use linerate_model::{Bytes, Problem};
+use serde::Deserialize;
+
+use crate::cli::AgentArgs;
+use crate::exit::Failure;
+use crate::problems;
+
+/// Where the policy is unless it is named.
+const USUAL: &str = "/etc/linerate/agent.toml";
+/// Permission bits by which others than the owner may write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// What conductors may do on this host.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    /// What loads may do.
+    pub(crate) permits: Permits,
+    /// What they may read and fill.
+    pub(crate) files: Option<FileLimits>,
+    /// What may be tuned, as `--allow-tune` says it.
+    pub(crate) tune: Vec<String>,
+    /// Whether what was tuned may stay.
+    pub(crate) keeping: Keeping,
+    /// Serial numbers of disks that may be written to.
+    pub(crate) write: Vec<String>,
+    /// Folders whose files may be served to foreign clients.
+    pub(crate) serve: Vec<PathBuf>,
+    /// Users of this host who may use an agent without keys.
+    pub(crate) local_users: Vec<u32>,
+}
+
+/// The file; whatever it does not name is refused, or has the default of [`Limits`] and [`FileLimits`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyText {
+    destinations: Option<Vec<Network>>,
+    lowest_port: Option<u16>,
+    #[serde(default)]
+    foreign_servers: Vec<Network>,
+    #[serde(default)]
+    foreign_clients: bool,
+    #[serde(default)]
+    raw_frames: bool,
+    #[serde(default)]
+    realtime: bool,
+    #[serde(default)]
+    read: Vec<PathBuf>,
+    folders: Option<Vec<PathBuf>>,
+    disk_space: Option<Bytes>,
+    #[serde(default)]
+    tune: Vec<String>,
+    #[serde(default)]
+    keep: bool,
+    #[serde(default)]
+    write: Vec<String>,
+    #[serde(default)]
+    serve: Vec<PathBuf>,
+    #[serde(default)]
+    local_users: Vec<u32>,
+}
+
+impl Policy {
+    /// The policy of an agent started with `args`, whose own consent is added to what the file says.
+    pub(crate) fn of(args: &AgentArgs) -> Result<Self, Failure> {
+        let mut policy = match &args.policy {
+            Some(path) => Self::read(path)?
+                .ok_or_else(|| Failure::wrong(format!("read policy {}: there is no such file", path.display())))?,
+            None if args.stdio => Self::everything(),
+            None => Self::read(Path::new(USUAL))?.unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)),
+        };
+        policy.tune.extend(args.allow_tune.iter().cloned());
+        policy.write.extend(args.allow_write.iter().cloned());
+        policy.serve.extend(args.allow_serve.iter().cloned());
+        Ok(policy)
+    }
+
+    /// No limits, for whoever has the rights of this account anyway; disks and settings still need consent.
+    fn everything() -> Self {
+        Self {
+            permits: Permits::EVERYTHING,
+            files: None,
+            tune: Vec::new(),
+            keeping: Keeping::Allowed,
+            write: Vec::new(),
+            serve: Vec::new(),
+            local_users: Vec::new(),
+        }
+    }
+
+    /// Reads the file at `path`; `None` if there is none.
+    fn read(path: &Path) -> Result<Option<Self>, Failure> {
+        let origin = path.display().to_string();
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::wrong(format!("read policy {origin}: {error}"))),
+        };
+        let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+        if mode & WRITABLE_BY_OTHERS != 0 {
+            return Err(Failure::wrong(format!(
+                "use policy {origin}: others may write it (mode {:o}; run `chmod go-w {origin}`)",
+                mode & 0o777
+            )));
+        }
+        let parsed: PolicyText = toml::from_str(&text).map_err(|error| {
+            problems::failure(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
+        })?;
+        Ok(Some(Self::from_text(parsed, &origin)))
+    }
+
+    fn from_text(text: PolicyText, file: &str) -> Self {
+        let usual = Limits::new(file);
+        let limits = Limits {
+            destinations: text.destinations.unwrap_or_else(|| usual.destinations.clone()),
+            lowest_port: text.lowest_port.unwrap_or(usual.lowest_port),
+            foreign_servers: text.foreign_servers,
+            foreign_clients: text.foreign_clients,
+            raw_frames: text.raw_frames,
+            realtime: text.realtime,
+            ..usual
+        };
+        let usual = FileLimits::new(file);
+        let files = FileLimits {
+            read: text.read,
+            folders: text.folders.unwrap_or_else(|| usual.folders.clone()),
+            disk_space: text.disk_space.map_or(usual.disk_space, |bytes| bytes.0),
+            ..usual
+        };
+        Self {
+            permits: Permits::only(limits),
+            files: Some(files),
+            tune: text.tune,
+            keeping: if text.keep { Keeping::Allowed } else { Keeping::Refused { policy: file.to_owned() } },
+            write: text.write,
+            serve: text.serve,
+            local_users: text.local_users,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agent.toml");
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its owner");
+        (folder, path)
+    }
+
+    #[test]
+    fn a_policy_that_says_nothing_is_the_secure_one() {
+        let (_folder, path) = written("", 0o644);
+        let policy = Policy::read(&path).expect("it reads").expect("it is there");
+        assert!(policy.permits.raw_frames("eth0").is_err() && policy.permits.realtime().is_err());
+        assert!(policy.permits.foreign_clients().is_err() && policy.permits.port(80).is_err());
+        assert!(policy.permits.foreign_server("127.0.0.1:8080".parse().expect("an address")).is_err());
+        assert!(matches!(policy.keeping, Keeping::Refused { .. }) && policy.tune.is_empty() && policy.write.is_empty());
+        assert_eq!(policy.files.expect("limited").read, Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn each_line_permits_what_a_refusal_names() {
+        let text = r#"
+            destinations = ["198.18.0.0/15"]
+            lowest_port = 80
+            foreign_servers = ["127.0.0.1", "198.18.0.0/15"]
+            foreign_clients = true
+            raw_frames = true
+            realtime = true
+            read = ["/srv/data"]
+            folders = ["/scratch"]
+            disk_space = "1 TiB"
+            tune = ["eth0", "host"]
+            keep = true
+            write = ["S123"]
+            serve = ["/srv/files"]
+            local_users = [1000]
+        "#;
+        let (_folder, path) = written(text, 0o600);
+        let policy = Policy::read(&path).expect("it reads").expect("it is there");
+        let at = |text: &str| text.parse().expect("an address");
+        policy.permits.connection(at("198.18.0.1:80")).expect("permitted");
+        policy.permits.connection(at("192.0.2.1:80")).expect_err("not among the destinations");
+        policy.permits.foreign_server(at("127.0.0.1:1")).expect("permitted");
+        policy.permits.foreign_clients().and_then(|()| policy.permits.realtime()).expect("permitted");
+        assert_eq!(policy.keeping, Keeping::Allowed);
+        let files = policy.files.expect("limited");
+        assert_eq!(policy.local_users, [1000]);
+        assert_eq!((files.disk_space, files.folders), (1 << 40, vec!["/scratch".into()]));
+        assert_eq!(
+            (policy.tune.len(), policy.write, policy.serve),
+            (2, vec!["S123".into()], vec!["/srv/files".into()])
+        );
+    }
+
+    #[test]
+    fn a_policy_that_others_may_write_or_with_a_mistake_is_refused() {
+        let (_folder, path) = written("", 0o666);
+        let why = Policy::read(&path).expect_err("anybody may write it");
+        assert!(why.message().contains("chmod go-w"), "{why:?}");
+        let (_folder, path) = written("raw_frame = true", 0o644);
+        assert!(Policy::read(&path).expect_err("a mistake").message().contains("raw_frame"));
+        assert!(Policy::read(Path::new("/nonexistent/agent.toml")).expect("it is not there").is_none());
+    }
+}
