@@ -91,6 +91,7 @@ impl End {
             disks: &DISKS,
             loaded,
             peer_clock: None,
+            permits: &linerate_load::Permits::EVERYTHING,
         }
     }
 
