@@ -146,7 +146,7 @@ fn serve(stream: &mut TcpStream, number: usize) -> u64 {
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     while let Ok(n @ 1..) = stream.read(&mut bytes) {
         come += n as u64;
-        let answer = if number % 2 == 0 { vec![6; 64] } else { bytes[..n].to_vec() };
+        let answer = if number.is_multiple_of(2) { vec![6; 64] } else { bytes[..n].to_vec() };
         // It may have been left.
         let _ = stream.write_all(&answer);
     }
