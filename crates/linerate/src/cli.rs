@@ -11,6 +11,7 @@ use crate::commands::disk::DiskArgs;
 use crate::commands::flows::FlowsArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::limit;
+use crate::commands::pair::PairArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::tune::host::TuneHostArgs;
 use crate::commands::tune::profile::ProfileArgs;
@@ -473,46 +474,6 @@ pub(crate) enum TuneAction {
     Revert(ProfileArgs),
     /// Put back what an agent that was killed here has left changed
     Restore,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PairArgs {
-    #[command(subcommand)]
-    pub(crate) action: PairAction,
-    /// Folder of the keys
-    #[arg(long, env = "LINERATE_KEYS", global = true)]
-    pub(crate) keys: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PairAction {
-    /// On the host to be measured: print a one-time token and wait for the other side
-    Offer {
-        /// Address to listen on
-        #[arg(long)]
-        listen: Option<String>,
-    },
-    /// On the host that measures: use the token
-    Accept {
-        /// The host that offers
-        host: String,
-        /// The token it printed; without one, or with `-`, it is read from standard input, so that no list of processes shows it
-        token: Option<String>,
-    },
-    /// Print own fingerprint, the known peers, what each may do, and where it is
-    List,
-    /// Forget a paired host: it may neither conduct here nor be measured from here, and its sessions end within a second
-    Forget {
-        /// Its name, or its key
-        host: String,
-    },
-    /// Let a paired host be reached at another address, too
-    Bind {
-        /// Its name, or its key where several have the name
-        host: String,
-        /// The name or address
-        address: String,
-    },
 }
 
 #[derive(Debug, Args)]

@@ -2,18 +2,60 @@
 
 use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
+use clap::{Args, Subcommand};
 use linerate_control::pairing::{self, Token};
 use linerate_control::wire::printable;
 use linerate_control::{KeyStore, KnownPeer};
 use serde_json::json;
 
-use crate::cli::{Global, PairAction, PairArgs};
+use crate::cli::Global;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{keys, testbeds};
 
 /// The port of an offer: beside the agent's, so that an agent may go on running.
 const PAIRING_PORT: u16 = testbeds::AGENT_PORT + 1;
+
+#[derive(Debug, Args)]
+pub(crate) struct PairArgs {
+    #[command(subcommand)]
+    pub(crate) action: PairAction,
+    /// Folder of the keys
+    #[arg(long, env = "LINERATE_KEYS", global = true)]
+    pub(crate) keys: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PairAction {
+    /// On the host to be measured: print a one-time token and wait for the other side
+    Offer {
+        /// Address to listen on
+        #[arg(long)]
+        listen: Option<String>,
+    },
+    /// On the host that measures: use the token
+    Accept {
+        /// The host that offers
+        host: String,
+        /// The token it printed; without one, or with `-`, it is read from standard input, so that no list of processes shows it
+        token: Option<String>,
+    },
+    /// Print own fingerprint, the known peers, what each may do, and where it is
+    List,
+    /// Forget a paired host: it may neither conduct here nor be measured from here, and its sessions end within a second
+    Forget {
+        /// Its name, or its key
+        host: String,
+    },
+    /// Let a paired host be reached at another address, too
+    Bind {
+        /// Its name, or its key where several have the name
+        host: String,
+        /// The name or address
+        address: String,
+    },
+}
 
 /// Offers, accepts or lists.
 pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
