@@ -15,7 +15,7 @@ mod ledger;
 pub(crate) mod limit;
 pub(crate) mod list;
 mod ncsi;
-mod pair;
+pub(crate) mod pair;
 pub(crate) mod plan;
 mod replay;
 mod report;
