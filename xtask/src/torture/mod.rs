@@ -4,6 +4,7 @@
 //! everything, for the test suite; without it the figures of docs/security.md are measured.
 
 mod ledger;
+mod strangers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -42,7 +43,8 @@ struct Subject {
 }
 
 /// Every subject, alphabetically.
-static SUBJECTS: &[Subject] = &[Subject { name: "ledger", run: ledger::run }];
+static SUBJECTS: &[Subject] =
+    &[Subject { name: "ledger", run: ledger::run }, Subject { name: "strangers", run: strangers::run }];
 
 /// Runs a subject: `SUBJECT [PART...] [--quick] [--linerate PATH]`.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
