@@ -1,13 +1,15 @@
 //! The disks and files of one session: opened through the gate, held until the session ends.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::OFlags;
 
@@ -15,7 +17,7 @@ use crate::claim::RESERVED_BYTES;
 use crate::gate::{self, Refusal};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
-use crate::{DiskError, FileLimits, Served, scratch};
+use crate::{Balance, DiskError, FileLimits, Served, scratch};
 
 /// Which claimed devices loads may write to on this host. A conductor cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +91,7 @@ pub struct Disks {
     /// What the host's owner lets a conductor on another host ask for; absent: whatever this process may.
     limits: Option<FileLimits>,
     held: Mutex<BTreeMap<PathBuf, Arc<Target>>>,
+    balance: OnceLock<Arc<Balance>>,
 }
 
 impl Disks {
@@ -100,6 +103,7 @@ impl Disks {
             served: Vec::new(),
             limits: None,
             held: Mutex::new(BTreeMap::new()),
+            balance: OnceLock::new(),
         }
     }
 
@@ -180,6 +184,12 @@ impl Disks {
         }
     }
 
+    /// The ratio that loads of this session keep among each other, those that ask for it.
+    #[must_use]
+    pub fn balance(&self) -> &Arc<Balance> {
+        self.balance.get_or_init(Arc::default)
+    }
+
     /// A file of `size` bytes without a name in `folder`; the same one each time in a session.
     ///
     /// # Errors
@@ -239,6 +249,26 @@ impl Synchrony {
             Self::Data => DATA,
             Self::All => OFlags::SYNC,
         }
+    }
+}
+
+/// Opens a target anew.
+#[derive(Debug)]
+pub struct Opener {
+    /// It stays open under the number that `path` names.
+    target: Arc<Target>,
+    path: CString,
+    flags: OFlags,
+}
+
+impl Opener {
+    /// Another descriptor.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn open(&self) -> io::Result<File> {
+        debug_assert!(self.target.file.as_raw_fd() >= 0, "it is held open");
+        Ok(rustix::fs::open(self.path.as_c_str(), self.flags, rustix::fs::Mode::empty())?.into())
     }
 }
 
@@ -340,6 +370,16 @@ impl Target {
     /// If it is to be written to and was opened to read, or the filesystem has no direct transfers.
     pub fn open(&self, write: bool, direct: bool) -> Result<File, DiskError> {
         self.open_as(write, direct, Synchrony::None)
+    }
+
+    /// What opens the very same device or file again and again, without allocating, as [`Target::open_as`] does.
+    #[must_use]
+    pub fn opener(self: &Arc<Self>, write: bool, direct: bool, synchrony: Synchrony) -> Opener {
+        let held = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let way = if write && self.is_writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = way | OFlags::CLOEXEC | synchrony.flags() | if direct { OFlags::DIRECT } else { OFlags::empty() };
+        let path = CString::new(held).expect("a number has no zero byte");
+        Opener { target: Arc::clone(self), path, flags }
     }
 
     /// [`Target::open`] with writes that end only when they are durable.

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod balance;
 mod claim;
 mod content;
 mod disks;
@@ -20,9 +21,10 @@ mod served;
 pub mod signature;
 mod topology;
 
+pub use balance::{Balance, Member};
 pub use claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 pub use content::Content;
-pub use disks::{Disks, Filled, Permission, Synchrony, Target, Writable};
+pub use disks::{Disks, Filled, Opener, Permission, Synchrony, Target, Writable};
 pub use error::DiskError;
 pub use gate::{Inspection, Refusal, claim, inspect, list, release};
 pub use limits::FileLimits;

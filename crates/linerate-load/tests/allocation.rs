@@ -186,6 +186,14 @@ fn steps_and_cuts_allocate_nothing() {
         ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "io_uring"})),
         ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "pattern": "zipf", "reply": "4 KiB"})),
         ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "threads"})),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio", "read": "50 %", "copies": "30 %", "flow": 2, "reopen_every": 20}),
+        ),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio", "read": "0 %", "verify": true, "verify_backlog": 64, "latency_target": "1 ms", "latency_window": "5 ms"}),
+        ),
     ];
     for (name, params) in cases {
         let ends = || open(name, params.clone()).into_iter().filter(|workers| !workers.is_empty()).collect();

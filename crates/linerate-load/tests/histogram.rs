@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_disk::{Disks, Permission};
 use linerate_load::Histogram;
 use linerate_sys::clock;
-use linerate_sys::storage::{Completion, Engine, Operation, Request, Transfers};
+use linerate_sys::storage::{Completion, Engine, Operation, Priority, Request, Transfers};
 
 /// How far a percentile, the mean or the largest may be from the true one.
 const MOST: f64 = 0.004;
@@ -40,7 +40,13 @@ fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u
             place = (place + 1_237) % (FILE_BYTES / u64::from(BLOCK_BYTES));
             started[slot as usize] = clock::monotonic();
             let offset = place * u64::from(BLOCK_BYTES);
-            transfers.queue(Request { slot, operation: Operation::Read, offset, bytes: BLOCK_BYTES });
+            transfers.queue(Request {
+                slot,
+                operation: Operation::Read,
+                offset,
+                bytes: BLOCK_BYTES,
+                priority: Priority::NONE,
+            });
         }
         let reaped = transfers.reap(Duration::from_secs(1), |Completion { slot, result }| {
             assert_eq!(result, BLOCK_BYTES as i32);

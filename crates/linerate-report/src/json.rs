@@ -71,6 +71,7 @@ fn point(point: &PointStudy) -> Value {
         "parameters": point.parameters,
         "jobs": point.jobs.iter().map(job).collect::<Vec<_>>(),
         "ceilings": point.ceilings.iter().map(ceiling).collect::<Vec<_>>(),
+        "unbounded": point.unbounded,
         "validity": point.validity,
         "why": point.why,
         "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),

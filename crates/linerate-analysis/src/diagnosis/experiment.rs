@@ -7,6 +7,8 @@
 use linerate_model::{BitRate, Failing, Finding, HostSetting, Verdict};
 use serde_json::Value;
 
+use super::proof::amount;
+
 /// Parameters and the values they are given.
 pub type Change = Vec<(String, Value)>;
 
@@ -98,14 +100,14 @@ impl Experiment {
         if self.ratio[0] >= 1.0 { a.total_cmp(&b) } else { b.total_cmp(&a) }
     }
 
-    /// What the claim says of goodput, in words.
+    /// What the claim says of `metric`, the figure that experiments on the load move, in words.
     #[must_use]
-    pub fn promise(&self) -> String {
+    pub fn promise(&self, metric: &str) -> String {
         let [least, most] = self.ratio;
         if most >= OPEN {
-            format!("goodput should be at least {least:.2} times as much")
+            format!("{metric} should be at least {least:.2} times as much")
         } else {
-            format!("goodput should be {least:.2} to {most:.2} times as much")
+            format!("{metric} should be {least:.2} to {most:.2} times as much")
         }
     }
 }
@@ -113,18 +115,18 @@ impl Experiment {
 /// What became of a claim where early looks left `experiment` no hope: no pairs were run, and that is told. The claim is dropped, unless
 /// its failing says nothing.
 #[must_use]
-pub fn set_aside(mut finding: Finding, experiment: &Experiment, before: f64, after: &[f64]) -> Finding {
+pub fn set_aside(mut finding: Finding, experiment: &Experiment, metric: &str, before: f64, after: &[f64]) -> Finding {
     let [least, most] = experiment.ratio;
-    let told: Vec<String> = after.iter().map(|rate| BitRate(*rate).to_string()).collect();
+    let told: Vec<String> = after.iter().map(|rate| amount(metric, *rate)).collect();
     let mut why = "set aside: it made no such difference, no pairs were run".to_owned();
     match experiment.failing {
         Failing::Refutes => finding.verdict = Verdict::Inconclusive,
         Failing::SaysNothing => why = format!("{why}, which {NOTHING_SAID}"),
     }
     finding.experimented(format!(
-        "{}: goodput {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} ({why})",
+        "{}: {metric} {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} ({why})",
         experiment.name,
-        BitRate(before),
+        amount(metric, before),
         told.join(", "),
         experiment.ends.map_or_else(String::new, |metric| format!(", and an end of {metric}"))
     ))
@@ -186,11 +188,11 @@ mod tests {
     fn what_was_set_aside_says_what_was_seen() {
         let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
         let suspected = || Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone());
-        let told = set_aside(suspected(), &experiment([1.5, 2.5]), 20e6, &[20.1e6, 19.9e6]);
+        let told = set_aside(suspected(), &experiment([1.5, 2.5]), "goodput", 20e6, &[20.1e6, 19.9e6]);
         assert_eq!(told.verdict, Verdict::Inconclusive);
         let text = told.counterfactual.expect("told");
         assert!(text.starts_with("change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"), "{text}");
-        let sparing = set_aside(suspected(), &experiment([1.5, 2.5]).refuting_nothing(), 20e6, &[20.1e6]);
+        let sparing = set_aside(suspected(), &experiment([1.5, 2.5]).refuting_nothing(), "goodput", 20e6, &[20.1e6]);
         assert_eq!(sparing.verdict, Verdict::Suspected);
         assert!(sparing.counterfactual.is_some_and(|text| text.contains("does not refute it")));
     }

@@ -12,7 +12,7 @@ pub mod rules;
 
 use linerate_model::{ARM_AXIS, Finding, Validity, Verdict};
 
-pub use proof::goodput_of;
+pub use proof::{GOODPUT, IOPS, amount, goodput_of};
 
 use crate::{Comparison, PointStudy, Study};
 use rules::{RULES, Rule, UNKNOWN};
@@ -72,9 +72,16 @@ fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     let finding = rule.judge(point)?;
     let commands = rule.experiments(point).into_iter().filter_map(|experiment| {
         let command = rules::command(point, &experiment)?;
-        Some(format!("{}: {command} ({})", experiment.name, experiment.promise()))
+        Some(format!("{}: {command} ({})", experiment.name, experiment.promise(moved(point))))
     });
     Some(commands.fold(finding, Finding::advise))
+}
+
+/// The figure that experiments on the load of `point` move: goodput, or of disks and files their transfers.
+#[must_use]
+pub fn moved(point: &PointStudy) -> &'static str {
+    let has = |metric: &str| point.jobs.iter().flat_map(|job| &job.metrics).any(|figure| figure.name == metric);
+    if !has(GOODPUT) && has(IOPS) { IOPS } else { GOODPUT }
 }
 
 /// How well the evidence of each rule is met at `point`, 0 to 1, the best first. A rule suspects from 0.5 on (methodology 5.3); where

@@ -115,10 +115,11 @@ fn outcome(
     finding.verdict = verdict;
     let why = if why.is_empty() { why } else { format!(" ({why})") };
     let prediction = format!("the claim predicts x{least:.2} to x{most:.2}");
-    finding.counterfactual = Some(format!("{}: {}; {prediction}{why}", test.changed.name, told(&proof)));
+    finding.counterfactual =
+        Some(format!("{}: {}; {prediction}{why}", test.changed.name, told(&goodput.metric, &proof)));
     finding.placebo = placebo.map(|(name, effect)| {
         let widest = (effect.widest - 1.0) * 100.0;
-        format!("{name}: goodput {}, single pairs differ by up to {widest:.1} %", ratio(effect))
+        format!("{name}: {} {}, single pairs differ by up to {widest:.1} %", goodput.metric, ratio(effect))
     });
     finding
 }
@@ -133,17 +134,34 @@ fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
     }
 }
 
-/// The goodput of the test: of the direction that carries most.
+/// What experiments move: goodput of a network, transfers per second of a disk or file.
+pub const GOODPUT: &str = "goodput";
+/// See [`GOODPUT`].
+pub const IOPS: &str = "iops";
+
+/// The figure that the test is judged by: goodput of the direction that carries most, or where there is none the transfers of a disk or file.
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
-    let carried = test.figures.iter().filter(|figure| figure.metric == "goodput" && figure.direction != Direction::Sum);
-    carried.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
+    let most = |metric: &str, is_wanted: fn(Direction) -> bool| {
+        let figures = test.figures.iter().filter(|figure| figure.metric == metric && is_wanted(figure.direction));
+        figures.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
+    };
+    most(GOODPUT, |direction| direction != Direction::Sum).or_else(|| most(IOPS, |_| true))
 }
 
-fn told(proof: &Proof) -> String {
+/// A figure that experiments move, for people.
+#[must_use]
+pub fn amount(metric: &str, value: f64) -> String {
+    match metric {
+        IOPS => format!("{value:.0} transfers/s"),
+        _ => linerate_model::BitRate(value).to_string(),
+    }
+}
+
+fn told(metric: &str, proof: &Proof) -> String {
     let Effect { before, after, n, .. } = &proof.effect;
-    let [before, after] = [before, after].map(|rate| linerate_model::BitRate(*rate));
-    format!("goodput {before} -> {after}, {}, n = {n} pairs", ratio(&proof.effect))
+    let [before, after] = [before, after].map(|rate| amount(metric, *rate));
+    format!("{metric} {before} -> {after}, {}, n = {n} pairs", ratio(&proof.effect))
 }
 
 fn ratio(effect: &Effect) -> String {

@@ -124,6 +124,18 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
     bounds
 }
 
+/// Why nothing bounds the flows of the first of `trials` at an end, between hosts that tell of their devices; empty where something bounds them.
+pub(super) fn unbounded(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Vec<String> {
+    let Some((jobs, _)) = trials.first().filter(|_| campaign.header.testbed == TestbedKind::Hosts) else {
+        return Vec::new();
+    };
+    let carried = carried(jobs, hosts);
+    match elements(campaign, hosts, jobs, &carried).is_empty() {
+        true => interfaces::unbounded(hosts, jobs, &carried),
+        false => Vec::new(),
+    }
+}
+
 /// What is known of the path of `job`: the smallest MTU among capacities and devices, and the IP version.
 pub(super) fn path(campaign: &Campaign, hosts: &Hosts<'_>, job: &Job<'_>) -> Path {
     let ends = [&job.spec.from, &job.spec.to];

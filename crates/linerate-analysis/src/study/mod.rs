@@ -119,6 +119,9 @@ pub struct PointStudy {
     pub jobs: Vec<JobStudy>,
     /// Bounds that hold here, lowest first per metric and direction.
     pub ceilings: Vec<Ceiling>,
+    /// Where nothing bounds its flows between hosts: why, for each end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbounded: Vec<String>,
     /// The worst standing of its estimates.
     pub validity: Validity,
     /// Why it is not valid.

@@ -114,6 +114,7 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         parameters: spec.point.clone(),
         jobs,
         ceilings: bounds.iter().map(|bound| bound.ceiling.clone()).collect(),
+        unbounded: ceilings::unbounded(campaign, hosts, &usable),
         validity: standing.validity,
         why: standing.why,
         trials: judged.iter().map(|one| trial_study(campaign, one, &bounds)).collect(),

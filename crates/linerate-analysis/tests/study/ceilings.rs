@@ -331,22 +331,48 @@ fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_acc
 
 /// What the device of the sending host leaves for payload, as its facts say, bit/s.
 fn by_device(device: &str) -> Option<f64> {
+    let study = of_device(Some(device));
+    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.hard);
+    hard.map(|ceiling| ceiling.value)
+}
+
+#[test]
+fn where_nothing_bounds_a_flow_each_end_says_why() {
+    let why = |device: Option<&str>| only(&of_device(device)).unbounded.join("; ");
+    assert_eq!(why(Some("eth0")), "", "it is bounded");
+    assert!(
+        why(Some("br0")).starts_with("br0 of a: a bridge, whose packets leave by any of its ports (eth0)"),
+        "{}",
+        why(Some("br0"))
+    );
+    assert!(why(Some("vx0")).contains("vx0 of a: a tunnel (vxlan)"), "{}", why(Some("vx0")));
+    assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
+    assert!(why(None).starts_with("a: its host names no single device"), "{}", why(None));
+    assert_eq!(
+        why(Some("br0")).matches("names no single device").count(),
+        1,
+        "the other end too: {}",
+        why(Some("br0"))
+    );
+}
+
+/// The study of a stream that leaves by `device`.
+fn of_device(device: Option<&str>) -> linerate_analysis::Study {
     let facts = json!({ "interfaces": {
         "eth0": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
         "eth1": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
         "eth0.7": { "kind": "vlan", "virtual": true, "mtu": 1500, "lower": ["eth0"] },
         "bond0": { "kind": "bond", "driver": "bonding", "virtual": true, "speed_bps": 20e9, "mtu": 1500, "lower": ["eth0", "eth1"] },
         "br0": { "kind": "bridge", "driver": "bridge", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": ["eth0"] },
+        "vx0": { "kind": "vxlan", "driver": "vxlan", "virtual": true, "mtu": 1450, "lower": [] },
         "veth0": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
         "veth1": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [],
             "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 }] },
     } });
     let mut run = stream(0, 1_000_000);
-    run.spec.jobs[0].from.device = Some(device.into());
+    run.spec.jobs[0].from.device = device.map(str::to_owned);
     let campaign = campaign(TestbedKind::Hosts, [facts, json!({})], vec![run]);
-    let study = study(&campaign);
-    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.hard);
-    hard.map(|ceiling| ceiling.value)
+    study(&campaign)
 }
 
 #[test]

@@ -79,6 +79,15 @@ impl Arrivals {
         Ok(())
     }
 
+    /// [`Arrivals::check`] for operations that have no size of their own: requests, connections.
+    pub(crate) fn check_requests(&self) -> Result<(), ParamError> {
+        if matches!(self.rate, Some(Rate::Bits(_))) {
+            let cause = "bits per second are no rate of requests: write requests per second, such as \"10 kpps\"";
+            return Err(wrong("rate", cause));
+        }
+        self.check()
+    }
+
     /// Whether operations start at their own time, not at the peer's.
     pub(crate) fn is_open(&self) -> bool {
         self.rate.is_some()
@@ -141,6 +150,13 @@ mod tests {
         assert_eq!(rate("5 kpps").expect("a packet rate").per_second(1_000), 5_000.0);
         assert!(rate("5").is_err() && rate("5 m").is_err());
         assert!(serde_json::from_value::<Rate>(json!(5)).is_err());
+    }
+
+    #[test]
+    fn requests_have_no_rate_in_bits() {
+        let arrivals = |rate: &str| serde_json::from_value::<Arrivals>(json!({ "rate": rate })).expect("a rate");
+        assert!(arrivals("8 kpps").check_requests().is_ok() && arrivals("8 Mbit/s").check().is_ok());
+        assert!(arrivals("8 Mbit/s").check_requests().expect_err("bits").cause.contains("requests per second"));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! `linerate_disk`, not here. A transfer that fails, or moves fewer bytes than asked for, ends the trial. What it does not see: the
 //! device's own cache, and what the page cache did to a buffered file.
 //!
+//! A rate in bits per second is of the bytes that transfers ask for, divided by their mean size.
+//!
 //! Durability: `sync` makes each write durable before it ends, `flush` follows every `flush_every`-th write that has ended with a flush in
 //! the same slot, whose time is kept apart. `trim` makes a share of the operations discards, with times of their own. Neither flushes nor
 //! discards count as transfers.
@@ -14,37 +16,34 @@ use std::time::Duration;
 
 use linerate_disk::Synchrony;
 use linerate_model::{Bytes, Nanos, ParamError, Ratio};
-use linerate_sys::storage::Operation;
+use linerate_sys::storage::{Operation, Priority};
 use serde::Deserialize;
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Rate};
 use super::null::NullListener;
 use super::parameters::{Parameters, Typed, documented, wrong};
-use super::placement::WORKERS;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::ParamDoc;
 use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Worker};
 
 mod access;
+mod backlog;
+mod contents;
+mod docs;
+mod flight;
+mod latency;
+mod pace;
 mod places;
 mod prepare;
 mod stamp;
 mod worker;
 
 use access::{Line, WeightOf};
-use places::{Pattern, Zone};
+use docs::{OWN, TRANSFER};
+use places::{Pattern, Window, Zone};
 
 /// The most transfers under way per worker: what io_uring's and native AIO's rings hold.
 const MOST_DEPTH: u32 = 32_768;
-/// Transfers, from the smallest block a disk has to what a kernel takes in one piece at most.
-const TRANSFER: Takes = Takes::Size { least: Bytes(512), most: Bytes(1 << 30) };
-/// Targets and budgets.
-const AMOUNT: Takes = Takes::Size { least: Bytes(1 << 20), most: Bytes(1 << 60) };
-/// Longer pauses are no load.
-const PAUSE: Takes = Takes::Time { least: Nanos(0), most: Nanos::from_secs(3_600) };
-const SHARE: Takes = Takes::Ratio { least: Ratio(0.0), most: Ratio(1.0) };
-/// Beyond this everything goes to one place.
-const SKEW: Takes = Takes::Ratio { least: Ratio(0.01), most: Ratio(5.0) };
 
 /// How the page cache is dealt with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -153,6 +152,19 @@ pub(super) struct StorageParams {
     flush_every: u32,
     trim: Ratio,
     verify: bool,
+    verify_backlog: u32,
+    compress: Ratio,
+    copies: Ratio,
+    copies_of: u32,
+    zone_size: Option<Bytes>,
+    zone_range: Option<Bytes>,
+    zone_skip: Bytes,
+    priority: String,
+    flow: u32,
+    reopen_every: u32,
+    latency_target: Option<Nanos>,
+    latency_share: Ratio,
+    latency_window: Nanos,
     condition: u32,
     consent: Option<String>,
     max_written: Option<Bytes>,
@@ -200,6 +212,21 @@ impl Default for StorageParams {
             flush_every: 1,
             trim: Ratio(0.0),
             verify: false,
+            verify_backlog: 0,
+            compress: Ratio(0.0),
+            copies: Ratio(0.0),
+            copies_of: 1,
+            zone_size: None,
+            zone_range: None,
+            zone_skip: Bytes(0),
+            priority: "none".into(),
+            flow: 0,
+            reopen_every: 0,
+            latency_target: None,
+            // Without outliers that no depth prevents.
+            latency_share: Ratio(0.999),
+            // A thousand transfers of a millisecond.
+            latency_window: Nanos::from_secs(1),
             // It writes, and takes long.
             condition: 0,
             consent: None,
@@ -211,182 +238,6 @@ impl Default for StorageParams {
         }
     }
 }
-
-const OWN: &[ParamDoc] = &[
-    ParamDoc {
-        name: "target",
-        takes: Takes::Text { example: "/dev/nvme1n1" },
-        default: "\"/var/tmp\"",
-        meaning: "a block device, a file to be read, or a folder in which a scratch file without a name is made",
-    },
-    ParamDoc {
-        name: "size",
-        takes: AMOUNT,
-        default: "\"256 MiB\"",
-        meaning: "of the scratch file, if target is a folder",
-    },
-    ParamDoc {
-        name: "offset",
-        takes: Takes::Size { least: Bytes(0), most: Bytes(1 << 60) },
-        default: "\"0 B\"",
-        meaning: "leave out the first bytes of the target",
-    },
-    ParamDoc {
-        name: "span",
-        takes: AMOUNT,
-        default: "all of it",
-        meaning: "use only so many bytes of the target, from offset on",
-    },
-    ParamDoc { name: "block_size", takes: TRANSFER, default: "\"4 KiB\"", meaning: "bytes of a transfer" },
-    ParamDoc { name: "read", takes: SHARE, default: "\"100 %\"", meaning: "share of reads; the others are writes" },
-    ParamDoc {
-        name: "random",
-        takes: SHARE,
-        default: "\"100 %\"",
-        meaning: "share of transfers to random places; the others continue where the last one ended",
-    },
-    ParamDoc {
-        name: "align",
-        takes: Takes::Size { least: Bytes(512), most: Bytes(1 << 40) },
-        default: "as block_size",
-        meaning: "places are multiples of this",
-    },
-    ParamDoc {
-        name: "burst",
-        takes: Takes::Count { least: 1, most: 1 << 30 },
-        default: "1",
-        meaning: "transfers from one pause to the next",
-    },
-    ParamDoc {
-        name: "delay",
-        takes: PAUSE,
-        default: "\"0 s\"",
-        meaning: "pause before each burst, counted from the last start",
-    },
-    ParamDoc {
-        name: "reply",
-        takes: Takes::Size { least: Bytes(0), most: Bytes(1 << 30) },
-        default: "\"0 B\": none",
-        meaning: "bytes of a transfer in the other direction that follows each one and ends the transaction, as Iometer's",
-    },
-    ParamDoc {
-        name: "access",
-        takes: Takes::Text { example: "4 KiB, weight 60 %, read 70 %; 64 KiB, weight 40 %, random 0 %" },
-        default: "one line of the seven above",
-        meaning: "lines of an access specification: size, then any of weight, read, random, burst, delay, align, reply",
-    },
-    ParamDoc {
-        name: "weight_of",
-        takes: Takes::Word(&["transfers", "bursts"]),
-        default: "\"transfers\"",
-        meaning: "what a line's weight is a share of; Iometer's are of bursts",
-    },
-    ParamDoc {
-        name: "pattern",
-        takes: Takes::Word(&["uniform", "zipf", "permutation"]),
-        default: "\"uniform\"",
-        meaning: "random places: all alike, a few often, or each once before any again",
-    },
-    ParamDoc { name: "skew", takes: SKEW, default: "\"100 %\"", meaning: "exponent of the Zipf law" },
-    ParamDoc {
-        name: "zones",
-        takes: Takes::Text { example: "50 % to 5 %, 30 % to 15 %, 20 % to 80 %" },
-        default: "none",
-        meaning: "shares of the random transfers that go to shares of the range, from its start on; within each as pattern = \"uniform\"",
-    },
-    ParamDoc {
-        name: "backward",
-        takes: Takes::Flag,
-        default: "false",
-        meaning: "sequences run from the end of the range to its start",
-    },
-    ParamDoc {
-        name: "start_after",
-        takes: PAUSE,
-        default: "\"0 s\"",
-        meaning: "begin so long after the other jobs of the trial; rates are still means over all of the measurement",
-    },
-    ParamDoc {
-        name: "stride",
-        takes: TRANSFER,
-        default: "as block_size",
-        meaning: "from one start to the next in a sequence",
-    },
-    ParamDoc {
-        name: "regions",
-        takes: Takes::Word(&["disjoint", "same"]),
-        default: "\"disjoint\"",
-        meaning: "each worker's sequence runs in a part of its own, or all run through the whole",
-    },
-    ParamDoc {
-        name: "depth",
-        takes: Takes::Count { least: 1, most: MOST_DEPTH as u64 },
-        default: "32",
-        meaning: "transfers under way per worker: always so many in a closed loop, at most in an open one",
-    },
-    ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning: "threads, each with an engine of its own" },
-    ParamDoc {
-        name: "engine",
-        takes: Takes::Word(&["auto", "io_uring", "io_uring_polling", "io_uring_thread", "aio", "threads", "pread"]),
-        default: "\"auto\"",
-        meaning: "auto: pread at depth 1, else io_uring (in memory aio below 1 MiB), or where the kernel refuses it aio, or threads; io_uring_polling looks into \
-                  the device's queue instead of taking interrupts, io_uring_thread leaves submission to a thread of the kernel's",
-    },
-    ParamDoc {
-        name: "cache",
-        takes: Takes::Word(&["direct", "buffered"]),
-        default: "\"direct\"",
-        meaning: "past the page cache (O_DIRECT), or through it",
-    },
-    ParamDoc {
-        name: "sync",
-        takes: Takes::Word(&["none", "dsync", "sync"]),
-        default: "\"none\"",
-        meaning: "when a write ends: when the device has it, or when its data (O_DSYNC) or all metadata too (O_SYNC) are durable",
-    },
-    ParamDoc {
-        name: "flush",
-        takes: Takes::Word(&["none", "fsync", "fdatasync"]),
-        default: "\"none\"",
-        meaning: "flush after every flush_every writes of a worker that have ended; flushes have times of their own",
-    },
-    ParamDoc {
-        name: "flush_every",
-        takes: Takes::Count { least: 1, most: 1 << 30 },
-        default: "1",
-        meaning: "writes of a worker from one flush to the next",
-    },
-    ParamDoc {
-        name: "trim",
-        takes: SHARE,
-        default: "\"0 %\"",
-        meaning: "share of discards (BLKDISCARD, or a hole punched in a file), which have times of their own; the others read and write",
-    },
-    ParamDoc {
-        name: "verify",
-        takes: Takes::Flag,
-        default: "false",
-        meaning: "check every block read against what was written there; the target is filled first",
-    },
-    ParamDoc {
-        name: "condition",
-        takes: Takes::Count { least: 0, most: 10 },
-        default: "0: unconditioned, and every row says so",
-        meaning: "write the range over so many times first, in sequence by 128 KiB; twice is customary for solid-state disks",
-    },
-    ParamDoc {
-        name: "consent",
-        takes: Takes::Text { example: "S4EWNX0M123456" },
-        default: "none: nothing is written to a device",
-        meaning: "the serial number with which a person claimed the device (linerate disk claim)",
-    },
-    ParamDoc {
-        name: "max_written",
-        takes: AMOUNT,
-        default: "three times the target's size",
-        meaning: "budget of bytes written to the target in a campaign; beyond it the trial ends",
-    },
-];
 
 impl Parameters for StorageParams {
     fn docs() -> Vec<ParamDoc> {
@@ -405,6 +256,7 @@ impl Parameters for StorageParams {
                 delay: self.delay,
                 align: self.align.unwrap_or(self.block_size).0,
                 reply: self.reply.0,
+                priority: None,
             }],
         };
         self.shares = self.zones.as_deref().map_or(Ok(Vec::new()), places::zones)?;
@@ -426,13 +278,16 @@ impl Parameters for StorageParams {
             let cause = format!("{} threads per worker are too many: at most {}", self.depth, prepare::MOST_THREADS);
             return Err(wrong("depth", cause));
         }
-        let reads = self.lines.iter().any(|line| line.read > 0.0 || line.reply > 0);
-        if self.verify && reads && self.writes() && u64::from(self.depth) * u64::from(self.workers) > 1 {
+        self.settle_priorities()?;
+        if self.verify && self.moves_reads() && self.writes() && u64::from(self.depth) * u64::from(self.workers) > 1 {
             let cause =
                 "a block may be read while it is being written: set depth = 1 and workers = 1, or read = \"100 %\"";
             return Err(wrong("verify", cause));
         }
         self.check_durability()?;
+        self.check_contents()?;
+        self.check_zones()?;
+        self.check_pace()?;
         if self.arrivals.is_open() && self.lines.iter().any(|line| line.delay > Nanos(0)) {
             return Err(wrong("delay", "pauses belong to a closed loop: leave out the rate, or the pauses"));
         }
@@ -441,6 +296,90 @@ impl Parameters for StorageParams {
 }
 
 impl StorageParams {
+    /// Gives every line without a priority the job's.
+    fn settle_priorities(&mut self) -> Result<(), ParamError> {
+        let of_job: Priority = self.priority.parse().map_err(|why| wrong("priority", why))?;
+        for line in &mut self.lines {
+            line.priority.get_or_insert(of_job);
+        }
+        Ok(())
+    }
+
+    fn check_contents(&self) -> Result<(), ParamError> {
+        for (key, share) in [("compress", self.compress), ("copies", self.copies)] {
+            if share.0 > 0.0 && !self.moves_writes() {
+                return Err(wrong(key, "nothing is written whose contents could matter: set read below 100 %"));
+            }
+        }
+        if self.copies_of > 1 && self.copies.0 == 0.0 {
+            return Err(wrong("copies_of", "it needs copies above 0 %"));
+        }
+        if self.copies.0 > 0.0 && self.verify {
+            return Err(wrong("copies", "a copy does not say where it belongs: leave out verify, or the copies"));
+        }
+        if self.verify_backlog == 0 {
+            return Ok(());
+        }
+        if !self.verify || !self.moves_writes() {
+            return Err(wrong("verify_backlog", "it needs verify = true, and read below 100 %"));
+        }
+        if self.arrivals.is_open() || self.lines.iter().any(|line| line.reply > 0) {
+            return Err(wrong("verify_backlog", "blocks are read back in a closed loop without replies"));
+        }
+        let is_sequence = self.lines.iter().all(|line| line.random == 0.0) && self.regions == Regions::Disjoint;
+        if self.workers > 1 && !is_sequence {
+            let cause = "a worker may read what another is writing: set workers = 1, or random = \"0 %\" and regions = \"disjoint\"";
+            return Err(wrong("verify_backlog", cause));
+        }
+        Ok(())
+    }
+
+    /// The window that transfers stay in, if there is one.
+    fn window(&self) -> Option<Window> {
+        let bytes = self.zone_size?.0;
+        Some(Window { bytes, range: self.zone_range.map_or(bytes, |range| range.0), skip: self.zone_skip.0 })
+    }
+
+    fn check_zones(&self) -> Result<(), ParamError> {
+        let Some(window) = self.window() else {
+            let is_given = self.zone_range.is_some() || self.zone_skip.0 > 0;
+            return if is_given { Err(wrong("zone_size", "zone_range and zone_skip need it")) } else { Ok(()) };
+        };
+        if window.range < self.longest() {
+            return Err(wrong("zone_size", format!("a zone is shorter than a transfer of {}", Bytes(self.longest()))));
+        }
+        if self.backward || !self.shares.is_empty() || self.pattern != Pattern::Uniform {
+            return Err(wrong("zone_size", "zones go onwards with even places: leave out backward, zones and pattern"));
+        }
+        Ok(())
+    }
+
+    fn check_pace(&self) -> Result<(), ParamError> {
+        if self.reopen_every > 0 && self.arrivals.is_open() {
+            return Err(wrong("reopen_every", "a target is opened anew when nothing is under way: leave out the rate"));
+        }
+        if self.latency_target.is_some() && self.arrivals.is_open() {
+            return Err(wrong("latency_target", "it looks for the depth of a closed loop: leave out the rate"));
+        }
+        if self.flow > 0 && self.arrivals.is_open() {
+            return Err(wrong("flow", "a rate of its own and a ratio to others exclude each other: leave out one"));
+        }
+        Ok(())
+    }
+
+    /// Operations per second of all workers together, if they have a rate.
+    fn operations_per_second(&self) -> Option<f64> {
+        Some(match self.arrivals.rate? {
+            Rate::Packets(rate) => rate.0,
+            Rate::Bits(rate) => rate.0 / f64::from(u8::BITS) / access::mean_bytes(&self.lines, self.weight_of),
+        })
+    }
+
+    /// Whether any line reads.
+    fn moves_reads(&self) -> bool {
+        self.lines.iter().any(|line| line.weight > 0.0 && (line.read > 0.0 || line.reply > 0))
+    }
+
     fn check_durability(&self) -> Result<(), ParamError> {
         let has_replies = self.lines.iter().any(|line| line.reply > 0);
         if self.flush != Flush::None && !self.moves_writes() {
@@ -509,6 +448,27 @@ impl StorageParams {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
+    /// What a report says of I/O priorities; `None` if no transfer has one.
+    fn priorities(&self) -> Option<String> {
+        let mut told: Vec<String> = Vec::new();
+        for line in self.lines.iter().filter(|line| line.weight > 0.0) {
+            let name = line.priority.unwrap_or_default().to_string();
+            if !told.contains(&name) {
+                told.push(name);
+            }
+        }
+        (told.iter().any(|name| name != "none")).then(|| told.join(", "))
+    }
+
+    /// What a report says of the data written, where it is not unlike all other.
+    fn data(&self) -> Option<String> {
+        let zeros = (self.compress.0 > 0.0).then(|| format!("{} zeros", self.compress));
+        let copies = (self.copies.0 > 0.0)
+            .then(|| format!("{} of the writes repeat one of {} contents", self.copies, self.copies_of));
+        let told: Vec<String> = [zeros, copies].into_iter().flatten().collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
     /// The longest transfer.
     fn longest(&self) -> u64 {
         self.lines.iter().map(|line| line.size.max(line.reply)).max().unwrap_or(0)
@@ -573,12 +533,30 @@ mod tests {
             ("access", json!("4 KiB, reed 70 %")),
             ("access", json!("4 KiB, weight 0 %")),
             ("depth", json!(0)),
+            ("priority", json!("urgent")),
+            ("verify_backlog", json!(8)),
+            ("copies_of", json!(8)),
+            ("zone_skip", json!("4 KiB")),
             ("engine", json!("libaio")),
             ("poisson", json!(true)),
         ] {
             let errors = read::<StorageParams>(&params(&[(key, value.clone())])).expect_err(key);
-            assert_eq!(errors[0].key, key, "{value}");
+            let named = if key == "zone_skip" { "zone_size" } else { key };
+            assert_eq!(errors[0].key, named, "{value}");
         }
+    }
+
+    #[test]
+    fn a_rate_in_bits_is_a_bandwidth_and_one_in_operations_is_not() {
+        let rate = |pairs: &[(&str, Value)]| {
+            read::<StorageParams>(&params(pairs)).expect("a load").operations_per_second().expect("a rate")
+        };
+        let bits = ("rate", json!("8 Mbit/s"));
+        assert_eq!(rate(std::slice::from_ref(&bits)), 1e6 / 4096.0);
+        assert_eq!(rate(&[bits.clone(), ("block_size", json!("64 KiB"))]), 1e6 / 65_536.0);
+        let access = json!("4 KiB, weight 50 %; 8 KiB, weight 50 %, reply 4 KiB");
+        assert_eq!(rate(&[bits, ("access", access)]), 1e6 / 8192.0);
+        assert_eq!(rate(&[("rate", json!("2 kpps")), ("block_size", json!("64 KiB"))]), 2e3);
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Parameters for TcpCrrParams {
         // Each worker has one at least.
         self.placement.streams.get_or_insert(self.placement.workers());
         self.placement.check(self.placement.streams())?;
-        self.arrivals.check()
+        self.arrivals.check_requests()
     }
 }
 

@@ -73,7 +73,7 @@ impl Parameters for TcpRrParams {
     fn settle(&mut self) -> Result<(), ParamError> {
         self.options.no_delay.get_or_insert(true);
         self.placement.check(self.placement.streams())?;
-        self.arrivals.check()
+        self.arrivals.check_requests()
     }
 }
 

@@ -97,7 +97,7 @@ impl Parameters for UdpRrParams {
                 format!("{} requests outstanding need longer datagrams: at most {distinct} with these", self.depth);
             return Err(wrong("depth", cause));
         }
-        self.arrivals.check()
+        self.arrivals.check_requests()
     }
 }
 

@@ -4,21 +4,22 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::{Completion, Operation, Request, raw};
+use super::{Completion, Operation, Priority, Request, raw};
 use crate::memory::Region;
 
 /// A file, and the buffers of its transfers; each is over when it has been queued.
 #[derive(Debug)]
 pub(super) struct Calls {
-    file: File,
+    pub(super) file: File,
     buffers: Vec<Region>,
     done: Vec<Completion>,
+    priority: Priority,
 }
 
 impl Calls {
     pub(super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
         let buffers = buffers(slots, slot_bytes)?;
-        Ok(Self { file, buffers, done: Vec::with_capacity(slots as usize) })
+        Ok(Self { file, buffers, done: Vec::with_capacity(slots as usize), priority: Priority::NONE })
     }
 
     pub(super) fn buffer(&mut self, slot: u32) -> &mut [u8] {
@@ -29,7 +30,7 @@ impl Calls {
     #[inline]
     pub(super) fn queue(&mut self, request: Request) {
         assert!(self.done.iter().all(|done| done.slot != request.slot), "slot {} is under way", request.slot);
-        let result = transfer(&self.file, &mut self.buffers[request.slot as usize], request);
+        let result = transfer(&self.file, &mut self.buffers[request.slot as usize], request, &mut self.priority);
         self.done.push(Completion { slot: request.slot, result });
     }
 
@@ -45,10 +46,16 @@ pub(super) fn buffers(slots: u32, slot_bytes: usize) -> io::Result<Vec<Region>> 
     (0..slots).map(|_| Region::new(slot_bytes).map_err(|error| error.cause)).collect()
 }
 
-/// Does `request` now: bytes moved, or the negative error number.
+/// Does `request` now, in a thread whose I/O priority is `current`: bytes moved, or the negative error number.
 #[inline]
-pub(super) fn transfer(file: &File, buffer: &mut Region, request: Request) -> i32 {
-    let Request { offset, bytes, .. } = request;
+pub(super) fn transfer(file: &File, buffer: &mut Region, request: Request, current: &mut Priority) -> i32 {
+    let Request { offset, bytes, priority, .. } = request;
+    if priority != *current {
+        if let Err(error) = raw::set_priority(priority) {
+            return -error.raw_os_error().unwrap_or(libc::EIO);
+        }
+        *current = priority;
+    }
     let moved = match request.operation {
         Operation::Read => file.read_at(&mut buffer[..bytes as usize], offset),
         Operation::Write => file.write_at(&buffer[..bytes as usize], offset),

@@ -11,9 +11,12 @@ use std::time::Duration;
 use crate::SysError;
 
 mod calls;
+mod priority;
 #[allow(unsafe_code)]
 mod raw;
 mod threads;
+
+pub use priority::Priority;
 
 use calls::Calls;
 use raw::aio::NativeAio;
@@ -69,6 +72,12 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether it is a transfer: it moves bytes.
+    #[must_use]
+    pub const fn moves(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
     /// What [`Completion::result`] is when all went well with `bytes` asked for.
     #[must_use]
     pub const fn expected(self, bytes: u32) -> i32 {
@@ -90,6 +99,8 @@ pub struct Request {
     pub offset: u64,
     /// How many bytes, at most a slot's.
     pub bytes: u32,
+    /// Its I/O priority; flushes and discards have none.
+    pub priority: Priority,
 }
 
 /// What came of one.
@@ -192,6 +203,34 @@ impl Transfers {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
+    }
+
+    /// Works on `file` from now on and closes the one before; nothing may be under way.
+    ///
+    /// # Errors
+    /// If something is, or the kernel refuses. The engine of one thread per slot keeps its file: see [`Transfers::can_reopen`].
+    pub fn reopen(&mut self, file: File) -> io::Result<()> {
+        if self.in_flight > 0 {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        match &mut self.inner {
+            Inner::Ring(ring) => ring.reopen(file),
+            Inner::Aio(aio) => {
+                aio.file = file;
+                Ok(())
+            }
+            Inner::Calls(calls) => {
+                calls.file = file;
+                Ok(())
+            }
+            Inner::Threads(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Whether `engine` can go over to another file.
+    #[must_use]
+    pub const fn can_reopen(engine: Engine) -> bool {
+        !matches!(engine, Engine::Threads)
     }
 
     /// The buffer of a slot that is not under way.

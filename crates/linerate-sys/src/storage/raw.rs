@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 
-use super::{Completion, Engine, Operation, Request};
+use super::{Completion, Engine, Operation, Priority, Request};
 use crate::memory::Mapping;
 
 pub(super) mod aio;
@@ -23,6 +23,15 @@ pub(super) fn discard(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
     let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     Ok(rustix::fs::fallocate(file, flags, offset, bytes)?)
+}
+
+/// Makes `priority` that of the calling thread (ioprio_set(2)).
+pub(super) fn set_priority(priority: Priority) -> io::Result<()> {
+    /// `IOPRIO_WHO_PROCESS` (include/uapi/linux/ioprio.h): a thread by its number, 0 for the caller.
+    const THREAD: libc::c_long = 1;
+    // SAFETY: three numbers; nothing of ours is read or written.
+    let done = unsafe { libc::syscall(libc::SYS_ioprio_set, THREAD, 0, libc::c_long::from(priority.bits())) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Slots of equal size in one mapping, each either ours or the kernel's.

@@ -57,13 +57,25 @@ fn what_every_engine_writes_it_reads_back() {
             }
             transfers.buffer(slot).fill(block as u8 + 1);
             let offset = block * BYTES as u64;
-            transfers.queue(Request { slot, operation: Operation::Write, offset, bytes: BYTES as u32 });
+            transfers.queue(Request {
+                slot,
+                operation: Operation::Write,
+                offset,
+                bytes: BYTES as u32,
+                priority: Priority::NONE,
+            });
         }
         finish(&mut transfers);
         for block in (0..64_u64).rev() {
             let offset = block * BYTES as u64;
             transfers.buffer(0).fill(0);
-            transfers.queue(Request { slot: 0, operation: Operation::Read, offset, bytes: BYTES as u32 });
+            transfers.queue(Request {
+                slot: 0,
+                operation: Operation::Read,
+                offset,
+                bytes: BYTES as u32,
+                priority: Priority::NONE,
+            });
             assert_eq!(finish(&mut transfers), [Completion { slot: 0, result: BYTES as i32 }], "{engine:?}");
             assert!(transfers.buffer(0).iter().all(|byte| *byte == block as u8 + 1), "{engine:?} block {block}");
         }
@@ -81,7 +93,7 @@ fn what_is_not_held_begins_before_anything_is_reaped() {
     assert!(transfers.hands_over_early());
     transfers.reap(Duration::ZERO, |_| {}).expect("the ring is ours from now on");
     transfers.buffer(0)[..4].copy_from_slice(b"here");
-    transfers.queue(Request { slot: 0, operation: Operation::Write, offset: 0, bytes: 4 });
+    transfers.queue(Request { slot: 0, operation: Operation::Write, offset: 0, bytes: 4, priority: Priority::NONE });
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut read = [0; 4];
@@ -99,7 +111,7 @@ fn a_look_without_patience_finds_what_has_ended() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(reader));
         let Some(mut transfers) = transfers(engine, file, SLOTS) else { continue };
-        transfers.queue(Request { slot: 0, operation: Operation::Read, offset: 0, bytes: 4 });
+        transfers.queue(Request { slot: 0, operation: Operation::Read, offset: 0, bytes: 4, priority: Priority::NONE });
         assert_eq!(transfers.reap(Duration::ZERO, |_| {}).expect("a look"), 0, "{engine:?}: nothing was written yet");
         writer.write_all(b"here").expect("written");
         let until = std::time::Instant::now() + PATIENCE;
@@ -122,7 +134,13 @@ fn a_hole_is_punched_and_a_flush_moves_nothing() {
             if !Transfers::can(engine, operation, false) {
                 continue;
             }
-            transfers.queue(Request { slot: 0, operation, offset: BYTES as u64, bytes: BYTES as u32 });
+            transfers.queue(Request {
+                slot: 0,
+                operation,
+                offset: BYTES as u64,
+                bytes: BYTES as u32,
+                priority: Priority::NONE,
+            });
             let done = finish(&mut transfers);
             assert_eq!(
                 done,
@@ -144,7 +162,13 @@ fn a_short_read_and_an_error_are_told() {
         let mut file = scratch(1);
         file.write_all(b"x").expect("written");
         let Some(mut transfers) = transfers(engine, file, slots) else { continue };
-        let read = |offset| Request { slot: 0, operation: Operation::Read, offset, bytes: BYTES as u32 };
+        let read = |offset| Request {
+            slot: 0,
+            operation: Operation::Read,
+            offset,
+            bytes: BYTES as u32,
+            priority: Priority::NONE,
+        };
         transfers.queue(read(BYTES as u64 - 100));
         assert_eq!(finish(&mut transfers)[0].result, 100, "{engine:?}");
         transfers.queue(read(10 * BYTES as u64));
@@ -153,7 +177,13 @@ fn a_short_read_and_an_error_are_told() {
         let (unreadable, _writer) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(unreadable));
         let mut transfers = Transfers::new(engine, file, slots, BYTES).expect("it worked above");
-        transfers.queue(Request { slot: 0, operation: Operation::Write, offset: 0, bytes: 8 });
+        transfers.queue(Request {
+            slot: 0,
+            operation: Operation::Write,
+            offset: 0,
+            bytes: 8,
+            priority: Priority::NONE,
+        });
         assert!(finish_or_refused(&mut transfers) < 0, "{engine:?}");
     }
 }
@@ -181,7 +211,13 @@ fn waiting_for_nothing_ends_in_time() {
 #[should_panic(expected = "slot 0 is under way")]
 fn the_buffer_of_a_slot_under_way_is_out_of_reach() {
     let Some(mut transfers) = transfers(Engine::IoUring, scratch(1), SLOTS) else { panic!("slot 0 is under way") };
-    transfers.queue(Request { slot: 0, operation: Operation::Read, offset: 0, bytes: BYTES as u32 });
+    transfers.queue(Request {
+        slot: 0,
+        operation: Operation::Read,
+        offset: 0,
+        bytes: BYTES as u32,
+        priority: Priority::NONE,
+    });
     let _ = transfers.buffer(0);
 }
 
@@ -190,7 +226,13 @@ fn an_engine_dropped_with_transfers_under_way_ends() {
     for (engine, slots) in engines() {
         let Some(mut transfers) = transfers(engine, scratch(64), slots) else { continue };
         for slot in 0..slots {
-            transfers.queue(Request { slot, operation: Operation::Read, offset: 0, bytes: BYTES as u32 });
+            transfers.queue(Request {
+                slot,
+                operation: Operation::Read,
+                offset: 0,
+                bytes: BYTES as u32,
+                priority: Priority::NONE,
+            });
         }
         drop(transfers);
     }

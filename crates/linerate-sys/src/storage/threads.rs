@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::calls::{buffers, transfer};
-use super::{Completion, Request};
+use super::{Completion, Priority, Request};
 use crate::memory::Region;
 
 /// Threads, each with a way to give it work, and one way back.
@@ -46,8 +46,9 @@ impl Threads {
             let (work, given) = sync_channel::<(Request, Region)>(1);
             let (file, finished) = (Arc::clone(&file), Arc::clone(&threads.finished));
             let serve = move || {
+                let mut priority = Priority::NONE;
                 for (request, mut buffer) in given {
-                    let result = transfer(&file, &mut buffer, request);
+                    let result = transfer(&file, &mut buffer, request, &mut priority);
                     finished.done().push((Completion { slot: request.slot, result }, buffer));
                     finished.came.notify_one();
                 }

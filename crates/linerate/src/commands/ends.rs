@@ -61,6 +61,10 @@ impl PathArgs {
         };
         let from = match &self.from {
             Some(name) => find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?,
+            // Nothing was named: both ends are this host's, as of a load on one of its disks.
+            None if self.to.is_none() && !self.is_named() => {
+                endpoints.iter().find(|from| from.name != to.name).ok_or_else(|| wrong("to send from"))?
+            }
             None => endpoints.iter().find(|from| from.host != to.host).ok_or_else(|| wrong("elsewhere"))?,
         };
         Ok((from, to))

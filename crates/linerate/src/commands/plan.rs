@@ -8,7 +8,9 @@ use linerate_load::{WORKLOADS, Workload, workload};
 use linerate_model::plan::{
     Axis, ExpandError, JobPlan, Plan, Sweep, apply_set, endpoints_named, expand, left_out, parse,
 };
-use linerate_model::{Goal, Method, Nanos, ParamError, Params, Problem, Ratio, TrialSpec, nearest};
+use linerate_model::{
+    Endpoint, Goal, HostAddress, Method, Nanos, ParamError, Params, Problem, Ratio, TestbedKind, TrialSpec, nearest,
+};
 use serde_json::json;
 
 use crate::catalog::{self, Found, PLANS, find};
@@ -27,8 +29,10 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     let ground = testbeds::outline(&args.place)?;
     let trials = trials(&found, &plan, &ground)?;
     let total = duration(&trials);
+    let assumed = assumed(&plan, &ground);
     if as_json {
-        println!("{}", json!({ "name": plan.name, "trials": trials, "expected_seconds": total.as_secs_f64() }));
+        let seconds = total.as_secs_f64();
+        println!("{}", json!({ "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed }));
         return Ok(Exit::Done);
     }
     for sweep in &plan.sweeps {
@@ -64,9 +68,32 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     for line in left_out(&plan, &ground.testbed) {
         println!("left out: {line}");
     }
+    assumed.iter().for_each(|line| println!("assumed: {line}"));
     let most = if plan.until.is_some() { "at most " } else { "" };
     println!("{most}{} trials, {most}about {}", trials.len(), crate::progress::span(total.as_secs_f64()));
     Ok(Exit::Done)
+}
+
+/// What is taken for granted of hosts that nobody has asked, where the plan depends on it: their CPUs.
+fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
+    let has_cpus = |sweep: &Sweep| sweep.axes.iter().any(|axis| axis.path == "cpus");
+    // The hosts of a lab are this one.
+    if ground.kind == TestbedKind::Lab || !plan.sweeps.iter().any(has_cpus) {
+        return Vec::new();
+    }
+    let is_elsewhere = |host: &str| {
+        ground.testbed.hosts.iter().any(|(name, address)| name == host && *address != HostAddress::InProcess)
+    };
+    let endpoints = ground.testbed.endpoints.iter().filter(|endpoint| !endpoint.pin && is_elsewhere(&endpoint.host));
+    let told = |endpoint: &Endpoint| {
+        format!(
+            "endpoint `{}` has {} CPUs, as this host has: {} was not asked. `linerate run` asks it, and leaves out points that need more",
+            endpoint.name,
+            endpoint.cpus.len(),
+            endpoint.host
+        )
+    };
+    endpoints.map(told).collect()
 }
 
 /// What a mix offers, once more, after it went as fast as it goes.

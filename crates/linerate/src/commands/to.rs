@@ -271,6 +271,9 @@ fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
         corrected(job).iter().for_each(|line| println!("{line}"));
     }
     conditions(campaign, point, args).iter().for_each(|line| println!("{line}"));
+    for why in &point.unbounded {
+        println!("no ceiling: {why}");
+    }
     let header = &campaign.header;
     println!("n = 1 run; the spread is of its intervals, no confidence interval (run a plan with repeats for one)");
     if has_interval {

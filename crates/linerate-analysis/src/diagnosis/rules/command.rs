@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::disk::STORAGE;
 use super::{CPU_QUOTA, TCP_STREAM};
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
@@ -34,7 +35,9 @@ pub(in crate::diagnosis) fn command(point: &PointStudy, experiment: &Experiment)
     let params = kept.chain(change.iter().map(|(key, value)| (key, value)));
     let params: String = params.map(|(key, value)| format!(" --param {}", quoted(key, value))).collect();
     let workload = if job.workload == TCP_STREAM { String::new() } else { format!(" --workload {}", job.workload) };
-    Some(format!("linerate diagnose --to HOST{workload}{params}"))
+    // A disk is at the end that runs it: this host, unless a person says otherwise.
+    let to = if job.workload == STORAGE { "" } else { " --to HOST" };
+    Some(format!("linerate diagnose{to}{workload}{params}"))
 }
 
 /// `key=value`, in quotes where a shell would take it apart.

@@ -3,6 +3,9 @@
 mod bus_ceiling;
 mod command;
 mod congestion_control;
+mod disk;
+mod disk_depth;
+mod disk_flush;
 mod fire_hose;
 mod hash_polarised;
 mod link_ceiling;
@@ -38,7 +41,7 @@ pub trait Rule: Sync {
     /// One sentence: when it fires.
     fn summary(&self) -> &'static str;
 
-    /// Its number in the methodology of diagnosis (D0 to D19), which is the order in which rules are asked.
+    /// Its number in the methodology of diagnosis (D0 to D21), which is the order in which rules are asked.
     fn number(&self) -> u8;
 
     /// What it says of a point, if anything.
@@ -62,6 +65,8 @@ pub const UNKNOWN: &str = "unknown";
 pub static RULES: &[&dyn Rule] = &[
     &bus_ceiling::BusCeiling,
     &congestion_control::CongestionControl,
+    &disk_depth::DiskDepth,
+    &disk_flush::DiskFlush,
     &fire_hose::FireHose,
     &hash_polarised::HashPolarised,
     &link_ceiling::LinkCeiling,
@@ -436,7 +441,7 @@ pub(super) mod cases {
     fn every_number_of_the_methodology_has_one_rule() {
         let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (0..=19).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..=21).collect::<Vec<u8>>());
     }
 
     #[test]

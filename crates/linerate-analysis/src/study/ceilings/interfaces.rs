@@ -17,6 +17,9 @@ use crate::limits::ethernet;
 /// Drivers whose reported speed is a name, not a limit.
 const VIRTUAL_DRIVERS: [&str; 11] =
     ["bonding", "bridge", "dummy", "ena", "hv_netvsc", "team", "tun", "veth", "virtio_net", "vmxnet3", "xen_netfront"];
+/// Kinds of links whose packets are carried in others, as the kernel calls them.
+const TUNNELS: [&str; 12] =
+    ["geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl", "ipip", "sit", "tun", "vti", "vxlan", "wireguard"];
 /// Kinds of links that are as fast as their members together.
 const GROUPS: [&str; 2] = ["bond", "team"];
 
@@ -49,6 +52,57 @@ pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'
         }
     }
     elements
+}
+
+/// Why no interface bounds the flows of `carried` at an end, for each end of which that is so.
+pub(super) fn unbounded(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for one in carried {
+        let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
+        for end in [sender, receiver] {
+            let why = match &end.device {
+                None => Some(format!(
+                    "{}: its host names no single device towards the other end (several routes, or an agent that does not tell)",
+                    end.name
+                )),
+                Some(device) => {
+                    without_rate(hosts, &end.host, device).map(|why| format!("{device} of {}: {why}", end.host))
+                }
+            };
+            told.extend(why.filter(|why| !told.contains(why)));
+        }
+    }
+    told
+}
+
+/// Why `device` bounds nothing; `None` if it does.
+fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
+    if line_rate(hosts, host, device).is_some() {
+        return None;
+    }
+    let device = hosts.carrier(host, device);
+    let fact = |name| hosts.interface_fact(host, device, name);
+    let below = fact("lower").and_then(Value::as_array).filter(|lower| !lower.is_empty());
+    let below = below.map(|lower| lower.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "));
+    let kind = fact("kind").and_then(Value::as_str).unwrap_or_default();
+    Some(match (kind, fact("driver").and_then(Value::as_str)) {
+        ("bridge", _) => {
+            let ports = below.map_or_else(String::new, |ports| format!(" ({ports})"));
+            format!("a bridge, whose packets leave by any of its ports{ports}")
+        }
+        ("bond" | "team", _) => "a group of links of which not all report a line rate".to_owned(),
+        ("loopback", _) => "loopback has no line rate".to_owned(),
+        (kind, _) if TUNNELS.contains(&kind) => {
+            format!(
+                "a tunnel ({kind}), whose packets take a route of their own: declare a capacity of the path below it in a testbed file"
+            )
+        }
+        (_, Some(driver)) if VIRTUAL_DRIVERS.contains(&driver) => {
+            format!("its driver ({driver}) reports a name for a speed, or none: declare a capacity in a testbed file")
+        }
+        _ if fact("mtu").is_none() => "its host tells nothing of it".to_owned(),
+        _ => "it reports no line rate (no link, or a virtual device): declare a capacity in a testbed file".to_owned(),
+    })
 }
 
 /// Bits a second on the wire behind `device`, if it is one of known rate.

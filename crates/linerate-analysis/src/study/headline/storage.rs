@@ -4,7 +4,7 @@
 //! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what was asked for is both counts
 //! over one another.
 
-use linerate_model::{Counter, Direction, PacketRate, Unit};
+use linerate_model::{BitRate, Counter, Direction, PacketRate, Unit};
 
 use super::super::JobStudy;
 use super::super::transfers::mode;
@@ -14,38 +14,41 @@ use super::{End, Place, Reading, Seen, Stage};
 /// The cache mode in which the page cache is passed by.
 const DIRECT: &str = "direct";
 
+const BITS_PER_BYTE: f64 = 8.0;
 /// A rate is reached to this.
 const REACHED: f64 = 0.99;
 /// Share of its core from which a worker has no time for more.
 const BUSY: f64 = 0.9;
 
-/// What is known of what limits a load on a disk or file, and what to try. No rule covers disks, so nothing here is tested: a rate of the plan
-/// that was reached, workers without CPU time, or the depth (Little's law: rate is depth over service time). `None` of any other job.
+/// What is known of what limits a load on a disk or file of which no rule speaks, and what to try: a rate of the plan that was reached, workers
+/// without CPU time, or the depth (Little's law: rate is depth over service time). `None` of any other job.
 pub(super) fn advice(job: &JobStudy) -> Option<String> {
     let value = |metric| {
         let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
         ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
     };
     let iops = value("iops")?;
-    let asked = job.params.0.get("rate").and_then(|rate| rate.as_str()?.parse::<PacketRate>().ok()).map(|rate| rate.0);
+    // A rate in bits is one of the bytes moved.
+    let in_bits = |text: &str| Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value("transfer_rate")?);
+    let asked = job.params.0.get("rate").and_then(serde_json::Value::as_str);
+    let asked = asked.and_then(|text| text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text)));
     if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
         return Some(format!(
-            "not tested: no rule covers disks. The plan's rate of {asked:.0} transfers per second was reached, so the disk was not at its \
-             limit: repeat without `rate`"
+            "not limited by the disk: the plan's rate of {asked:.0} transfers per second was reached: repeat without `rate`"
         ));
     }
     let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
     let cores = value("iops_per_core").filter(|each| *each > 0.0).map(|each| iops / each);
     if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
         return Some(format!(
-            "not tested: no rule covers disks. The load's {workers} threads used {cores:.2} CPUs, so they had no time for more: repeat with \
+            "not tested: the load's {workers} threads used {cores:.2} CPUs, so they had no time for more: repeat with \
              twice the `workers`"
         ));
     }
     let (depth, seconds) = (value("achieved_depth")?, value("service_time_mean")?);
     let missed = asked.map_or_else(String::new, |asked| format!(" of {asked:.0} asked for"));
     Some(format!(
-        "not tested: no rule covers disks. {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} (Little's law): \
+        "not tested: {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} (Little's law): \
          repeat with twice the `depth`; where the rate does not rise, the disk is saturated",
         seconds * 1e3
     ))

@@ -1,9 +1,10 @@
-//! Access specifications: weighted lines of size, direction, order, burst, pause and alignment, as Iometer had them.
+//! Access specifications: weighted lines of size, direction, order, burst, pause and alignment, as Iometer had them, and of I/O priority.
 //!
 //! A line's weight is its share of transfers, or with `weight_of = "bursts"` its share of bursts, which is what Iometer did, whatever its
 //! manual said: of 50 % bursts of 1 and 50 % bursts of 10, 91 % of the transfers are the second line's.
 
 use linerate_model::{Bytes, Nanos, ParamError, Ratio};
+use linerate_sys::storage::Priority;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use serde::Deserialize;
@@ -29,6 +30,8 @@ pub(super) struct Line {
     pub(super) align: u64,
     /// Bytes of the transfer in the other direction that follows each of these and ends the transaction; 0 for none.
     pub(super) reply: u64,
+    /// I/O priority of its transfers; `None`: the job's.
+    pub(super) priority: Option<Priority>,
 }
 
 /// What a weight is a share of.
@@ -56,7 +59,17 @@ fn line(text: &str) -> Result<Line, ParamError> {
     let first = parts.next().unwrap_or_default();
     let size: Bytes = first.parse().map_err(|_| refuse(first, "a size with its unit, which comes first"))?;
     let size = size.0;
-    let mut line = Line { size, weight: 1.0, read: 1.0, random: 1.0, burst: 1, delay: Nanos(0), align: size, reply: 0 };
+    let mut line = Line {
+        size,
+        weight: 1.0,
+        read: 1.0,
+        random: 1.0,
+        burst: 1,
+        delay: Nanos(0),
+        align: size,
+        reply: 0,
+        priority: None,
+    };
     for part in parts {
         let (name, value) = part.split_once(' ').unwrap_or((part, ""));
         let value = value.trim();
@@ -77,10 +90,24 @@ fn line(text: &str) -> Result<Line, ParamError> {
             "reply" => {
                 line.reply = value.parse::<Bytes>().map_err(|_| refuse(part, "a size, such as `reply 512 B`"))?.0;
             }
-            _ => return Err(refuse(part, "one of weight, read, random, burst, delay, align, reply")),
+            "priority" => {
+                line.priority =
+                    Some(value.parse().map_err(|_| refuse(part, "a priority, such as `priority realtime 0`"))?);
+            }
+            _ => return Err(refuse(part, "one of weight, read, random, burst, delay, align, reply, priority")),
         }
     }
     Ok(line)
+}
+
+/// Bytes that a transaction of `lines` moves on the mean, its reply included.
+pub(super) fn mean_bytes(lines: &[Line], weight_of: WeightOf) -> f64 {
+    let share = |line: &Line| match weight_of {
+        WeightOf::Transfers => line.weight,
+        WeightOf::Bursts => line.weight * f64::from(line.burst),
+    };
+    let all: f64 = lines.iter().map(share).sum();
+    lines.iter().map(|line| share(line) * (line.size + line.reply) as f64).sum::<f64>() / all
 }
 
 /// Deals out bursts of lines.
@@ -163,6 +190,7 @@ mod tests {
             delay: Nanos::from_millis(1),
             align: 4096,
             reply: 0,
+            priority: None,
         };
         assert_eq!(lines[0], first);
         assert_eq!((lines[1].size, lines[1].random, lines[1].burst, lines[1].align), (65_536, 0.0, 10, 512));
@@ -198,6 +226,20 @@ mod tests {
         assert!((shares(WeightOf::Transfers)[1] - 0.5).abs() < 0.02, "{:?}", shares(WeightOf::Transfers));
         // 10 of 11 transfers: what Iometer does with these lines.
         assert!((shares(WeightOf::Bursts)[1] - 10.0 / 11.0).abs() < 0.01, "{:?}", shares(WeightOf::Bursts));
+    }
+
+    #[test]
+    fn a_mean_transfer_counts_each_line_as_often_as_it_comes() {
+        let lines = parse("4 KiB, weight 50 %; 64 KiB, weight 50 %, burst 10, reply 1 KiB").expect("lines");
+        assert_eq!(mean_bytes(&lines, WeightOf::Transfers), (4096.0 + 66_560.0) / 2.0);
+        assert_eq!(mean_bytes(&lines, WeightOf::Bursts), (4096.0 + 665_600.0) / 11.0);
+    }
+
+    #[test]
+    fn a_line_has_a_priority_of_its_own() {
+        let lines = parse("4 KiB, weight 20 %, priority realtime 1 hint 2; 4 KiB, weight 80 %").expect("lines");
+        assert_eq!((lines[0].priority, lines[1].priority), (Priority::new(1, 1, 2), None));
+        assert!(parse("4 KiB, priority urgent").expect_err("no class").cause.contains("realtime 0"));
     }
 
     #[test]

@@ -68,6 +68,25 @@ struct Drawn {
     part: (f64, f64),
 }
 
+/// A window that moves on: only it is used until so many bytes have gone there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    /// Bytes of transfers before it moves.
+    pub(super) bytes: u64,
+    /// How long it is.
+    pub(super) range: u64,
+    /// What is left out behind it.
+    pub(super) skip: u64,
+}
+
+/// Where a [`Window`] is, and the bytes of the transfers that have gone there.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    window: Window,
+    start: u64,
+    moved: u64,
+}
+
 /// Draws places for one worker.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
@@ -85,6 +104,7 @@ pub(super) struct Places {
     zipf: Option<(u64, Zipf)>,
     zones: Vec<Drawn>,
     is_backward: bool,
+    moving: Option<Moving>,
 }
 
 impl Places {
@@ -120,7 +140,13 @@ impl Places {
             zipf: None,
             zones: Vec::new(),
             is_backward: false,
+            moving: None,
         }
+    }
+
+    /// Only `window` is used from now on, which begins where this worker's own part does and returns there from its end.
+    pub(super) fn set_window(&mut self, window: Window) {
+        self.moving = Some(Moving { window, start: self.own.start, moved: 0 });
     }
 
     /// Random places are drawn from `zones` from now on, if there are any.
@@ -154,6 +180,12 @@ impl Places {
     /// Where the next transfer of `size` bytes starts if it continues: a multiple of `align` from the range's start.
     #[inline]
     pub(super) fn onwards(&mut self, size: u64, align: u64) -> u64 {
+        if let Some((from, until)) = self.window(size) {
+            let at = self.range.start + (self.cursor - self.range.start).next_multiple_of(align);
+            let at = if at < from || at + size > until { from } else { at };
+            self.cursor = at + self.stride.unwrap_or(size);
+            return at;
+        }
         if self.is_backward {
             return self.backwards(size, align);
         }
@@ -168,6 +200,22 @@ impl Places {
         }
         self.cursor = at + self.stride.unwrap_or(size);
         at
+    }
+
+    /// The window for the next transfer of `size` bytes, if there is one: it has moved if enough has gone to the last.
+    #[inline]
+    fn window(&mut self, size: u64) -> Option<(u64, u64)> {
+        let Moving { window, start, moved } = self.moving.as_mut()?;
+        if *moved >= window.bytes {
+            *moved = 0;
+            *start += window.range + window.skip;
+            if *start + size > self.own.end {
+                *start = self.own.start;
+            }
+            self.cursor = *start;
+        }
+        *moved += size;
+        Some((*start, (*start + window.range).min(self.own.end)))
     }
 
     /// The same towards the start: `cursor` is the start of the last transfer.
@@ -185,6 +233,11 @@ impl Places {
     /// Where the next transfer of `size` bytes starts if it goes to a random place, a multiple of `align` from the range's start.
     #[inline]
     pub(super) fn anywhere(&mut self, size: u64, align: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+        if let Some((from, until)) = self.window(size) {
+            let at = from + below((until - from - size) / align + 1, random) * align;
+            self.cursor = at + self.stride.unwrap_or(size);
+            return at;
+        }
         let n = (self.range.end - self.range.start - size) / align + 1;
         let place = match self.pattern {
             Pattern::Uniform if !self.zones.is_empty() => {
@@ -328,6 +381,28 @@ mod tests {
 
     fn places(pattern: Pattern, range: Range<u64>, worker: (u64, u64, bool)) -> Places {
         Places::new((pattern, 1.0), range, None, worker, 5)
+    }
+
+    /// fio's `zonemode=strided` with `zonesize=8k`, `zonerange=8k` and `zoneskip=8k`, as its `write_iolog` has it for `size=40k`.
+    #[test]
+    fn a_window_is_left_when_enough_went_there_and_returns_from_the_end() {
+        let mut places = places(Pattern::Uniform, 0..40_960, (0, 1, true));
+        places.set_window(Window { bytes: 8_192, range: 8_192, skip: 8_192 });
+        let found: Vec<u64> = (0..7).map(|_| places.onwards(4_096, 4_096)).collect();
+        assert_eq!(found, [0, 4_096, 16_384, 20_480, 32_768, 36_864, 0]);
+    }
+
+    #[test]
+    fn random_places_stay_within_the_window_and_it_lasts_as_long_as_told() {
+        let mut places = places(Pattern::Uniform, 65_536..65_536 + (1 << 20), (0, 1, true));
+        places.set_window(Window { bytes: 40_960, range: 16_384, skip: 1 << 19 });
+        let mut random = random();
+        let found: Vec<u64> = (0..30).map(|_| places.anywhere(4_096, 4_096, &mut random) - 65_536).collect();
+        assert!(found[..10].iter().all(|at| *at < 16_384), "{found:?}");
+        let second = 16_384 + (1 << 19);
+        assert!(found[10..20].iter().all(|at| (second..second + 16_384).contains(at)), "{found:?}");
+        assert!(found[20..].iter().all(|at| *at < 16_384), "the third window begins behind the end: {found:?}");
+        assert!(found[..10].iter().any(|at| *at != found[0]), "{found:?}");
     }
 
     #[test]

@@ -8,22 +8,27 @@ use std::time::{Duration, Instant};
 
 use linerate_disk::{Filled, Permission, Target};
 use linerate_model::{Bytes, Ratio};
-use linerate_sys::storage::{Engine, Operation, Request, Transfers};
+use linerate_sys::storage::{Engine, Operation, Priority, Request, Transfers};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::rand_core::SeedableRng;
 
 use super::access::Choice;
+use super::backlog::Backlog;
+use super::contents::Copies;
+use super::latency::DepthSearch;
+use super::pace::{Budget, Pace, Reopening, Upkeep};
 use super::places::Places;
 use super::stamp::Stamper;
-use super::worker::{Budget, StorageWorker, Told, Upkeep};
+use super::worker::{StorageWorker, Told};
 use super::{Cache, Regions, StorageParams, Wanted};
+use super::{contents, latency};
 use crate::workloads::arrivals::share;
 use crate::{LoadError, Setup, Worker};
 
 /// The most threads of the engine that has one per transfer.
 pub(super) const MOST_THREADS: u32 = 256;
 /// Blocks that are stamped one by one: the smallest any disk has.
-const STAMPED_BYTES: usize = 512;
+const STAMPED_BYTES: usize = contents::BLOCK_BYTES;
 /// Buffers are whole pages, as direct transfers want them.
 const PAGE_BYTES: usize = 4096;
 /// In memory a wait ends when one part in this of what is under way has ended: 357 against 315 (a quarter) and 303 thousand transfers per second
@@ -54,6 +59,7 @@ pub(super) fn workers(
     setup: &Setup<'_>,
     patience: Duration,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    check_priorities(params)?;
     let target = open(params, setup)?;
     let range = range(params, &target)?;
     check_blocks(params, &target, &range)?;
@@ -79,10 +85,12 @@ fn worker(
     let seed = setup.seed.wrapping_add(u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for slot in 0..params.depth {
-        randomize(transfers.buffer(slot), &mut random);
+        contents::fill(transfers.buffer(slot), params.compress.0, &mut random);
     }
     let mut payload = vec![0; (params.longest() as usize).next_multiple_of(PAGE_BYTES)];
-    randomize(&mut payload, &mut random);
+    // The same in all workers, as the contents that copies repeat are.
+    let mut shared = Xoshiro256PlusPlus::seed_from_u64(setup.seed);
+    contents::fill(&mut payload, params.compress.0, &mut shared);
     let is_disjoint = params.regions == Regions::Disjoint;
     let shares = (u64::from(number), u64::from(params.workers), is_disjoint);
     let stride = params.stride.map(|stride| stride.0);
@@ -91,6 +99,9 @@ fn worker(
     places.set_zones(&params.shares);
     if params.backward {
         places.turn_around();
+    }
+    if let Some(window) = params.window() {
+        places.set_window(window);
     }
     if places.room() < params.longest() {
         let why = format!("a worker's part of {} is shorter than a transfer", Bytes(places.room()));
@@ -111,9 +122,32 @@ fn worker(
         },
         device: target.device_name(),
         durability: params.durability(),
+        priority: params.priorities(),
+        data: params.data(),
+        opened: (params.reopen_every > 0)
+            .then(|| format!("closed and opened again after every {} transfers of a worker", params.reopen_every)),
     };
     let start_after = params.start_after;
-    let upkeep = Upkeep { flush: params.flush.operation(), every: params.flush_every, trim: params.trim.0 };
+    let upkeep = Upkeep {
+        flush: params.flush.operation(),
+        every: params.flush_every,
+        trim: params.trim.0,
+        copies: Copies::new(params.copies.0, params.copies_of),
+    };
+    let pace = Pace {
+        backlog: Backlog::new(params.verify_backlog, params.depth),
+        search: params.latency_target.map(|latency| {
+            let misses = 1.0 - params.latency_share.0;
+            DepthSearch::new(latency::Target { latency, misses, window: params.latency_window }, params.depth)
+        }),
+        reopening: (params.reopen_every > 0).then(|| {
+            let is_direct = params.cache == Cache::Direct;
+            let opener = target.opener(params.writes() || target.is_writable(), is_direct, params.sync.synchrony());
+            Reopening { opener, every: params.reopen_every, since: 0 }
+        }),
+        flow: (params.flow > 0).then(|| (Arc::clone(setup.disks.balance()), params.flow)),
+        member: None,
+    };
     Ok(Box::new(StorageWorker::new(
         number,
         params.depth,
@@ -123,16 +157,23 @@ fn worker(
         random,
         stamper,
         Budget::new(Arc::clone(target), most),
-        (upkeep, start_after),
-        share(
-            params.arrivals.rate.map(|rate| rate.per_second(1)),
-            params.arrivals.arrival(),
-            params.depth,
-            1,
-            params.workers,
-        ),
+        (upkeep, pace, start_after),
+        share(params.operations_per_second(), params.arrivals.arrival(), params.depth, 1, params.workers),
         told,
     )))
+}
+
+/// Whether the kernel lets this process have the priorities that transfers are to have.
+fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
+    for priority in params.lines.iter().filter_map(|line| line.priority).filter(|one| *one != Priority::NONE) {
+        let tried = priority.apply();
+        Priority::NONE.apply().map_err(LoadError::from)?;
+        tried.map_err(|error| LoadError::Unsupported {
+            what: format!("transfers of I/O priority {priority}"),
+            why: format!("{error} (run as root, or `setcap cap_sys_nice+ep` the program)"),
+        })?;
+    }
+    Ok(())
 }
 
 fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadError> {
@@ -236,6 +277,10 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
             refused.push(format!("threads: {depth} are more than {MOST_THREADS}"));
             continue;
         }
+        if params.reopen_every > 0 && !Transfers::can_reopen(*engine) {
+            refused.push(format!("{}: its threads keep the target open (reopen_every)", engine.name()));
+            continue;
+        }
         if let Some(operation) = needed(params).into_iter().find(|one| !Transfers::can(*engine, *one, is_device)) {
             refused.push(cannot(*engine, operation));
             continue;
@@ -317,7 +362,9 @@ fn fill(
     if params.condition > passes {
         return condition(params, setup, (target, range, most), stamper, passes, patience);
     }
-    if is_good || !(is_scratch || params.verify) {
+    // What is read back after it was written need not hold anything before.
+    let reads_stamps = params.verify && params.moves_reads();
+    if is_good || !(is_scratch || reads_stamps) {
         return Ok(stamper);
     }
     // All of a scratch file, so that a later trial finds it filled whatever its span.
@@ -368,13 +415,14 @@ fn write_all(
         sync: super::WriteMode::None,
         flush: super::Flush::None,
         trim: Ratio(0.0),
+        reopen_every: 0,
         ..params.clone()
     };
     let (mut transfers, _) = obtain(&filling, target, FILL_DEPTH)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut free: Vec<u32> = (0..FILL_DEPTH).collect();
     for &slot in &free {
-        randomize(transfers.buffer(slot), &mut random);
+        contents::fill(transfers.buffer(slot), params.compress.0, &mut random);
     }
     let (mut at, mut sequence) = (range.start, 0);
     let mut asked = [0_u32; FILL_DEPTH as usize];
@@ -383,7 +431,7 @@ fn write_all(
             let bytes = (range.end - at).min(piece) as u32;
             stamper.stamp(&mut transfers.buffer(slot)[..bytes as usize], at, &mut sequence);
             asked[slot as usize] = bytes;
-            transfers.queue(Request { slot, operation: Operation::Write, offset: at, bytes });
+            transfers.queue(Request { slot, operation: Operation::Write, offset: at, bytes, priority: Priority::NONE });
             at += u64::from(bytes);
         }
         let mut wrong = None;
@@ -395,7 +443,7 @@ fn write_all(
         });
         reaped.map_err(|error| failed(error.to_string()))?;
         if let Some(result) = wrong {
-            return Err(failed(super::worker::told(result)));
+            return Err(failed(super::flight::told(result)));
         }
         if Instant::now() > deadline {
             return Err(failed("it takes longer than the trial's preparation may (use a smaller size or span)".into()));
@@ -403,11 +451,4 @@ fn write_all(
     }
     let file = target.open(true, false)?;
     file.sync_all().map_err(|error| failed(error.to_string()))
-}
-
-/// Fills `buffer` with what no disk can compress.
-fn randomize(buffer: &mut [u8], random: &mut Xoshiro256PlusPlus) {
-    for chunk in buffer.chunks_exact_mut(8) {
-        chunk.copy_from_slice(&random.next_u64().to_le_bytes());
-    }
 }

@@ -1,27 +1,30 @@
 //! One worker: its slots kept full, or started when they are due, and what came back counted.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_disk::Target;
 use linerate_model::{Counter, Counters, FlowReport, Load, Nanos, OperationKind};
 use linerate_sys::clock;
-use linerate_sys::storage::{Completion, Operation, Request, Transfers};
+use linerate_sys::storage::{Completion, Operation, Priority, Request, Transfers};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use super::access::{Choice, Line};
+use super::access::Choice;
+use super::backlog::Turn;
+use super::contents;
+use super::flight::{Fault, Flight, Reply, kind};
+use super::latency::DepthSearch;
+use super::pace::{Budget, Pace, Upkeep};
 use super::places::Places;
-use super::stamp::{Flaw, Stamper};
+use super::stamp::Stamper;
 use crate::workloads::arrivals::{late_starts, mean_gap};
-use crate::{Due, Progress, Start, Tally, Times, Worker};
+use crate::{Due, Progress, Tally, Times, Worker};
 
-/// Shares of the budget are fetched in pieces of this size: one shared number is touched that seldom.
-const BUDGET_PIECE: u64 = 16 << 20;
 /// How late a sleeping thread may wake up.
 const WAKE_UP: Nanos = Nanos(60_000);
 /// How long a worker without room waits for a completion before it looks up: short beside an interval.
 const FULL_PATIENCE: Nanos = Nanos::from_millis(1);
+/// How long a worker that is ahead of its ratio waits before it looks again.
+const AHEAD_PAUSE: Nanos = Nanos(50_000);
 /// Scale of a share against a random 32-bit number.
 const WHOLE: f64 = 4_294_967_296.0;
 
@@ -36,84 +39,9 @@ pub(super) struct Told {
     pub(super) conditioning: String,
     pub(super) device: Option<String>,
     pub(super) durability: Option<String>,
-}
-
-/// What is done beside transfers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Upkeep {
-    /// The flush that follows writes, if any.
-    pub(super) flush: Option<Operation>,
-    /// After so many writes that have ended.
-    pub(super) every: u32,
-    /// Share of operations that discard.
-    pub(super) trim: f64,
-}
-
-/// What may still be written.
-#[derive(Debug)]
-pub(super) struct Budget {
-    target: Arc<Target>,
-    most: u64,
-    left: u64,
-}
-
-impl Budget {
-    /// All workers of all trials on `target` together write `most` bytes at most.
-    pub(super) fn new(target: Arc<Target>, most: u64) -> Self {
-        Self { target, most, left: 0 }
-    }
-
-    #[inline]
-    fn take(&mut self, bytes: u64) -> bool {
-        if self.left < bytes {
-            // The last piece may be a small one.
-            let piece = [BUDGET_PIECE.max(bytes), bytes].into_iter().find(|piece| self.target.spend(*piece, self.most));
-            self.left += piece.unwrap_or(0);
-        }
-        let has = self.left >= bytes;
-        self.left -= if has { bytes } else { 0 };
-        has
-    }
-}
-
-/// A transfer under way.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    started: Nanos,
-    /// Whose account it belongs to, with its reply, and when it was to start.
-    kind: OperationKind,
-    intended: Nanos,
-    operation: Operation,
-    offset: u64,
-    bytes: u32,
-    /// What follows it, if anything.
-    reply: Option<Reply>,
-}
-
-impl Flight {
-    /// When the operation it belongs to was started.
-    fn start(&self) -> Start {
-        Start { at: self.reply.map_or(self.started, |reply| reply.since), intended: self.intended }
-    }
-}
-
-/// The transfer in the other direction that ends a transaction.
-#[derive(Clone, Copy, Debug)]
-struct Reply {
-    line: Line,
-    /// When its request started: the transaction's time counts from there.
-    since: Nanos,
-    /// Whether this is it, and not its request.
-    is_under_way: bool,
-}
-
-/// Why a worker stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Transfer { operation: Operation, offset: u64, bytes: u32, result: i32 },
-    Block { at: u64, flaw: Flaw },
-    Budget,
-    Engine { code: i32 },
+    pub(super) priority: Option<String>,
+    pub(super) data: Option<String>,
+    pub(super) opened: Option<String>,
 }
 
 /// The worker.
@@ -134,6 +62,7 @@ pub(super) struct StorageWorker {
     sequence: u32,
     budget: Budget,
     upkeep: Upkeep,
+    pace: Pace,
     /// Its load begins so long after that of the trial.
     start_after: Nanos,
     /// Writes that have ended since the last flush.
@@ -164,7 +93,7 @@ impl StorageWorker {
         random: Xoshiro256PlusPlus,
         stamper: Stamper,
         budget: Budget,
-        (upkeep, start_after): (Upkeep, Nanos),
+        (upkeep, pace, start_after): (Upkeep, Pace, Nanos),
         load: Load,
         told: Told,
     ) -> Self {
@@ -176,7 +105,9 @@ impl StorageWorker {
             operation: Operation::Read,
             offset: 0,
             bytes: 0,
+            priority: Priority::NONE,
             reply: None,
+            is_read_back: false,
         };
         Self {
             number,
@@ -193,6 +124,7 @@ impl StorageWorker {
             sequence: 0,
             budget,
             upkeep,
+            pace,
             start_after,
             unflushed: 0,
             load,
@@ -210,7 +142,14 @@ impl StorageWorker {
     /// Starts as many as are due and there is room for; how many.
     #[inline]
     fn start(&mut self, due: Due, mut now: Nanos, tally: &mut Tally) -> u32 {
-        let wanted = due.operations.min(self.free.len() as u32);
+        if self.read_back(now, tally) || self.is_to_be_reopened() {
+            return 0;
+        }
+        let room = due.operations.min(self.free.len() as u32);
+        let wanted = self.pace.allowed(room, self.transfers.in_flight(), now);
+        if wanted == 0 && room > 0 && self.pace.member.is_some() {
+            self.resume_at = self.resume_at.max(now + AHEAD_PAUSE);
+        }
         let hands_over_early = self.transfers.hands_over_early();
         let mut started = 0;
         while started < wanted && now >= self.resume_at && self.fault.is_none() {
@@ -226,7 +165,55 @@ impl StorageWorker {
             }
             started += 1;
         }
+        self.pace.started(started);
         started
+    }
+
+    /// Opens the target anew where it is time to and nothing is under way; whether the load has to wait for that.
+    #[inline]
+    fn is_to_be_reopened(&mut self) -> bool {
+        let Some(reopening) = self.pace.reopening.as_mut().filter(|one| one.since >= one.every) else { return false };
+        if self.transfers.in_flight() > 0 {
+            return true;
+        }
+        reopening.since = 0;
+        if let Err(error) = reopening.opener.open().and_then(|file| self.transfers.reopen(file)) {
+            self.fault.get_or_insert(Fault::Engine { code: error.raw_os_error().unwrap_or(0) });
+            return true;
+        }
+        false
+    }
+
+    /// Reads back what was written, where it is time to; whether the load has to wait for that.
+    #[inline]
+    fn read_back(&mut self, now: Nanos, tally: &mut Tally) -> bool {
+        let Some(backlog) = &mut self.pace.backlog else { return false };
+        loop {
+            if self.free.is_empty() {
+                return true;
+            }
+            let (offset, bytes) = match backlog.turn(self.transfers.in_flight()) {
+                Turn::Load => return false,
+                Turn::Wait => return true,
+                Turn::ReadBack { offset, bytes } => (offset, bytes),
+            };
+            let Some(slot) = self.free.pop() else { return true };
+            self.was_read[slot as usize] = true;
+            let (priority, kind) = (Priority::NONE, OperationKind::Request);
+            tally.started_of(kind, now);
+            self.flights[slot as usize] = Flight {
+                started: now,
+                kind,
+                intended: now,
+                operation: Operation::Read,
+                offset,
+                bytes,
+                priority,
+                reply: None,
+                is_read_back: true,
+            };
+            self.transfers.queue(Request { slot, operation: Operation::Read, offset, bytes, priority });
+        }
     }
 
     /// Starts one; `false` if the budget does not allow it.
@@ -252,7 +239,10 @@ impl StorageWorker {
         };
         let reply = (line.reply > 0).then_some(Reply { line, since: now, is_under_way: false });
         let kind = kind(operation);
-        let flight = Flight { started: now, kind, intended, operation, offset, bytes: line.size as u32, reply };
+        let bytes = line.size as u32;
+        let priority = line.priority.unwrap_or_default();
+        let flight =
+            Flight { started: now, kind, intended, operation, offset, bytes, priority, reply, is_read_back: false };
         if !self.launch(slot, flight) {
             self.free.push(slot);
             return false;
@@ -268,7 +258,7 @@ impl StorageWorker {
     /// Hands `flight` over in `slot`; `false` if the budget does not allow it.
     #[inline]
     fn launch(&mut self, slot: u32, flight: Flight) -> bool {
-        let Flight { operation, offset, bytes, .. } = flight;
+        let Flight { operation, offset, bytes, priority, .. } = flight;
         if operation == Operation::Write {
             if !self.budget.take(u64::from(bytes)) {
                 self.fault.get_or_insert(Fault::Budget);
@@ -279,11 +269,16 @@ impl StorageWorker {
                 // What was read may be zeros, which a disk stores for nothing.
                 buffer.copy_from_slice(&self.payload[..bytes as usize]);
             }
-            self.stamper.stamp(buffer, offset, &mut self.sequence);
+            match self.upkeep.copies.and_then(|copies| copies.draw(&mut self.random)) {
+                Some(original) => {
+                    contents::repeat(buffer, &self.payload, original, &self.stamper);
+                }
+                None => self.stamper.stamp(buffer, offset, &mut self.sequence),
+            }
         }
         self.was_read[slot as usize] |= operation == Operation::Read;
         self.flights[slot as usize] = flight;
-        self.transfers.queue(Request { slot, operation, offset, bytes });
+        self.transfers.queue(Request { slot, operation, offset, bytes, priority });
         true
     }
 
@@ -326,6 +321,12 @@ impl StorageWorker {
             return;
         }
         let took = now.since(flight.started).0;
+        if let Some(search) = self.pace.search.as_mut().filter(|_| flight.operation.moves()) {
+            search.ended(flight.started, Nanos(took));
+        }
+        if let Some(backlog) = self.pace.backlog.as_mut().filter(|_| flight.operation == Operation::Write) {
+            backlog.wrote(flight.offset, flight.bytes);
+        }
         let (count, bytes, times) = match flight.operation {
             Operation::Read => (Counter::Reads, Some(Counter::BytesRead), &mut tally.service),
             Operation::Write => (Counter::Writes, Some(Counter::BytesWritten), &mut tally.writes),
@@ -351,6 +352,11 @@ impl StorageWorker {
                 tally.add(Counter::Flaws, 1);
                 self.fault.get_or_insert(Fault::Block { at, flaw });
             }
+        }
+        if flight.is_read_back {
+            tally.ended(flight.kind, flight.start(), now);
+            self.free.push(done.slot);
+            return;
         }
         let since = match flight.reply {
             Some(reply) if !reply.is_under_way => {
@@ -386,9 +392,21 @@ impl StorageWorker {
             return false;
         }
         self.unflushed = 0;
-        let (started, kind) = (now, OperationKind::Flush);
+        let (started, kind, priority) = (now, OperationKind::Flush, Priority::NONE);
         tally.started_of(kind, started);
-        self.launch(slot, Flight { started, kind, intended: started, operation, offset: 0, bytes: 0, reply: None })
+        let intended = started;
+        let flush = Flight {
+            started,
+            kind,
+            intended,
+            operation,
+            offset: 0,
+            bytes: 0,
+            priority,
+            reply: None,
+            is_read_back: false,
+        };
+        self.launch(slot, flush)
     }
 
     /// Starts what is due, waits for the first that ends, and counts all that have; how many were started.
@@ -503,30 +521,11 @@ impl Worker for StorageWorker {
     }
 
     fn complaint(&self) -> Option<String> {
-        let target = &self.told.target;
-        Some(match self.fault? {
-            Fault::Transfer { operation, offset, bytes, result } => {
-                let why = told(result);
-                match operation {
-                    Operation::Read => format!("read {bytes} bytes at {offset} of {target}: {why}"),
-                    Operation::Write => format!("write {bytes} bytes at {offset} of {target}: {why}"),
-                    Operation::Trim => format!("discard {bytes} bytes at {offset} of {target}: {why}"),
-                    Operation::Fsync | Operation::Fdatasync => format!("flush {target}: {why}"),
-                }
-            }
-            Fault::Block { at, flaw } => format!("verify the block at {at} of {target}: {}", flaw.told()),
-            Fault::Budget => format!(
-                "write to {target}: the budget of {} bytes is used up (parameter `max_written`)",
-                self.budget.most
-            ),
-            Fault::Engine { code } => {
-                format!("transfer to or from {target}: {}", std::io::Error::from_raw_os_error(code))
-            }
-        })
+        Some(self.fault?.told(&self.told.target, self.budget.most))
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let Told { target, engine, why, cache, contents, conditioning, device, durability } = &self.told;
+        let Told { target, engine, why, cache, contents, conditioning, device, .. } = &self.told;
         let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut modes = vec![
             mode("engine", engine),
@@ -536,7 +535,16 @@ impl Worker for StorageWorker {
             mode("conditioning", conditioning),
         ];
         modes.extend(device.as_ref().map(|device| mode("device", device)));
-        modes.extend(durability.as_ref().map(|durability| mode("durability", durability)));
+        let searched = self.pace.search.as_ref().map(DepthSearch::told);
+        let Told { durability, priority, data, opened, .. } = &self.told;
+        let optional = [
+            ("durability", durability),
+            ("io_priority", priority),
+            ("data", data),
+            ("latency_target", &searched),
+            ("opened", opened),
+        ];
+        modes.extend(optional.into_iter().filter_map(|(name, told)| Some(mode(name, told.as_ref()?))));
         vec![FlowReport {
             flow: self.number,
             worker: self.number,
@@ -545,23 +553,5 @@ impl Worker for StorageWorker {
             modes: modes.into_iter().collect(),
             ..FlowReport::default()
         }]
-    }
-}
-
-/// Whose account an operation belongs to that begins with `operation`.
-fn kind(operation: Operation) -> OperationKind {
-    match operation {
-        Operation::Read => OperationKind::Request,
-        Operation::Write => OperationKind::Write,
-        Operation::Trim => OperationKind::Trim,
-        Operation::Fsync | Operation::Fdatasync => OperationKind::Flush,
-    }
-}
-
-/// What a transfer's result says that is not what was asked for.
-pub(super) fn told(result: i32) -> String {
-    match result {
-        ..0 => std::io::Error::from_raw_os_error(-result).to_string(),
-        moved => format!("only {moved} bytes were moved"),
     }
 }

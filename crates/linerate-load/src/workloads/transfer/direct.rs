@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use linerate_sys::storage::{Completion, Engine, Operation, Request, Transfers};
+use linerate_sys::storage::{Completion, Engine, Operation, Priority, Request, Transfers};
 
 use super::failure::Failure;
 use super::watched::Watched;
@@ -104,7 +104,7 @@ impl DirectSink {
         self.at += SLOT_BYTES as u64;
         // A file's tail is written as a whole block.
         let bytes = bytes.next_multiple_of(self.block) as u32;
-        self.transfers.queue(Request { slot, operation: Operation::Write, offset, bytes });
+        self.transfers.queue(Request { slot, operation: Operation::Write, offset, bytes, priority: Priority::NONE });
         self.reap(Duration::ZERO)
     }
 

@@ -58,12 +58,15 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
         columns,
     );
     table.rows = rows.iter().map(|best| row(best, bounded)).collect();
+    let why = subject.study.points.iter().find(|point| !point.unbounded.is_empty());
     let bounds = if bounded {
-        "The share is of the lowest ceiling known."
+        "The share is of the lowest ceiling known.".to_owned()
+    } else if let Some(point) = why {
+        format!("No ceiling is known for this path. {}.", capitalised(&point.unbounded.join("; ")))
     } else if subject.campaign.header.capacities.is_empty() {
-        "No ceiling is known for this path: nothing says what its parts can carry."
+        "No ceiling is known for this path: nothing says what its parts can carry.".to_owned()
     } else {
-        "No ceiling on this rate is known here."
+        "No ceiling on this rate is known here.".to_owned()
     };
     table.note = Some(format!("{}. tx: the job's first endpoint sends. {bounds}", capitalised(known.meaning)));
     Some(table)

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::{Arena, Completion, Operation, Request};
+use super::{Arena, Completion, Operation, Priority, Request};
 
 /// `struct iocb` (include/uapi/linux/aio_abi.h, little-endian).
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,13 +39,15 @@ const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
 const FSYNC: u16 = 2;
 const FDSYNC: u16 = 3;
+/// `IOCB_FLAG_IOPRIO`: the priority counts.
+const HAS_PRIORITY: u32 = 1 << 1;
 
 /// A context and what its transfers use.
 #[derive(Debug)]
 pub(in super::super) struct NativeAio {
     context: libc::c_ulong,
     pub(in super::super) arena: Arena,
-    file: File,
+    pub(in super::super) file: File,
     blocks: Vec<ControlBlock>,
     /// Addresses of the blocks that are queued and not yet handed over.
     queued: Vec<*mut ControlBlock>,
@@ -94,6 +96,8 @@ impl NativeAio {
             buffer: start.expose_provenance() as u64,
             bytes: u64::from(request.bytes),
             offset: request.offset as i64,
+            priority: request.priority.bits() as i16,
+            flags: if request.priority == Priority::NONE { 0 } else { HAS_PRIORITY },
             ..ControlBlock::default()
         };
         // The kernel refuses a flush that names a buffer or a place.

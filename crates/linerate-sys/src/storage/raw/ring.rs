@@ -142,11 +142,10 @@ impl Ring {
     #[inline]
     pub(in super::super) fn queue(&mut self, request: Request) {
         let start = self.arena.lend(request);
-        let Request { operation, offset, bytes, .. } = request;
         let entry = if self.has_file {
-            entry(types::Fixed(u32::from(FIRST)), start, operation, offset, bytes, self.has_buffers)
+            entry(types::Fixed(u32::from(FIRST)), start, request, self.has_buffers)
         } else {
-            entry(types::Fd(self.file.as_raw_fd()), start, operation, offset, bytes, self.has_buffers)
+            entry(types::Fd(self.file.as_raw_fd()), start, request, self.has_buffers)
         };
         let entry = entry.user_data(u64::from(request.slot));
         // SAFETY: the file stays open and the slot's memory mapped and unreferenced until the completion is reaped, or the ring is
@@ -166,6 +165,15 @@ impl Ring {
             // What was not taken stays in the ring; `reap` hands it over, or says why it cannot.
             self.queued = 0;
         }
+    }
+
+    /// Nothing is under way: the file may go.
+    pub(in super::super) fn reopen(&mut self, file: File) -> io::Result<()> {
+        if self.has_file {
+            self.ring.submitter().register_files_update(u32::from(FIRST), &[file.as_raw_fd()])?;
+        }
+        self.file = file;
+        Ok(())
     }
 
     #[inline]
@@ -204,19 +212,14 @@ impl Ring {
     }
 }
 
-fn entry(
-    file: impl Copy + UseFile,
-    start: *mut u8,
-    operation: Operation,
-    offset: u64,
-    bytes: u32,
-    registered: bool,
-) -> io_uring::squeue::Entry {
+fn entry(file: impl Copy + UseFile, start: *mut u8, request: Request, registered: bool) -> io_uring::squeue::Entry {
+    let Request { operation, offset, bytes, priority, .. } = request;
+    let priority = priority.bits();
     match (operation, registered) {
-        (Operation::Read, true) => file.read_fixed(start, bytes, offset),
-        (Operation::Write, true) => file.write_fixed(start, bytes, offset),
-        (Operation::Read, false) => file.read(start, bytes, offset),
-        (Operation::Write, false) => file.write(start, bytes, offset),
+        (Operation::Read, true) => file.read_fixed(start, bytes, offset, priority),
+        (Operation::Write, true) => file.write_fixed(start, bytes, offset, priority),
+        (Operation::Read, false) => file.read(start, bytes, offset, priority),
+        (Operation::Write, false) => file.write(start, bytes, offset, priority),
         (Operation::Fsync, _) => file.flush(types::FsyncFlags::empty()),
         (Operation::Fdatasync, _) => file.flush(types::FsyncFlags::DATASYNC),
         (Operation::Trim, _) => file.punch(offset, bytes),
@@ -225,10 +228,10 @@ fn entry(
 
 /// A file as an entry names it: by its place among the registered ones, or by its descriptor.
 trait UseFile {
-    fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
-    fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
-    fn read(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
-    fn write(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry;
+    fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
+    fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
+    fn read(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
+    fn write(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
     fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry;
     fn punch(self, offset: u64, bytes: u32) -> io_uring::squeue::Entry;
 }
@@ -237,20 +240,20 @@ macro_rules! use_file {
     ($kind:ty) => {
         impl UseFile for $kind {
             #[inline]
-            fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
-                opcode::ReadFixed::new(self, start, bytes, FIRST).offset(offset).build()
+            fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
+                opcode::ReadFixed::new(self, start, bytes, FIRST).offset(offset).ioprio(priority).build()
             }
             #[inline]
-            fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
-                opcode::WriteFixed::new(self, start, bytes, FIRST).offset(offset).build()
+            fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
+                opcode::WriteFixed::new(self, start, bytes, FIRST).offset(offset).ioprio(priority).build()
             }
             #[inline]
-            fn read(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
-                opcode::Read::new(self, start, bytes).offset(offset).build()
+            fn read(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
+                opcode::Read::new(self, start, bytes).offset(offset).ioprio(priority).build()
             }
             #[inline]
-            fn write(self, start: *mut u8, bytes: u32, offset: u64) -> io_uring::squeue::Entry {
-                opcode::Write::new(self, start, bytes).offset(offset).build()
+            fn write(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
+                opcode::Write::new(self, start, bytes).offset(offset).ioprio(priority).build()
             }
             fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry {
                 opcode::Fsync::new(self).flags(flags).build()

@@ -1,7 +1,7 @@
 //! Limit by limit: what is suspected is put to the test, and where the change lifts the limit, what limits next is looked for.
 
 use linerate_analysis::PointStudy;
-use linerate_analysis::diagnosis::{scores, suspects, unknown};
+use linerate_analysis::diagnosis::{moved, scores, suspects, unknown};
 use linerate_model::{Finding, Verdict};
 
 use super::pairs::{Next, put_to_test};
@@ -17,13 +17,15 @@ const MOST_TESTED: usize = 3;
 
 /// A limit, or the want of one.
 pub(super) struct Rung {
-    /// Goodput there, bit/s.
+    /// What experiments move: goodput, bit/s, or transfers of a disk or file per second.
+    pub(super) metric: &'static str,
+    /// How much of it there is.
     pub(super) goodput: f64,
     /// How well each rule's evidence is met, 0 to 1, the best first: 0.5 and more is suspected.
     pub(super) scores: Vec<(&'static str, f64)>,
     /// What was found, strongest verdict first; never empty.
     pub(super) findings: Vec<Finding>,
-    /// What lifted it, and goodput then.
+    /// What lifted it, and how much there was then.
     pub(super) lifted: Option<(String, f64)>,
     /// What disturbed the runs that this is said of.
     pub(super) notes: Vec<String>,
@@ -103,5 +105,8 @@ fn test(
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         findings.insert(0, unknown(point));
     }
-    Ok((Rung { goodput: goodput(point), scores: scores(point), findings, lifted: None, notes }, next))
+    Ok((
+        Rung { metric: moved(point), goodput: goodput(point), scores: scores(point), findings, lifted: None, notes },
+        next,
+    ))
 }

@@ -25,7 +25,7 @@ use crate::{ledgers, reports};
 use plans::Load;
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(["ledger", "to", "lab", "testbed"]))]
+#[command(group = clap::ArgGroup::new("what").multiple(true).args(["ledger", "to", "lab", "testbed"]))]
 pub(crate) struct DiagnoseArgs {
     /// A ledger to judge as recorded: nothing is run (`LEDGER#ID` names one campaign of it)
     #[arg(conflicts_with_all = ["to", "lab", "testbed"])]
@@ -68,6 +68,11 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
     }
     if !(args.seconds > 0.0 && args.omit >= 0.0) {
         return Err(Failure::wrong("diagnose: --seconds must be above zero and --omit not below it"));
+    }
+    let has_place = args.path.to.is_some() || args.path.lab.is_some() || args.path.testbed.is_some();
+    if !has_place && args.workload != plans::STORAGE {
+        let what = "diagnose: say what: a LEDGER, --to HOST, --lab NAME or --testbed FILE (a disk of this host: --workload storage)";
+        return Err(Failure::wrong(what));
     }
     let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)

@@ -2,6 +2,7 @@
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, Attempt, attempts};
+use linerate_analysis::diagnosis::moved;
 use linerate_analysis::diagnosis::rules::Rule;
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::{ARM_AXIS, Failing, Finding};
@@ -34,7 +35,7 @@ pub(super) fn put_to_test(
         match scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
             Scouted::Chosen(change) => tested.push((experiment, change)),
             Scouted::Hopeless(after) => {
-                suspicion = set_aside(suspicion, &experiment, goodput(point), &after);
+                suspicion = set_aside(suspicion, &experiment, moved(point), goodput(point), &after);
                 if experiment.failing == Failing::Refutes {
                     return Ok((suspicion, None));
                 }

@@ -19,6 +19,11 @@ const LONGEST_DRAIN_MS: u64 = 200;
 /// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked (RFC 2474 clause 3).
 const PLACEBO: &str = "{ name = \"marked with an unknown code point\", params = { dscp = 4 } }";
 
+/// The placebo of a load on a disk or file: the exponent of a law that none of its places follow.
+const PLACEBO_OF_DISKS: &str = "{ name = \"another exponent that nothing uses\", params = { skew = \"150 %\" } }";
+/// The workload of disks and files.
+pub(super) const STORAGE: &str = "storage";
+
 /// A plan up to the value of its only parameter: the syntax of values is the plan's own.
 const ONE_PARAMETER: &str = "[campaign]\nname = \"parameter\"\n[[sweep]]\nname = \"parameter\"\n[[sweep.job]]\nworkload = \"null\"\n\
                              from = \"a\"\nto = \"b\"\nparams = ";
@@ -146,7 +151,8 @@ impl Load {
             tested.iter().enumerate()
         {
             let changes: Vec<String> = change.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-            let placebo = if number == 0 { format!("placebo = {PLACEBO}\n") } else { String::new() };
+            let placebo = if self.workload == STORAGE { PLACEBO_OF_DISKS } else { PLACEBO };
+            let placebo = if number == 0 { format!("placebo = {placebo}\n") } else { String::new() };
             let percent = |ratio: f64| format!("\"{:.1} %\"", ratio * 100.0);
             text += &self.sweep(name);
             text += &self.params();

@@ -1,6 +1,7 @@
 //! Single runs of what might be changed, before pairs of it are run: they choose among candidates and drop claims without hope.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
+use linerate_analysis::diagnosis::moved;
 use linerate_analysis::{PointStudy, Study};
 
 use super::plans::{self, Beside, Load};
@@ -62,9 +63,10 @@ pub(super) fn scout(
     Ok(Scouted::Chosen(change))
 }
 
-/// Goodput of the measured jobs in the direction that carries most, bit/s; zero if none is known.
+/// What experiments on the load move, of the measured jobs in the direction that carries most: goodput, bit/s, or of disks and files transfers
+/// per second; zero if none is known.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
-    highest(point, "goodput")
+    highest(point, moved(point))
 }
 
 /// The highest of the figures called `name` of the measured jobs; zero if there is none.

@@ -1,6 +1,6 @@
 //! What diagnosis tells: the verdict first, then each limit with what was seen, why it is believed, and what to try.
 
-use linerate_analysis::diagnosis::scores;
+use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::{Campaign, Finding, Unit, Verdict};
 use serde_json::{Value, json};
@@ -10,8 +10,6 @@ use super::climb::Rung;
 use crate::cli::Global;
 use crate::show::quantity;
 
-/// The workload of disks and files, of which no rule knows anything.
-const STORAGE: &str = "storage";
 /// Less than this is near nothing.
 const WORTH_TELLING: f64 = 0.05;
 
@@ -27,12 +25,9 @@ pub(super) fn recorded(campaign: &Campaign, study: &Study, global: Global) {
     }
     sentence.iter().for_each(|sentence| println!("{sentence}\n"));
     if study.findings.is_empty() {
-        let is_storage = |point: &PointStudy| point.jobs.iter().all(|job| job.workload == STORAGE);
-        if !study.points.is_empty() && study.points.iter().all(is_storage) {
-            println!("not tested: no rule covers disks and files. Rules compare flows with ceilings of a network path");
-        } else {
-            println!("no rule says anything of what is recorded: no flow carries a figure, or no ceiling is known");
-        }
+        println!(
+            "no rule says anything of what is recorded: no flow carries a figure, no ceiling is known, or nothing of a disk's load speaks for a limit"
+        );
     }
     for (number, found) in study.findings.iter().enumerate() {
         println!("{}. {}: {}", number + 1, word(found.verdict), found.claim);
@@ -62,7 +57,7 @@ pub(super) fn ladder(rungs: &[Rung], args: &DiagnoseArgs, global: Global) {
         }
         rung.notes.iter().for_each(|note| println!("   note: {note}"));
         if let Some((name, after)) = &rung.lifted {
-            println!("   lifted by {name}: goodput {}", rate(*after));
+            println!("   lifted by {name}: {} {}", rung.metric, amount(rung.metric, *after));
         }
     }
     println!("\nledgers in {}", args.out.display());
@@ -74,8 +69,8 @@ fn verdict(rungs: &[Rung]) -> String {
     let mut limits: Vec<String> = rungs.iter().filter_map(leading).collect();
     // What was lifted by half and limits again is one limit.
     limits.dedup();
-    let goodput = rungs.first().map_or(0.0, |rung| rung.goodput);
-    format!("{}: {}", rate(goodput), limits.join("; behind it: "))
+    let first = rungs.first().map_or_else(|| rate(0.0), |rung| amount(rung.metric, rung.goodput));
+    format!("{first}: {}", limits.join("; behind it: "))
 }
 
 /// `receive_window 0.83, link_ceiling 0.31`: those that anything speaks for.
@@ -102,13 +97,17 @@ const fn word(verdict: Verdict) -> &'static str {
     }
 }
 
+fn amount(metric: &str, value: f64) -> String {
+    if metric == IOPS { amount_of(metric, value) } else { rate(value) }
+}
+
 fn rate(goodput: f64) -> String {
     quantity("goodput", goodput, Unit::BitPerSecond)
 }
 
 fn rung(rung: &Rung) -> Value {
     json!({
-        "goodput": rung.goodput,
+        rung.metric: rung.goodput,
         "scores": by_rule(&rung.scores),
         "findings": rung.findings.iter().map(finding).collect::<Vec<_>>(),
         "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, "goodput": after })),

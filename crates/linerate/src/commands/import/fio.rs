@@ -2,10 +2,12 @@
 //!
 //! `[global]` holds for the sections after it; a key without a value is set. Sizes are as fio reads them: `4k`, `4KB` and `4ki` are 4096
 //! bytes, `4kib` is 4000 (its `kb_base` is 1024). Defaults are fio's: one synchronous, buffered read of 4 KiB at a time. Not taken: several
-//! files of a job, zoned devices, priorities, coupled rates, arithmetic. Where fio would end with an amount, the plan has a time.
+//! files of a job, zoned devices, arithmetic. Where fio would end with an amount, the plan has a time.
 
 mod keys;
+mod lines;
 mod load;
+mod pace;
 mod text;
 mod transfers;
 
@@ -102,6 +104,12 @@ impl Draft {
 
     fn value(&mut self, name: &'static str, value: String) {
         self.job.value(name, value);
+    }
+
+    /// A parameter that was set to a size.
+    fn bytes(&self, name: &str) -> Option<u64> {
+        let (_, value) = self.job.params.iter().find(|(known, _)| *known == name)?;
+        value.trim_matches('"').trim_end_matches(" B").parse().ok()
     }
 
     fn has(&self, name: &str) -> bool {
@@ -409,12 +417,12 @@ mod tests {
             ("filesize=4k-8k", "one size"),
             ("bsrange=1k-1g", "can be listed"),
             ("random_distribution=pareto:0.2", "zoned only"),
-            ("flow=2", "couples the rates"),
             ("zonemode=zbd", "zoned device"),
-            ("prioclass=2", "priority"),
+            ("flow=-1", "goes down"),
+            ("prioclass=4", "classes are 1 to 3"),
+            ("atomic=1", "RWF_ATOMIC"),
+            ("max_latency=5", "by its time"),
             ("numa_cpu_nodes=1", "pinning"),
-            ("verify_backlog=8", "read back between writes"),
-            ("latency_target=500", "disk sweep --rate"),
         ] {
             let imported = read(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n"), &none()).expect("well formed");
             let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
@@ -467,12 +475,43 @@ mod tests {
             ("rw=randrw\nrate_iops=100,50", "rate", "\"100 pps\""),
             ("rate_iops=100\nrate_process=poisson", "poisson", "true"),
             ("numjobs=4\t; four of them", "workers", "4"),
+            ("flow=8", "flow", "8"),
+            ("prioclass=2\nprio=7", "priority", "\"best-effort 7\""),
+            ("prioclass=3", "priority", "\"idle 0\""),
+            (
+                "cmdprio_percentage=20",
+                "access",
+                "\"4096 B, weight 20 %, read 100 %, random 0 %, priority realtime 0; 4096 B, weight 80 %, read 100 %, random 0 %\"",
+            ),
+            (
+                "rw=rw\nbssplit=64k/40:1024k/60,1024k/100\ncmdprio_bssplit=64k/25/1/1:64k/75/3/2/1:1024k/0,1024k/0",
+                "access",
+                "\"65536 B, weight 5 %, read 100 %, random 0 %, priority realtime 1; 65536 B, weight 15 %, read 100 %, random 0 %, priority idle 2 hint 1; 1048576 B, weight 30 %, read 100 %, random 0 %; 1048576 B, weight 50 %, read 0 %, random 0 %\"",
+            ),
+            ("zonemode=strided\nzonesize=8k\nzoneskip=2g", "zone_size", "\"8192 B\""),
+            ("zonemode=strided\nzonesize=8k\nzoneskip=2g", "zone_skip", "\"2147483648 B\""),
+            ("zonesize=8k\nzonerange=64k", "zone_range", "\"65536 B\""),
+            ("rw=write\ndedupe_percentage=30", "copies", "\"30 %\""),
+            (
+                "rw=write\ndedupe_percentage=30\ndedupe_mode=working_set\ndedupe_working_set_percentage=50",
+                "copies_of",
+                "128",
+            ),
+            ("rw=write\nbuffer_compress_percentage=50", "compress", "\"50 %\""),
+            ("rw=write\nverify=crc32c\nverify_backlog=1024", "verify_backlog", "1024"),
+            ("latency_target=5ms", "latency_target", "\"5000 us\""),
+            ("latency_target=500", "latency_share", "\"100 %\""),
+            ("latency_target=500\nlatency_window=5000000", "latency_window", "\"5000000 us\""),
         ] {
             assert_eq!(job_of(lines).get(name).map(String::as_str), Some(value), "{lines}: {name}");
         }
-        for (lines, absent) in
-            [("fsync=8", "flush"), ("rw=write\nverify=md5\ndo_verify=0", "verify"), ("sync=1", "sync")]
-        {
+        for (lines, absent) in [
+            ("fsync=8", "flush"),
+            ("verify_backlog=8", "verify_backlog"),
+            ("dedupe_percentage=30", "copies"),
+            ("rw=write\nverify=md5\ndo_verify=0", "verify"),
+            ("sync=1", "sync"),
+        ] {
             assert_eq!(job_of(lines).get(absent), None, "{lines}");
         }
     }

@@ -2,7 +2,7 @@
 //! of their own; an apostrophe before blanks begins a caption.
 //!
 //! One access specification of each worker at a time is a sweep, its workers times targets are the jobs. A network worker over TCP becomes a
-//! stream of messages, or with replies requests and responses. Not taken: VI, connection tests, cycling of targets and workers.
+//! stream of messages, or with replies requests and responses. Not taken: VI, cycling of targets and workers.
 
 mod network;
 
@@ -99,6 +99,8 @@ struct Worker {
     line: usize,
     name: String,
     depth: u32,
+    /// Transactions from opening a target to closing it, if that is tested.
+    reopens: Option<u64>,
     span: u64,
     /// Bytes that are left out at the start of the target.
     offset: u64,
@@ -405,7 +407,12 @@ impl Reader {
         self.worker(entry)?.depth = depth;
         let on = |place: usize| fields(text).get(place).is_some_and(|field| field.eq_ignore_ascii_case("enabled"));
         if on(1) {
-            self.class(entry, Class::Refused, "test connection rate: targets are opened once");
+            let each = fields(text).get(2).and_then(|field| field.parse().ok()).filter(|each| *each > 0);
+            let each =
+                each.ok_or_else(|| Malformed { line, what: format!("`{text}`: no transactions per connection") })?;
+            self.worker(entry)?.reopens = Some(each);
+            let note = "depth; reopen_every for disks (opened again when none is under way), tcp_crr for networks";
+            self.class(entry, Class::Approximate, note);
         } else if on(3) {
             self.class(entry, Class::Approximate, "depth; the seed is the campaign's, and the sequence another");
         } else {
@@ -477,7 +484,7 @@ impl Reader {
                 if worker.kind == Kind::Tcp {
                     let made = match self.cycles {
                         true => Err("a network worker in a cycle of depths: set the test type to NORMAL".to_owned()),
-                        false => network::job(&specification, worker.targets.len()),
+                        false => network::job(&specification, worker.targets.len(), worker.reopens),
                     };
                     match made {
                         Ok((job, note)) => {
@@ -563,6 +570,9 @@ fn job(worker: &Worker, specification: &Specification, target: Option<&str>, cyc
     if !cycles {
         job.value("depth", worker.depth.to_string());
     }
+    if let Some(each) = worker.reopens {
+        job.value("reopen_every", each.min(1 << 30).to_string());
+    }
     job.value("workers", "1".into());
     job
 }
@@ -623,7 +633,6 @@ mod tests {
         };
         assert_eq!(refused(SAMPLE), ["say what it is here: --map 'C: \"label\"=/dev/...'"]);
         for (from, to, why) in [
-            ("16,DISABLED,1,DISABLED,0", "16,ENABLED,1,DISABLED,0", "test connection rate"),
             ("CYCLE_OUTSTANDING_IOS", "CYCLE_TARGETS", "cycles of workers"),
             ("'Test Description", "'Test Foo", "no Iometer known"),
             ("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", "cycle of depths"),
@@ -654,6 +663,18 @@ mod tests {
         assert!(plan.contains("workload = \"tcp_stream\"") && plan.contains("message_size = \"4096 B\""), "{plan}");
         let (parsed, problems) = linerate_model::plan::parse(&plan);
         assert!(parsed.is_some() && problems.is_empty(), "{problems:?}\n{plan}");
+    }
+
+    #[test]
+    fn a_test_of_the_connection_rate_opens_the_target_again_and_again() {
+        let text = SAMPLE.replacen("16,DISABLED,1,DISABLED,0", "16,ENABLED,5,DISABLED,0", 1);
+        assert_ne!(text, SAMPLE);
+        let imported = read(&text, &with(&[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")])).expect("well formed");
+        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        let plan = super::super::plan::text("mixed", "mixed.icf", &imported);
+        assert!(plan.contains("reopen_every = 5"), "{plan}");
+        let none = read(&text.replace("ENABLED,5", "ENABLED,0"), &with(&[])).expect_err("no number");
+        assert!(none.what.contains("no transactions per connection"), "{none:?}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(super) enum Workload {
     Storage,
     TcpStream,
     TcpRr,
+    TcpCrr,
 }
 
 impl Workload {
@@ -29,6 +30,7 @@ impl Workload {
             Self::Storage => "storage",
             Self::TcpStream => "tcp_stream",
             Self::TcpRr => "tcp_rr",
+            Self::TcpCrr => "tcp_crr",
         }
     }
 }

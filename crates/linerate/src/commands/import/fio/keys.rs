@@ -1,7 +1,7 @@
 //! Keys of fio that change nothing here, that do so only if they say otherwise, and that cannot be had, with the reason for each.
 
 /// Keys that change nothing that is measured, and why.
-pub(super) const HARMLESS: [(&str, &str); 73] = [
+pub(super) const HARMLESS: [(&str, &str); 77] = [
     ("allrandrepeat", "the campaign's seed decides"),
     ("bwavgtime", "intervals are those of the plan"),
     ("clat_percentiles", "all are kept"),
@@ -23,6 +23,8 @@ pub(super) const HARMLESS: [(&str, &str); 73] = [
     ("fallocate", "the scratch file is filled"),
     ("filename_format", "the scratch file has no name"),
     ("fixedbufs", "always, where the kernel can"),
+    ("flow_sleep", "no job has a flow"),
+    ("flow_watermark", "fio has not looked at it since 3.27"),
     ("fsync_on_close", "the flush comes after the load, outside of what is measured"),
     ("group_reporting", "workers of a job are reported together"),
     ("gtod_reduce", "a batch shares a stamp"),
@@ -35,10 +37,12 @@ pub(super) const HARMLESS: [(&str, &str); 73] = [
     ("iodepth_low", "a batch is what has just completed"),
     ("iopsavgtime", "intervals are those of the plan"),
     ("lat_percentiles", "all are kept"),
+    ("latency_run", "the search goes on for all of the measurement"),
     ("log_avg_msec", "intervals are those of the plan"),
     ("log_hist_msec", "intervals are those of the plan"),
     ("log_max_value", "all is kept"),
     ("log_offset", "the ledger has intervals, not single transfers"),
+    ("log_prio", "the report names the I/O priorities of transfers"),
     ("log_unix_epoch", "the ledger has its own times"),
     ("name", "jobs are named by their sections"),
     ("new_group", "jobs are reported one by one"),
@@ -78,9 +82,7 @@ pub(super) const HARMLESS: [(&str, &str); 73] = [
 ];
 
 /// Keys that are harmless when they say what is so anyway.
-pub(super) const AS_HERE: [(&str, &[&str]); 13] = [
-    ("buffer_compress_percentage", &["0"]),
-    ("dedupe_percentage", &["0"]),
+pub(super) const AS_HERE: [(&str, &[&str]); 10] = [
     ("file_service_type", &["roundrobin", "sequential", "random"]),
     ("hipri", &["0"]),
     ("io_submit_mode", &["inline"]),
@@ -88,43 +90,34 @@ pub(super) const AS_HERE: [(&str, &[&str]); 13] = [
     ("nrfiles", &["1"]),
     ("openfiles", &["1"]),
     ("sqthread_poll", &["0"]),
-    ("verify_backlog", &["0"]),
     ("verify_fatal", &["1"]),
     ("zero_buffers", &["0"]),
     ("zonemode", &["none"]),
 ];
 
 /// Keys that would change the load and cannot be had, and why; a key's family by what it begins with.
-pub(super) const CANNOT: [(&str, &str); 31] = [
+pub(super) const CANNOT: [(&str, &str); 23] = [
     ("atomic", "writes are not asked to be atomic (RWF_ATOMIC)"),
-    ("buffer_compress", "data cannot be compressed: a share of it would be"),
     ("buffer_pattern", "data is unlike any other, never a pattern"),
-    ("cmdprio", "transfers have no I/O priority"),
     ("cpus_allowed", "pinning is the testbed's: `cpus` of an endpoint"),
-    ("dedupe", "data has no copies: a share of it would be"),
     ("file_service_type", "a job has one target"),
-    ("flow", "it couples the rates of jobs, which run freely here: give each a `rate`"),
     ("hipri", "only io_uring polls the device"),
     ("ignore_error", "an error ends the trial"),
     ("io_submit_mode", "linerate submits from the thread that reaps"),
     ("kb_base", "sizes are read with 1024"),
-    ("latency_", "it searches for a rate that keeps a latency: use linerate disk sweep --rate"),
-    ("log_prio", "transfers have no I/O priority"),
     ("max_latency", "no transfer ends the trial by its time"),
     ("max_open_zones", "zones of zoned devices are not known"),
     ("nrfiles", "a job has one target: give each file a job of its own"),
     ("numa_", "pinning is the testbed's: `cpus` of an endpoint; memory is not bound"),
     ("openfiles", "a job has one target: give each file a job of its own"),
     ("pre_read", "nothing is read into the page cache beforehand"),
-    ("prio", "transfers have no I/O priority"),
     ("read_beyond_wp", "zones of zoned devices are not known"),
     ("spr", "preconditioning is `condition`: the range written over in sequence"),
     ("sqthread_poll", "only io_uring has a submitting thread"),
     ("sync_file_range", "flushes are fsync or fdatasync of the whole target"),
     ("verify_async", "the thread that reads also checks"),
-    ("verify_backlog", "blocks are not read back between writes: add a job that reads with verify"),
     ("verify_fatal", "a flaw ends the trial"),
     ("verify_write_sequence", "stamps carry their place and their run: a block written twice cannot be told"),
     ("zero_buffers", "data is unlike any other, never zeros"),
-    ("zone", "zones of a zoned device, or strides from zone to zone, are not known"),
+    ("zone", "zones of a zoned device are not known (zonemode=strided is)"),
 ];

@@ -2,7 +2,7 @@
 
 use super::super::{Class, Malformed};
 use super::Reader;
-use super::text::{MICROS, seconds};
+use super::text::{MICROS, Setting, seconds};
 
 impl Reader {
     pub(super) fn engine(&mut self, name: &str, line: usize) -> Result<(), Malformed> {
@@ -107,8 +107,10 @@ impl Reader {
             self.job.value("burst", burst.max(1).to_string());
         }
         self.durability()?;
-        self.verify();
-        Ok(())
+        self.flow()?;
+        self.latency_target()?;
+        self.contents()?;
+        self.verify()
     }
 
     /// `rate_iops` and `rate`, which fio counts by job and direction; ours is of all workers together.
@@ -200,24 +202,62 @@ impl Reader {
         Ok(())
     }
 
-    fn verify(&mut self) {
+    fn verify(&mut self) -> Result<(), Malformed> {
         let reads_back = self.take("do_verify");
         let is_off = reads_back.as_ref().is_some_and(|setting| setting.value == "0");
         if let Some(setting) = reads_back {
             let note = if is_off { "nothing is read back" } else { "it is so anyway" };
             self.class(&setting, Class::Ignored, note);
         }
-        let Some(setting) = self.take("verify") else { return };
+        let [backlog, batch] = ["verify_backlog", "verify_batch"].map(|key| self.take(key));
+        let Some(setting) = self.take("verify") else {
+            for setting in [backlog, batch].into_iter().flatten() {
+                self.class(&setting, Class::Ignored, "nothing is verified");
+            }
+            return Ok(());
+        };
         if setting.value == "0" || setting.value == "none" || is_off {
-            self.class(&setting, Class::Ignored, "nothing is verified");
-            return;
+            for setting in [Some(setting), backlog, batch].into_iter().flatten() {
+                self.class(&setting, Class::Ignored, "nothing is verified");
+            }
+            return Ok(());
         }
         self.job.value("verify", "true".into());
-        let note = if self.job.read <= 0.0 {
+        let is_read_back = self.backlog(backlog, batch)?;
+        let note = if is_read_back {
+            "verify: every block is read back in between and checked by linerate's own stamps"
+        } else if self.job.read <= 0.0 {
             "verify: blocks are stamped; fio would read all back when it has written them: add a job that reads with verify"
         } else {
             "verify: every block read is checked by linerate's own stamps"
         };
         self.class(&setting, Class::Approximate, note);
+        Ok(())
+    }
+
+    /// `verify_backlog` and `verify_batch`; whether written blocks are read back in between.
+    fn backlog(&mut self, backlog: Option<Setting>, batch: Option<Setting>) -> Result<bool, Malformed> {
+        let every = match &backlog {
+            Some(setting) => self.number::<u32>(setting)?,
+            None => 0,
+        };
+        let writes = self.job.read < 1.0 && !self.job.has("trim");
+        if let Some(setting) = &backlog {
+            match every {
+                0 => self.class(setting, Class::Ignored, "it is so anyway"),
+                _ if !writes => self.class(setting, Class::Ignored, "nothing is written that could be read back"),
+                _ => {
+                    self.job.value("verify_backlog", every.to_string());
+                    let note = "verify_backlog; writes wait until the blocks before them have been read back";
+                    self.class(setting, Class::Approximate, note);
+                }
+            }
+        }
+        if let Some(setting) = &batch {
+            let is_all = self.number::<u32>(setting)? == every || setting.value == "0";
+            let class = if is_all { Class::Exact } else { Class::Approximate };
+            self.class(setting, class, "all blocks of the backlog are read back at once");
+        }
+        Ok(every > 0 && writes)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{Class, Malformed};
 use super::Reader;
+use super::lines::Line;
 use super::text::Setting;
 
 /// A share in per cent; `None` where it is left out.
@@ -120,12 +121,11 @@ impl Reader {
             Some(setting) => Some(self.bytes(&setting, &setting.value)?),
             None => None,
         };
-        let aligned = align.map_or(String::new(), |bytes| format!(", align {bytes} B"));
         if let Some(setting) = self.take("bssplit") {
-            return self.split(&setting, read, random, &aligned);
+            return self.split(&setting, read, random, align);
         }
         if let Some(setting) = self.take("bsrange").or_else(|| self.take("blocksize_range")) {
-            return self.range(&setting, read, random, &aligned);
+            return self.range(&setting, read, random, align);
         }
         let setting = self.take("bs").or_else(|| self.take("blocksize"));
         let text = setting.as_ref().map_or("4096", |setting| setting.value.as_str()).to_owned();
@@ -139,21 +139,13 @@ impl Reader {
             None => self.bytes(&setting, parts.last().copied().unwrap_or("4096")),
         };
         let (reads, writes) = (of(0)?, of(1)?);
-        if reads == writes || read >= 100.0 || read <= 0.0 {
-            let one = if read <= 0.0 { writes } else { reads };
-            self.job.block = Some(one);
-            self.job.text("block_size", &format!("{one} B"));
-            self.job.text("read", &format!("{read} %"));
-            self.job.text("random", &format!("{random} %"));
-            if let Some(align) = align {
-                self.job.text("align", &format!("{align} B"));
-            }
-        } else {
-            let line = |bytes, weight, read| {
-                format!("{bytes} B, weight {weight} %, read {read} %, random {random} %{aligned}")
-            };
-            self.job.text("access", &[line(reads, read, 100), line(writes, 100.0 - read, 0)].join("; "));
-        }
+        let line = |bytes, weight, read| Line { bytes, weight, read, priority: None };
+        let lines = match () {
+            () if read <= 0.0 => vec![line(writes, 100.0, read)],
+            () if reads == writes || read >= 100.0 => vec![line(reads, 100.0, read)],
+            () => vec![line(reads, read, 100.0), line(writes, 100.0 - read, 0.0)],
+        };
+        self.lines(lines, random, align)?;
         if setting.line > 0 {
             self.class(&setting, Class::Exact, "block_size");
         }
@@ -161,7 +153,7 @@ impl Reader {
     }
 
     /// `LOW-HIGH`: multiples of the lowest size, each as often as every other.
-    fn range(&mut self, setting: &Setting, read: f64, random: f64, aligned: &str) -> Result<(), Malformed> {
+    fn range(&mut self, setting: &Setting, read: f64, random: f64, align: Option<u64>) -> Result<(), Malformed> {
         /// Lines of an access specification that are still readable.
         const MOST_SIZES: u64 = 256;
         let ends = setting.value.split_once('-').filter(|_| !setting.value.contains(','));
@@ -180,14 +172,14 @@ impl Reader {
             return Ok(());
         }
         let weight = 100.0 / n as f64;
-        let line = |n| format!("{} B, weight {weight} %, read {read} %, random {random} %{aligned}", n * low);
-        self.job.text("access", &(1..=n).map(line).collect::<Vec<_>>().join("; "));
+        let line = |n| Line { bytes: n * low, weight, read, priority: None };
+        self.lines((1..=n).map(line).collect(), random, align)?;
         self.class(setting, Class::Exact, "lines of an access specification, multiples of the lowest size");
         Ok(())
     }
 
     /// `SIZE/PER CENT:...`, of writes apart behind a comma; shares that are left out divide the rest.
-    fn split(&mut self, setting: &Setting, read: f64, random: f64, aligned: &str) -> Result<(), Malformed> {
+    fn split(&mut self, setting: &Setting, read: f64, random: f64, align: Option<u64>) -> Result<(), Malformed> {
         let ways: Vec<&str> = setting.value.split(',').collect();
         let of_ways = match ways[..] {
             [both] => vec![(both, 100.0, read)],
@@ -197,11 +189,10 @@ impl Reader {
         let mut lines = Vec::new();
         for (text, weight, read) in of_ways.into_iter().filter(|(_, weight, _)| *weight > 0.0) {
             for (bytes, share) in self.shares(setting, text)? {
-                let share = share * weight / 100.0;
-                lines.push(format!("{bytes} B, weight {share} %, read {read} %, random {random} %{aligned}"));
+                lines.push(Line { bytes, weight: share * weight / 100.0, read, priority: None });
             }
         }
-        self.job.text("access", &lines.join("; "));
+        self.lines(lines, random, align)?;
         self.class(setting, Class::Exact, "lines of an access specification");
         Ok(())
     }
@@ -222,6 +213,9 @@ impl Reader {
     /// Where random transfers go.
     fn places(&mut self, name: &str, random: f64) -> Result<(), Malformed> {
         let repeats = self.is_set("norandommap", "places may come again");
+        if self.strided()? {
+            return Ok(());
+        }
         let law = self.take("random_distribution");
         let parts = law.as_ref().map(|setting| setting.value.split_once(':').unwrap_or((&setting.value, "")));
         match (parts, &law) {

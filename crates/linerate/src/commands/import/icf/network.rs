@@ -6,8 +6,13 @@
 use super::super::plan::{Job, Workload};
 use super::Specification;
 
-/// The job of a worker with `connections`, and how it differs; or why there is none.
-pub(super) fn job(specification: &Specification, connections: usize) -> Result<(Job, String), String> {
+/// The job of a worker with `connections`, each closed and opened again after `each` transactions if that is tested, and how it differs; or why there
+/// is none.
+pub(super) fn job(
+    specification: &Specification,
+    connections: usize,
+    each: Option<u64>,
+) -> Result<(Job, String), String> {
     let [line] = specification.raw[..] else {
         return Err("a network worker with several access lines: give each a worker of its own".into());
     };
@@ -25,7 +30,18 @@ pub(super) fn job(specification: &Specification, connections: usize) -> Result<(
         }
     };
     let mut job = Job::default();
-    let note = if line.reply > 0 {
+    let note = if let Some(each) = each {
+        if each > 1 || line.reply == 0 {
+            let what = if each > 1 { format!("{each} transactions") } else { "a message without a reply".to_owned() };
+            return Err(format!("{what} on each connection: tcp_crr has one request and its response"));
+        }
+        job.workload = Workload::TcpCrr;
+        job.is_reversed = is_read;
+        job.text("request_size", &format!("{} B", line.size));
+        job.text("response_size", &format!("{} B", line.reply));
+        job.value("streams", connections.to_string());
+        "tcp_crr: a connection for each request and its response"
+    } else if line.reply > 0 {
         // Whoever sends first asks: of reads that is the other end.
         job.workload = Workload::TcpRr;
         job.is_reversed = is_read;
@@ -50,7 +66,7 @@ mod tests {
 
     fn of(raw: &[(u64, u64, u64, u64)], connections: usize) -> Result<Job, String> {
         let raw = raw.iter().map(|&(size, read, delay, reply)| RawLine { size, read, delay, reply }).collect();
-        job(&Specification { raw, ..Specification::default() }, connections).map(|(job, _)| job)
+        job(&Specification { raw, ..Specification::default() }, connections, None).map(|(job, _)| job)
     }
 
     #[test]
@@ -62,6 +78,17 @@ mod tests {
         let requests = of(&[(512, 0, 0, 8192)], 1).expect("requests");
         assert_eq!((requests.workload, requests.is_reversed), (Workload::TcpRr, false));
         assert!(of(&[(512, 100, 0, 8192)], 1).expect("requests").is_reversed);
+    }
+
+    #[test]
+    fn a_connection_for_each_request_is_tcp_crr_and_more_on_each_is_refused() {
+        let of = |reply, each| {
+            let raw = vec![RawLine { size: 512, read: 0, delay: 0, reply }];
+            job(&Specification { raw, ..Specification::default() }, 3, Some(each)).map(|(job, _)| job.workload)
+        };
+        assert_eq!(of(1024, 1), Ok(Workload::TcpCrr));
+        assert!(of(1024, 5).expect_err("five").contains("5 transactions"));
+        assert!(of(0, 1).expect_err("no reply").contains("without a reply"));
     }
 
     #[test]

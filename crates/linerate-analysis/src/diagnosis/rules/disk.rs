@@ -1,0 +1,104 @@
+//! What rules about disks and files read of a load on one.
+
+use linerate_model::{About, Direction};
+
+use super::{BUSY, coordinate, param};
+use crate::{JobStudy, PointStudy};
+
+/// The workload of disks and files.
+pub(super) const STORAGE: &str = "storage";
+/// Share of the slots' time from which flushes are what a load waits for.
+pub(super) const MOSTLY_FLUSHING: f64 = 0.3;
+/// Defaults of the workload's parameters, which a plan need not write.
+const DEPTH: f64 = 32.0;
+const WORKERS: f64 = 1.0;
+
+/// A closed load on a disk or file.
+pub(super) struct Load<'a> {
+    pub(super) job: &'a JobStudy,
+    /// Slots per worker.
+    pub(super) depth: f64,
+    pub(super) workers: f64,
+    /// Slots in use on the mean, of all workers.
+    pub(super) achieved: f64,
+    /// Transfers per second.
+    pub(super) rate: f64,
+    pub(super) service_seconds: f64,
+    /// CPUs its threads used, if known.
+    pub(super) cores: Option<f64>,
+    /// Flushes per second, and seconds of each.
+    pub(super) flushes: (f64, f64),
+}
+
+/// The figure called `metric`, of whichever direction has it.
+fn figure(job: &JobStudy, metric: &str) -> Option<f64> {
+    let ways = [Direction::Sum, Direction::Tx, Direction::Rx];
+    ways.into_iter().find_map(|way| super::value(job, metric, way))
+}
+
+/// The closed load on a disk or file that is the only job of `point`.
+pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
+    let mut jobs = point.jobs.iter().filter(|job| !job.background);
+    let job = jobs.next().filter(|job| job.workload == STORAGE && jobs.next().is_none())?;
+    if param(job, "rate").is_some() || param(job, "latency_target").is_some() {
+        return None;
+    }
+    let count = |name, otherwise| param(job, name).and_then(serde_json::Value::as_f64).unwrap_or(otherwise);
+    let rate = figure(job, "iops").filter(|rate| *rate > 0.0)?;
+    Some(Load {
+        job,
+        depth: count("depth", DEPTH),
+        workers: count("workers", WORKERS),
+        achieved: figure(job, "achieved_depth")?,
+        rate,
+        service_seconds: figure(job, "service_time_mean")?,
+        cores: figure(job, "iops_per_core").filter(|each| *each > 0.0).map(|each| rate / each),
+        flushes: figure(job, "flush_rate").zip(figure(job, "flush_time_mean")).unwrap_or((0.0, 0.0)),
+    })
+}
+
+impl Load<'_> {
+    /// Slots of all workers.
+    pub(super) fn slots(&self) -> f64 {
+        self.depth * self.workers
+    }
+
+    /// Share of the slots in use.
+    pub(super) fn used(&self) -> f64 {
+        self.achieved / self.slots().max(1.0)
+    }
+
+    /// Share of the time of the slots in use that flushes took.
+    pub(super) fn flushing(&self) -> f64 {
+        let (rate, seconds) = self.flushes;
+        if self.achieved > 0.0 { (rate * seconds / self.achieved).min(1.0) } else { 0.0 }
+    }
+
+    /// Whether its threads had no time for more.
+    pub(super) fn is_out_of_cpu(&self) -> bool {
+        self.cores.is_some_and(|cores| cores >= BUSY * self.workers)
+    }
+
+    /// What a finding on it is about.
+    pub(super) fn subject(&self, point: &PointStudy) -> About {
+        let coordinate = coordinate(point);
+        let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
+        let target = param(self.job, "target").and_then(serde_json::Value::as_str).unwrap_or("a disk or file");
+        About { text: format!("{}{place}: {STORAGE} of {target} at {}", point.sweep, self.job.from), flow: None }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod cases {
+    use crate::PointStudy;
+    use crate::diagnosis::rules::cases;
+
+    /// A load of this depth by one worker, with these figures.
+    pub(in crate::diagnosis) fn load(depth: u32, figures: &[(&str, f64)]) -> PointStudy {
+        let mut point = cases::point(figures);
+        point.ceilings.clear();
+        point.jobs[0].workload = super::STORAGE.into();
+        point.jobs[0].params.set("depth", depth);
+        point
+    }
+}

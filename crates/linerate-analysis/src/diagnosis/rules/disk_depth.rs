@@ -1,0 +1,113 @@
+//! Too few transfers are under way to fill a disk (methodology 5.3, D20). Closed loads on disks and files.
+//!
+//! Evidence: the slots of a closed load were in use nearly all of the time, and its threads had CPU time left. Both hold of a saturated disk
+//! too: only the experiment tells them apart. What it does not see: other loads on the same disk.
+
+use linerate_model::{Evidence, Finding, Verdict};
+
+use super::{Rule, disk, may_be_judged, param};
+use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
+
+/// Share of the slots in use from which the depth may be the limit.
+const USED: f64 = 0.7;
+/// Beyond this a disk that is not full already is an exception.
+const DEEP: f64 = 1024.0;
+/// By how much the depth is raised.
+const DEEPER: f64 = 2.0;
+/// A rate that follows the depth doubles; from here on the depth was part of the limit. Queues of a disk shorten its times too: more than twice.
+const FOLLOWS: [f64; 2] = [1.2, 2.5];
+
+/// Fires where a disk is given few transfers at once.
+#[derive(Debug)]
+pub(super) struct DiskDepth;
+
+impl Rule for DiskDepth {
+    fn name(&self) -> &'static str {
+        "disk_depth"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a closed load keeps few transfers under way and has CPU time left: a greater depth may give more"
+    }
+
+    fn number(&self) -> u8 {
+        20
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        if load.used() < USED || load.slots() > DEEP || load.is_out_of_cpu() || load.flushing() > disk::MOSTLY_FLUSHING
+        {
+            return None;
+        }
+        let under_way = Evidence {
+            observed: format!(
+                "{:.1} transfers in flight of {:.3} ms each make {:.0} per second (Little's law)",
+                load.achieved,
+                load.service_seconds * 1e3,
+                load.rate
+            ),
+            source: "the load's own counters: outstanding time and service times".into(),
+        };
+        let cpu = load.cores.map(|cores| Evidence {
+            observed: format!("the load's {:.0} threads used {cores:.2} CPUs", load.workers),
+            source: "getrusage of the threads (RUSAGE_THREAD)".into(),
+        });
+        let evidence = std::iter::once(under_way).chain(cpu).collect();
+        let claim = "the queue depth limits the disk: more transfers in flight give more";
+        let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, evidence);
+        Some(
+            finding.advise(format!(
+                "double the depth to {:.0}: the rate should rise by a fifth or more",
+                load.depth * DEEPER
+            )),
+        )
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        Some(super::score::reached(load.used(), USED, 1.0)).filter(|_| !load.is_out_of_cpu())
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let Some(load) = disk::closed(point) else { return Vec::new() };
+        let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
+        // It has one transfer under way, whatever is asked for.
+        let (key, value) = match engine {
+            "pread" => ("workers", load.workers * DEEPER),
+            _ => ("depth", load.depth * DEEPER),
+        };
+        vec![Experiment::lift(format!("twice the {key}"), vec![set(key, value as u64)], FOLLOWS)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::disk::cases::load;
+
+    #[test]
+    fn it_fires_on_a_full_shallow_queue_and_asks_for_twice_the_depth() {
+        let point = load(4, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
+        let finding = DiskDepth.judge(&point).expect("it fires");
+        assert_eq!(finding.verdict, Verdict::Suspected);
+        assert_eq!(DiskDepth.experiments(&point)[0].candidates, [vec![set("depth", 8)]]);
+        let mut synchronous = load(1, &[("iops", 10_000.0), ("achieved_depth", 1.0), ("service_time_mean", 99e-6)]);
+        synchronous.jobs[0].params.set("engine", "pread");
+        assert_eq!(DiskDepth.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
+    }
+
+    #[test]
+    fn it_is_silent_on_an_open_load_an_idle_queue_and_threads_without_time() {
+        let full = [("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)];
+        let mut open = load(4, &full);
+        open.jobs[0].params.set("rate", "10 kpps");
+        assert_eq!(DiskDepth.judge(&open), None);
+        let idle = load(32, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
+        assert_eq!(DiskDepth.judge(&idle), None);
+        let busy =
+            load(4, &[("iops", 1e5), ("achieved_depth", 3.9), ("service_time_mean", 39e-6), ("iops_per_core", 1.02e5)]);
+        assert_eq!(DiskDepth.judge(&busy), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! A load waits for its own flushes (methodology 5.3, D21). Loads on disks and files that flush after writes.
+//!
+//! Evidence: flushes took more than [`disk::MOSTLY_FLUSHING`] of the time of the slots, which are busy with them instead of with transfers.
+//! What it does not see: what writes that are durable by themselves (`O_DSYNC`) would take without that.
+
+use linerate_model::{Evidence, Finding, Verdict};
+
+use super::{LEAST_EFFECT, Rule, disk, may_be_judged};
+use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
+
+/// Fires where flushes take much of the time.
+#[derive(Debug)]
+pub(super) struct DiskFlush;
+
+impl Rule for DiskFlush {
+    fn name(&self) -> &'static str {
+        "disk_flush"
+    }
+
+    fn summary(&self) -> &'static str {
+        "flushes of a disk or file took more than 30 % of the time of the load's slots"
+    }
+
+    fn number(&self) -> u8 {
+        21
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        let share = load.flushing();
+        if share <= disk::MOSTLY_FLUSHING {
+            return None;
+        }
+        let evidence = Evidence {
+            observed: format!(
+                "flushes took {:.0} % of the time of {:.1} transfers in flight: {:.0} per second of {:.3} ms each",
+                share * 100.0,
+                load.achieved,
+                load.flushes.0,
+                load.flushes.1 * 1e3
+            ),
+            source: "the load's own counters: flushes and their times".into(),
+        };
+        let claim = "flushes limit the writes: the disk or the filesystem makes data durable slower than it takes it";
+        let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, vec![evidence]);
+        Some(
+            finding
+                .advise("flush less often (flush_every), or use a disk with a protected cache: the rate should rise"),
+        )
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        Some(super::score::reached(load.flushing(), disk::MOSTLY_FLUSHING, 1.0))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let Some(load) = disk::closed(point).filter(|load| load.flushing() > 0.0) else { return Vec::new() };
+        /// Without flushes caches take writes faster than the disk does.
+        const MOST: f64 = 1e3;
+        // Half of the time that the flushes took goes to writes, at the least.
+        let least = LEAST_EFFECT.max(1.0 / (1.0 - load.flushing() / 2.0));
+        let change = vec![set("flush", "none"), set("flush_every", 1)];
+        vec![Experiment::lift("no flushes", change, [least, MOST])]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::disk::cases::load;
+    use crate::diagnosis::rules::disk_depth::DiskDepth;
+
+    fn flushing(each_seconds: f64) -> PointStudy {
+        load(
+            2,
+            &[
+                ("iops", 1_000.0),
+                ("achieved_depth", 2.0),
+                ("service_time_mean", 200e-6),
+                ("flush_rate", 1_000.0),
+                ("flush_time_mean", each_seconds),
+            ],
+        )
+    }
+
+    #[test]
+    fn it_fires_where_flushes_take_the_time_and_leaves_them_out_in_its_experiment() {
+        let point = flushing(1.6e-3);
+        let finding = DiskFlush.judge(&point).expect("80 %");
+        assert!(finding.evidence[0].observed.starts_with("flushes took 80 %"), "{finding:?}");
+        let experiment = &DiskFlush.experiments(&point)[0];
+        assert_eq!(experiment.candidates, [vec![set("flush", "none"), set("flush_every", 1)]]);
+        assert!((experiment.ratio[0] - 1.0 / 0.6).abs() < 1e-9, "{:?}", experiment.ratio);
+        assert_eq!(DiskDepth.judge(&point), None, "the depth is not what it waits for");
+    }
+
+    #[test]
+    fn it_is_silent_where_flushes_are_quick_or_none() {
+        assert_eq!(DiskFlush.judge(&flushing(0.5e-3)), None);
+        let none = load(2, &[("iops", 1_000.0), ("achieved_depth", 2.0), ("service_time_mean", 2e-3)]);
+        assert_eq!(DiskFlush.judge(&none), None);
+    }
+}
