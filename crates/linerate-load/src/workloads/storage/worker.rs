@@ -8,7 +8,7 @@ use linerate_sys::storage::{Completion, Operation, Priority, Request, Transfers}
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use super::access::Choice;
+use super::access::{Choice, Line};
 use super::backlog::Turn;
 use super::contents;
 use super::flight::{Fault, Flight, Reply, kind};
