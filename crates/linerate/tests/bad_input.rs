@@ -233,13 +233,13 @@ fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
     let campaign = load(&folder.path().join("short.ledger"));
     let intervals = &campaign.trials[0].jobs[0].0.intervals;
     assert_eq!(campaign.trials[0].spec.phases.interval, linerate_model::Nanos::from_millis(10));
-    // A moment without a CPU takes an interval from so short a trial, and that is told.
-    if ended.code == Some(3) && ended.stdout.contains("end recorded ") {
-        println!("skipped: six intervals of a trial of 50 ms: {}", ended.stdout);
-        return;
+    assert!((1..=7).contains(&intervals.len()), "{}: {}", intervals.len(), ended.stdout);
+    // A moment without a CPU takes an interval from so short a trial.
+    if intervals.len() < 5 {
+        return println!("skipped: six intervals of a trial of 50 ms: there are {}", intervals.len());
     }
-    let ended = ended.expect(0);
-    assert!((5..=7).contains(&intervals.len()), "{}: {}", intervals.len(), ended.stdout);
+    // With one interval less at one end than at the other it has no figure.
+    assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
 }
 
 #[test]
