@@ -20,8 +20,11 @@ fn a_null_trial_runs_from_plan_to_record() {
     let (summary, recorded) = run_until(null, |recorded| recorded.total(0, Side::Active, Counter::Steps) > 0);
     assert!(matches!(summary.exit, Exit::Completed), "{summary:?} {:?}", recorded.incidents());
     assert_eq!((summary.completed, summary.failed, summary.remaining), (1, 0, 0), "{:?}", recorded.incidents());
+    // A machine that is busy starts late, which is told.
+    let mut names = recorded.names_once();
+    names.retain(|name| name != "incident");
     assert_eq!(
-        recorded.names_once(),
+        names,
         [
             "campaign_started",
             "host_joined",
