@@ -88,8 +88,13 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let [mut n_made, mut n_dead_ends, mut n_left] = [0_u64; 3];
     for kill in 0..n_kills {
         let mut child = Command::new(ground.examples.join("create_forever")).arg(&room).spawn()?;
-        // Somewhere in the first ledgers: primes spread the kills over all of creation.
-        std::thread::sleep(Duration::from_micros(u64::from(kill) * 7_919 % 12_000));
+        let started = Instant::now();
+        while !room.join("0.ledger").exists() {
+            ensure!(started.elapsed() < PATIENCE, "create_forever makes no ledger");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        // Somewhere in one of the next ledgers: a prime spreads the kills over all of creation.
+        std::thread::sleep(Duration::from_micros(u64::from(kill) * 7_919 % 4_000));
         child.kill()?;
         child.wait()?;
         for found in fs::read_dir(&room)? {

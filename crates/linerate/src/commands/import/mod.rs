@@ -145,8 +145,8 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
         return Err(Failure::wrong(format!("import {name}: {refused} key{plural} refused; no plan was written")));
     };
     match &args.out {
-        Some(path) => std::fs::write(path, &plan)
-            .map_err(|error| Failure::missing(format!("write plan {}: {error}", path.display())))?,
+        Some(path) => linerate_sys::whole_file::replace(path, plan.as_bytes())
+            .map_err(|error| Failure::missing(format!("write plan {}: {}", path.display(), error.cause)))?,
         None if json => {}
         None => print!("{plan}"),
     }

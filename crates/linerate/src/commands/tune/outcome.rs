@@ -197,8 +197,8 @@ impl Findings {
     /// Prints it, and writes the text beside the ledgers in `folder`.
     pub(super) fn tell(&self, folder: &Path, global: Global) -> Result<(), Failure> {
         let (text, path) = (self.text(), folder.join(REPORT));
-        std::fs::write(&path, &text)
-            .map_err(|error| Failure::missing(format!("write report {}: {error}", path.display())))?;
+        linerate_sys::whole_file::replace(&path, text.as_bytes())
+            .map_err(|error| Failure::missing(format!("write report {}: {}", path.display(), error.cause)))?;
         if global.json {
             let tried: Vec<Value> = self.tried.iter().map(Tried::json).collect();
             let untried: Vec<Value> = self.untried.iter().map(NotTried::json).collect();

@@ -145,7 +145,8 @@ impl Profile {
         );
         let lasting = "# To have it after every boot, let an init script apply it, or do the same by hand:\n";
         let lasting = if by_hand.is_empty() { String::new() } else { format!("{lasting}{by_hand}") };
-        std::fs::write(&path, format!("{head}{lasting}\n{text}")).map_err(|error| written(error.to_string()))?;
+        linerate_sys::whole_file::replace(&path, format!("{head}{lasting}\n{text}").as_bytes())
+            .map_err(|error| written(error.cause.to_string()))?;
         Ok(file)
     }
 
