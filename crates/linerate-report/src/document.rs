@@ -209,6 +209,8 @@ pub struct Table {
     pub folded: bool,
     /// The word its figures are marked with, if the path was emulated; set for all tables when the document is composed.
     pub mark: Option<&'static str>,
+    /// Where the study's JSON has its figures already, as a JSON pointer (RFC 6901): then they are not written there again.
+    pub figures_at: Option<String>,
 }
 
 /// One column.
@@ -498,6 +500,7 @@ impl Table {
             note: None,
             folded: false,
             mark: None,
+            figures_at: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! What a report says as JSON: every block of every section, numbers unrounded in base units with unit, layer and direction.
 //!
 //! A cell of a table is a string, a number, `null`, or an object: `value` with `low`, `high`, `n` and `confidence` of an estimate, `value`
-//! with `label` of a coordinate, `missing` with the reason where there is no figure. A chart is drawn from its `table`.
+//! with `label` of a coordinate, `missing` with the reason where there is no figure. A chart is drawn from its `table`. A table whose figures
+//! the document has outside of the report has no rows: `figures_at` is a JSON pointer (RFC 6901) to them.
 
 use linerate_model::Estimate;
 use serde_json::{Value, json};
@@ -57,13 +58,17 @@ fn figure(figure: &KeyFigure) -> Value {
 
 fn table(table: &Table) -> Value {
     let row = |cells: &[Cell]| cells.iter().map(cell).collect::<Value>();
-    json!({
+    let mut told = json!({
         "id": table.id,
         "caption": table.caption,
         "note": table.note,
         "columns": table.columns.iter().map(column).collect::<Vec<_>>(),
-        "rows": table.rows.iter().map(|one| row(&one.cells)).collect::<Vec<_>>(),
-    })
+    });
+    match &table.figures_at {
+        Some(place) => told["figures_at"] = json!(place),
+        None => told["rows"] = table.rows.iter().map(|one| row(&one.cells)).collect(),
+    }
+    told
 }
 
 fn column(column: &Column) -> Value {

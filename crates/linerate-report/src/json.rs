@@ -95,6 +95,7 @@ fn search(search: &SearchStudy) -> Value {
         "from": search.from,
         "to": search.to,
         "search": search.search,
+        "line": search.line,
         "goals": search.goals,
         "runs": search.runs,
     })

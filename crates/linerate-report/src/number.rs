@@ -29,6 +29,8 @@ const NANOSECONDS: &[(&str, f64)] = &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("
 const HERTZ: &[(&str, f64)] = &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
 /// Nanoseconds stay nanoseconds up to here, so that costs per packet are compared in one unit.
 const LARGEST_PLAIN_NANOSECONDS: f64 = 20_000.0;
+/// A time that never ended.
+const INFINITE: &str = "∞";
 /// Significant digits of a number that has no interval.
 const DIGITS_WITHOUT_INTERVAL: i32 = 4;
 /// Significant digits a value keeps however wide its interval is.
@@ -85,7 +87,7 @@ impl Scale {
     pub fn plain(&self, value: f64) -> String {
         let scaled = value / self.factor;
         if !scaled.is_finite() {
-            return "∞".into();
+            return INFINITE.into();
         }
         if scaled.fract() == 0.0 && scaled.abs() < 1e9 {
             return round_half_up(scaled, 0);
@@ -165,9 +167,12 @@ fn decimals(value: f64, digits: i32) -> usize {
     (digits - 1 - value.log10().floor() as i32).clamp(0, MOST_DECIMALS) as usize
 }
 
-/// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest decimal text.
+/// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest decimal text; `∞` if it is infinite.
 #[must_use]
 pub fn round_half_up(value: f64, decimals: usize) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { INFINITE.to_owned() } else { format!("-{INFINITE}") };
+    }
     let text = value.abs().to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let mut digits: Vec<u8> =
@@ -254,6 +259,11 @@ mod tests {
         assert_eq!(estimate(1414.0, 862.0, 243_384.0), "1414 [862, 243384]");
         assert_eq!(estimate(23.2, 1.04, 23.4), "23 [1.0, 23]");
         assert_eq!(estimate(0.5, 0.0, 3.0), "0.50 [0.00, 3.0]");
+        assert_eq!(
+            estimate(65.88, 41.09, f64::INFINITY),
+            "65.88 [41.09, ∞]",
+            "some runs lost what the others answered"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Not seen: a number within all of that which is wrong.
 
 use linerate_model::metric;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What adding and dividing may leave above a limit.
 const ROUNDING: f64 = 1e-9;
@@ -30,6 +30,11 @@ pub fn study_violations(study: &Value) -> Vec<String> {
         }
         series_violations(point, &mut own);
         found.extend(own.into_iter().map(|what| format!("point {number}: {what}")));
+    }
+    for (number, search) in items(&study["searches"]).enumerate() {
+        let mut own = Vec::new();
+        search_violations(search, &mut own);
+        found.extend(own.into_iter().map(|what| format!("search {number}: {what}")));
     }
     found
 }
@@ -160,8 +165,11 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         }
     }
     for direction in ["tx", "rx", "sum"] {
+        // Of several runs the estimate is one more pair.
         let value = |name| {
-            of(metrics, name, direction).map(|study| items(&study["values"]).map(Value::as_f64).collect::<Vec<_>>())
+            let study = of(metrics, name, direction)?;
+            let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
+            Some(items(&study["values"]).chain(several).map(Value::as_f64).collect::<Vec<_>>())
         };
         let (Some(frames), Some(payload)) = (value("throughput_l2"), value("goodput")) else { continue };
         let pairs = frames.into_iter().zip(payload).filter_map(|(frames, payload)| frames.zip(payload));
@@ -207,6 +215,30 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
     }
 }
 
+/// Bounds of searches above what the path carries, or that are crossed.
+fn search_violations(search: &Value, found: &mut Vec<String>) {
+    let most = search["line"].as_f64().unwrap_or(f64::INFINITY);
+    let mut check = |place: &str, bounds: &Value| {
+        for key in ["lower", "conditional_throughput"] {
+            if let Some(load) = bounds[key].as_f64().filter(|load| *load > most * (1.0 + ROUNDING)) {
+                found.push(format!("{place}: {key} {load} is above the line of {most}"));
+            }
+        }
+        let (lower, upper) = (bounds["lower"].as_f64(), bounds["upper"].as_f64());
+        if let Some((lower, upper)) = lower.zip(upper).filter(|(lower, upper)| *lower > upper * (1.0 + ROUNDING)) {
+            found.push(format!("{place}: the lower bound {lower} is above the upper {upper}"));
+        }
+    };
+    for goal in items(&search["goals"]) {
+        check("goal", &json!({ "lower": goal["lower"], "conditional_throughput": goal["conditional_throughput"] }));
+        check("goal", &json!({ "lower": goal["range"][1] }));
+    }
+    for one in items(&search["runs"]).flat_map(|run| items(&run["found"])) {
+        check("run", &one["strict"]);
+        check("run without tainted trials", &one["untainted"]);
+    }
+}
+
 fn series_violations(point: &Value, found: &mut Vec<String>) {
     let measured = || items(&point["jobs"]).filter(|job| job["background"] == false);
     let bounds: Vec<(&str, Option<f64>)> = BOUNDED
@@ -239,8 +271,6 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// A study of one job with this metric.
@@ -268,6 +298,21 @@ mod tests {
         let mut drawn = study("goodput", goodput(95e6, 95e6));
         drawn["points"][0]["trials"][0]["intervals"]["goodput_tx"][0] = json!(101.1e6);
         assert_eq!(study_violations(&drawn).len(), 1, "a reading of a series");
+    }
+
+    #[test]
+    fn bounds_of_a_search_above_the_line_or_crossed_are_found() {
+        let study = |lower: f64, upper: f64| {
+            let bounds = json!({ "lower": lower, "upper": upper, "conditional_throughput": lower });
+            json!({ "searches": [{
+                "line": 812.7,
+                "goals": [{ "lower": lower, "upper": upper, "conditional_throughput": lower, "range": [lower, lower] }],
+                "runs": [{ "found": [{ "strict": bounds, "untainted": bounds }] }],
+            }]})
+        };
+        assert_eq!(study_violations(&study(812.7, 850.0)), Vec::<String>::new());
+        assert_eq!(study_violations(&study(844.4, 850.0)).len(), 7);
+        assert_eq!(study_violations(&study(800.0, 790.0)).len(), 2);
     }
 
     #[test]

@@ -40,5 +40,14 @@ pub(crate) fn table(caption: &str, head: &[String], rows: &[Vec<String>]) -> Str
     let columns = head.iter().map(Column::text).collect();
     let rows = rows.iter().map(|row| Row::plain(row.iter().map(Cell::text).collect())).collect();
     let (caption, id, note) = (caption.to_owned(), String::new(), None);
-    linerate_report::text::table(&Table { id, caption, columns, rows, note, folded: false, mark: None })
+    linerate_report::text::table(&Table {
+        id,
+        caption,
+        columns,
+        rows,
+        note,
+        folded: false,
+        mark: None,
+        figures_at: None,
+    })
 }

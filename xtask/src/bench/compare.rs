@@ -5,6 +5,7 @@
 //! nothing changed, and no claim should be made of any figure of it, in at least 95 of 100. The first against the third is a real change of 5 %, and should be found. What this
 //! does not see: campaigns of many points, and changes of anything but the rate.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::own;
+use super::scan::Referee;
 
 const USAGE: &str =
     "usage: cargo xtask bench compare [--rounds N] [--program LINERATE] [--keep FILE.json] [--out FILE.md]";
@@ -76,7 +78,8 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let folder = std::env::temp_dir().join(format!("linerate-compare-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let bench = Bench { program: &program, folder: &folder };
+    let referee = RefCell::new(Referee::new(root, &program)?);
+    let bench = Bench { program: &program, folder: &folder, referee: &referee };
     let begun = outcomes.same.len();
     for round in begun..begun + options.rounds {
         bench.round(round, &mut outcomes).with_context(|| format!("round {round}"))?;
@@ -87,18 +90,20 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     }
     // Nothing in it is of use to anybody.
     let _ = std::fs::remove_dir_all(&folder);
-    let text = document(&outcomes);
+    let referee = referee.into_inner();
+    let text = document(&outcomes) + "\n" + &referee.summary();
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
     }
-    Ok(held(&outcomes))
+    Ok(held(&outcomes) && referee.is_clean())
 }
 
 /// The program under test, and where it writes.
 struct Bench<'a> {
     program: &'a Path,
     folder: &'a Path,
+    referee: &'a RefCell<Referee>,
 }
 
 impl Bench<'_> {
@@ -143,7 +148,7 @@ impl Bench<'_> {
         const SPOILT: i32 = 3;
         let ended = output.status.success() || output.status.code() == Some(SPOILT);
         ensure!(ended, "linerate run: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
+        self.referee.borrow_mut().read(&self.folder.join(&ledger)).map(drop)
     }
 
     fn compare(&self, before: &str, after: &str) -> anyhow::Result<Said> {

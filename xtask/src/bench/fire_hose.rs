@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use super::own;
+use super::scan::Referee;
 
 const DRAIN: f64 = 1e8;
 const SEGMENT: u64 = 1460;
@@ -55,14 +56,16 @@ struct Onset {
     ack_clocked: Option<f64>,
 }
 
-/// Runs every cell, prints the table, and draws it into `out` if given.
-pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<()> {
+/// Runs every cell, prints the table, and draws it into `out` if given. Returns whether every number printed can be.
+pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<bool> {
     let program = own::build(root, "linerate", &["--bin", "linerate"])?;
     let folder = std::env::temp_dir().join(format!("linerate-fire-hose-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let mut referee = Referee::new(root, &program)?;
     let mut measured = Vec::new();
     for cell in cells() {
         let onset = measure(&program, &folder, &cell)?;
+        referee.read_all(&folder)?;
         eprintln!("{}", row(&cell, &onset));
         measured.push((cell, onset));
     }
@@ -76,7 +79,8 @@ pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<()> {
     if let Some(out) = out {
         std::fs::write(out, picture(&measured)).with_context(|| format!("write {}", out.display()))?;
     }
-    Ok(())
+    print!("\n{}", referee.summary());
+    Ok(referee.is_clean())
 }
 
 fn cells() -> Vec<Cell> {

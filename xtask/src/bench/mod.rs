@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `search`, `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
+//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `scan`, `search`, `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
 //! run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
@@ -22,6 +22,7 @@ mod own;
 mod processor;
 mod rows;
 mod sandbox;
+mod scan;
 mod search;
 mod statistics;
 mod storage;
@@ -73,8 +74,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
             [flag, file] if flag == "--out" => Some(Path::new(file)),
             _ => bail!("usage: cargo xtask bench fire-hose [--out FILE.svg]"),
         };
-        fire_hose::run(root, out)?;
-        return Ok(ExitCode::SUCCESS);
+        let held = fire_hose::run(root, out)?;
+        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if let [name, rest @ ..] = arguments
         && name == "frames"
@@ -114,6 +115,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         && name == "truth"
     {
         return truth::run(root, rest);
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "scan"
+    {
+        let held = scan::run(root, rest)?;
+        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if let [name, rest @ ..] = arguments
         && name == "search"

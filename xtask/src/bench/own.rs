@@ -28,8 +28,20 @@ const KIB_PER_MIB: f64 = 1024.0;
 /// # Errors
 /// If it does not compile.
 pub(super) fn build(root: &Path, package: &str, target: &[&str]) -> anyhow::Result<PathBuf> {
+    build_with(root, package, target, &["--release"])
+}
+
+/// Builds `target` of `package` as it is developed, for what is not measured, and returns where it is.
+///
+/// # Errors
+/// If it does not compile.
+pub(super) fn build_quickly(root: &Path, package: &str, target: &[&str]) -> anyhow::Result<PathBuf> {
+    build_with(root, package, target, &[])
+}
+
+fn build_with(root: &Path, package: &str, target: &[&str], profile: &[&str]) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--release", "--quiet", "--message-format=json", "--package", package]).args(target);
+    command.args(["build", "--quiet", "--message-format=json", "--package", package]).args(profile).args(target);
     let output = command.current_dir(root).stderr(Stdio::inherit()).output().context("start cargo build")?;
     ensure!(output.status.success(), "cargo build --package {package} {} failed", target.join(" "));
     executable(&String::from_utf8_lossy(&output.stdout))

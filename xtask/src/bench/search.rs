@@ -14,6 +14,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::own;
+use super::scan::Referee;
 
 /// Frames per second and frames of buffer of the device.
 const CAPACITY: f64 = 4_000.0;
@@ -90,15 +91,18 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         "| device | goal | trial | known answer, kpps | searches with an answer | regular | lowest, kpps | highest, kpps | spread | within |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
+    let mut referee = Referee::new(root, &program)?;
     let mut all = true;
     let wanted = |row: &&Row| options.only.as_deref().is_none_or(|only| row.name.contains(only));
     for row in ROWS.iter().filter(wanted) {
         let found = measure(&program, &folder, row, options.runs)?;
+        referee.read_all(&folder)?;
         all &= tell(row, &found, options.runs);
     }
     // Nothing in it is of use to anybody.
     let _ = std::fs::remove_dir_all(&folder);
-    Ok(all)
+    print!("\n{}", referee.summary());
+    Ok(all && referee.is_clean())
 }
 
 /// Prints a row; whether it is as it should be.

@@ -148,7 +148,14 @@ mod tests {
         };
         let run = |(repeat, lower): (u32, &f64)| {
             let bounds = Bounds { lower: Some(*lower), upper: Some(lower + 1_000.0), ..Bounds::default() };
-            let found = Found { goal: "NDR".into(), strict: bounds, untainted: bounds, regular: true, at_least: false };
+            let found = Found {
+                goal: "NDR".into(),
+                strict: bounds,
+                untainted: bounds,
+                regular: true,
+                at_least: false,
+                withheld: None,
+            };
             SearchRun {
                 repeat,
                 tester: None,
@@ -175,6 +182,7 @@ mod tests {
             from: "a".into(),
             to: "b".into(),
             search,
+            line: None,
             goals,
             runs: (0..).zip(lower).map(run).collect(),
         };

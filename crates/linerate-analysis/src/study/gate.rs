@@ -5,26 +5,31 @@
 //!   measurement's; beyond that the trial is impossible, or, of a peak or of one interval, that number is withheld (`path`);
 //! - a metric stays in its range ([`linerate_model::MetricRange`]): a share is at most one, a share of time after its clocks' ticks are
 //!   allowed for, a count of events is whole, and nothing is a negative zero (`ranges`);
-//! - frames hold what they carry: a rate at L2 below the payload in it is withheld (`ranges`);
+//! - frames hold what they carry: a rate at L2 below the payload in it is withheld, of a run as of a point (`ranges`);
 //! - one-way times are moved all together by the error of the clocks: where their median is no longer than that error, none of
-//!   them is a figure, neither metric, percentile nor distribution (`times`).
+//!   them is a figure, neither metric, percentile nor distribution (`times`);
+//! - the bounds of a search lie on the line at most: a load above it without loss filled a buffer (`loads`).
 //!
 //! Not seen: a number within every rule that is wrong all the same.
 
+mod loads;
 mod path;
 mod ranges;
 mod series;
 mod times;
 
-use linerate_model::{Direction, Metric, Nanos, metric};
+use linerate_model::{Campaign, Direction, Metric, Nanos, TrialRecord, metric};
 use serde::{Deserialize, Serialize};
 
 use super::ceilings::{Bound, Scope};
 use super::figures::{Figures, metric_at};
+use super::judge;
 use super::settling::Classes;
 use super::span::Span;
 use super::traffic::Job;
 
+pub(super) use loads::Line;
+pub(super) use ranges::withhold_estimates_below_payload;
 pub(super) use times::{OneWay, widened};
 
 /// What widens a trial's tolerance.
@@ -34,6 +39,14 @@ pub(super) struct Doubt {
     pub(super) clock: Nanos,
     /// Whether a shaper may be on the path: it was emulated, or somebody declared a capacity, and nobody knows what keeps it.
     pub(super) shaped: bool,
+}
+
+impl Doubt {
+    /// That of `trial`.
+    pub(super) fn of(campaign: &Campaign, trial: &TrialRecord) -> Self {
+        let shaped = campaign.header.emulated() || !campaign.header.capacities.is_empty();
+        Self { clock: judge::clock_uncertainty(trial, campaign), shaped }
+    }
 }
 
 /// A number that was measured and is no figure.

@@ -11,7 +11,7 @@ use linerate_model::{Campaign, Direction, Estimate, Metric, TrialRecord, Until, 
 
 use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, metric_at};
-use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened};
+use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
 use super::obtained::obtained;
@@ -284,18 +284,13 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Fi
     all
 }
 
-fn doubt_of(campaign: &Campaign, trial: &TrialRecord) -> Doubt {
-    let shaped = campaign.header.emulated() || !campaign.header.capacities.is_empty();
-    Doubt { clock: judge::clock_uncertainty(trial, campaign), shaped }
-}
-
 fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
     let (counted, all) = std::mem::take(&mut one.counted);
     one.figures = vec![Admitted::default(); counted.len()];
     if !one.standing.carries_figures() {
         return;
     }
-    let (span, doubt) = (one.measured, doubt_of(campaign, one.trial));
+    let (span, doubt) = (one.measured, Doubt::of(campaign, one.trial));
     let mut found = Vec::new();
     for (number, figures) in counted.iter().enumerate() {
         let gate = Gate { bounds, scope: Scope::Job(number), jobs: &[&one.jobs[number]], span, doubt };
@@ -371,6 +366,7 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
             with_cost(withheld(carrying(judged).map(|one| &one.figures[number])), judged)
         },
     };
+    study.withheld.extend(withhold_estimates_below_payload(&mut study.metrics));
     if is_closed(judged, |job_number| job_number == number) {
         study.corrected = percentiles::corrected(&study, &each);
     }
@@ -404,6 +400,7 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
         withheld: with_cost(withheld(carrying(judged).map(|one| &one.all)), judged),
         ..JobStudy::default()
     };
+    study.withheld.extend(withhold_estimates_below_payload(&mut study.metrics));
     if is_closed(judged, is_measured) {
         study.corrected = percentiles::corrected(&study, &each);
     }
@@ -535,7 +532,7 @@ fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> Trial
     let measured: Vec<&Job<'_>> = one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
     let only = one.jobs.iter().position(|job| job.spec.background.is_none()).unwrap_or_default();
     let scope = if measured.len() > 1 { Scope::All } else { Scope::Job(only) };
-    let gate = Gate { bounds, scope, jobs: &measured, span: one.measured, doubt: doubt_of(campaign, one.trial) };
+    let gate = Gate { bounds, scope, jobs: &measured, span: one.measured, doubt: Doubt::of(campaign, one.trial) };
     let (seconds, series) = gate.series(series::of(one.trial, &one.jobs));
     TrialStudy {
         id: one.trial.spec.id,

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use linerate_model::{Campaign, Goal, Method, Point, Purpose, Search, TrialRecord, Validity};
 use serde::{Deserialize, Serialize};
 
+use super::gate::{Doubt, Line};
+use super::samples::Hosts;
 use super::searched::{SearchTrial, searched, settle};
 use super::searched_latency::{LatencyAtLoad, SearchLatency, at_loads};
+use super::{ceilings, judge, point, warmup};
 use crate::search::{BackToBack, Bounds, Observation, Requirement, back_to_back, bounds};
 use crate::statistics::median;
 
@@ -25,6 +28,9 @@ pub struct SearchStudy {
     pub to: String,
     /// What was searched; its highest load is the planned one.
     pub search: Search,
+    /// What the path carries of such a load in each direction, if that is known: no bound below is above it.
+    #[serde(default)]
+    pub line: Option<f64>,
     /// Its goals over all runs.
     pub goals: Vec<GoalStudy>,
     /// Its runs, in the order of the plan.
@@ -85,6 +91,17 @@ pub struct Found {
     /// upper bound asks. The result is then *at least* the lower bound.
     #[serde(default)]
     pub at_least: bool,
+    /// Why trials above the path's line do not count, if there are any.
+    #[serde(default)]
+    pub withheld: Option<String>,
+}
+
+impl SearchStudy {
+    /// `rate`, or the path's line where that is lower: frames that a buffer held are received behind the trial.
+    #[must_use]
+    pub fn possible(&self, rate: f64) -> f64 {
+        self.line.map_or(rate, |line| rate.min(line))
+    }
 }
 
 /// The searches of `campaign`, in the order of the plan.
@@ -111,12 +128,13 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
     let mut repeats: Vec<u32> = trials.iter().map(|trial| trial.spec.repeat).collect();
     repeats.sort_unstable();
     repeats.dedup();
+    let line = line(campaign, &search, trials);
     let run_of = |repeat: &u32| {
         let own = trials.iter().filter(|trial| trial.spec.repeat == *repeat && trial.started.is_some());
         let mut own: Vec<SearchTrial> = own.filter_map(|trial| searched(campaign, trial)).collect();
         own.sort_by_key(|trial| trial.number);
         settle(&mut own);
-        run(&search, *repeat, own)
+        run(&search, *repeat, own, line.as_ref())
     };
     let runs: Vec<SearchRun> = repeats.iter().map(run_of).collect();
     let goals = search.goals().into_iter().map(|goal| goal_study(goal, &runs)).collect();
@@ -127,12 +145,30 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
         from: job.from.name.clone(),
         to: job.to.name.clone(),
         search,
+        line: line.map(|line| line.value()),
         goals,
         runs,
     })
 }
 
-fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>) -> SearchRun {
+/// What the path of `search` carries, as the first trial shows that was one of its loads.
+fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option<Line> {
+    let is_load = |trial: &&&TrialRecord| {
+        let searched = trial.spec.search.as_ref();
+        searched.and_then(|searched| searched.step).is_some_and(|step| step.purpose == Purpose::Load)
+            && judge::carried_out(trial).carries_figures()
+    };
+    let trial = trials.iter().find(is_load)?;
+    let jobs = point::jobs_of(trial);
+    let payloads = jobs.first()?.flows().into_iter().filter_map(|flow| flow.datagram_payload());
+    // The smallest makes the most datagrams of a byte.
+    let payload = payloads.map(|payload| payload.0 as f64).reduce(f64::min);
+    let doubt = Doubt::of(campaign, trial);
+    let bounds = ceilings::bounds(campaign, &Hosts::of(campaign), &[(jobs, warmup::measured(trial))]);
+    Line::of(&bounds, search.unit, payload, doubt)
+}
+
+fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Line>) -> SearchRun {
     let of = |trials: &mut dyn Iterator<Item = &SearchTrial>| -> Vec<Observation> {
         trials.filter(|trial| trial.purpose == Purpose::Load).filter_map(SearchTrial::observation).collect()
     };
@@ -142,9 +178,10 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>) -> SearchRun {
     let tester = tested.next_back().map(|trial| trial.load);
     let found = |goal: &Goal| {
         let requirement = Requirement::from(goal);
-        let (strict, untainted) = (bounds(&requirement, &strict), bounds(&requirement, &untainted));
+        let (strict, withheld) = admitted(&requirement, &strict, line);
+        let (untainted, _) = admitted(&requirement, &untainted, line);
         let at_least = is_bounded_by_tester(search, &strict, &trials, tester);
-        Found { goal: goal.name.clone(), regular: strict.regular(goal), strict, untainted, at_least }
+        Found { goal: goal.name.clone(), regular: strict.regular(goal), strict, untainted, at_least, withheld }
     };
     let found: Vec<Found> = search.goals().into_iter().map(found).collect();
     SearchRun {
@@ -157,6 +194,15 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>) -> SearchRun {
         found,
         trials,
     }
+}
+
+/// The bounds of `requirement` as the gate admits them, and why trials were left out.
+fn admitted(requirement: &Requirement, trials: &[Observation], line: Option<&Line>) -> (Bounds, Option<String>) {
+    let Some(line) = line else { return (bounds(requirement, trials), None) };
+    let proofs = line.proofs(trials.to_vec());
+    let n_left_out = proofs.n_left_out;
+    let found = line.cut(bounds(requirement, &proofs.kept), n_left_out > 0);
+    (found, (n_left_out > 0).then(|| line.why(n_left_out)))
 }
 
 /// Each load and its latency, of the trials of a search that were made for it.

@@ -142,3 +142,16 @@ pub struct Metric {
 pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_has_a_layer_and_every_bit_rate_has_one() {
+        for metric in METRICS {
+            assert!(metric.unit != Unit::Second || metric.layer.is_none(), "{}", metric.name);
+        }
+        assert_eq!(metric("goodput").and_then(|metric| metric.layer), Some(Layer::L4));
+    }
+}

@@ -9,6 +9,8 @@ const fn m(
     higher_is_better: Option<bool>,
     meaning: &'static str,
 ) -> Metric {
+    // A layer says which headers count. Times have none, whichever layer's operation they are of.
+    let layer = if matches!(unit, Unit::Second) { None } else { layer };
     Metric { name, unit, layer, higher_is_better, meaning }
 }
 

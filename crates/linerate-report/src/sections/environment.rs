@@ -163,6 +163,7 @@ fn facts(hosts: &[HostRecord]) -> Table {
     // What differs was told before; the marks would only repeat it.
     table.rows.iter_mut().for_each(|row| row.tone = Tone::Plain);
     table.folded = true;
+    table.figures_at = Some("/facts".to_owned());
     table
 }
 

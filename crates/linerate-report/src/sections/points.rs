@@ -40,6 +40,9 @@ const SHOWN: [&str; 21] = [
 const ASKED: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
 const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum];
 
+/// Where the study's JSON has the metrics of all points.
+const POINTS: &str = "/points";
+
 /// See the file.
 pub(super) struct Points;
 
@@ -103,6 +106,7 @@ fn means(family: &Family<'_>) -> Option<Table> {
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.folded = true;
+    table.figures_at = Some(POINTS.to_owned());
     table.note = Some(
         "The second line: means over runs, with Student's intervals at 95 %, from three runs on. They hold for runs that are near normal; \
          of skewed runs they cover a few percent less. No end is above a ceiling or below zero."
@@ -136,6 +140,7 @@ fn table(family: &Family<'_>) -> Table {
         columns.push(Column::estimate(metric_title(known.name), scale, known.layer, *direction));
     }
     let mut table = Table::new(format!("points-{}", family.id), format!("Points: {}", family.name), columns);
+    table.figures_at = Some(POINTS.to_owned());
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
         cells.push(Cell::text(point.validity.word()));

@@ -199,6 +199,7 @@ fn result(run: &SearchRun, found: &Found) -> String {
     let bounds = &found.strict;
     let tainted = run.trials.iter().filter(|trial| trial.validity == Validity::Suspect).count();
     let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };
+    let withheld = found.withheld.as_ref().map_or_else(String::new, |why| format!("; {why}"));
     let told = match (run.tester_limited, found.regular, bounds.lower, bounds.upper) {
         (Some(_), ..) => "IRREGULAR: the tester spoilt its last trial each time",
         _ if found.at_least => "IRREGULAR: at least the lower bound, above which the tester is the limit",
@@ -207,7 +208,7 @@ fn result(run: &SearchRun, found: &Found) -> String {
         (_, _, _, None) => "IRREGULAR: the highest load meets the goal",
         _ => "IRREGULAR: the bounds are further apart than the goal's width",
     };
-    format!("{told}{tainted}")
+    format!("{told}{tainted}{withheld}")
 }
 
 /// RFC 2544 26.1: what was found over the sweep's one axis, and what the path could carry.
@@ -366,7 +367,9 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
         }
         Method::Frmol { .. } => counted()
             .filter(|trial| trial.purpose == Purpose::Load)
-            .map(|trial| ("forwarding rate at maximum offered load (RFC 2285)", rate(search, forwarded(trial))))
+            .map(|trial| {
+                ("forwarding rate at maximum offered load (RFC 2285)", rate(search, search.possible(forwarded(trial))))
+            })
             .collect(),
         Method::Steps { loss_ratio, .. } => counted()
             .filter(|trial| trial.purpose == Purpose::Load)

@@ -45,7 +45,9 @@ impl Section for Series {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().flat_map(chosen).filter_map(|(grid, point)| chart(grid, point)).map(Block::Chart).collect()
+        let all = &subject.study.points;
+        let drawn = subject.grids.iter().flat_map(chosen).filter_map(|(grid, point)| chart(grid, point, all));
+        drawn.map(Block::Chart).collect()
     }
 }
 
@@ -68,17 +70,16 @@ fn rates(point: &PointStudy) -> [&'static str; 3] {
     if headline(point).is_some_and(is_files) { RATES_OF_FILES } else { RATES }
 }
 
-/// `goodput_rx` is `goodput` and its direction.
 /// Unit and layer of the series called `series`.
 pub(crate) fn unit_of(series: &str) -> (Unit, Option<Layer>) {
     match (metric(split(series).0), series) {
         (Some(metric), _) => (metric.unit, metric.layer),
         (None, "peer_window") => (Unit::Byte, None),
-        (None, "retransmits") => (Unit::Count, None),
         (None, _) => (Unit::PerSecond, None),
     }
 }
 
+/// `goodput_rx` is `goodput` and its direction.
 fn split(series: &str) -> (&str, &str) {
     for direction in ["tx", "rx", "sum"] {
         if let Some(name) = series.strip_suffix(direction).and_then(|name| name.strip_suffix('_')) {
@@ -88,9 +89,11 @@ fn split(series: &str) -> (&str, &str) {
     (series, "")
 }
 
-fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
+/// Drawn from one trial of `point`, which is one of `all` points of the study.
+fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Chart> {
     let fit = |trial: &&TrialStudy| trial.validity == point.validity && trial.seconds.len() > 1;
-    let trial = point.trials.iter().find(fit)?;
+    let trial_idx = point.trials.iter().position(|trial| fit(&trial))?;
+    let trial = &point.trials[trial_idx];
     let read = |wanted: &str| -> Vec<(&String, &Vec<Option<f64>>)> {
         let named = trial.series.iter().filter(|(name, _)| split(name).0 == wanted);
         named.filter(|(_, values)| values.iter().flatten().any(|value| *value > 0.0)).collect()
@@ -138,6 +141,8 @@ fn chart(grid: &Grid<'_>, point: &PointStudy) -> Option<Chart> {
     let caption = format!("{}, {standing}{went}, trial {}", grid.full_place_of(point), trial.id.0);
     let id = format!("series-{}-{}", grid.number, trial.id.0);
     let mut table = Table::new(id, caption.clone(), columns);
+    let point_idx = all.iter().position(|one| std::ptr::eq(one, point));
+    table.figures_at = point_idx.map(|point_idx| format!("/points/{point_idx}/trials/{trial_idx}/intervals"));
     for (index, second) in trial.seconds.iter().enumerate() {
         let cell = |values: &&Vec<Option<f64>>| match values.get(index).copied().flatten() {
             Some(value) if value.is_finite() => Cell::Number(value),

@@ -17,6 +17,7 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+use super::scan::Referee;
 use super::{count, own};
 use scenarios::{Place, SCENARIOS, Scenario};
 
@@ -61,6 +62,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         Some(file) if file.exists() => read(file)?,
         _ => BTreeMap::new(),
     };
+    let referee = Mutex::new(Referee::new(root, &program)?);
     for seed in options.first..options.first + options.seeds {
         // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is not run again.
         let is_kept = |scenario: &Scenario| {
@@ -72,7 +74,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         let known = Mutex::new(&mut outcomes);
         for (scenarios, n_at_once) in [(alone, 1), (together, options.jobs)] {
             side_by_side(&scenarios, n_at_once, &|scenario| {
-                let said = told_of(&program, scenario, seed);
+                let said = told_of(&program, &referee, scenario, seed);
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.entry(scenario.name.to_owned()).or_default().push(said);
                 options.keep.as_ref().map_or(Ok(()), |file| {
@@ -83,13 +85,14 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         }
     }
     let rules = std::fs::read_to_string(root.join(RULES)).with_context(|| format!("read {RULES}"))?;
-    let text = format!("{}\n{}\n", document(&outcomes), without_scenario(&rules));
+    let referee = referee.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let text = format!("{}\n{}\n\n{}", document(&outcomes), without_scenario(&rules), referee.summary());
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
     }
     let judged = judge(&outcomes);
-    Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL)
+    Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL && referee.is_clean())
 }
 
 /// Does `run` with each of `scenarios`, `n_at_once` of them at a time: most of a scenario is waiting for its own low rate.
@@ -108,10 +111,10 @@ fn side_by_side(
 }
 
 /// What `diagnose` says of `scenario`, told as it comes, with the whole answer where it is not what was injected.
-fn told_of(program: &Path, scenario: &Scenario, seed: u32) -> Said {
+fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32) -> Said {
     let begun = Instant::now();
     // What cannot be measured is a miss like any other: the matrix goes on.
-    let (said, answer) = one(program, scenario, seed).unwrap_or_else(|error| {
+    let (said, answer) = one(program, referee, scenario, seed).unwrap_or_else(|error| {
         eprintln!("{}, seed {seed}: {error:#}", scenario.name);
         (vec![(FAILED.to_owned(), "inconclusive".to_owned())], Value::Null)
     });
@@ -142,7 +145,7 @@ fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
 }
 
 /// What `diagnose` says of `scenario`, and its whole answer.
-fn one(program: &Path, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, Value)> {
+fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, Value)> {
     let name = format!("linerate-diagnosis-{}-{}", std::process::id(), scenario.name.replace(' ', "-"));
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
@@ -179,6 +182,7 @@ fn one(program: &Path, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, 
         command.args(["--param", param]);
     }
     let output = command.stderr(Stdio::inherit()).output().context("start linerate diagnose")?;
+    referee.lock().unwrap_or_else(PoisonError::into_inner).read_all(&folder.join("ledgers"))?;
     // Nothing in it is of use to anybody.
     let _ = std::fs::remove_dir_all(&folder);
     let answer: Value = serde_json::from_slice(&output.stdout)

@@ -7,6 +7,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -23,19 +24,19 @@ const TUNNEL: [&str; 2] = ["10.97.0.1", "10.97.0.2"];
 const DEVICE: &str = "lr0";
 const TUNNEL_DEVICE: &str = "lrx";
 /// Ports of the bridge, towards `a` and `b`.
-pub(super) const PORTS: [&str; 2] = ["lra", "lrb"];
+pub(in crate::bench) const PORTS: [&str; 2] = ["lra", "lrb"];
 /// Where agents listen. Rules that count TCP leave these ports alone.
-pub(super) const AGENT_PORT: u16 = 4777;
+pub(in crate::bench) const AGENT_PORT: u16 = 4777;
 /// Where the agent of the other clock listens.
-pub(super) const OTHER_CLOCK_PORT: u16 = 4779;
+pub(in crate::bench) const OTHER_CLOCK_PORT: u16 = 4779;
 /// How far the clock of the other agent is ahead, s.
-pub(super) const CLOCK_AHEAD_S: u32 = 86_400;
+pub(in crate::bench) const CLOCK_AHEAD_S: u32 = 86_400;
 const STARTING: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
 /// How addresses of a case are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Family {
+pub(in crate::bench) enum Family {
     #[default]
     V4,
     V6,
@@ -47,17 +48,18 @@ pub(super) enum Family {
 
 /// What lies between the ends in one case.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Between {
-    pub(super) family: Family,
+pub(in crate::bench) struct Between {
+    pub(in crate::bench) family: Family,
     /// Of the interfaces, B.
-    pub(super) mtu: u32,
+    pub(in crate::bench) mtu: u32,
     /// Shaped at the bridge in both directions, bit/s of Ethernet frames without FCS; 0: unshaped.
-    pub(super) bits_per_second: u64,
+    pub(in crate::bench) bits_per_second: u64,
     /// Whether the ends segment and coalesce packets.
-    pub(super) offloads: bool,
+    pub(in crate::bench) offloads: bool,
 }
 
-pub(super) const PLAIN: Between = Between { family: Family::V4, mtu: 1500, bits_per_second: 0, offloads: false };
+pub(in crate::bench) const PLAIN: Between =
+    Between { family: Family::V4, mtu: 1500, bits_per_second: 0, offloads: false };
 
 /// Bytes that a shaper sends at once, and how long its queue is.
 const SHAPER: &str = "burst 4kb latency 40ms";
@@ -67,29 +69,38 @@ const FAST_SHAPER: &str = "burst 64kb latency 10ms";
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum End {
+pub(in crate::bench) enum End {
     A,
     B,
 }
 
 /// The namespaces, and the agent in one of them.
-pub(super) struct Ground {
+pub(in crate::bench) struct Ground {
     names: [String; 3],
     program: PathBuf,
-    pub(super) folder: PathBuf,
+    pub(in crate::bench) folder: PathBuf,
     agents: Vec<Child>,
     reaper: Child,
+    /// Ledgers so far.
+    n_ledgers: AtomicU32,
 }
 
 impl Ground {
     /// Makes it, pairs the ends and starts the agents.
-    pub(super) fn make(program: &Path) -> anyhow::Result<Self> {
+    pub(in crate::bench) fn make(program: &Path) -> anyhow::Result<Self> {
         let id = std::process::id();
         let names = ["a", "b", "r"].map(|end| format!("lr-truth-{id}-{end}"));
         let folder = std::env::temp_dir().join(format!("linerate-truth-{id}"));
         std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
         let reaper = reaper(&names)?;
-        let mut ground = Self { names, program: program.to_owned(), folder, agents: Vec::new(), reaper };
+        let mut ground = Self {
+            names,
+            program: program.to_owned(),
+            folder,
+            agents: Vec::new(),
+            reaper,
+            n_ledgers: AtomicU32::new(0),
+        };
         ground.link()?;
         ground.pair()?;
         ground.start_agent(&[], AGENT_PORT)?;
@@ -121,7 +132,7 @@ impl Ground {
     }
 
     /// Prepares `path` and removes what an earlier case left.
-    pub(super) fn lay(&self, path: &Between, relayed: bool) -> anyhow::Result<()> {
+    pub(in crate::bench) fn lay(&self, path: &Between, relayed: bool) -> anyhow::Result<()> {
         let [a, b, r] = &self.names;
         self.nft("flush ruleset\n")?;
         for end in [a, b] {
@@ -131,6 +142,8 @@ impl Ground {
             let state = if path.offloads { "on" } else { "off" };
             let features = ["tx", "tso", "gso", "gro"].map(|feature| format!("{feature} {state}")).join(" ");
             self.run(end, &format!("ethtool -K {DEVICE} {features}"))?;
+            // There is none unless a round before had one.
+            let _ = Command::new("tc").args(["-n", end, "qdisc", "delete", "dev", DEVICE, "root"]).output();
         }
         for port in PORTS {
             ip(&format!("-n {r} link set {port} mtu {}", path.mtu))?;
@@ -166,7 +179,7 @@ impl Ground {
     }
 
     /// The relay between the tunnels' ends.
-    pub(super) fn relay(&self, faults: &Faults) -> anyhow::Result<Relay> {
+    pub(in crate::bench::truth) fn relay(&self, faults: &Faults) -> anyhow::Result<Relay> {
         let own = std::env::current_exe().context("find this program")?;
         let mut command = inside(&self.names[2], &own, None);
         command.args(["bench", "truth", "relay", UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]]).args(faults.arguments());
@@ -180,7 +193,7 @@ impl Ground {
     }
 
     /// The address of `end` in a case of `family`.
-    pub(super) fn address(family: Family, end: End) -> &'static str {
+    pub(in crate::bench) fn address(family: Family, end: End) -> &'static str {
         let index = usize::from(end == End::B);
         match family {
             Family::V4 => UNDERLAY[index],
@@ -193,7 +206,7 @@ impl Ground {
     ///
     /// # Errors
     /// If this kernel lacks what they need.
-    pub(super) fn nft(&self, rules: &str) -> anyhow::Result<()> {
+    pub(in crate::bench) fn nft(&self, rules: &str) -> anyhow::Result<()> {
         let mut child = inside(&self.names[2], Path::new("nft"), None)
             .args(["-f", "-"])
             .stdin(Stdio::piped())
@@ -207,25 +220,31 @@ impl Ground {
     }
 
     /// What `command` prints at the bridge.
-    pub(super) fn at_bridge(&self, command: &str) -> anyhow::Result<String> {
+    pub(in crate::bench) fn at_bridge(&self, command: &str) -> anyhow::Result<String> {
         self.run(&self.names[2], command)
     }
 
     /// What `command` prints at `end`.
-    pub(super) fn at(&self, end: End, command: &str) -> anyhow::Result<String> {
+    pub(in crate::bench) fn at(&self, end: End, command: &str) -> anyhow::Result<String> {
         self.run(&self.names[usize::from(end == End::B)], command)
     }
 
     /// `program` at `end`, to be started.
-    pub(super) fn command(&self, end: End, program: &str) -> Command {
+    pub(in crate::bench) fn command(&self, end: End, program: &str) -> Command {
         inside(&self.names[usize::from(end == End::B)], Path::new(program), None)
     }
 
     /// linerate at `end`, with its keys.
-    pub(super) fn linerate(&self, end: End) -> Command {
+    pub(in crate::bench) fn linerate(&self, end: End) -> Command {
         let mut command = inside(&self.names[usize::from(end == End::B)], &self.program, None);
         command.env("LINERATE_KEYS", self.keys(end));
         command
+    }
+
+    /// A name for a ledger that none had before.
+    pub(in crate::bench) fn new_ledger(&self) -> PathBuf {
+        let number = self.n_ledgers.fetch_add(1, Ordering::Relaxed);
+        self.folder.join(format!("{number}.ledger"))
     }
 
     fn keys(&self, end: End) -> PathBuf {
@@ -294,7 +313,7 @@ impl Ground {
     }
 
     /// Starts, once, an agent whose monotonic clock is [`CLOCK_AHEAD_S`] ahead, in a time namespace.
-    pub(super) fn other_clock(&mut self) -> anyhow::Result<()> {
+    pub(in crate::bench) fn other_clock(&mut self) -> anyhow::Result<()> {
         if self.agents.len() > 1 {
             return Ok(());
         }
@@ -304,7 +323,7 @@ impl Ground {
     }
 
     /// The process of the agent.
-    pub(super) fn agent(&self) -> u32 {
+    pub(in crate::bench) fn agent(&self) -> u32 {
         self.agents[0].id()
     }
 }
@@ -323,7 +342,7 @@ impl Drop for Ground {
 }
 
 /// A running relay.
-pub(super) struct Relay {
+pub(in crate::bench::truth) struct Relay {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -331,7 +350,7 @@ pub(super) struct Relay {
 
 impl Relay {
     /// Ends it and returns what it counted.
-    pub(super) fn counts(mut self) -> anyhow::Result<Value> {
+    pub(in crate::bench::truth) fn counts(mut self) -> anyhow::Result<Value> {
         drop(self.input.take());
         let mut text = String::new();
         self.output.read_to_string(&mut text).context("read the relay's counts")?;

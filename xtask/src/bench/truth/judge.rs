@@ -213,11 +213,7 @@ fn load(ground: &Ground, case: &Network) -> anyhow::Result<Study> {
 pub(super) fn run_plan(ground: &Ground, plan: &str, host: Option<&str>) -> anyhow::Result<Study> {
     let file = ground.folder.join("plan.toml");
     std::fs::write(&file, plan).with_context(|| format!("write {}", file.display()))?;
-    let ledger = ground.folder.join("truth.ledger");
-    for suffix in ["", "-wal", "-shm"] {
-        // Left by the case before, if any.
-        let _ = std::fs::remove_file(format!("{}{suffix}", ledger.display()));
-    }
+    let ledger = ground.new_ledger();
     let mut command = ground.linerate(End::A);
     command.arg("run").arg(&file).args(["--json", "--quiet", "--out"]).arg(&ground.folder);
     command.arg("--ledger").arg(&ledger);

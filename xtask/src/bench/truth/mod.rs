@@ -10,10 +10,11 @@
 
 mod cases;
 mod claim;
-mod ground;
+pub(super) mod ground;
 mod instruments;
 mod judge;
 mod relay;
+pub(super) mod serving;
 mod study;
 mod table;
 
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use super::scan::Referee;
 use super::{own, processor_and_kernel};
 use crate::tools;
 use cases::Case;
@@ -60,6 +62,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         None => own::build(root, "linerate", &["--bin", "linerate"])?,
     };
     let began = Instant::now();
+    let mut referee = Referee::new(root, &program)?;
     let mut ground = Ground::make(&program)?;
     let mut rows = Vec::new();
     if let Some(n_runs) = options.runs {
@@ -75,13 +78,15 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         let row = Row { case: case.name(), outcome };
         eprint!("{}", table::lines(&row));
         rows.push(row);
+        referee.read_all(&ground.folder)?;
         if let Some(file) = &options.out {
             let text = table::document(&machine(began.elapsed()), &rows);
             std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
         }
     }
     println!("{}", table::document(&machine(began.elapsed()), &rows));
-    Ok(if Tally::of(&rows).differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print!("{}", referee.summary());
+    Ok(if Tally::of(&rows).differ == 0 && referee.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs one case.

@@ -30,7 +30,7 @@ const PACKET_RATE: &str = "packet_rate";
 /// A rate of single seconds, and the metric whose ceilings hold for it.
 const PEAK: (&str, &str) = ("goodput_peak", "goodput");
 /// Bits in a byte.
-const BITS: f64 = 8.0;
+pub(super) const BITS: f64 = 8.0;
 
 /// What the ceilings say of `value`.
 pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: f64) -> Judgement {
@@ -92,6 +92,11 @@ impl Edges {
     pub(super) fn of_any(jobs: &[&Job<'_>], direction: Direction, span: Span) -> Self {
         let late = receiving(jobs, direction).map(|flow| backlog::most_held(flow.receiver, span)).sum();
         Self { quantum: quantum(receiving(jobs, direction)), late, surplus: 0.0, per_byte: BITS }
+    }
+
+    /// None: what was to be sent in a span is known exactly.
+    pub(super) fn none(per_byte: f64) -> Self {
+        Self { quantum: 0.0, late: 0.0, surplus: 0.0, per_byte }
     }
 
     /// With the surplus over a ceiling of `limit`; nothing is added where bytes do not tell of it.

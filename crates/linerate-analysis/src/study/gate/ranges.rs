@@ -4,7 +4,8 @@
 use linerate_model::{Direction, Metric};
 
 use super::path::CLOCK_RATE_ERROR;
-use super::{Admitted, Judgement};
+use super::{Admitted, Judgement, Withheld};
+use crate::study::MetricStudy;
 use crate::study::span::Span;
 
 /// The coarsest clock that a share of time is read from, seconds: `/proc/stat` counts in USER_HZ, 100 in every Linux ABI, and TCP its
@@ -12,6 +13,9 @@ use crate::study::span::Span;
 const TICK: f64 = 0.01;
 /// Ticks by which a difference of two readings may be off.
 const TICKS: f64 = 2.0;
+/// The rate of frames, and that of what they carry.
+const FRAMES: &str = "throughput_l2";
+const PAYLOAD: &str = "goodput";
 /// What adding and dividing may leave above one.
 const ROUNDING: f64 = 1e-9;
 
@@ -36,16 +40,39 @@ pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
 pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
     for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
         let of = |metric| admitted.figures.get(metric, direction);
-        let (Some(frames), Some(payload)) = (of("throughput_l2"), of("goodput")) else { continue };
+        let (Some(frames), Some(payload)) = (of(FRAMES), of(PAYLOAD)) else { continue };
         if frames < payload {
             let why = format!(
                 "{frames:.4e} bit/s of frames cannot hold {payload:.4e} bit/s of payload: the device counts segments that GSO or GRO merged \
                  as one frame, or was read at other times than the load"
             );
-            admitted.figures.remove(|metric, way, _| metric == "throughput_l2" && way == direction);
-            admitted.withhold("throughput_l2", direction, why);
+            admitted.figures.remove(|metric, way, _| metric == FRAMES && way == direction);
+            admitted.withhold(FRAMES, direction, why);
         }
     }
+}
+
+/// The same of estimates: medians of runs of which not all have both figures.
+pub(in crate::study) fn withhold_estimates_below_payload(metrics: &mut [MetricStudy]) -> Vec<Withheld> {
+    let value = |metrics: &[MetricStudy], name: &str, direction| {
+        let found = metrics.iter().find(|metric| metric.name == name && metric.direction == direction);
+        found.and_then(|metric| metric.estimate).map(|estimate| estimate.value)
+    };
+    let mut withheld = Vec::new();
+    for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
+        let (frames, payload) = (value(metrics, FRAMES, direction), value(metrics, PAYLOAD, direction));
+        let Some((frames, payload)) = frames.zip(payload).filter(|(frames, payload)| frames < payload) else {
+            continue;
+        };
+        let why = format!(
+            "the median of {frames:.4e} bit/s of frames, of the runs that have it, cannot hold the median of {payload:.4e} bit/s of payload"
+        );
+        for metric in metrics.iter_mut().filter(|metric| metric.name == FRAMES && metric.direction == direction) {
+            (metric.estimate, metric.share, metric.mean) = (None, None, None);
+        }
+        withheld.push(Withheld { name: FRAMES.to_owned(), direction, why });
+    }
+    withheld
 }
 
 #[cfg(test)]
@@ -79,6 +106,30 @@ mod tests {
         assert_eq!(admitted("lost", 60.37), Some(60.0));
         assert_eq!(admitted("delay_variation_min", -4e-6), Some(-4e-6));
         assert_eq!(admitted("goodput", -5.0), None);
+    }
+
+    #[test]
+    fn a_median_of_frames_below_that_of_their_payload_is_withheld() {
+        let study = |name: &str, value: f64| MetricStudy {
+            name: name.to_owned(),
+            unit: linerate_model::Unit::BitPerSecond,
+            layer: None,
+            direction: Direction::Tx,
+            estimate: crate::statistics::estimate(&[value]),
+            at_least: None,
+            mean: None,
+            values: vec![Some(value)],
+            ceiling: None,
+            share: None,
+            settled: None,
+        };
+        let mut metrics = [study("goodput", 57.9e9), study("throughput_l2", 56.4e9)];
+        let withheld = withhold_estimates_below_payload(&mut metrics);
+        assert_eq!(withheld.len(), 1);
+        assert_eq!((metrics[0].estimate.is_some(), metrics[1].estimate), (true, None));
+        let mut possible = [study("goodput", 57.9e9), study("throughput_l2", 58.1e9)];
+        assert_eq!(withhold_estimates_below_payload(&mut possible), []);
+        assert!(possible[1].estimate.is_some());
     }
 
     #[test]

@@ -19,28 +19,30 @@ pub(super) fn lead(headline: &Headline) -> Lead {
     Lead { surety: surety(headline.limit.surety), text: sentence(headline) }
 }
 
-/// What was moved how fast, what limits it, how sure that is, and what to do next.
+/// The figure, what it is of, and how good it is; the bottleneck and how sure that is; what to do next.
 fn sentence(headline: &Headline) -> String {
-    let (subject, place) = (subject(headline), place(headline, false));
+    let (what, place) = (what(headline), place(headline, false));
+    let limit = limit(&headline.limit);
     let Some(moved) = &headline.moved else {
         return match &headline.unsettled {
-            Some(word) => format!("{subject}{place}: no single number, {word}; {}.", limit(&headline.limit)),
-            None => format!("{subject}: no trial carries a figure."),
+            Some(word) => format!("{what}{place}: no single number, {word}. {limit}"),
+            None => format!("{what}: no trial carries a figure."),
         };
     };
-    format!("{subject}{place}: {}; {}.", rate(moved), limit(&headline.limit))
+    format!("{}. {limit}", rate(moved, &format!("{what}{place}")))
 }
 
-fn subject(headline: &Headline) -> String {
+/// What was loaded: `TCP, a to b`.
+fn what(headline: &Headline) -> String {
     let Headline { workload, from, to, n_jobs, .. } = headline;
     let jobs = if *n_jobs > 1 { format!(", {}", count(*n_jobs, "job")) } else { String::new() };
     if workload.is_empty() {
         return headline.sweep.clone();
     }
     if is_alone(headline) {
-        return format!("{} at {from}{jobs}", workload_label(workload));
+        return format!("{}, {from}{jobs}", workload_label(workload));
     }
-    format!("{} from {from} to {to}{jobs}", workload_label(workload))
+    format!("{}, {from} to {to}{jobs}", workload_label(workload))
 }
 
 /// Whether it is the load of one end on its disk.
@@ -68,7 +70,8 @@ fn place(headline: &Headline, is_arm_told: bool) -> String {
     }
 }
 
-fn rate(moved: &Moved) -> String {
+/// The figure of `of`: `95.6 Mbit/s goodput: TCP, a to b (L4, median of 6 runs), 99.9 % of what the path allows`.
+fn rate(moved: &Moved, of: &str) -> String {
     let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
     let (value, interval) = scale.estimate(&moved.estimate);
     let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
@@ -76,11 +79,11 @@ fn rate(moved: &Moved) -> String {
     let n = moved.estimate.n;
     let runs = if n == 1 { "one run, no interval".to_owned() } else { format!("median of {n} runs") };
     if let Some((goal, above)) = &moved.goal {
-        let above = above.map_or(String::new(), |above| format!(", {} no longer does", scale.shown(above)));
-        return format!("{figure} meets {goal} ({runs}{above})");
+        let above = above.map_or(String::new(), |above| format!(", {} does not", scale.shown(above)));
+        return format!("{figure} meets {goal}: {of} ({runs}{above})");
     }
     let what = match (moved.metric.as_str(), moved.layer) {
-        ("goodput", _) => " of payload",
+        ("goodput", _) => " goodput",
         ("transaction_rate", _) => " transactions",
         ("connection_rate", _) => " connections",
         _ => "",
@@ -93,26 +96,29 @@ fn rate(moved: &Moved) -> String {
         linerate_model::Validity::Valid => String::new(),
         other => format!(", {}", other.word()),
     };
-    format!("{figure}{what} ({layer}{runs}{ways}{standing}){share}")
+    format!("{figure}{what}: {of} ({layer}{runs}{ways}{standing}){share}")
 }
 
+/// The bottleneck, with its status word, and the next step.
 fn limit(limit: &Limit) -> String {
-    let next = limit.next.as_ref().map_or(String::new(), |next| format!("; next: {next}"));
+    let next = limit.next.as_ref().map_or(String::new(), |next| format!(" Next: {next}."));
     let claim = limit.claim.as_deref().unwrap_or_default();
-    match limit.surety {
-        Surety::NotDiagnosed if claim.is_empty() => format!("what limits it is not diagnosed{next}"),
-        Surety::NotDiagnosed => format!("{claim}; what limits it is not diagnosed{next}"),
-        Surety::Located => claim.to_owned(),
-        Surety::Inconclusive => format!("what limits it is inconclusive: {claim}{next}"),
+    let told = match limit.surety {
+        Surety::NotDiagnosed if claim.is_empty() => "Bottleneck: not diagnosed.".to_owned(),
+        Surety::NotDiagnosed => format!("Bottleneck: not diagnosed; {claim}."),
+        Surety::Located => format!("Bottleneck: {claim}."),
+        Surety::Inconclusive => format!("Bottleneck: inconclusive; {claim}."),
         Surety::Suspected => match how(limit) {
-            None => format!("what limits it, suspected and not yet put to the test: {claim}{next}"),
-            Some(how) => format!("what limits it, suspected and put to the test without proof: {claim} ({how}){next}"),
+            None => format!("Bottleneck (suspected, not tested): {claim}."),
+            Some(how) => format!("Bottleneck (suspected, tested without proof): {claim} ({how})."),
         },
         Surety::Proven => {
             let how = how(limit).map_or(String::new(), |how| format!(" ({how})"));
-            format!("what limits it, proven: {claim}{how}")
+            format!("Bottleneck (proven): {claim}{how}.")
         }
-    }
+    };
+    // What is proven or located needs no further test here.
+    if matches!(limit.surety, Surety::Proven | Surety::Located) { told } else { told + &next }
 }
 
 /// What the experiment made of goodput.
@@ -148,7 +154,7 @@ pub(super) fn picture(headline: &Headline) -> Option<Block> {
     let arms = against.map_or(String::new(), |changed| format!(": {} beside {}", arm(headline), arm(changed)));
     let told: Vec<String> = stages.iter().map(spoken).collect();
     Some(Block::Path(PathPicture {
-        title: format!("The path of {}{}{arms}", subject(headline), place(headline, against.is_some())),
+        title: format!("The path of {}{}{arms}", what(headline), place(headline, against.is_some())),
         summary: format!("From application to application, {}", told.join("; ")),
         alone: is_alone(headline),
         table: table(&stages, against.is_some()),

@@ -1,0 +1,196 @@
+//! What a report says of the figures, whatever the format.
+
+use linerate_analysis::{JobStudy, Study};
+use linerate_model::{Direction, Validity};
+use linerate_report::document::{Block, Cell, Table};
+use linerate_report::{Format, compose, text};
+
+use crate::{document, fixture, one};
+
+#[test]
+fn an_impossible_point_has_no_figure_anywhere() {
+    let document = document();
+    let table = document.tables().find(|table| table.id == "throughput-1-goodput").expect("the table");
+    let row =
+        table.rows.iter().find(|row| row.cells[0] == Cell::Coordinate { value: 262_144.0, label: "256 KiB".into() });
+    assert_eq!(row.expect("the row").cells[1], Cell::Missing("impossible".into()));
+}
+
+#[test]
+fn one_direction_and_the_sum_of_both_are_told_apart() {
+    let document = document();
+    let figures = document.sections[0].blocks.iter().find_map(|block| match block {
+        Block::KeyFigures(figures) => Some(figures),
+        _ => None,
+    });
+    let told: Vec<(&str, Direction)> =
+        figures.expect("key figures").iter().take(2).map(|figure| (figure.label.as_str(), figure.direction)).collect();
+    assert_eq!(
+        told,
+        [("Highest TCP goodput", Direction::Tx), ("Highest TCP goodput, both directions", Direction::Sum)]
+    );
+}
+
+#[test]
+fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
+    let (campaign, mut study) = fixture::fixture();
+    let point = study.points.iter_mut().find(|point| point.jobs[0].workload == "tcp_rr").expect("requests");
+    let rate = point.jobs[0].metrics[0].clone();
+    // Far above any stream's, as if payload counted.
+    for name in ["goodput", "packet_rate"] {
+        let mut incidental = rate.clone();
+        incidental.name = name.into();
+        incidental.estimate.as_mut().expect("an estimate").value = 1e15;
+        point.jobs[0].metrics.push(incidental);
+    }
+    let summary = text::summary(&compose(&campaign, &study));
+    let figures: Vec<&str> = summary.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(figures.iter().any(|line| line.starts_with("  Highest tcp_rr rate ")), "{summary}");
+    assert!(!figures.iter().any(|line| line.contains("tcp_rr goodput") || line.contains("tcp_rr packet")), "{summary}");
+    assert!(figures.iter().any(|line| line.starts_with("  Highest UDP goodput ")), "{summary}");
+}
+
+#[test]
+fn every_stream_is_told_its_own_cost() {
+    let (campaign, mut study) = fixture::fixture();
+    let cost = |study: &Study| study.points[0].jobs[0].metric("cpu_seconds_per_gigabyte", Direction::Sum).cloned();
+    let mut cheap = cost(&study).expect("the cost of a TCP stream");
+    cheap.estimate.as_mut().expect("an estimate").value = 0.5;
+    let datagrams = study.points.iter_mut().find(|point| point.jobs[0].workload == "udp_stream");
+    datagrams.expect("datagrams").jobs[0].metrics.push(cheap);
+    let summary = text::summary(&compose(&campaign, &study));
+    let told = |label: &str| summary.lines().any(|line| line.trim_start().starts_with(label));
+    assert!(told("Lowest TCP CPU cost") && told("Lowest UDP CPU cost"), "{summary}");
+}
+
+#[test]
+fn an_expected_value_is_not_drawn_as_a_ceiling() {
+    let document = document();
+    let expected = document.tables().find(|table| table.id == "limits-expected").expect("the table");
+    assert_eq!(expected.rows[0].cells[0], Cell::text("peer window over round-trip time"));
+    let ceilings = document.tables().find(|table| table.id == "limits-ceilings").expect("the table");
+    assert!(ceilings.rows.iter().all(|row| row.cells[0] == Cell::text("ethernet 1 Gbit/s, MTU 1500")));
+    let page = one(Format::Html);
+    let charts =
+        page.split("<script type=\"application/json\"").skip(1).filter_map(|part| part.split("</script>").next());
+    assert!(charts.into_iter().all(|chart| !chart.contains("expected")));
+}
+
+#[test]
+fn losses_stand_where_they_were_found() {
+    let document = document();
+    let ledger = document.tables().find(|table| table.id == "loss-3").expect("the ledger");
+    let column = |head: &str| ledger.columns.iter().position(|column| column.head == head).expect("the column");
+    let count = |head: &str| ledger.rows.last().and_then(|row| row.cells[column(head)].value()).expect("a number");
+    assert!(count("lost") > 0.0);
+    assert_eq!(count("at receiver socket") + count("unexplained"), count("lost"));
+    assert!(ledger.columns.iter().all(|column| column.head != "duplicates"), "nothing was received twice");
+}
+
+#[test]
+fn what_a_controller_dropped_stands_where_loss_is_told_if_one_was_read() {
+    let (campaign, mut study) = fixture::fixture();
+    let told = |study: &Study| compose(&campaign, study).tables().find(|table| table.id == "loss-controllers").cloned();
+    assert_eq!(told(&study), None, "no controller was read");
+    let sample = study.points[0].jobs[0].metrics[0].clone();
+    for (at, dropped) in [(0, 0.0), (1, 50.0)] {
+        for (name, frames) in [("controller_received", 1000.0), ("controller_dropped", dropped)] {
+            let mut read = sample.clone();
+            (read.name, read.direction, read.ceiling) = (name.into(), Direction::Sum, None);
+            read.estimate.as_mut().expect("an estimate").value = frames;
+            study.points[at].jobs[0].metrics.push(read);
+        }
+    }
+    let table = told(&study).expect("two points have readings");
+    let share = table.columns.iter().position(|column| column.head == "of those received").expect("the share");
+    let shares: Vec<Option<f64>> = table.rows.iter().map(|row| row.cells[share].value()).collect();
+    assert_eq!(shares, [Some(0.0), Some(0.05)], "points without a reading are absent");
+    assert!(table.columns.iter().any(|column| column.head == "retransmits"), "beside what TCP noticed");
+}
+
+#[test]
+fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands_beside_it() {
+    let (campaign, mut study) = fixture::fixture();
+    let best = study.points.iter_mut().find(|p| p.parameters.values().filter(|v| **v == "1 MiB").count() == 2);
+    let best = best.expect("1 MiB by 1 MiB");
+    best.validity = Validity::Suspect;
+    for metric in best.jobs.iter_mut().flat_map(|job| &mut job.metrics).filter(|metric| metric.name == "goodput") {
+        metric.estimate.as_mut().expect("an estimate").value *= 1.001;
+    }
+    let summary = text::summary(&compose(&campaign, &study));
+    assert!(summary.contains("highest of valid points: "), "{summary}");
+    let highest = summary.lines().find(|line| line.contains("Highest TCP goodput ")).expect("a maximum");
+    assert!(highest.contains("message size 1 MiB, socket buffer 1 MiB"), "{summary}");
+}
+
+#[test]
+fn the_port_and_the_bus_behind_it_are_both_drawn() {
+    let (campaign, mut study) = fixture::fixture();
+    for point in &mut study.points {
+        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.name.starts_with("ethernet")).cloned().collect();
+        for mut bound in bounds {
+            bound.name = "pcie 0000:01:00.0 of b (writing), 12 Gbit/s, mtu 1500".into();
+            bound.value *= 1.2;
+            point.ceilings.push(bound);
+        }
+    }
+    let document = compose(&campaign, &study);
+    let both = document.tables().find(|table| {
+        let named = |what: &str| table.columns.iter().any(|column| column.head.starts_with(what));
+        named("ceiling, ethernet") && named("ceiling, pcie 0000:01:00.0 of b (writing)")
+    });
+    let table = both.expect("a chart with two ceilings");
+    assert!(table.note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")), "{:?}", table.note);
+}
+
+#[test]
+fn of_several_jobs_the_ports_together_and_the_bus_behind_them_are_both_drawn() {
+    let (campaign, mut study) = fixture::fixture();
+    for point in &mut study.points {
+        let Some(job) = point.jobs.first().cloned() else { continue };
+        point.jobs = vec![job.clone(), job.clone(), JobStudy { workload: "all".into(), ..job }];
+        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.name.starts_with("ethernet")).cloned().collect();
+        for mut bound in bounds {
+            // Of one job, which is no bound of the figure they have together.
+            bound.name = "port 1, 1 Gbit/s, a to b".into();
+            point.ceilings.push(bound.clone());
+            bound.name = "port 1, a to b + port 2, a to b, all jobs".into();
+            point.ceilings.push(bound.clone());
+            bound.name = "slot, a to b, all jobs".into();
+            bound.value *= 1.2;
+            point.ceilings.push(bound);
+        }
+    }
+    let document = compose(&campaign, &study);
+    let heads = |table: &Table| -> Vec<String> {
+        let heads = table.columns.iter().map(|column| column.head.clone());
+        heads.filter(|head| head.starts_with("ceiling")).collect()
+    };
+    let drawn: Vec<Vec<String>> = document.tables().map(heads).filter(|heads| heads.len() > 1).collect();
+    assert!(!drawn.is_empty(), "no chart has two ceilings");
+    for heads in drawn {
+        assert_eq!(heads, ["ceiling, port 1 + port 2", "ceiling, slot"]);
+    }
+}
+
+#[test]
+fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
+    let (campaign, mut study) = fixture::fixture();
+    let answer = |study: &Study| {
+        let document = compose(&campaign, study);
+        let blocks = document.sections.into_iter().find(|section| section.id == "answer").expect("a section").blocks;
+        let lists =
+            blocks.into_iter().filter_map(|block| if let Block::List(told) = block { Some(told) } else { None });
+        lists.flatten().filter(|told| told.starts_with("disk and network")).collect::<Vec<String>>()
+    };
+    assert_eq!(answer(&study).len(), 4, "two losses and two without are read one by one");
+    let kept = study.mixes.iter().find(|mix| !mix.jobs[0].lost()).expect("one that kept all").clone();
+    study.mixes.extend([kept.clone(), kept]);
+    // The order of the plan: lost, kept, kept, lost, kept, kept.
+    study.mixes.swap(3, 5);
+    let told = answer(&study);
+    assert_eq!(told.len(), 3, "{told:#?}");
+    let together =
+        told[1].starts_with("disk and network, 4 points: storage keeps 99.8 % (equivalent), tcp_stream keeps");
+    assert!(together && told[1].contains("joint efficiency 1.998 of 2"), "{}", told[1]);
+}

@@ -1,0 +1,192 @@
+//! `cargo xtask bench scan`: varied short campaigns, of whose reports every number is checked.
+//!
+//! Plans are drawn by a seed (`plans.rs`): every workload, direction and number of streams, on loopback, in labs and between two hosts of
+//! the referee's ground. `--shaped` instead measures transfers through token buckets at the senders, for each congestion control, from
+//! linerate's own sender, nginx and vsftpd: none of them may be called impossible (`shaped.rs`). What this does not see: a number that is
+//! wrong within all rules.
+
+mod plans;
+mod referee;
+mod shaped;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use super::truth::ground::{AGENT_PORT, End, Ground, OTHER_CLOCK_PORT};
+use super::{count, own};
+use plans::{Draw, Place};
+pub(super) use referee::Referee;
+
+const USAGE: &str =
+    "usage: cargo xtask bench scan [--shaped] [--trials N] [--seed N] [--program LINERATE] [--out FILE.md]";
+/// No campaign is begun after this.
+const FULL_TIME: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    shaped: bool,
+    trials: u32,
+    seed: u32,
+    program: Option<PathBuf>,
+    out: Option<PathBuf>,
+}
+
+/// Trials of a kind, and how many of them have each validity.
+type Tally = BTreeMap<(String, String), BTreeMap<String, usize>>;
+
+/// Runs campaigns until enough trials were scanned, prints the table, and says whether all is as it should be.
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
+    let options = options(arguments)?;
+    let program = match &options.program {
+        Some(program) => program.canonicalize().with_context(|| format!("find {}", program.display()))?,
+        None => own::build(root, "linerate", &["--bin", "linerate"])?,
+    };
+    let mut bench =
+        Bench { ground: Ground::make(&program)?, referee: Referee::new(root, &program)?, tally: Tally::new() };
+    let (began, mut draw) = (Instant::now(), Draw(u64::from(options.seed)));
+    let mut refused = 0;
+    while bench.referee.n_trials() < options.trials as usize && began.elapsed() < FULL_TIME {
+        if options.shaped {
+            shaped::round(&mut bench, &mut draw, options.trials as usize)?;
+            continue;
+        }
+        let (place, plan) = (draw.place(), draw.plan());
+        if let Err(error) = bench.campaign(&place, &plan) {
+            refused += 1;
+            eprintln!("{place:?}: {error:#}\n{plan}");
+        }
+        eprintln!("{} trials, {} s", bench.referee.n_trials(), began.elapsed().as_secs());
+    }
+    let text = format!("{}\nCampaigns that did not run: {refused}.\n{}", table(&bench.tally), bench.referee.summary());
+    print!("{text}");
+    if let Some(file) = &options.out {
+        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
+    }
+    let is_honest = !options.shaped || shaped::holds(&bench.tally);
+    Ok(bench.referee.is_clean() && refused == 0 && is_honest)
+}
+
+/// Ground, scanner, and what was counted.
+struct Bench {
+    ground: Ground,
+    referee: Referee,
+    tally: Tally,
+}
+
+impl Bench {
+    /// Runs `plan` at `place` and scans it.
+    fn campaign(&mut self, place: &Place, plan: &str) -> anyhow::Result<()> {
+        let mut to = Vec::new();
+        match place {
+            Place::Loopback => {}
+            Place::Lab(name) => to.extend(["--lab".to_owned(), (*name).to_owned()]),
+            Place::Link(rate) => {
+                let lab = format!(
+                    "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n\
+                     rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n"
+                );
+                let file = self.ground.folder.join("lab.toml");
+                std::fs::write(&file, lab).context("write the lab")?;
+                to.extend(["--lab".to_owned(), file.display().to_string()]);
+            }
+            Place::Hosts(between, other_clock) => {
+                self.ground.lay(between, false)?;
+                if *other_clock {
+                    self.ground.other_clock()?;
+                }
+                let port = if *other_clock { OTHER_CLOCK_PORT } else { AGENT_PORT };
+                let address = Ground::address(between.family, End::B);
+                let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+                to.extend(["--to".to_owned(), format!("{host}:{port}")]);
+            }
+        }
+        self.measure(place.name(), plan, &to)
+    }
+
+    /// Runs `plan` with `arguments` in the namespace of the first end (labs are made from any), scans it, and counts its trials as of `kind`.
+    fn measure(&mut self, kind: &str, plan: &str, arguments: &[String]) -> anyhow::Result<()> {
+        let folder = self.ground.folder.clone();
+        std::fs::write(folder.join("plan.toml"), plan).context("write the plan")?;
+        let ledger = self.ground.new_ledger();
+        let mut command: Command = self.ground.linerate(End::A);
+        command.current_dir(&folder).args(["run", "plan.toml", "--quiet", "--out", "report", "--ledger"]).arg(&ledger);
+        let output = command.args(arguments).output().context("start linerate run")?;
+        // A trial that failed ends linerate with an error, and the others are in the ledger all the same.
+        let failed = || format!("linerate run: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(ledger.exists(), failed());
+        let study = self.referee.read(&ledger).with_context(failed)?;
+        add(&mut self.tally, kind, &study);
+        Ok(())
+    }
+}
+
+/// Counts the trials of `study` by workload and validity.
+fn add(tally: &mut Tally, kind: &str, study: &Value) {
+    for point in study["points"].as_array().into_iter().flatten() {
+        let workload = point["jobs"][0]["workload"].as_str().unwrap_or("none");
+        for trial in point["trials"].as_array().into_iter().flatten() {
+            let validity = trial["validity"].as_str().unwrap_or("none").to_owned();
+            let of_kind = tally.entry((kind.to_owned(), workload.to_owned())).or_default();
+            *of_kind.entry(validity).or_default() += 1;
+        }
+    }
+}
+
+fn table(tally: &Tally) -> String {
+    let mut text = "| place | workload | trials | of which |\n|---|---|---|---|\n".to_owned();
+    for ((kind, workload), by_validity) in tally {
+        let parts: Vec<String> = by_validity.iter().map(|(validity, n)| format!("{n} {validity}")).collect();
+        let n_trials: usize = by_validity.values().sum();
+        text += &format!("| {kind} | {workload} | {n_trials} | {} |\n", parts.join(", "));
+    }
+    text
+}
+
+fn options(arguments: &[String]) -> anyhow::Result<Options> {
+    let mut options = Options { shaped: false, trials: 1000, seed: 1, program: None, out: None };
+    let mut rest = arguments.iter();
+    while let Some(flag) = rest.next() {
+        if flag == "--shaped" {
+            options.shaped = true;
+            continue;
+        }
+        let value = rest.next().context(USAGE)?;
+        match flag.as_str() {
+            "--trials" => options.trials = count(flag, value, USAGE)?,
+            "--seed" => options.seed = count(flag, value, USAGE)?,
+            "--program" => options.program = Some(value.into()),
+            "--out" => options.out = Some(std::path::absolute(value)?),
+            _ => bail!(USAGE),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn trials_are_counted_by_place_workload_and_validity() {
+        let mut tally = Tally::new();
+        let trial = |validity: &str| json!({ "validity": validity });
+        let study = json!({ "points": [{ "jobs": [{ "workload": "tcp_rr" }], "trials": [trial("valid"), trial("suspect"), trial("valid")] }] });
+        add(&mut tally, "lab", &study);
+        assert!(table(&tally).ends_with("| lab | tcp_rr | 3 | 1 suspect, 2 valid |\n"), "{}", table(&tally));
+    }
+
+    #[test]
+    fn options_are_read_or_refused() {
+        let read = |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let asked = read("--trials 60 --shaped --seed 7").expect("known");
+        assert_eq!((asked.trials, asked.shaped, asked.seed), (60, true, 7));
+        assert!(read("--trials").is_err() && read("--trials 0").is_err() && read("--loud yes").is_err());
+    }
+}
