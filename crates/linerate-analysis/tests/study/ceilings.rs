@@ -340,20 +340,12 @@ fn by_device(device: &str) -> Option<f64> {
 fn where_nothing_bounds_a_flow_each_end_says_why() {
     let why = |device: Option<&str>| only(&of_device(device)).unbounded.join("; ");
     assert_eq!(why(Some("eth0")), "", "it is bounded");
-    assert!(
-        why(Some("br0")).starts_with("br0 of a: a bridge, whose packets leave by any of its ports (eth0)"),
-        "{}",
-        why(Some("br0"))
-    );
-    assert!(why(Some("vx0")).contains("vx0 of a: a tunnel (vxlan)"), "{}", why(Some("vx0")));
+    let bridge = why(Some("br0"));
+    assert!(bridge.starts_with("br0 of left: a bridge, whose packets leave by any of its ports (eth0)"), "{bridge}");
+    assert!(bridge.ends_with("eth0 of right: its host tells nothing of it"), "{bridge}");
+    assert!(why(Some("vx0")).contains("vx0 of left: a tunnel (vxlan)"), "{}", why(Some("vx0")));
     assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
-    assert!(why(None).starts_with("a: its host names no single device"), "{}", why(None));
-    assert_eq!(
-        why(Some("br0")).matches("names no single device").count(),
-        1,
-        "the other end too: {}",
-        why(Some("br0"))
-    );
+    assert!(why(None).contains("its host names no single device"), "{}", why(None));
 }
 
 /// The study of a stream that leaves by `device`.
