@@ -5,7 +5,7 @@ mod common;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::run;
+use common::{run, stages_disturbed};
 use serde_json::Value;
 
 const SIZE: u64 = 16 << 20;
