@@ -8,7 +8,7 @@ use rustix::fs::{Advice, fadvise};
 use serde::Serialize;
 
 use crate::claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
-use crate::signature::{Edges, Finding, HEAD_BYTES, TAIL_BYTES, findings};
+use crate::signature::{Edges, Finding, HEAD_BYTES, SHORT_HEAD_BYTES, TAIL_BYTES, embedded, findings};
 
 /// Places between the edges that are looked at: data that fills a thousandth of a disk may be missed, a filesystem's edges are not.
 const N_SAMPLES: u64 = 64;
@@ -24,30 +24,35 @@ pub struct Content {
     pub claim: Option<Claim>,
     /// Where the first byte stands that is neither zero nor part of a claim, in its first or last MiB.
     pub edge_data: Option<u64>,
-    /// Where such a byte was met between them, in 64 places.
+    /// Where such a byte was met between them: everywhere in the first 64 MiB, in 64 places behind.
     pub inner_data: Option<u64>,
 }
 
 impl Content {
-    /// Looks at `device`, which has `size` bytes.
+    /// Looks at `device`, which has `size` bytes; less closely at one that is in use.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn read(device: &File, size: u64) -> io::Result<Self> {
+    pub(crate) fn read(device: &File, size: u64, is_in_use: bool) -> io::Result<Self> {
         // What was written past the page cache, or by another host, is not in it.
         let _: Result<(), _> = fadvise(device, 0, None, Advice::DontNeed);
         let part = |at: u64, len: usize| {
             let mut bytes = vec![0; len];
             device.read_exact_at(&mut bytes, at).map(|()| bytes)
         };
-        let head = part(0, size.min(HEAD_BYTES as u64) as usize)?;
+        let most = if is_in_use { SHORT_HEAD_BYTES } else { HEAD_BYTES };
+        let head = part(0, size.min(most as u64) as usize)?;
         let tail_at = size - size.min(TAIL_BYTES as u64);
         let tail = part(tail_at, (size - tail_at) as usize)?;
         let mut content = Self::of_edges(&Edges { head: &head, tail: &tail, size });
-        let inner = RESERVED_BYTES..tail_at.saturating_sub(SAMPLE_BYTES as u64);
-        if !inner.is_empty() {
-            content.inner_data = sample(device, inner)?;
+        let in_head = RESERVED_BYTES.min(tail_at) as usize..head.len().min(tail_at as usize);
+        content.inner_data = not_blank(&head[in_head.clone()]).map(|at| (in_head.start + at) as u64);
+        let behind = head.len() as u64..tail_at.saturating_sub(SAMPLE_BYTES as u64);
+        if !behind.is_empty() && content.inner_data.is_none() {
+            content.inner_data = sample(device, behind)?;
         }
+        // The load finds the page cache as it was.
+        let _: Result<(), _> = fadvise(device, 0, None, Advice::DontNeed);
         Ok(content)
     }
 
@@ -56,18 +61,30 @@ impl Content {
         let claim = Claim::decode(edges.head);
         let own = if claim.is_some() { CLAIM_BYTES } else { 0 };
         let reserved = edges.head.len().min(RESERVED_BYTES as usize);
-        let in_head = edges.head[..reserved].iter().skip(own).position(|byte| *byte != 0).map(|at| (at + own) as u64);
+        let in_head = not_blank(&edges.head[own.min(reserved)..reserved]).map(|at| (at + own) as u64);
         let tail_at = edges.size - edges.tail.len() as u64;
         // On a small device the tail contains the claim.
         let skipped = (own as u64).saturating_sub(tail_at) as usize;
-        let in_tail = edges.tail.iter().skip(skipped).position(|byte| *byte != 0);
+        let in_tail = not_blank(edges.tail.get(skipped..).unwrap_or_default());
         let edge_data = in_head.or(in_tail.map(|at| tail_at + (at + skipped) as u64));
-        // Between the reserved edges of a claimed device lies what loads wrote: numbers that look like marks mean nothing there.
+        // Between the reserved edges of a claimed device lies what loads wrote: short marks mean nothing there, whole superblocks do.
         let is_reserved = |finding: &Finding| finding.offset < RESERVED_BYTES || finding.offset >= tail_at;
         let mut findings = findings(edges);
         findings.retain(|finding| claim.is_none() || is_reserved(finding));
+        if findings.is_empty() {
+            findings.extend(embedded(edges));
+        }
         Self { findings, claim, edge_data, inner_data: None }
     }
+}
+
+/// The first byte that is not zero.
+fn not_blank(bytes: &[u8]) -> Option<usize> {
+    const BLANK: [u8; SAMPLE_BYTES] = [0; SAMPLE_BYTES];
+    // Comparing whole blocks is many times faster than looking at each byte.
+    let chunk = bytes.chunks(SAMPLE_BYTES).position(|chunk| *chunk != BLANK[..chunk.len()])?;
+    let start = chunk * SAMPLE_BYTES;
+    bytes[start..].iter().position(|byte| *byte != 0).map(|at| start + at)
 }
 
 /// The first of [`N_SAMPLES`] evenly spread places in `range` that is not zero.
@@ -95,7 +112,7 @@ mod tests {
         }
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&bytes, 0).expect("written");
-        Content::read(&file, size as u64).expect("read")
+        Content::read(&file, size as u64, false).expect("read")
     }
 
     fn claim(size: usize) -> [u8; CLAIM_BYTES] {
@@ -112,8 +129,28 @@ mod tests {
     fn data_without_a_name_is_found_at_the_edges_and_between() {
         assert_eq!(image(8 << 20, &[(1_000_000, b"x")]).edge_data, Some(1_000_000));
         assert_eq!(image(8 << 20, &[((8 << 20) - 1, b"x")]).edge_data, Some((8 << 20) - 1));
-        let middle = vec![b'x'; 4 << 20];
-        assert!(image(8 << 20, &[(2 << 20, &middle)]).inner_data.is_some());
+        assert_eq!(image(8 << 20, &[(5_000_001, b"x")]).inner_data, Some(5_000_001));
+    }
+
+    #[test]
+    fn a_filesystem_inside_a_claimed_device_is_found_and_random_bytes_are_none() {
+        let size = 16 << 20;
+        let mut inside = vec![0; 2048];
+        inside[1024..1028].copy_from_slice(&128_u32.to_le_bytes());
+        inside[1028..1032].copy_from_slice(&512_u32.to_le_bytes());
+        inside[1024 + 56..1024 + 62].copy_from_slice(&[0x53, 0xEF, 1, 0, 1, 0]);
+        let found = image(size, &[(0, &claim(size)), (8 << 20, &inside)]);
+        assert_eq!(found.findings.iter().map(|one| (one.name, one.offset)).collect::<Vec<_>>(), [("ext", (8 << 20) + 1080)]);
+        // What a load writes: no byte of it says anything. Xorshift (Marsaglia), from a fixed seed.
+        let mut state = 7_u64;
+        let words = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        let random: Vec<u8> = words.take(size / 8 - (1 << 18)).flatten().collect();
+        assert_eq!(image(size, &[(0, &claim(size)), (1 << 20, &random)]).findings, []);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::claim::RESERVED_BYTES;
 use crate::gate::{self, Refusal};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
+use crate::watch::Watch;
 use crate::{Balance, DiskError, FileLimits, Served, scratch};
 
 /// Which claimed devices loads may write to on this host. A conductor cannot change it.
@@ -70,6 +71,8 @@ pub struct Target {
     filled: Mutex<Option<Filled>>,
     /// Bytes set aside for writing so far.
     written: AtomicU64,
+    /// Over a claimed device.
+    watch: Option<Watch>,
 }
 
 /// What a session has filled a target with.
@@ -164,10 +167,15 @@ impl Disks {
         match permission {
             Permission::Write { consent } if kind.is_block_device() => {
                 self.allow(path, consent)?;
-                let target = match held.get(path).filter(|target| consent == target.serial.as_deref()) {
-                    // It is ours since an earlier trial.
-                    Some(target) => Arc::clone(target),
-                    None => Arc::new(Target::device(path, consent)?),
+                // It is ours since an earlier trial, unless something has changed meanwhile.
+                let is_unchanged = |target: &&Arc<Target>| {
+                    consent == target.serial.as_deref() && target.watch.as_ref().is_some_and(|watch| watch.look().is_empty())
+                };
+                let target = if let Some(target) = held.get(path).filter(is_unchanged) {
+                    Arc::clone(target)
+                } else {
+                    held.remove(path);
+                    Arc::new(Target::device(path, consent)?)
                 };
                 held.insert(path.clone(), Arc::clone(&target));
                 Ok(target)
@@ -215,6 +223,7 @@ impl Disks {
             serial: None,
             filled: Mutex::new(None),
             written: AtomicU64::new(0),
+            watch: None,
         });
         held.insert(folder, Arc::clone(&target));
         Ok(target)
@@ -276,6 +285,8 @@ impl Target {
     fn device(path: &Path, consent: Option<&str>) -> Result<Self, DiskError> {
         let (file, inspection) = gate::open_claimed(path, consent)?;
         let topology = inspection.topology;
+        let watch = Watch::start(topology.number, topology.serial.clone())
+            .map_err(|cause| DiskError::io("start the watch over", path.display(), cause))?;
         let block = topology.logical_block_bytes.max(1);
         let end = (topology.size_bytes - RESERVED_BYTES) / block * block;
         Ok(Self {
@@ -288,6 +299,7 @@ impl Target {
             serial: topology.serial,
             filled: Mutex::new(None),
             written: AtomicU64::new(0),
+            watch: Some(watch),
         })
     }
 
@@ -313,6 +325,7 @@ impl Target {
             serial: None,
             filled: Mutex::new(None),
             written: AtomicU64::new(0),
+            watch: None,
         })
     }
 
@@ -338,6 +351,19 @@ impl Target {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.is_writable
+    }
+
+    /// Whether it may no longer be written to, because something has changed since it was opened. One load of an atomic number.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::is_revoked)
+    }
+
+    /// Why it may no longer be written to.
+    #[must_use]
+    pub fn revocation(&self) -> Option<String> {
+        let refusals = self.watch.as_ref().filter(|watch| watch.is_revoked())?.refusals();
+        Some(refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
 
     /// With what this session has filled its range, if it has.

@@ -229,6 +229,19 @@ pub(crate) fn open_claimed(path: &Path, consent: Option<&str>) -> Result<(File, 
     Ok((device, inspection))
 }
 
+/// What has changed since [`open_claimed`] let the device `number` pass: somebody else uses its bytes, or it is another disk. Reads nothing from the
+/// device.
+pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> {
+    let Some(topology) = System::read(Path::new("/")).describe(number) else {
+        return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
+    };
+    let mut refusals: Vec<Refusal> = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() }).collect();
+    if topology.serial.as_deref() != serial {
+        refusals.push(Refusal::OtherSerial { named: serial.unwrap_or_default().to_owned() });
+    }
+    refusals
+}
+
 fn pass(path: &Path, refusals: Vec<Refusal>) -> Result<(), DiskError> {
     if refusals.is_empty() { Ok(()) } else { Err(refused(path, refusals)) }
 }
@@ -292,7 +305,7 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     if topology.size_bytes < LEAST_BYTES {
         refusals.push(Refusal::TooSmall);
     }
-    let content = device.and_then(|device| match Content::read(device, topology.size_bytes) {
+    let content = device.and_then(|device| match Content::read(device, topology.size_bytes, !topology.uses.is_empty()) {
         Ok(content) => Some(content),
         Err(error) => {
             refusals.push(Refusal::Unreadable { cause: error.to_string() });

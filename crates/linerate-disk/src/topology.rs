@@ -1,8 +1,8 @@
 //! Which disks and partitions there are, and who uses them: read from sysfs and proc.
 //!
-//! A device is in use if it, one of its partitions, the disk it is a partition of, or anything stacked upon them is mounted in any mount
-//! namespace, swapped to, held by device mapper, md or bcache, or lies behind a loop device. The kernel's exclusive open is the
-//! last word on most of this; here is who to name. Sizes in sysfs are in units of 512 bytes.
+//! A device is in use if anything that has the same bytes is mounted in any mount namespace, swapped to, held by device mapper, md or bcache,
+//! or shown by a loop device ([`relations`]). The kernel's exclusive open knows of one node only; this knows what lies above and below it,
+//! and who to name. Sizes in sysfs are in units of 512 bytes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,6 +11,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+use backing::Backing;
+use relations::Walk;
+
+mod backing;
+mod relations;
 
 /// Sizes in sysfs are in units of 512 bytes whatever the device's block is.
 const SYSFS_SECTOR: u64 = 512;
@@ -50,6 +56,11 @@ pub enum Use {
         /// The loop device.
         by: String,
     },
+    /// A loop device shows a file of which nobody can tell whether it is the one that this device shows.
+    Unclear {
+        /// The loop device.
+        by: String,
+    },
 }
 
 impl fmt::Display for Use {
@@ -60,6 +71,10 @@ impl fmt::Display for Use {
             Self::Held { device, by } => write!(f, "{by} is made of {device}"),
             Self::Partition { name } => write!(f, "{name} is a partition of it"),
             Self::BehindLoop { by } => write!(f, "{by} shows the same contents"),
+            Self::Unclear { by } => write!(
+                f,
+                "{by} may show the same contents: its file, or the one of this device, lies on a filesystem that shows files of others"
+            ),
         }
     }
 }
@@ -92,12 +107,14 @@ pub struct Topology {
 /// What the kernel shows of its devices, read once.
 #[derive(Debug)]
 pub(crate) struct System {
-    root: PathBuf,
     nodes: Vec<Node>,
     mounts: Vec<Mount>,
-    swaps: Vec<String>,
+    /// Files and devices that are swapped to.
+    swaps: Vec<(String, Backing)>,
     /// Loop devices and what they show.
-    loops: Vec<(String, String)>,
+    loops: Vec<(String, Backing)>,
+    /// Devices of mounted filesystems that may have several, and these filesystems.
+    pools: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,26 +122,33 @@ struct Node {
     name: String,
     number: (u32, u32),
     partition_of: Option<String>,
+    /// First sector and number of sectors of a partition.
+    span: Option<(u64, u64)>,
+    /// What a volume is made of.
+    slaves: Vec<String>,
     folder: PathBuf,
 }
 
 #[derive(Debug)]
 struct Mount {
     number: (u32, u32),
-    source: String,
+    /// Of the block device that it names.
+    source: Option<(u32, u32)>,
     at: String,
+    /// The kind of filesystem.
+    kind: String,
 }
 
 impl System {
     /// The system whose files lie under `root`.
     pub(crate) fn read(root: &Path) -> Self {
-        let nodes = nodes(root);
-        let loops =
-            nodes.iter().filter_map(|node| Some((node.name.clone(), text(&node.folder.join("loop/backing_file"))?)));
-        let loops = loops.collect();
+        let (nodes, mounts) = (nodes(root), mounts(root));
+        let shown = |node: &Node| Backing::of_loop(root, &node.name, &node.folder, &mounts);
+        let loops = nodes.iter().filter_map(|node| Some((node.name.clone(), shown(node)?))).collect();
         let swaps = text(&root.join("proc/swaps")).unwrap_or_default();
-        let swaps = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(unescaped)).collect();
-        Self { root: root.to_owned(), mounts: mounts(root), swaps, loops, nodes }
+        let swaps = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(unescaped));
+        let swaps = swaps.map(|path| (path.clone(), Backing::at(root, &path, &mounts))).collect();
+        Self { pools: pools(root), mounts, swaps, loops, nodes }
     }
 
     /// Every whole disk, by name.
@@ -137,10 +161,6 @@ impl System {
         let node = self.nodes.iter().find(|node| node.number == number)?;
         let disk = self.nodes.iter().find(|other| Some(&other.name) == node.partition_of.as_ref()).unwrap_or(node);
         let queue = |file: &str| text(&disk.folder.join("queue").join(file));
-        let serial = self.serial(disk).map(|serial| match text(&node.folder.join("partition")) {
-            Some(part) => format!("{serial}-part{part}"),
-            None => serial,
-        });
         let model = text(&disk.folder.join("device/model")).filter(|model| !model.is_empty());
         let sectors = text(&node.folder.join("size")).and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
         Some(Topology {
@@ -148,78 +168,109 @@ impl System {
             number,
             partition_of: node.partition_of.clone(),
             size_bytes: sectors.saturating_mul(SYSFS_SECTOR),
-            serial,
+            serial: self.serial(node, MOST_STACKED),
             model,
             read_only: [node, disk].iter().any(|node| text(&node.folder.join("ro")).as_deref() == Some("1")),
             rotational: queue("rotational").map(|rotational| rotational == "1"),
             logical_block_bytes: queue("logical_block_size").and_then(|size| size.parse().ok()).unwrap_or(SYSFS_SECTOR),
-            uses: self.uses(node),
+            uses: Walk::uses(self, node),
         })
     }
 
-    fn uses(&self, node: &Node) -> Vec<Use> {
-        let parts = || self.nodes.iter().filter(|other| other.partition_of.as_ref() == Some(&node.name));
-        let disk = self.nodes.iter().filter(|other| node.partition_of.as_ref() == Some(&other.name));
-        let mut uses: BTreeSet<Use> = parts().map(|part| Use::Partition { name: part.name.clone() }).collect();
-        let related: Vec<&Node> = std::iter::once(node).chain(parts()).chain(disk).collect();
-        for device in &related {
-            self.stacked(device, MOST_STACKED, &mut uses);
+    /// The device called `name`.
+    fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// Its partitions.
+    fn partitions(&self, node: &Node) -> Vec<&Node> {
+        self.nodes.iter().filter(|other| other.partition_of.as_ref() == Some(&node.name)).collect()
+    }
+
+    /// Devices made of it, as either end tells it.
+    fn holders(&self, node: &Node) -> Vec<&Node> {
+        let told = names(&node.folder.join("holders"));
+        let is_one = |other: &&Node| told.contains(&other.name) || other.slaves.contains(&node.name);
+        self.nodes.iter().filter(is_one).collect()
+    }
+
+    /// Devices that it lies upon: the disk of a partition, what a volume is made of, what a loop device shows.
+    fn below(&self, node: &Node) -> Vec<&Node> {
+        let shown = self.backing(node);
+        let is_one = |other: &&Node| {
+            node.partition_of.as_ref() == Some(&other.name)
+                || node.slaves.contains(&other.name)
+                || shown == Some(&Backing::Device(other.number))
+        };
+        self.nodes.iter().filter(is_one).collect()
+    }
+
+    /// What a loop device shows.
+    fn backing(&self, node: &Node) -> Option<&Backing> {
+        self.loops.iter().find(|(name, _)| *name == node.name).map(|(_, backing)| backing)
+    }
+
+    /// The path that a loop device was set up with.
+    fn loop_path(&self, node: &Node) -> Option<String> {
+        text(&node.folder.join("loop/backing_file"))
+    }
+
+    /// Other nodes of the disk `disk`: paths to one storage unit have one world-wide name, or one serial number where they tell no more.
+    fn twins(&self, disk: &Node) -> Vec<&Node> {
+        let (name, serial) = (world_wide_name(disk), maker_serial(disk));
+        let is_same = |other: &&Node| match (&name, world_wide_name(other)) {
+            (Some(name), Some(other)) => *name == other,
+            _ => serial.is_some() && serial == maker_serial(other),
+        };
+        if name.is_none() && serial.is_none() {
+            return Vec::new();
         }
-        uses.extend(self.loops_over(node, &related));
-        uses.into_iter().collect()
+        let others = self.nodes.iter().filter(|other| other.partition_of.is_none() && other.number != disk.number);
+        others.filter(is_same).collect()
     }
 
-    /// Uses of `node` and of everything made of it.
-    fn stacked(&self, node: &Node, depth: usize, uses: &mut BTreeSet<Use>) {
-        let device = || node.name.clone();
-        let mounts = self.mounts.iter().filter(|mount| mount.number == node.number || self.is(&mount.source, node));
-        uses.extend(mounts.map(|mount| Use::Mounted { device: device(), at: mount.at.clone() }));
-        let backing = self.loops.iter().find(|(name, _)| *name == node.name).map(|(_, file)| file);
-        if self.swaps.iter().any(|swap| self.is(swap, node) || Some(swap) == backing) {
-            uses.insert(Use::Swap { device: device() });
-        }
-        for by in names(&node.folder.join("holders")) {
-            if let Some(holder) = self.nodes.iter().find(|other| other.name == by).filter(|_| depth > 0) {
-                self.stacked(holder, depth - 1, uses);
-            }
-            uses.insert(Use::Held { device: device(), by });
-        }
-    }
-
-    /// Loop devices that show one of `related`, or what `node` shows if it is a loop device itself.
-    fn loops_over(&self, node: &Node, related: &[&Node]) -> Vec<Use> {
-        let own = self.loops.iter().find(|(name, _)| *name == node.name).map(|(_, file)| file);
-        let others = self.loops.iter().filter(|(name, file)| {
-            let same = *name != node.name && Some(file) == own;
-            same || related.iter().any(|device| self.is(file, device))
-        });
-        others.map(|(name, _)| Use::BehindLoop { by: name.clone() }).collect()
-    }
-
-    /// Whether `path` is a name of `node`.
-    fn is(&self, path: &str, node: &Node) -> bool {
-        path.starts_with('/')
-            && fs::metadata(self.root.join(&path[1..]))
-                .is_ok_and(|file| file.file_type().is_block_device() && split(file.rdev()) == node.number)
-    }
-
-    /// What tells `disk` from every other.
-    fn serial(&self, disk: &Node) -> Option<String> {
-        const FILES: [&str; 7] = ["serial", "device/serial", "wwid", "device/wwid", "nvme/wwid", "dm/uuid", "md/uuid"];
-        let named = FILES.iter().filter_map(|file| text(&disk.folder.join(file))).find(|serial| !serial.is_empty());
-        named.or_else(|| unit_serial(&disk.folder.join("device/vpd_pg80"))).or_else(|| {
+    /// What tells `node` from every other. A partition's is its disk's with its number.
+    fn serial(&self, node: &Node, depth: usize) -> Option<String> {
+        const VOLUMES: [&str; 2] = ["dm/uuid", "md/uuid"];
+        let disk = node.partition_of.as_ref().and_then(|name| self.node(name)).unwrap_or(node);
+        let told = first_of(disk, &SERIAL).or_else(|| world_wide_name(disk)).or_else(|| first_of(disk, &VOLUMES));
+        let told = told.or_else(|| unit_serial(disk)).or_else(|| match self.backing(disk)? {
             // The file behind a loop device stands for its serial number.
-            let (_, file) = self.loops.iter().find(|(name, _)| *name == disk.name)?;
-            let file = fs::metadata(self.root.join(file.strip_prefix('/')?)).ok()?;
-            Some(format!("file-{:x}-{}", file.dev(), file.ino()))
+            Backing::File { number: (device, inode), .. } => Some(format!("file-{device:x}-{inode}")),
+            Backing::Device(number) if depth > 0 => {
+                self.serial(self.nodes.iter().find(|node| node.number == *number)?, depth - 1)
+            }
+            _ => None,
+        });
+        told.map(|serial| match text(&node.folder.join("partition")) {
+            Some(part) => format!("{serial}-part{part}"),
+            None => serial,
         })
     }
 }
 
+/// Where the serial number stands. Those of NVMe are the controller's, and all its namespaces have the same.
+const SERIAL: [&str; 2] = ["serial", "device/serial"];
+
+/// The serial number that the maker gave a disk.
+fn maker_serial(disk: &Node) -> Option<String> {
+    first_of(disk, &SERIAL).or_else(|| unit_serial(disk))
+}
+
+/// The name that only this storage unit has, whatever path leads to it.
+fn world_wide_name(disk: &Node) -> Option<String> {
+    first_of(disk, &["wwid", "device/wwid", "nvme/wwid"])
+}
+
+/// The first of these files with something in it.
+fn first_of(disk: &Node, files: &[&str]) -> Option<String> {
+    files.iter().filter_map(|file| text(&disk.folder.join(file))).find(|text| !text.is_empty())
+}
+
 /// The unit serial number page of SCSI (SPC-5 clause 7.7.10): four bytes of header, then text.
-fn unit_serial(path: &Path) -> Option<String> {
+fn unit_serial(disk: &Node) -> Option<String> {
     const HEADER: usize = 4;
-    let page = fs::read(path).ok()?;
+    let page = fs::read(disk.folder.join("device/vpd_pg80")).ok()?;
     let serial = String::from_utf8_lossy(page.get(HEADER..)?).trim_matches([' ', '\0']).to_owned();
     (!serial.is_empty()).then_some(serial)
 }
@@ -229,7 +280,9 @@ fn nodes(root: &Path) -> Vec<Node> {
     let block = root.join("sys/block");
     let node = |folder: PathBuf, name: String, partition_of: Option<String>| {
         let number = number(&text(&folder.join("dev"))?)?;
-        Some(Node { name, number, partition_of, folder })
+        let sectors = |file: &str| text(&folder.join(file)).and_then(|sectors| sectors.parse().ok());
+        let span = partition_of.is_some().then(|| sectors("start").zip(sectors("size"))).flatten();
+        Some(Node { name, number, partition_of, span, slaves: names(&folder.join("slaves")), folder })
     };
     let mut found = Vec::new();
     for name in names(&block) {
@@ -253,19 +306,35 @@ fn mounts(root: &Path) -> Vec<Mount> {
         if process != "self" && namespace.as_ref().is_none_or(|namespace| seen.contains(namespace)) {
             continue;
         }
-        found.extend(text(&folder.join("mountinfo")).unwrap_or_default().lines().filter_map(mount));
+        let lines = text(&folder.join("mountinfo")).unwrap_or_default();
+        found.extend(lines.lines().filter_map(|line| mount(root, line)));
         seen.extend(namespace);
     }
     found
 }
 
 /// A line of mountinfo (proc(5)): `36 35 98:0 / /mnt rw - ext3 /dev/root rw`.
-fn mount(line: &str) -> Option<Mount> {
+fn mount(root: &Path, line: &str) -> Option<Mount> {
     let (place, device) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(2);
     let number = number(place.next()?)?;
     let at = unescaped(place.nth(1)?);
-    Some(Mount { number, source: unescaped(device.split(' ').nth(1)?), at })
+    let mut device = device.split(' ');
+    let kind = device.next()?.to_owned();
+    let source = unescaped(device.next()?);
+    let source = source.strip_prefix('/').and_then(|source| fs::metadata(root.join(source)).ok());
+    let source = source.filter(|file| file.file_type().is_block_device()).map(|file| split(file.rdev()));
+    Some(Mount { number, source, at, kind })
+}
+
+/// Devices of mounted btrfs filesystems: only one of several is named by a mount.
+fn pools(root: &Path) -> Vec<(String, String)> {
+    let folder = root.join("sys/fs/btrfs");
+    let of = |pool: String| {
+        let devices = names(&folder.join(&pool).join("devices"));
+        devices.into_iter().map(move |device| (device, format!("btrfs {pool}")))
+    };
+    names(&folder).into_iter().flat_map(of).collect()
 }
 
 fn number(text: &str) -> Option<(u32, u32)> {
@@ -332,10 +401,13 @@ mod tests {
         ("sys/block/sda/device/vpd_pg80", "\0\0\0\u{8}  S3R1AL\0"),
         ("sys/block/sda/sda1/dev", "8:1\n"),
         ("sys/block/sda/sda1/partition", "1\n"),
+        ("sys/block/sda/sda1/start", "34\n"),
         ("sys/block/sda/sda1/size", "1024\n"),
         ("sys/block/sda/sda1/holders/md0", ""),
         ("sys/block/sda/sda2/dev", "8:2\n"),
         ("sys/block/sda/sda2/partition", "2\n"),
+        ("sys/block/sda/sda2/start", "1058\n"),
+        ("sys/block/sda/sda2/size", "512\n"),
         ("sys/block/md0/dev", "9:0\n"),
         ("sys/block/md0/holders/dm-0", ""),
         ("sys/block/dm-0/dev", "252:0\n"),
@@ -385,5 +457,67 @@ mod tests {
         let system = System::read(root.path());
         let told = system.describe((8, 2)).expect("sda2").uses;
         assert_eq!(told, [Use::Mounted { device: "sda".into(), at: "/".into() }]);
+    }
+
+    /// Two paths to one storage unit, one of which is mounted; a namespace of the same NVMe controller is another unit.
+    #[test]
+    fn a_disk_seen_twice_is_one_disk() {
+        let (_root, system) = system(&[
+            ("sys/block/sda/dev", "8:0\n"),
+            ("sys/block/sda/device/wwid", "naa.5000c500a1b2c3d4\n"),
+            ("sys/block/sdb/dev", "8:16\n"),
+            ("sys/block/sdb/device/wwid", "naa.5000c500a1b2c3d4\n"),
+            ("sys/block/sdb/sdb1/dev", "8:17\n"),
+            ("sys/block/sdb/sdb1/partition", "1\n"),
+            ("sys/block/nvme0n1/dev", "259:0\n"),
+            ("sys/block/nvme0n1/device/serial", "ONE CONTROLLER\n"),
+            ("sys/block/nvme0n1/wwid", "eui.1\n"),
+            ("sys/block/nvme0n2/dev", "259:1\n"),
+            ("sys/block/nvme0n2/device/serial", "ONE CONTROLLER\n"),
+            ("sys/block/nvme0n2/wwid", "eui.2\n"),
+            ("proc/self/mountinfo", "1 0 8:17 / /a rw - xfs /x rw\n2 0 259:0 / /b rw - xfs /x rw\n"),
+        ]);
+        let uses = |number| system.describe(number).expect("there").uses;
+        assert_eq!(uses((8, 0)), [Use::Mounted { device: "sdb1".into(), at: "/a".into() }]);
+        assert_eq!(uses((259, 1)), []);
+    }
+
+    /// A volume's slave has another user only if that is no sibling volume.
+    #[test]
+    fn what_a_volume_is_made_of_may_not_be_used_past_it() {
+        let volume = [
+            ("sys/block/sda/dev", "8:0\n"),
+            ("sys/block/sda/holders/dm-0", ""),
+            ("sys/block/sda/holders/dm-1", ""),
+            ("sys/block/dm-0/dev", "252:0\n"),
+            ("sys/block/dm-0/slaves/sda", ""),
+            ("sys/block/dm-1/dev", "252:1\n"),
+            ("sys/block/dm-1/slaves/sda", ""),
+            ("sys/block/sdb/dev", "8:16\n"),
+        ];
+        let (_root, free) = system(&[&volume[..], &[("proc/self/mountinfo", "1 0 252:1 / /a rw - xfs /x rw\n")]].concat());
+        assert_eq!(free.describe((252, 0)).expect("there").uses, [], "dm-1 has an extent of its own");
+        let (_root, past) = system(&[&volume[..], &[("proc/self/mountinfo", "1 0 8:0 / /a rw - xfs /x rw\n")]].concat());
+        assert_eq!(past.describe((252, 0)).expect("there").uses, [Use::Mounted { device: "sda".into(), at: "/a".into() }]);
+    }
+
+    #[test]
+    fn partitions_that_overlap_bar_each_other() {
+        let disk = |start: &'static str| {
+            system(&[
+                ("sys/block/sda/dev", "8:0\n"),
+                ("sys/block/sda/sda1/dev", "8:1\n"),
+                ("sys/block/sda/sda1/partition", "1\n"),
+                ("sys/block/sda/sda1/start", "0\n"),
+                ("sys/block/sda/sda1/size", "100\n"),
+                ("sys/block/sda/sda2/dev", "8:2\n"),
+                ("sys/block/sda/sda2/partition", "2\n"),
+                ("sys/block/sda/sda2/start", start),
+                ("sys/block/sda/sda2/size", "100\n"),
+                ("proc/self/mountinfo", "1 0 8:1 / /a rw - xfs /x rw\n"),
+            ])
+        };
+        assert_eq!(disk("100\n").1.describe((8, 2)).expect("there").uses, []);
+        assert_eq!(disk("99\n").1.describe((8, 2)).expect("there").uses.len(), 1);
     }
 }

@@ -304,6 +304,36 @@ fn a_claimed_device_is_written_between_its_edges_only_and_the_kernel_counts_the_
     assert_eq!(Some(mode(&report, "device")), disk.device.file_name().and_then(|name| name.to_str()));
 }
 
+/// By a hard link, which no path leads to; the load would last a minute.
+#[test]
+fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
+    let Some(disk) = Loop::new("storage revoked", 16 << 20) else { return };
+    let serial = inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
+    claim(&disk.device, &serial).expect("blank and free");
+    let link = disk.image.with_extension("link");
+    std::fs::hard_link(&disk.image, &link).expect("one filesystem");
+    let shown = std::thread::scope(|scope| {
+        let shown = scope.spawn(|| {
+            // Not before the load has written something: until then the gate itself would refuse.
+            let begun = || std::fs::read(&disk.image).is_ok_and(|image| image[4096..].iter().any(|byte| *byte != 0));
+            let asked = std::time::Instant::now();
+            while !begun() && asked.elapsed().as_secs() < 30 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            let output = std::process::Command::new("losetup").args(["-f", "--show"]).arg(&link).output();
+            String::from_utf8(output.expect("losetup ran before").stdout).expect("text")
+        });
+        let params = json!({ "target": disk.device, "read": "0 %", "consent": serial, "max_written": "1 TiB", "rate": "2 kpps" });
+        let report = run(&Disks::new(Writable::Claimed), params, 60_000).expect("it runs");
+        let shown = shown.join().expect("no panic");
+        let why = report.incidents.first().map(|incident| incident.message.clone()).unwrap_or_default();
+        let name = shown.trim().trim_start_matches("/dev/").to_owned();
+        assert!(why.contains("stopped") && why.contains(&format!("{name} shows the same contents")), "{why}");
+        shown
+    });
+    let _ = std::process::Command::new("losetup").args(["-d", shown.trim()]).status();
+}
+
 #[test]
 fn an_unaligned_transfer_past_the_page_cache_is_refused_with_its_remedy() {
     let Some(disk) = Loop::new("unaligned", 16 << 20) else { return };

@@ -10,6 +10,7 @@ pub mod ebpf;
 pub mod ethtool;
 pub mod file;
 pub mod live;
+pub mod loop_device;
 pub mod memory;
 pub mod netlink;
 pub mod netns;

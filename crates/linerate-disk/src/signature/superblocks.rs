@@ -4,7 +4,7 @@ use super::Kind::{Encryption, Filesystem, Member, Swap};
 use super::{Edges, Finding, Kind};
 
 /// A mark at a fixed distance from the start.
-type Mark = (&'static str, Kind, u64, &'static [u8]);
+pub(super) type Mark = (&'static str, Kind, u64, &'static [u8]);
 
 /// `md` (include/uapi/linux/raid/md_p.h), little-endian.
 const MD: &[u8] = &0xA92B_4EFC_u32.to_le_bytes();
@@ -15,7 +15,7 @@ const EXT: &[u8] = &[0x53, 0xEF];
 const EXT_AT: u64 = 1024 + 56;
 const KIB: u64 = 1024;
 
-static MARKS: &[Mark] = &[
+pub(super) static MARKS: &[Mark] = &[
     ("BitLocker", Encryption, 3, b"-FVE-FS-"),
     ("DM_integrity", Encryption, 0, b"integrt\0"),
     ("DM_snapshot_cow", Member, 0, b"SnAp"),

@@ -47,6 +47,8 @@ pub(super) enum Fault {
     Transfer { operation: Operation, offset: u64, bytes: u32, result: i32 },
     Block { at: u64, flaw: Flaw },
     Budget,
+    /// The device may no longer be written to.
+    Revoked,
     Engine { code: i32 },
 }
 
@@ -67,6 +69,7 @@ impl Fault {
             Self::Budget => {
                 format!("write to {target}: the budget of {most} bytes is used up (parameter `max_written`)")
             }
+            Self::Revoked => format!("write to {target}: stopped, since it is in use or changed"),
             Self::Engine { code } => {
                 format!("transfer to or from {target}: {}", std::io::Error::from_raw_os_error(code))
             }

@@ -85,7 +85,7 @@ impl Pace {
 /// What may still be written.
 #[derive(Debug)]
 pub(super) struct Budget {
-    target: Arc<Target>,
+    pub(super) target: Arc<Target>,
     pub(super) most: u64,
     left: u64,
 }

@@ -445,6 +445,9 @@ fn write_all(
         if let Some(result) = wrong {
             return Err(failed(super::flight::told(result)));
         }
+        if let Some(why) = target.revocation() {
+            return Err(failed(format!("stopped, since it is in use or changed: {why}")));
+        }
         if Instant::now() > deadline {
             return Err(failed("it takes longer than the trial's preparation may (use a smaller size or span)".into()));
         }

@@ -415,6 +415,9 @@ impl StorageWorker {
         let now = Nanos(clock::monotonic());
         let before = self.transfers.in_flight();
         self.account(now, before, tally);
+        if self.budget.target.is_revoked() {
+            self.fault.get_or_insert(Fault::Revoked);
+        }
         let mut started = 0;
         if self.fault.is_none() && !self.is_stopping {
             started = self.start(due, now, tally);
@@ -521,7 +524,11 @@ impl Worker for StorageWorker {
     }
 
     fn complaint(&self) -> Option<String> {
-        Some(self.fault?.told(&self.told.target, self.budget.most))
+        let told = self.fault?.told(&self.told.target, self.budget.most);
+        Some(match self.budget.target.revocation().filter(|_| self.fault == Some(Fault::Revoked)) {
+            Some(why) => format!("{told}: {why}"),
+            None => told,
+        })
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
