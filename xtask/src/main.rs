@@ -33,7 +33,7 @@ static TASKS: &[Task] = &[
     Task { name: "tidy", summary: "the promises of ARCHITECTURE.md that a compiler does not check", run: tidy::run },
     Task {
         name: "torture",
-        summary: "kills, damage and hostile input: torture ledger [PART...] [--quick] [--linerate PATH]",
+        summary: "kills, damage and hostile input: torture SUBJECT [PART...] [--quick] [--linerate PATH]",
         run: torture::run,
     },
 ];

@@ -1,7 +1,9 @@
 //! Builds a lab with `ip`, `tc`, `ethtool` and `sysctl`, and takes it down again.
 //!
-//! Nothing outlives the lab: its namespaces are deleted when it is dropped, and what a killed process left behind is
-//! found by name ([`crate::reap`]).
+//! Nothing outlives the lab: its namespaces are deleted when it is dropped, and by its supervisor when its maker was killed. Where names are
+//! private ([`linerate_sys::netns::keep_names_private`]) the kernel removes them with the last process of the lab.
+
+use std::fs::File;
 
 use linerate_model::{Capacity, HostAddress, Nanos, Testbed};
 use linerate_sys::clock::monotonic;
@@ -12,6 +14,8 @@ use crate::element;
 use crate::layout::{DeviceKind, Layout, Namespace, SwitchPort, layout};
 use crate::middle::Middle;
 use crate::quota::Quota;
+use crate::reap;
+use crate::supervisor::Supervisor;
 use crate::tool::{LabError, run};
 
 /// Offloads under which a veth carries packets larger than its MTU.
@@ -25,6 +29,9 @@ pub struct Lab {
     controllers: Vec<Running>,
     elements: Vec<element::Running>,
     quotas: Vec<Quota>,
+    /// Locks that say that its namespaces have a living maker.
+    held: Vec<File>,
+    supervisor: Supervisor,
     keep: bool,
 }
 
@@ -40,10 +47,21 @@ impl Lab {
             controllers: Vec::new(),
             elements: Vec::new(),
             quotas: Vec::new(),
+            held: Vec::new(),
+            supervisor: Supervisor::start()?,
             keep: false,
         };
         for namespace in &lab.layout.namespaces {
+            if let Err(error) = reap::clear(&namespace.name) {
+                // What stands there is another lab's: it is not taken down with this one.
+                lab.keep = true;
+                return Err(error);
+            }
+        }
+        for namespace in &lab.layout.namespaces {
+            lab.supervisor.namespace(&namespace.name);
             run("ip", &["netns", "add", &namespace.name], None)?;
+            lab.held.push(reap::hold(&namespace.name)?);
         }
         for namespace in &lab.layout.namespaces {
             prepare(namespace)?;
@@ -82,15 +100,21 @@ impl Lab {
                     command.splice(0..0, quota.prefix());
                 }
             }
+            self.supervisor.group(quota.folder());
             self.quotas.push(quota);
         }
         Ok(())
     }
 
-    /// The instance name of a lab that belongs to this process and may be reaped when it is gone.
+    /// The instance name of a lab that belongs to this process: its number and when it started, in ticks since the host did. Where numbers
+    /// repeat, as in containers, the time is another.
     #[must_use]
     pub fn instance() -> String {
-        std::process::id().to_string()
+        /// The start time among the fields behind the name of the program (proc_pid_stat(5)).
+        const START: usize = 19;
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let start = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(START)).unwrap_or("0");
+        format!("{}.{start}", std::process::id())
     }
 
     /// Ports of switches that are to be observed.
@@ -138,9 +162,22 @@ impl Lab {
 
     /// Leaves it standing when dropped (`linerate lab up`), if it can stand alone; returns whether it can. Delayed links, faults, emulated
     /// devices and controllers cannot, whose frames this process carries, nor can shares of a CPU.
-    pub fn keep(&mut self) -> bool {
-        self.keep = self.middles.is_empty() && self.quotas.is_empty();
-        self.keep
+    ///
+    /// # Errors
+    /// If it cannot be marked as one that stays.
+    pub fn keep(&mut self) -> Result<bool, LabError> {
+        if !self.middles.is_empty() || !self.quotas.is_empty() {
+            return Ok(false);
+        }
+        for namespace in &self.layout.namespaces {
+            reap::keep(&namespace.name).map_err(|cause| LabError::Refused {
+                what: format!("mark network namespace {} as one that stays", namespace.name),
+                cause: cause.to_string(),
+                remedy: "",
+            })?;
+        }
+        self.keep = true;
+        Ok(true)
     }
 }
 
@@ -151,8 +188,11 @@ impl Drop for Lab {
             for namespace in &self.layout.namespaces {
                 // Already gone, or never made: either way it does not outlive us.
                 let _gone = run("ip", &["netns", "delete", &namespace.name], None);
+                reap::forget(&namespace.name);
             }
         }
+        self.quotas.clear();
+        self.supervisor.dismiss();
     }
 }
 

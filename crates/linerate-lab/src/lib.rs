@@ -22,6 +22,7 @@ mod pass_through;
 mod quota;
 mod reap;
 mod stalls;
+mod supervisor;
 mod tool;
 
 pub use build::Lab;
@@ -30,5 +31,5 @@ pub use description::{
     HostSettings, Link, Node, NodeKind, Port, Stall,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};
-pub use reap::{abandoned, is_device, reap};
+pub use reap::{abandoned, forget, is_device, reap};
 pub use tool::LabError;

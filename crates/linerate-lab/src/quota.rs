@@ -1,15 +1,16 @@
 //! A host's share of a CPU: a control group that everything started in the host belongs to.
 //!
 //! Version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`), whichever the machine has mounted; admin-guide/cgroup-v2 and
-//! scheduler/sched-bwc of the kernel documentation. A group is called like the namespace it is for, so that one of a dead
-//! process is found by its name.
+//! scheduler/sched-bwc of the kernel documentation. A group is called like the namespace it is for, with a number behind it where another
+//! lab, of another PID namespace, has one of that name. Its maker holds a lock on it ([`crate::reap`]).
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use linerate_model::Ratio;
 
+use crate::reap;
 use crate::tool::LabError;
 
 /// The period over which the share is counted: short enough that a second holds many, long against a scheduler's tick.
@@ -24,7 +25,11 @@ const LEGACY: &str = "/sys/fs/cgroup/cpu";
 #[derive(Debug)]
 pub(crate) struct Quota {
     folder: PathBuf,
+    _lock: File,
 }
+
+/// How many labs may have groups of one name.
+const MOST_ALIKE: u32 = 64;
 
 /// The folder of groups, and whether it is version 2; `None` if no CPU controller is mounted.
 fn mount() -> Option<(&'static Path, bool)> {
@@ -48,9 +53,11 @@ impl Quota {
             remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to go without)",
         };
         let (root, unified) = mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
-        let folder = root.join(name);
-        fs::create_dir(&folder).map_err(|error| refused(format!("create {}: {error}", folder.display())))?;
-        let quota = Self { folder };
+        for group in abandoned() {
+            // Something may still be ending in it.
+            let _later = reap::remove_group(&group);
+        }
+        let quota = Self::make(root, name).map_err(|error| refused(format!("create {name} in {}: {error}", root.display())))?;
         let period = PERIOD_US.max((LEAST_US / share.0).ceil());
         let (period, allowed) = (period as u64, (share.0 * period).round() as u64);
         let settings = if unified {
@@ -63,6 +70,28 @@ impl Quota {
             fs::write(&path, value).map_err(|error| refused(format!("write {}: {error}", path.display())))?;
         }
         Ok(quota)
+    }
+
+    /// A new group called `name`, or so with a number behind it.
+    fn make(root: &Path, name: &str) -> io::Result<Self> {
+        for number in 0..MOST_ALIKE {
+            let folder = root.join(if number == 0 { name.to_owned() } else { format!("{name}.{number}") });
+            match fs::create_dir(&folder) {
+                // Whoever removes abandoned ones may have taken it for one before it had a lock.
+                Ok(()) => match reap::lock(&folder) {
+                    Ok(Some(lock)) if folder.exists() => return Ok(Self { folder, _lock: lock }),
+                    _ => {}
+                },
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::AlreadyExists))
+    }
+
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// What to put in front of a command so that it runs inside the group.
@@ -88,9 +117,12 @@ impl Drop for Quota {
 const PATIENCE: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Groups for which `is_abandoned` says that their maker is gone.
-pub(crate) fn abandoned(is_abandoned: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+/// Groups of labs whose maker is gone.
+pub(crate) fn abandoned() -> Vec<PathBuf> {
     let Some((root, _)) = mount() else { return Vec::new() };
+    let runs = |pid: &str| Path::new("/proc").join(pid).exists();
+    let is_ours = |name: &str| reap::may_be_abandoned(name, runs);
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_abandoned)).map(|entry| entry.path()).collect()
+    let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path());
+    ours.filter(|group| matches!(reap::lock(group), Ok(Some(_)))).collect()
 }

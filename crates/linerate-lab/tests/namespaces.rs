@@ -75,36 +75,97 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     }
 }
 
-#[test]
-fn what_a_killed_process_left_behind_is_reaped() {
-    if !privileged("what_a_killed_process_left_behind_is_reaped") {
-        return;
-    }
-    // The test runs itself as the victim: it builds a lab and is killed without a chance to tidy up.
+/// A lab with everything that is seen from outside: namespaces, one of them an emulated device's, and a control group where the host has any.
+const EVERYTHING: &str = "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 %'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='1 ms'\n";
+
+/// The test `name` runs itself as the victim: it builds a lab and waits to be killed.
+fn victim(name: &str) -> Option<std::process::Child> {
     if std::env::var_os("LINERATE_LAB_VICTIM").is_some() {
-        let _lab = Lab::build(&describe(include_str!("../../../labs/ncsi.toml")), &Lab::instance()).expect("built");
+        let without = EVERYTHING.replace("cpu='50 %'\n", "");
+        let lab = Lab::build(&describe(EVERYTHING), &Lab::instance());
+        let _lab = lab.or_else(|_| Lab::build(&describe(&without), &Lab::instance())).expect("built");
         println!("standing");
         loop {
             std::thread::park();
         }
     }
     let mut victim = Command::new(std::env::current_exe().expect("own path"))
-        .args(["--exact", "what_a_killed_process_left_behind_is_reaped", "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env("LINERATE_LAB_VICTIM", "1")
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("starts");
-    let instance = victim.id().to_string();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().expect("piped")));
     assert!(lines.any(|line| line.is_ok_and(|l| l.contains("standing"))));
-    // Three hosts, the switch, and the inside of the controller.
-    assert_eq!(namespaces_of(&instance), 5);
-    assert!(!linerate_lab::abandoned().expect("ip runs").iter().any(|n| n.contains(&instance)));
+    Some(victim)
+}
+
+/// Names that begin as those of the labs of `process` do.
+fn names_of(process: u32) -> usize {
+    let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
+    String::from_utf8_lossy(&list.stdout).lines().filter(|l| l.starts_with(&format!("lr-{process}."))).count()
+}
+
+fn groups_of(process: u32) -> usize {
+    let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
+    let entries = mounts.iter().filter_map(|mount| std::fs::read_dir(mount).ok()).flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("lr-{process}."))).count()
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs").success());
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn nothing_outlives_a_lab_whose_maker_is_killed() {
+    const NAME: &str = "nothing_outlives_a_lab_whose_maker_is_killed";
+    if !privileged(NAME) {
+        return;
+    }
+    for name in ["KILL", "HUP", "QUIT"] {
+        let Some(mut victim) = victim(NAME) else { return };
+        let pid = victim.id();
+        // Two hosts, and what carries the frames of the delayed link.
+        assert_eq!(names_of(pid), 3);
+        assert!(!linerate_lab::abandoned().expect("ip runs").iter().any(|n| n.starts_with(&format!("lr-{pid}."))));
+        signal(pid, name);
+        victim.wait().expect("our child");
+        eventually("the supervisor removes all of it", || names_of(pid) + groups_of(pid) == 0);
+    }
+}
+
+/// As when a PID namespace ends: nobody is left to tidy up, and only the lock tells that the lab is nobody's.
+#[test]
+fn what_a_killed_supervisor_left_is_reaped() {
+    const NAME: &str = "what_a_killed_supervisor_left_is_reaped";
+    if !privileged(NAME) {
+        return;
+    }
+    let Some(mut victim) = victim(NAME) else { return };
+    let pid = victim.id();
+    let is_supervisor = |process: &String| {
+        let read = |file: &str| std::fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+        stat.contains(&format!(") S {pid} ")) && String::from_utf8_lossy(&read("cmdline")).contains("lab supervisor")
+    };
+    let processes = std::fs::read_dir("/proc").expect("it is mounted").flatten();
+    let mut processes = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    let supervisor: u32 = processes.find(is_supervisor).and_then(|pid| pid.parse().ok()).expect("it runs");
+    signal(supervisor, "KILL");
     victim.kill().expect("SIGKILL");
-    victim.wait().expect("reaped by us");
+    victim.wait().expect("our child");
+    assert_eq!(names_of(pid), 3, "nobody has removed them");
     let reaped = linerate_lab::reap().expect("ip runs");
-    assert!(reaped.contains(&format!("lr-{instance}-a")), "{reaped:?}");
-    assert_eq!(namespaces_of(&instance), 0);
+    assert_eq!(reaped.iter().filter(|name| name.starts_with(&format!("lr-{pid}."))).count(), 3, "{reaped:?}");
+    assert_eq!(names_of(pid) + groups_of(pid), 0);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! Entering a namespace is a property of a thread, so it is done on a thread of its own that ends afterwards: no other
 //! thread ever finds itself elsewhere. A socket stays in the namespace it was made in, wherever it is used later.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -31,6 +33,52 @@ pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T,
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+mod raw {
+    #![allow(unsafe_code)]
+
+    use std::ffi::CStr;
+    use std::io;
+    use std::ptr;
+
+    fn done(answer: libc::c_int) -> io::Result<()> {
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(super) fn own_mounts() -> io::Result<()> {
+        // SAFETY: no memory is shared differently afterwards; only this thread and what it starts see other mounts.
+        done(unsafe { libc::unshare(libc::CLONE_NEWNS) })
+    }
+
+    pub(super) fn take_mounts_only() -> io::Result<()> {
+        let flags = libc::MS_REC | libc::MS_SLAVE;
+        // SAFETY: the place is a string that ends in a zero; the other pointers may be null for a change of propagation (mount(2)).
+        done(unsafe { libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) })
+    }
+
+    pub(super) fn mount_memory(at: &CStr) -> io::Result<()> {
+        let flags = libc::MS_NODEV | libc::MS_NOSUID | libc::MS_NOEXEC;
+        // SAFETY: the strings end in a zero and live for the call; a null pointer means no options.
+        done(unsafe { libc::mount(c"linerate".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), flags, ptr::null()) })
+    }
+}
+
+/// Gives the calling thread, and every thread and program that it starts from now on, a folder of namespaces of their own: the names made there
+/// are seen by nobody else (but by `nsenter -t PID -m`), and the kernel removes the namespaces with the last of these processes, however
+/// it ends. Mounts that others make are still seen. Does nothing the second time.
+///
+/// # Errors
+/// If it may not be done (needs CAP_SYS_ADMIN).
+pub fn keep_names_private() -> Result<(), SysError> {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    const AT: &CStr = c"/run/netns";
+    if IS_DONE.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let failed = |cause| SysError::new("make a private folder of network namespaces at", NAMED, cause);
+    std::fs::create_dir_all(NAMED).map_err(failed)?;
+    raw::own_mounts().and_then(|()| raw::take_mounts_only()).and_then(|()| raw::mount_memory(AT)).map_err(failed)
 }
 
 /// The name (as of `ip netns`) of the calling thread's network namespace; `None` if it has none.

@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C, SIGTERM) as a flag, and pipes that nobody reads.
+//! Interrupts (Ctrl-C, SIGTERM, a closed terminal) as a flag, and pipes that nobody reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +29,16 @@ mod raw {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 
+    /// Whether whoever started this program had it ignore `signal`, as nohup(1) does.
+    pub(super) fn is_ignored(signal: libc::c_int) -> bool {
+        let mut present = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: all-zero is a valid `sigaction`; the kernel only writes to it, and it is read after that.
+        unsafe {
+            libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) == 0
+                && present.assume_init().sa_sigaction == libc::SIG_IGN
+        }
+    }
+
     pub(super) fn install(signal: libc::c_int) -> io::Result<()> {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: all-zero is a valid `sigaction` (no flags, empty mask); the handler only stores to an atomic and calls
@@ -42,12 +52,16 @@ mod raw {
     }
 }
 
-/// Notes SIGINT and SIGTERM instead of dying of them, once each; a second one ends the program as usual.
+/// Notes SIGINT, SIGTERM, SIGQUIT and SIGHUP instead of dying of them, once each; a second one ends the program as usual. A closed terminal is
+/// no end for a program that was started to outlive it (nohup(1)).
 ///
 /// # Errors
 /// If the kernel refuses the handlers.
 pub fn note_interrupts() -> Result<(), SysError> {
-    for (signal, name) in [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM")] {
+    let always = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM")];
+    let unless_ignored = [(libc::SIGQUIT, "SIGQUIT"), (libc::SIGHUP, "SIGHUP")];
+    let heeded = unless_ignored.into_iter().filter(|(signal, _)| !raw::is_ignored(*signal));
+    for (signal, name) in always.into_iter().chain(heeded) {
         raw::install(signal).map_err(|cause| SysError::new("install handler of", name, cause))?;
     }
     Ok(())

@@ -121,6 +121,9 @@ pub(crate) enum Command {
     /// Print the manual page
     #[command(hide = true)]
     Man,
+    /// Put back what an agent has changed here, when the standard input ends
+    #[command(hide = true)]
+    Restore,
     /// Write the reference, page by page
     #[command(hide = true)]
     Reference {

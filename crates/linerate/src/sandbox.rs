@@ -13,14 +13,18 @@ const INSIDE: &str = "LINERATE_USER_NAMESPACE";
 const UNSHARED: &[&str] =
     &["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// Makes sure namespaces may be made: does nothing for root, otherwise starts this program again inside a user namespace
-/// (with its own mounts, so that `/run/netns` is ours, and its own process tree, so that nothing outlives it).
+/// Makes sure that namespaces may be made and that their names are ours, so that nothing outlives us: as root, by mounts of our own; otherwise
+/// starts this program again inside a user namespace, with its own mounts and its own process tree.
 ///
 /// # Errors
 /// If user namespaces are not allowed here: why, and the remedies.
 pub(crate) fn enter() -> Result<(), Failure> {
-    if is_root() || std::env::var_os(INSIDE).is_some() {
+    if std::env::var_os(INSIDE).is_some() {
         return Ok(());
+    }
+    if is_root() {
+        return linerate_sys::netns::keep_names_private()
+            .map_err(|error| Failure::missing(format!("build a lab: {error} ({})", remedy())));
     }
     let why_not = |cause: &str| Failure::missing(format!("build a lab without root: {cause} ({})", remedy()));
     possible().map_err(|cause| why_not(&cause))?;

@@ -326,8 +326,9 @@ fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself(
     std::thread::spawn(move || lines.for_each(drop));
     // The second trial loads the link for 2 s; it began when the first was done.
     std::thread::sleep(std::time::Duration::from_millis(800));
-    let namespace = format!("lr-{}-a", child.id());
-    assert!(Command::new("ip").args(["-n", &namespace, "link", "delete", "b0"]).status().expect("ip runs").success());
+    let namespaces = common::private_namespaces(child.id());
+    let namespace = namespaces.iter().find(|name| name.ends_with("-a")).expect("a host of the lab").as_str();
+    assert!(common::within_mounts(child.id(), &["-n", namespace, "link", "delete", "b0"]).status.success());
     let ended = wait(child);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let campaign = load(&folder.path().join("gone.ledger"));

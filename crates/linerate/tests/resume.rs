@@ -8,7 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Ended, alone, eventually, file, linerate, load, namespaces, privileged, processes_in, run, signal, wait};
+use common::{
+    Ended, alone, eventually, file, linerate, load, namespaces, private_namespaces, privileged, run, signal, wait, within_mounts,
+};
 use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
 
@@ -80,23 +82,24 @@ fn resume(folder: &Path) {
 }
 
 #[test]
-fn a_killed_campaign_is_reaped_and_resumed() {
-    if !privileged("a_killed_campaign_is_reaped_and_resumed") {
+fn a_killed_campaign_leaves_nothing_and_is_resumed() {
+    if !privileged("a_killed_campaign_leaves_nothing_and_is_resumed") {
         return;
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = second_trial_done(folder.path());
-    let prefix = format!("lr-{}-", child.id());
-    let agents: Vec<u32> = namespaces(&prefix).iter().flat_map(|name| processes_in(name)).collect();
-    assert_eq!(agents.len(), 2, "one agent in each namespace");
+    let names = private_namespaces(child.id());
+    let processes_in = |name: &String| String::from_utf8(within_mounts(child.id(), &["netns", "pids", name]).stdout);
+    let pids = names.iter().map(|name| processes_in(name).expect("numbers")).collect::<String>();
+    let agents: Vec<u32> = pids.lines().map(|pid| pid.trim().parse().expect("a number")).collect();
+    assert_eq!((names.len(), agents.len()), (2, 2), "one agent in each namespace");
+    assert_eq!(namespaces(&format!("lr-{}.", child.id())), [""; 0], "their names are seen by nobody else");
     child.kill().expect("SIGKILL");
     child.wait().expect("our child");
     eventually("the agents to notice that nobody conducts them", || {
         agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()).then_some(())
     });
-    run(folder.path(), &["lab", "reap"]).expect(0);
-    assert_eq!(namespaces(&prefix), [""; 0]);
     resume(folder.path());
 }
 
@@ -108,14 +111,12 @@ fn an_interrupted_campaign_keeps_what_it_measured_and_is_resumed() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let child = second_trial_done(folder.path());
-    let prefix = format!("lr-{}-", child.id());
     // A terminal's Ctrl-C goes to every process of the group.
     let group = format!("-{}", child.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
     let ended = wait(child);
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.stdout.contains("ledger five.ledger"), "{ended:?}");
-    assert_eq!(namespaces(&prefix), [""; 0], "the lab is gone");
     resume(folder.path());
 }
 
@@ -133,8 +134,20 @@ fn a_second_interrupt_ends_at_once_and_the_ledger_opens() {
     // It ends by the signal or, if it was quicker, by itself.
     assert!(matches!(wait(child).code, None | Some(130)));
     assert!(completed(&load(&folder.path().join("five.ledger"))).len() >= 2);
-    run(folder.path(), &["lab", "reap"]).expect(0);
-    assert_eq!(namespaces(&format!("lr-{id}-")), [""; 0]);
+}
+
+#[test]
+fn a_closed_terminal_ends_a_campaign_as_an_interrupt_does() {
+    if !privileged("a_closed_terminal_ends_a_campaign_as_an_interrupt_does") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = second_trial_done(folder.path());
+    signal(child.id(), "HUP");
+    let ended = wait(child);
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stdout.contains("ledger five.ledger"), "{ended:?}");
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn settings(pair: &Pair) -> (String, String) {
 }
 
 #[test]
-fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_the_next_one_or_restore_does() {
-    let test = "an_agent_that_is_ended_puts_everything_back_and_after_a_kill_the_next_one_or_restore_does";
+fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_does() {
+    let test = "an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_does";
     if !privileged(test) {
         return;
     }
@@ -76,7 +76,7 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_the_next_one_or_
         assert_eq!(settings(&pair), before, "{ending}");
     }
 
-    for restart in [true, false] {
+    for way in ["the supervisor alone", "the next agent", "restore"] {
         // Killed at any moment of a series of changes.
         for delay_us in [0, 300, 1_000, 3_000, 10_000] {
             let serving = agent(&pair, folder, &[DEVICE, "host"]);
@@ -93,13 +93,13 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_the_next_one_or_
             }
             killer.join().expect("kill runs");
             drop(serving);
-            if restart {
-                let _next = agent(&pair, folder, &[]);
-                assert_eq!(settings(&pair), before, "{delay_us} us");
-            } else {
-                let told = restore().expect(0).stdout;
-                assert_eq!(settings(&pair), before, "{delay_us} us: {told}");
+            // Whoever comes first puts it back, the supervisor or the one who was started.
+            match way {
+                "the next agent" => drop(agent(&pair, folder, &[])),
+                "restore" => drop(restore().expect(0)),
+                _ => {}
             }
+            eventually("everything put back", || (settings(&pair) == before).then_some(()));
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Each subject is one module with one function; it prints what it counted and says whether the promise held. `--quick` does a little of
 //! everything, for the test suite; without it the figures of docs/security.md are measured.
 
+mod disks;
+mod labs;
 mod ledger;
 mod strangers;
 
@@ -43,8 +45,12 @@ struct Subject {
 }
 
 /// Every subject, alphabetically.
-static SUBJECTS: &[Subject] =
-    &[Subject { name: "ledger", run: ledger::run }, Subject { name: "strangers", run: strangers::run }];
+static SUBJECTS: &[Subject] = &[
+    Subject { name: "disks", run: disks::run },
+    Subject { name: "labs", run: labs::run },
+    Subject { name: "ledger", run: ledger::run },
+    Subject { name: "strangers", run: strangers::run },
+];
 
 /// Runs a subject: `SUBJECT [PART...] [--quick] [--linerate PATH]`.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {

@@ -1,15 +1,18 @@
 //! Changing settings of this host: with consent, written down before it is done, and put back.
 //!
 //! Consent is what the agent was started with ([`Consent`]). Before anything is changed, the old value is in the journal on disk,
-//! so that whoever comes after an agent that was killed can put it back ([`restore`]). A value is put back only where it is
+//! so that whoever comes after an agent that was killed can put it back ([`restore`]): its supervisor at once, or else the next agent. A value is put back only where it is
 //! still what was written: what somebody else has set since is left alone and told.
 //!
 //! The journal is one file for each network namespace, locked while its owner lives: lines of JSON, one a change, appended and
 //! synced before the change is made. A line that is cut short belongs to a change that was never made.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_model::Ratio;
@@ -42,6 +45,9 @@ pub struct Consent {
     pub keeping: Keeping,
     /// Folder of the journals.
     pub journals: PathBuf,
+    /// The command line of a program that puts back what a journal there tells ([`restore`]) when its standard input ends: started before the
+    /// first change, so that settings come back although the agent is killed. Without one, the next agent puts them back.
+    pub supervisor: Option<Vec<OsString>>,
 }
 
 /// Whether a conductor may let its changes stay when it leaves.
@@ -79,7 +85,13 @@ impl Consent {
 
 impl Default for Consent {
     fn default() -> Self {
-        Self { devices: Vec::new(), host_wide: HostWide::Refused, keeping: Keeping::Allowed, journals: JOURNALS.into() }
+        Self {
+            devices: Vec::new(),
+            host_wide: HostWide::Refused,
+            keeping: Keeping::Allowed,
+            journals: JOURNALS.into(),
+            supervisor: None,
+        }
     }
 }
 
@@ -118,6 +130,7 @@ enum Change {
 pub(super) struct Changes {
     made: Vec<Change>,
     journal: Option<Journal>,
+    supervisor: Option<Supervisor>,
     /// Set when the agent ends: nothing is changed after that.
     closed: bool,
 }
@@ -172,6 +185,7 @@ impl Changes {
         for change in plan(setting)? {
             if self.journal.is_none() {
                 self.journal = Some(Journal::open(&consent.journals, Duration::ZERO)?);
+                self.supervisor = consent.supervisor.as_deref().map(Supervisor::start).transpose()?;
             }
             if let Some(journal) = &mut self.journal {
                 journal.append(&change)?;
@@ -202,6 +216,8 @@ impl Changes {
         if let Some(journal) = self.journal.take() {
             journal.remove();
         }
+        // It finds nothing to put back.
+        self.supervisor = None;
     }
 }
 
@@ -508,6 +524,36 @@ fn put_back_route(device: &str, before: &str, after: &str) -> Result<Restored, S
             now.window()
         )),
     })
+}
+
+/// A process of its own that waits for the end of this one, in a process group of its own so that what ends ours does not end it.
+#[derive(Debug)]
+struct Supervisor {
+    process: Child,
+}
+
+impl Supervisor {
+    fn start(command: &[OsString]) -> Result<Self, String> {
+        let [program, arguments @ ..] = command else { return Err("start the supervisor of settings: no command".into()) };
+        let process = Command::new(program)
+            .args(arguments)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let process = process.map_err(|cause| {
+            format!("start the supervisor of settings {}: {cause} (nothing is changed without one)", program.display())
+        })?;
+        Ok(Self { process })
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ended = self.process.wait();
+    }
 }
 
 /// What is about to be changed, on disk.

@@ -24,6 +24,8 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let policy = Policy::of(args)?;
     let mut consent = Consent::to(&policy.tune);
     consent.keeping = policy.keeping.clone();
+    let program = std::env::current_exe().map_err(|error| Failure::missing(format!("find this program: {error}")))?;
+    consent.supervisor = Some(vec![program.into(), "restore".into()]);
     // An agent that was killed here may have left something changed. Whatever cannot be put back, this one serves all the same.
     for told in restore(&consent.journals).into_iter().flatten().filter_map(super::tune::told) {
         eprintln!("{told}");
@@ -85,4 +87,13 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
         std::process::exit(Exit::Interrupted as i32)
     });
     Ok(())
+}
+
+/// Supervises an agent: waits until the pipe to it ends, which the kernel sees to however the agent ends, and puts back what it left changed.
+pub(crate) fn restore_at_end() -> Outcome {
+    linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
+    // Nothing is read from it: its end is the message.
+    let _end = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    restore(&Consent::default().journals).map_err(Failure::missing)?;
+    Ok(Exit::Done)
 }

@@ -49,7 +49,7 @@ pub(crate) fn describe(name: &str) -> Result<(Description, String), Failure> {
 fn up(name: &str) -> Outcome {
     let (description, _) = describe(name)?;
     let mut lab = Lab::build(&description, &format!("up.{}", description.name)).map_err(Failure::missing)?;
-    let stands_alone = lab.keep();
+    let stands_alone = lab.keep().map_err(Failure::missing)?;
     for endpoint in &lab.testbed().endpoints {
         let address = endpoint.address.map(|a| a.to_string()).unwrap_or_default();
         println!(
@@ -62,7 +62,7 @@ fn up(name: &str) -> Outcome {
     let name = &description.name;
     println!("`linerate lab exec {name} HOST COMMAND` runs a command there");
     if stands_alone {
-        println!("`linerate lab down {name}` removes it");
+        println!("it stays until `linerate lab down {name}` removes it, or the host is started again");
         return Ok(Exit::Done);
     }
     println!("its delays, faults, controllers and CPU shares live as long as this command: Ctrl-C takes it down");
@@ -136,6 +136,7 @@ fn down(name: &str) -> Outcome {
         if !status.is_ok_and(|status| status.success()) {
             return Err(Failure::missing(format!("delete network namespace {namespace}: ip refused")));
         }
+        linerate_lab::forget(&namespace);
     }
     Ok(Exit::Done)
 }

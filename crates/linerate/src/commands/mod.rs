@@ -70,6 +70,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             clap_complete::generate(shell, &mut cli::command(), "linerate", &mut std::io::stdout());
             Ok(Exit::Done)
         }
+        Command::Restore => agent::restore_at_end(),
         Command::Reference { out } => write_reference(&out),
         Command::Man => {
             let page = clap_mangen::Man::new(cli::command()).render(&mut std::io::stdout());

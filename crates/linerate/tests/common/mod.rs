@@ -252,6 +252,18 @@ pub(crate) fn processes_in(name: &str) -> Vec<u32> {
     String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
+/// Names of the namespaces of the lab that `process` has built: nobody else sees them.
+pub(crate) fn private_namespaces(process: u32) -> Vec<String> {
+    let text = String::from_utf8_lossy(&within_mounts(process, &["netns", "list"]).stdout).into_owned();
+    text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+/// Runs `ip` among the mounts of `process`.
+pub(crate) fn within_mounts(process: u32, arguments: &[&str]) -> std::process::Output {
+    let mounts = format!("--mount=/proc/{process}/ns/mnt");
+    Command::new("nsenter").args([&mounts, "ip"]).args(arguments).output().expect("nsenter is in util-linux")
+}
+
 /// Names of the namespaces that begin with `prefix`.
 pub(crate) fn namespaces(prefix: &str) -> Vec<String> {
     let output = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
