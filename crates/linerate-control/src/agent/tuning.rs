@@ -10,9 +10,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_model::Ratio;
@@ -20,7 +18,11 @@ use linerate_sys::netlink::{Route, RouteSocket};
 use linerate_sys::{SysError, cgroup, cpu, netns, steering, sysctl};
 use serde::{Deserialize, Serialize};
 
+use supervisor::Supervisor;
+
 use crate::wire::{Setting, SettingState, TuneRequest};
+
+mod supervisor;
 
 /// The kernel parameters that may be changed.
 const SYSCTLS: [&str; 3] = ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
@@ -524,36 +526,6 @@ fn put_back_route(device: &str, before: &str, after: &str) -> Result<Restored, S
             now.window()
         )),
     })
-}
-
-/// A process of its own that waits for the end of this one, in a process group of its own so that what ends ours does not end it.
-#[derive(Debug)]
-struct Supervisor {
-    process: Child,
-}
-
-impl Supervisor {
-    fn start(command: &[OsString]) -> Result<Self, String> {
-        let [program, arguments @ ..] = command else { return Err("start the supervisor of settings: no command".into()) };
-        let process = Command::new(program)
-            .args(arguments)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let process = process.map_err(|cause| {
-            format!("start the supervisor of settings {}: {cause} (nothing is changed without one)", program.display())
-        })?;
-        Ok(Self { process })
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ended = self.process.wait();
-    }
 }
 
 /// What is about to be changed, on disk.
