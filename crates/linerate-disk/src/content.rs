@@ -140,7 +140,10 @@ mod tests {
         inside[1028..1032].copy_from_slice(&512_u32.to_le_bytes());
         inside[1024 + 56..1024 + 62].copy_from_slice(&[0x53, 0xEF, 1, 0, 1, 0]);
         let found = image(size, &[(0, &claim(size)), (8 << 20, &inside)]);
-        assert_eq!(found.findings.iter().map(|one| (one.name, one.offset)).collect::<Vec<_>>(), [("ext", (8 << 20) + 1080)]);
+        assert_eq!(
+            found.findings.iter().map(|one| (one.name, one.offset)).collect::<Vec<_>>(),
+            [("ext", (8 << 20) + 1080)]
+        );
         // What a load writes: no byte of it says anything. Xorshift (Marsaglia), from a fixed seed.
         let mut state = 7_u64;
         let words = std::iter::repeat_with(|| {

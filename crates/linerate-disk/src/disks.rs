@@ -169,7 +169,8 @@ impl Disks {
                 self.allow(path, consent)?;
                 // It is ours since an earlier trial, unless something has changed meanwhile.
                 let is_unchanged = |target: &&Arc<Target>| {
-                    consent == target.serial.as_deref() && target.watch.as_ref().is_some_and(|watch| watch.look().is_empty())
+                    consent == target.serial.as_deref()
+                        && target.watch.as_ref().is_some_and(|watch| watch.look().is_empty())
                 };
                 let target = if let Some(target) = held.get(path).filter(is_unchanged) {
                     Arc::clone(target)

@@ -305,13 +305,14 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     if topology.size_bytes < LEAST_BYTES {
         refusals.push(Refusal::TooSmall);
     }
-    let content = device.and_then(|device| match Content::read(device, topology.size_bytes, !topology.uses.is_empty()) {
-        Ok(content) => Some(content),
-        Err(error) => {
-            refusals.push(Refusal::Unreadable { cause: error.to_string() });
-            None
-        }
-    });
+    let content =
+        device.and_then(|device| match Content::read(device, topology.size_bytes, !topology.uses.is_empty()) {
+            Ok(content) => Some(content),
+            Err(error) => {
+                refusals.push(Refusal::Unreadable { cause: error.to_string() });
+                None
+            }
+        });
     let mut inspection = Inspection { topology, content, refusals };
     let found = inspection.content.iter().flat_map(|content| {
         let foreign = content.claim.as_ref().filter(|_| !inspection.is_claimed());

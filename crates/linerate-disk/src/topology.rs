@@ -495,10 +495,15 @@ mod tests {
             ("sys/block/dm-1/slaves/sda", ""),
             ("sys/block/sdb/dev", "8:16\n"),
         ];
-        let (_root, free) = system(&[&volume[..], &[("proc/self/mountinfo", "1 0 252:1 / /a rw - xfs /x rw\n")]].concat());
+        let (_root, free) =
+            system(&[&volume[..], &[("proc/self/mountinfo", "1 0 252:1 / /a rw - xfs /x rw\n")]].concat());
         assert_eq!(free.describe((252, 0)).expect("there").uses, [], "dm-1 has an extent of its own");
-        let (_root, past) = system(&[&volume[..], &[("proc/self/mountinfo", "1 0 8:0 / /a rw - xfs /x rw\n")]].concat());
-        assert_eq!(past.describe((252, 0)).expect("there").uses, [Use::Mounted { device: "sda".into(), at: "/a".into() }]);
+        let (_root, past) =
+            system(&[&volume[..], &[("proc/self/mountinfo", "1 0 8:0 / /a rw - xfs /x rw\n")]].concat());
+        assert_eq!(
+            past.describe((252, 0)).expect("there").uses,
+            [Use::Mounted { device: "sda".into(), at: "/a".into() }]
+        );
     }
 
     #[test]

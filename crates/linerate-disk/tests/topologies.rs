@@ -234,7 +234,11 @@ impl Ground {
         let at = folder.join("mounted");
         fs::create_dir(&at).expect("a folder");
         let write = "head -c 6000000 /dev/urandom";
-        let script = format!("mount {device} {at}; {write} > {at}/data; sync; mount -o remount,ro {at}; echo", device = text(&device), at = text(&at));
+        let script = format!(
+            "mount {device} {at}; {write} > {at}/data; sync; mount -o remount,ro {at}; echo",
+            device = text(&device),
+            at = text(&at)
+        );
         match data {
             "a filesystem that nobody has mounted" => {
                 run(&format!("mount {} {}", text(&device), text(&at)));
@@ -464,6 +468,9 @@ fn no_topology_leads_around_the_gate() {
         println!("{turn}: {}: {}", outcome.what, outcome.fault.as_deref().unwrap_or("as it should be"));
         faults.extend(outcome.fault.map(|fault| format!("{turn}: {}: {fault}", outcome.what)));
     }
-    println!("{n} topologies, {n_harmless} of them harmless: {} faults; longest until revoked {latest:?}", faults.len());
+    println!(
+        "{n} topologies, {n_harmless} of them harmless: {} faults; longest until revoked {latest:?}",
+        faults.len()
+    );
     assert!(faults.is_empty(), "{faults:#?}");
 }

@@ -57,7 +57,8 @@ impl Quota {
             // Something may still be ending in it.
             let _later = reap::remove_group(&group);
         }
-        let quota = Self::make(root, name).map_err(|error| refused(format!("create {name} in {}: {error}", root.display())))?;
+        let quota =
+            Self::make(root, name).map_err(|error| refused(format!("create {name} in {}: {error}", root.display())))?;
         let period = PERIOD_US.max((LEAST_US / share.0).ceil());
         let (period, allowed) = (period as u64, (share.0 * period).round() as u64);
         let settings = if unified {

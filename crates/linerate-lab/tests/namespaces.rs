@@ -76,7 +76,8 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
 }
 
 /// A lab with everything that is seen from outside: namespaces, one of them an emulated device's, and a control group where the host has any.
-const EVERYTHING: &str = "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 %'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='1 ms'\n";
+const EVERYTHING: &str =
+    "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 %'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='1 ms'\n";
 
 /// The test `name` runs itself as the victim: it builds a lab and waits to be killed.
 fn victim(name: &str) -> Option<std::process::Child> {

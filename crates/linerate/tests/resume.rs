@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    Ended, alone, eventually, file, linerate, load, namespaces, private_namespaces, privileged, run, signal, wait, within_mounts,
+    Ended, alone, eventually, file, linerate, load, namespaces, private_namespaces, privileged, run, signal, wait,
+    within_mounts,
 };
 use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;

@@ -38,15 +38,17 @@ pub fn embedded(edges: &Edges<'_>) -> Option<Finding> {
         let offset = first(edges.head, at as usize, mark)?;
         Some(Finding { kind, name, offset })
     });
-    let checked =
-        [checked(edges, "ext", EXT_MARK_AT, EXT_MARK, is_ext), checked(edges, "xfs", 0, b"XFSB", is_xfs)];
+    let checked = [checked(edges, "ext", EXT_MARK_AT, EXT_MARK, is_ext), checked(edges, "xfs", 0, b"XFSB", is_xfs)];
     found.chain(checked.into_iter().flatten()).min_by_key(|finding| finding.offset)
 }
 
 /// Where `mark` stands first, `at` bytes behind the first byte of any sector but the disk's own first.
 fn first(head: &[u8], at: usize, mark: &[u8]) -> Option<u64> {
     let starts = (SECTOR + at..).step_by(SECTOR).take_while(|start| start + mark.len() <= head.len());
-    starts.into_iter().find(|start| head[*start] == mark[0] && head[*start..].starts_with(mark)).map(|start| start as u64)
+    starts
+        .into_iter()
+        .find(|start| head[*start] == mark[0] && head[*start..].starts_with(mark))
+        .map(|start| start as u64)
 }
 
 /// Where an ext superblock has its magic number (fs/ext4/ext4.h).

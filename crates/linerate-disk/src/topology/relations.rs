@@ -139,7 +139,8 @@ impl<'a> Walk<'a> {
     fn direct(&mut self, node: &Node) {
         let device = || node.name.clone();
         let system = self.system;
-        let mounts = system.mounts.iter().filter(|mount| mount.number == node.number || mount.source == Some(node.number));
+        let mounts =
+            system.mounts.iter().filter(|mount| mount.number == node.number || mount.source == Some(node.number));
         self.uses.extend(mounts.map(|mount| Use::Mounted { device: device(), at: mount.at.clone() }));
         if system.swaps.iter().any(|(_, swap)| *swap == Backing::Device(node.number)) {
             self.uses.insert(Use::Swap { device: device() });

@@ -44,12 +44,22 @@ pub(super) struct Reply {
 /// Why a worker stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    Transfer { operation: Operation, offset: u64, bytes: u32, result: i32 },
-    Block { at: u64, flaw: Flaw },
+    Transfer {
+        operation: Operation,
+        offset: u64,
+        bytes: u32,
+        result: i32,
+    },
+    Block {
+        at: u64,
+        flaw: Flaw,
+    },
     Budget,
     /// The device may no longer be written to.
     Revoked,
-    Engine { code: i32 },
+    Engine {
+        code: i32,
+    },
 }
 
 impl Fault {
