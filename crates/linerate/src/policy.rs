@@ -30,6 +30,8 @@ pub(crate) struct Policy {
     pub(crate) permits: Permits,
     /// What they may read and fill.
     pub(crate) files: Option<FileLimits>,
+    /// Memory that a trial may need, bytes; half of what is available if it is not said.
+    pub(crate) memory: Option<u64>,
     /// What may be tuned, as `--allow-tune` says it.
     pub(crate) tune: Vec<String>,
     /// Whether what was tuned may stay.
@@ -60,6 +62,7 @@ struct PolicyText {
     read: Vec<PathBuf>,
     folders: Option<Vec<PathBuf>>,
     disk_space: Option<Bytes>,
+    memory: Option<Bytes>,
     #[serde(default)]
     tune: Vec<String>,
     #[serde(default)]
@@ -92,6 +95,7 @@ impl Policy {
         Self {
             permits: Permits::EVERYTHING,
             files: None,
+            memory: None,
             tune: Vec::new(),
             keeping: Keeping::Allowed,
             write: Vec::new(),
@@ -142,6 +146,7 @@ impl Policy {
         Self {
             permits: Permits::only(limits),
             files: Some(files),
+            memory: text.memory.map(|bytes| bytes.0),
             tune: text.tune,
             keeping: if text.keep { Keeping::Allowed } else { Keeping::Refused { policy: file.to_owned() } },
             write: text.write,
@@ -186,6 +191,7 @@ mod tests {
             read = ["/srv/data"]
             folders = ["/scratch"]
             disk_space = "1 TiB"
+            memory = "3 GiB"
             tune = ["eth0", "host"]
             keep = true
             write = ["S123"]
@@ -201,7 +207,7 @@ mod tests {
         policy.permits.foreign_clients().and_then(|()| policy.permits.realtime()).expect("permitted");
         assert_eq!(policy.keeping, Keeping::Allowed);
         let files = policy.files.expect("limited");
-        assert_eq!(policy.local_users, [1000]);
+        assert_eq!((policy.local_users, policy.memory), (vec![1000], Some(3 << 30)));
         assert_eq!((files.disk_space, files.folders), (1 << 40, vec!["/scratch".into()]));
         assert_eq!(
             (policy.tune.len(), policy.write, policy.serve),

@@ -147,8 +147,9 @@ impl Trial<'_> {
         let limit = self.shared.options.memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
         match limit {
             Some(limit) if needed > limit => Err(Cut::Failed(format!(
-                "prepare the trial: it needs up to {} of memory at this end, and a conductor may have {} of it here: ask \
-                 for fewer workers or streams, or a smaller depth or buffer",
+                "prepare the trial: it needs up to {} of memory at this end, and a conductor may have {} of it here. Ask \
+                 for fewer workers or streams, or a smaller depth or buffer. The host's owner can permit more with \
+                 `memory` in its policy",
                 Bytes(needed),
                 Bytes(limit)
             ))),

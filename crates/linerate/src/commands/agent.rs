@@ -31,7 +31,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         eprintln!("{told}");
     }
     let changes = !policy.tune.is_empty();
-    let Policy { permits, files, write, serve: served, local_users, .. } = policy;
+    let Policy { permits, files, memory, write, serve: served, local_users, .. } = policy;
     let writable = Writable::Listed(write);
     let agent = Agent::new(AgentOptions {
         name,
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         permits,
         local_users,
         files,
+        memory,
         ..AgentOptions::default()
     });
     if changes {
