@@ -48,8 +48,11 @@ impl Copies {
 /// Makes `buffer` the content `original` of its length, of which all workers make the same from the same `payload`.
 #[inline]
 pub(super) fn repeat(buffer: &mut [u8], payload: &[u8], original: u64, stamper: &Stamper) {
+    /// Writes that are unlike all others count from zero: none of the first two thousand million is a copy by accident.
+    const FIRST: u32 = 1 << 31;
     buffer.copy_from_slice(&payload[..buffer.len()]);
-    stamper.stamp(buffer, original * buffer.len() as u64, &mut 0);
+    let mut sequence = FIRST;
+    stamper.stamp(buffer, original * buffer.len() as u64, &mut sequence);
 }
 
 #[cfg(test)]
