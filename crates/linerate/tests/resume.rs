@@ -9,8 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    Ended, alone, eventually, file, linerate, load, namespaces, private_namespaces, privileged, run, signal, wait,
-    within_mounts,
+    Ended, alone, eventually, file, load, namespaces, private_namespaces, privileged, run, signal, wait, within_mounts,
 };
 use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
@@ -25,7 +24,10 @@ const RUN: [&str; 8] = ["run", "plan.toml", "--lab", "pair", "--ledger", "five.l
 /// Starts the campaign in a process group of its own, as a shell does, and waits until its second trial has ended.
 fn second_trial_done(folder: &Path) -> Child {
     file(folder, "plan.toml", PLAN);
-    let mut command = linerate(folder, &RUN);
+    // A test run in the background or behind `nohup` ignores these signals, and its children inherit that.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT", env!("CARGO_BIN_EXE_linerate")]).args(RUN);
+    command.current_dir(folder).env("LINERATE_KEYS", folder.join("keys")).env("NO_COLOR", "1").stdin(Stdio::null());
     let mut child =
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();

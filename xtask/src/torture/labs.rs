@@ -146,11 +146,22 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case) -> anyhow::Res
         Place::FirstOfNamespace => vec!["unshare", "-p", "-f", "--kill-child", "--"],
         // Its first process outlives linerate, as that of a container does.
         Place::InNamespace => {
-            vec!["unshare", "-p", "-f", "--kill-child", "--", "sh", "-c", "env \"$@\" & wait; sleep 20", "sh"]
+            vec![
+                "unshare",
+                "-p",
+                "-f",
+                "--kill-child",
+                "--",
+                "sh",
+                "-c",
+                "env --default-signal=HUP,QUIT \"$@\" & wait; sleep 20",
+                "sh",
+            ]
         }
     };
     if case.place != Place::InNamespace {
-        words.push("env");
+        // Behind `nohup`, or in the background, a signal is ignored, and children inherit that.
+        words.extend(["env", "--default-signal=HUP,QUIT"]);
     }
     words.extend([mark.as_str(), program.to_str().context("its path is text")?]);
     if case.is_standing {
