@@ -362,6 +362,9 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
     // A late answer was given up for lost before it came. Nothing else adds to what the wire dropped but a socket whose reader has no CPU.
     let overran = lost > expected + late && measured.disturbed("a_lost_request_is_a_loss_and_takes_for_ever");
     assert!(lost == expected + late || overran, "{lost} lost");
+    if overran {
+        return;
+    }
     if sent < 10_000 {
         return println!(
             "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {sent} requests are too few for 99.9 %"

@@ -17,7 +17,8 @@ const ESTABLISHED: &str = "01";
 /// If the kernel does not list it: its owner has closed it, or it comes from another host.
 pub(super) fn user_of(socket: &TcpStream) -> io::Result<u32> {
     let (own, peer) = (socket.local_addr()?, socket.peer_addr()?);
-    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+    // Of this thread: it may be in another network namespace than the process.
+    for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
         // A host without IPv6 has no second table.
         let listed = fs::read_to_string(table).unwrap_or_default();
         if let Some(user) = listed.lines().find_map(|row| owner(row, peer, own)) {

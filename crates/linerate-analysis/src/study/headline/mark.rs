@@ -32,9 +32,11 @@ const JUDGED: [(End, Place, &str, &str, bool); 15] = [
 ];
 
 /// Where on the path each rule sees the limit; those that name a capacity are looked up by it.
-const PLACES: [(&str, &[(End, Place)]); 20] = [
+const PLACES: [(&str, &[(End, Place)]); 22] = [
     ("bus_ceiling", &[]),
     ("congestion_control", &[(End::Sender, Place::Socket)]),
+    ("disk_depth", &[]),
+    ("disk_flush", &[]),
     ("fire_hose", &[]),
     ("hash_polarised", &[]),
     ("link_ceiling", &[]),
