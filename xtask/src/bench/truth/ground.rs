@@ -31,6 +31,9 @@ pub(in crate::bench) const AGENT_PORT: u16 = 4777;
 pub(in crate::bench) const OTHER_CLOCK_PORT: u16 = 4779;
 /// How far the clock of the other agent is ahead, s.
 pub(in crate::bench) const CLOCK_AHEAD_S: u32 = 86_400;
+/// What agents permit.
+const POLICY: &str = "lowest_port = 1\nforeign_servers = [\"0.0.0.0/0\", \"::/0\"]\nforeign_clients = true\nraw_frames = true\n\
+                      realtime = true\nread = [\"/\"]\n";
 const STARTING: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -280,7 +283,7 @@ impl Ground {
             let output = output.context("start linerate pair accept")?;
             if output.status.success() {
                 offering.wait().context("wait for linerate pair offer")?;
-                return Ok(());
+                return self.bind();
             }
             last = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             std::thread::sleep(POLL);
@@ -289,6 +292,23 @@ impl Ground {
         let _ = offering.kill();
         let _ = offering.wait();
         bail!("the ends cannot be paired: {last}")
+    }
+
+    /// Tells `a` the other addresses of `b`: a key is good for those it is bound to.
+    fn bind(&self) -> anyhow::Result<()> {
+        for address in [UNDERLAY_6[1], TUNNEL[1]] {
+            let output = self.linerate(End::A).args(["pair", "bind", UNDERLAY[1], address]).output();
+            let output = output.context("start linerate pair bind")?;
+            ensure!(output.status.success(), "bind {address}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    }
+
+    /// The file with what the agent permits: everything that a case asks for.
+    fn policy(&self) -> anyhow::Result<String> {
+        let file = self.folder.join("agent.toml");
+        std::fs::write(&file, POLICY).with_context(|| format!("write {}", file.display()))?;
+        file.into_os_string().into_string().map_err(|file| anyhow::anyhow!("{} is no text", file.display()))
     }
 
     /// Starts an agent in `b` by the command `before` it, which may be none.
@@ -301,7 +321,7 @@ impl Ground {
                 command
             }
         };
-        command.args(["agent", "--quiet", "--listen", &format!("[::]:{port}")]);
+        command.args(["agent", "--quiet", "--policy", &self.policy()?, "--listen", &format!("[::]:{port}")]);
         let agent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("start linerate agent")?;
         self.agents.push(agent);
         let began = Instant::now();
