@@ -28,6 +28,18 @@ fn until_done(name: &str, ip: &str, table: &Value) -> [EngineReport; 2] {
 }
 
 #[test]
+fn requests_of_an_open_load_go_over_every_flow() {
+    for (name, table) in [
+        ("tcp_rr", json!({ "streams": 2, "rate": "1 kpps" })),
+        ("udp_rr", json!({ "streams": 2, "rate": "1 kpps", "timeout": "20 s" })),
+    ] {
+        let [active, _] = until_done(name, V4, &table);
+        let done: Vec<u64> = active.flows.iter().map(|flow| flow.counters[Counter::Transactions]).collect();
+        assert!(done.iter().all(|n| n * 4 >= done.iter().sum()), "{name}: {done:?}");
+    }
+}
+
+#[test]
 fn closed_loops_answer_every_request() {
     for ip in [V4, V6] {
         for (name, table) in [

@@ -215,6 +215,10 @@ impl UdpRrClient {
                 // Another one follows at once; its start is its own.
                 now = Nanos(clock::monotonic());
             }
+            // The next flow has its turn at the next step.
+            if started == due.operations {
+                break;
+            }
         }
         if let Some(gap) = self.mean_gap {
             tally.defer(due.operations - started);
