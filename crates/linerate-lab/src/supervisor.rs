@@ -1,7 +1,7 @@
 //! The supervisor of a lab: a process of its own that ends what the lab's maker could not end itself, because it was killed.
 //!
 //! It waits at the end of a pipe whose other end only the maker has: the kernel closes it however the maker ends. It then lets the
-//! programs inside end by themselves for a second, ends the rest, and removes namespaces and control groups. It has a process group of its
+//! programs inside end by themselves for half a second, ends the rest, and removes namespaces and control groups. It has a process group of its
 //! own and heeds no signal that can be heeded, so that what ends the maker's group or terminal does not end it. Whose a namespace or group is
 //! tells a lock ([`crate::reap`]): it never removes what another lab has made under the same name since.
 //!
@@ -33,13 +33,13 @@ while [ $turn -lt 30 ]; do
   for name in $names; do
     [ -e "/run/netns/$name" ] || continue
     inside=$(ip netns pids "$name")
-    [ -z "$inside" ] || [ $turn -ge 16 ] || continue
+    [ -z "$inside" ] || [ $turn -ge 10 ] || continue
     flock -n "/run/netns/$name" ip netns delete "$name" || continue
     [ -z "$inside" ] || [ $sees = no ] || kill -9 $inside
   done
   for group in $groups; do
     [ -d "$group" ] || continue
-    [ $turn -lt 16 ] || [ $sees = no ] || flock -n "$group" sh -c 'kill -9 $(cat "$0/cgroup.procs")' "$group"
+    [ $turn -lt 10 ] || [ $sees = no ] || flock -n "$group" sh -c 'kill -9 $(cat "$0/cgroup.procs")' "$group"
     flock -n "$group" rmdir "$group"
   done
   turn=$((turn + 1))
