@@ -142,6 +142,11 @@ impl KnownPeer {
         self.may.contains(&right)
     }
 
+    /// Whether a person means this host: its name, an address it is bound to, or its key.
+    fn is_called(&self, which: &str) -> bool {
+        self.name == which || self.key.to_string() == which || self.is_at(&which.to_ascii_lowercase())
+    }
+
     fn is_at(&self, address: &str) -> bool {
         self.addresses.iter().flatten().any(|known| known == address)
     }
@@ -337,18 +342,18 @@ impl KeyStore {
         }
     }
 
-    /// Lets the paired host `which` (a name, or the key where several have it) be reached at `address`, too.
+    /// Lets the paired host `which` (a name, an address, or the key where several have the name) be reached at `address`, too.
     ///
     /// # Errors
     /// If there is none or several, or the list cannot be read or written.
     pub fn bind(&self, which: &str, address: &str) -> Result<KnownPeer, ControlError> {
-        let named = |peer: &KnownPeer| peer.name == which || peer.key.to_string() == which;
+        let named = |peer: &KnownPeer| peer.is_called(which);
         self.change(|peers| {
             let found: Vec<usize> = (0..peers.len()).filter(|&place| named(&peers[place])).collect();
             let [place] = found[..] else {
                 let cause = match found.len() {
-                    0 => "no paired host has this name or key (see `linerate pair list`)".to_owned(),
-                    n => format!("{n} paired hosts have this name: give its key (see `linerate pair list`)"),
+                    0 => "no paired host has this name, address or key (see `linerate pair list`)".to_owned(),
+                    n => format!("{n} paired hosts are called so: give its key (see `linerate pair list`)"),
                 };
                 return Err(ControlError::Keys { operation: "bind", object: which.to_owned(), cause });
             };
@@ -360,14 +365,14 @@ impl KeyStore {
         })?
     }
 
-    /// Forgets every peer that `which` names, by its name or its key; how many.
+    /// Forgets every peer that `which` names, by its name, address or key; how many.
     ///
     /// # Errors
     /// If the list cannot be read or written.
     pub fn forget(&self, which: &str) -> Result<usize, ControlError> {
         self.change(|peers| {
             let before = peers.len();
-            peers.retain(|known| known.name != which && known.key.to_string() != which);
+            peers.retain(|known| !known.is_called(which));
             before - peers.len()
         })
     }
@@ -552,6 +557,7 @@ mod tests {
         let why = store.bind("debian", "198.18.0.3").unwrap_err().to_string();
         assert!(why.contains("give its key"), "{why}");
         store.bind(&NEW.to_string(), "198.18.0.3").unwrap();
+        assert_eq!(store.bind("198.18.0.3", "fd00::3").unwrap().key, NEW, "an address names its host");
         assert_eq!(store.recognise(&at("198.18.0.3"), NEW).unwrap(), Ok(()));
     }
 

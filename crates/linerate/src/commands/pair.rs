@@ -80,9 +80,9 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
             accept(&store, &host, &token, &own_name)
         }
         PairAction::Forget { host } => match store.forget(&host)? {
-            0 => {
-                Err(Failure::wrong(format!("forget {host}: no paired host has this name or key (linerate pair list)")))
-            }
+            0 => Err(Failure::wrong(format!(
+                "forget {host}: no paired host has this name, address or key (linerate pair list)"
+            ))),
             n => {
                 let hosts = if n == 1 { "host" } else { "hosts" };
                 println!("forgot {n} {hosts}: its sessions end within a second");
