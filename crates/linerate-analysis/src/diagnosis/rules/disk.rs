@@ -51,7 +51,8 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
         workers: count("workers", WORKERS),
         achieved: figure(job, "achieved_depth")?,
         rate,
-        service_seconds: figure(job, "service_time_mean")?,
+        // Infinite where a transfer never ended: a disk that hangs is limited by nothing that more transfers would change.
+        service_seconds: figure(job, "service_time_mean").filter(|seconds| seconds.is_finite())?,
         cores: figure(job, "iops_per_core").filter(|each| *each > 0.0).map(|each| rate / each),
         flushes: figure(job, "flush_rate").zip(figure(job, "flush_time_mean")).unwrap_or((0.0, 0.0)),
     })

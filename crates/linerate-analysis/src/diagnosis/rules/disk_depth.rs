@@ -109,5 +109,7 @@ mod tests {
         let busy =
             load(4, &[("iops", 1e5), ("achieved_depth", 3.9), ("service_time_mean", 39e-6), ("iops_per_core", 1.02e5)]);
         assert_eq!(DiskDepth.judge(&busy), None);
+        let hung = load(4, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", f64::INFINITY)]);
+        assert_eq!(DiskDepth.judge(&hung), None);
     }
 }
