@@ -46,6 +46,12 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
         ));
     }
     let (depth, seconds) = (value("achieved_depth")?, value("service_time_mean")?);
+    if !seconds.is_finite() {
+        return Some(format!(
+            "not tested: a transfer was still in flight when the load ended ({iops:.0} per second on average until then): \
+             look for errors of the disk in the kernel's log, then repeat"
+        ));
+    }
     let missed = asked.map_or_else(String::new, |asked| format!(" of {asked:.0} asked for"));
     Some(format!(
         "not tested: {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} (Little's law): \
@@ -126,6 +132,11 @@ mod tests {
 
     /// 10 000 transfers a second of 3.2 ms, 32 in flight, by threads that used so many cores.
     fn of(cores: f64, params: &[(&str, Value)]) -> String {
+        of_transfers(3.2e-3, cores, params)
+    }
+
+    /// The same with transfers of so many seconds.
+    fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> String {
         let figure = |(name, value): (&str, f64)| MetricStudy {
             name: name.into(),
             unit: Unit::PerSecond,
@@ -143,11 +154,17 @@ mod tests {
             ("iops", 10_000.0),
             ("iops_per_core", 10_000.0 / cores),
             ("achieved_depth", 32.0),
-            ("service_time_mean", 3.2e-3),
+            ("service_time_mean", seconds),
         ];
         let mut job = JobStudy { metrics: figures.map(figure).to_vec(), ..JobStudy::default() };
         params.iter().for_each(|(key, value)| job.params.set(key, value.clone()));
         advice(&job).expect("a disk")
+    }
+
+    #[test]
+    fn advice_of_a_disk_that_hangs_says_so() {
+        let hung = of_transfers(f64::INFINITY, 0.2, &[]);
+        assert!(hung.contains("still in flight") && !hung.contains("inf "), "{hung}");
     }
 
     #[test]
