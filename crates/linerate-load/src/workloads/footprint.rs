@@ -47,6 +47,10 @@ mod tests {
         for name in ["tcp_stream", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr", "http", "ftp", "frames"] {
             assert!(needs(name, most.clone()) > 8 << 30, "{name}: {}", needs(name, most.clone()));
         }
+        // A thousand streams are shared by as many threads as there are CPUs.
+        let cpus = linerate_sys::cpu::allowed().expect("Linux tells").len() as u64;
+        let shared = needs("tcp_stream", json!({ "streams": 1000 }));
+        assert!(shared <= cpus * (8 << 20) + 2000 * super::FLOW, "{shared}");
         // 32,768 transfers of a gibibyte by each of 4096 workers: it does not overflow.
         let deep = json!({ "workers": 4096, "depth": 32768, "block_size": "1 GiB" });
         assert!(needs("storage", deep) >= 1 << 57);

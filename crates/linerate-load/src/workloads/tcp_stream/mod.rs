@@ -45,8 +45,9 @@ impl Typed for TcpStream {
 
     fn memory_of(params: &StreamParams) -> u64 {
         let flows = 2 * params.placement.streams();
-        // If it is not said: a thread for each flow, and never more than there are CPUs.
-        let workers = params.placement.workers.unwrap_or(flows.min(1024));
+        // As the flows are dealt to threads below: one for each flow, and never more than there are CPUs.
+        let cpus = cpu::allowed().map_or(flows, |cpus| cpus.len() as u32);
+        let workers = params.placement.workers.unwrap_or(flows.min(cpus));
         let call = params.message_size.0.saturating_mul(params.batch() as u64);
         footprint::of_counts((workers, call + (4 << 20)), (flows, 0))
     }
