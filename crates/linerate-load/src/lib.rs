@@ -14,6 +14,7 @@ mod parameter;
 mod permits;
 pub mod pinned;
 mod tally;
+mod ticks;
 mod workload;
 pub mod workloads;
 

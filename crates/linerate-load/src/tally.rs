@@ -4,6 +4,7 @@ use linerate_model::{Counter, Counters, Nanos, OperationKind};
 
 use crate::Histogram;
 use crate::operations::{Operations, Start};
+use crate::ticks::Ticks;
 
 /// Which times a worker measures. Only these histograms get memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +87,9 @@ pub struct Tally {
     pub close: Histogram,
     /// To which interval each operation belongs.
     pub(crate) operations: Operations,
+    /// Datagrams and frames sent, and those that came, by the interval of their sender in which they were to depart.
+    pub(crate) departures: Ticks,
+    pub(crate) arrivals: Ticks,
     /// Operations of the current step put off by [`Tally::defer`].
     pub(crate) deferred: u32,
 }
@@ -110,8 +114,16 @@ impl Tally {
             transfer: histogram(times.stages),
             close: histogram(times.stages),
             operations: Operations::new(times),
+            departures: Ticks::default(),
+            arrivals: Ticks::default(),
             deferred: 0,
         }
+    }
+
+    /// Says that this worker's intervals begin at `start`, and that they and those of the other end are `interval` long.
+    pub(crate) fn begin(&mut self, start: Nanos, interval: Nanos) {
+        (self.departures, self.arrivals) = (Ticks::new(interval), Ticks::new(interval));
+        self.departures.begin(start);
     }
 
     /// Adds `n` to `counter`.

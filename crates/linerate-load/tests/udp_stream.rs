@@ -2,7 +2,7 @@
 
 mod shared;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -21,12 +21,28 @@ fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
 fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     run_lossy_until(
         || open("udp_stream", ip, table, |offer| offer),
-        |ends| ways(table, ends).iter().all(|[sender, receiver]| carried_on_all(sender, receiver)),
+        |ends| {
+            ways(table, ends)
+                .iter()
+                .all(|[sender, receiver]| carried_on_all(sender, receiver) && is_counted_by_departure(sender, receiver))
+        },
     )
 }
 
 fn carried_on_all(sender: &EngineReport, receiver: &EngineReport) -> bool {
     ledgers(sender, receiver).iter().all(|ledger| ledger.unique > 0)
+}
+
+/// Whether both ends counted every datagram by the sender's interval in which it was to depart, and none came that was not sent.
+fn is_counted_by_departure(sender: &EngineReport, receiver: &EngineReport) -> bool {
+    let mut counts: BTreeMap<u64, i64> = BTreeMap::new();
+    let departures = sender.intervals.iter().flat_map(|interval| &interval.departures.buckets);
+    let arrivals = receiver.intervals.iter().flat_map(|interval| &interval.arrivals.buckets);
+    departures.clone().for_each(|(start, n)| *counts.entry(*start).or_default() += *n as i64);
+    arrivals.clone().for_each(|(start, n)| *counts.entry(*start).or_default() -= *n as i64);
+    let [sent, come] = [departures.map(|(_, n)| n).sum::<u64>(), arrivals.map(|(_, n)| n).sum::<u64>()];
+    let known = sum(receiver, Counter::DatagramsReceived) + sum(receiver, Counter::Late);
+    (sent, come) == (sum(sender, Counter::DatagramsSent), known) && counts.values().all(|missing| *missing >= 0)
 }
 
 /// The directions of `table`, sender first.

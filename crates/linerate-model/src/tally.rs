@@ -224,6 +224,13 @@ pub struct Interval {
     /// The same of other kinds; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_apart: Option<Box<CarriedApart>>,
+    /// Datagrams and frames that this worker sent, by the interval in which they were to depart: its start, nanoseconds since the start
+    /// barrier, and how many. Absent of versions that did not count them.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub departures: Distribution,
+    /// Datagrams and frames that came for the first time, by the interval of their sender in which they were to depart, likewise.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub arrivals: Distribution,
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,

@@ -5,6 +5,10 @@
 //! rise. Senders number datagrams one by one, so that a number says in which of the sender's intervals it was sent. The clocks and the
 //! delay between the ends do not matter, and nothing that is only under way counts as lost.
 //!
+//! Since both ends count by the interval of the sender in which a datagram was to depart, what was lost of an interval is the difference,
+//! to the last datagram: a span has the losses of the intervals that begin in it. The rest of this file is for records without such
+//! counts, or whose counts are not whole.
+//!
 //! Numbers of all flows of a worker are added, as are those of its counterpart: exact for a worker with one flow, and for several whose
 //! turns at both ends agree. What was sent behind the highest number seen (the tail) was sent last; a flow of which nothing came lost in
 //! proportion to what was sent. The losses of all bins add up to those of the loss ledger. Not seen: where within an interval of the
@@ -38,7 +42,30 @@ pub(super) fn during(span: Span, flow: Flow<'_>) -> Option<(u64, u64)> {
     sent_and_lost(span, sender, receiver)
 }
 
+/// Sent, and come, by the start of the sender's interval in which they were to depart; `None` unless both ends counted all of them.
+fn by_departure(sender: &JobRecord, receiver: &JobRecord) -> Option<BTreeMap<u64, (u64, u64)>> {
+    let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let (mut sent, mut come) = (0_u64, 0_u64);
+    for (start, n) in sender.intervals.iter().flat_map(|interval| &interval.departures.buckets) {
+        let count = &mut counts.entry(*start).or_default().0;
+        (*count, sent) = (count.saturating_add(*n), sent.saturating_add(*n));
+    }
+    for (start, n) in receiver.intervals.iter().flat_map(|interval| &interval.arrivals.buckets) {
+        let count = &mut counts.entry(*start).or_default().1;
+        (*count, come) = (count.saturating_add(*n), come.saturating_add(*n));
+    }
+    let all_come = total(receiver, Counter::DatagramsReceived) + total(receiver, Counter::Late);
+    let is_whole = sent > 0 && sent == total(sender, Counter::DatagramsSent) && come == all_come;
+    (is_whole && counts.values().all(|(sent, come)| come <= sent)).then_some(counts)
+}
+
 fn sent_and_lost(span: Span, sender: &JobRecord, receiver: &JobRecord) -> Option<(u64, u64)> {
+    if let Some(counts) = by_departure(sender, receiver) {
+        let within = counts.range(span.from.0..span.to.0.max(span.from.0));
+        return Some(within.fold((0, 0), |(all, lost): (u64, u64), (_, (sent, come))| {
+            (all.saturating_add(*sent), lost.saturating_add(sent - come))
+        }));
+    }
     let length = span.to.since(span.from).0.max(1);
     // Bins no wider than the span, of which one begins where it does.
     let n_before = span.from.0.div_ceil(length);
@@ -56,6 +83,14 @@ fn lost(grid: &Grid, sender: &JobRecord, receiver: &JobRecord) -> Option<Lost> {
         return None;
     }
     let mut found = Lost { sent: vec![0.0; grid.n_bins], lost: vec![0.0; grid.n_bins] };
+    if let Some(counts) = by_departure(sender, receiver).filter(|_| grid.n_bins > 0) {
+        for (start, (sent, come)) in counts {
+            let bin = ((start / grid.width) as usize).min(grid.n_bins - 1);
+            found.sent[bin] += sent as f64;
+            found.lost[bin] += (sent - come) as f64;
+        }
+        return Some(found);
+    }
     let (senders, receivers) = (by_worker(sender), by_worker(receiver));
     let is_paired = receivers.keys().all(|worker| senders.contains_key(worker));
     if is_paired {
@@ -218,6 +253,40 @@ mod tests {
         assert_eq!(during(100, 300), Some((200, 15)));
         // A quarter of the numbers among which 10 are missing was sent before; warm-up is twice as long as the span.
         assert_eq!(during(200, 300), Some((100, 13)));
+    }
+
+    /// The same records with what both ends counted by the sender's intervals.
+    fn counted(mut record: JobRecord, departures: &[&[(u64, u64)]], arrivals: &[&[(u64, u64)]]) -> JobRecord {
+        let of = |counts: Option<&&[(u64, u64)]>| linerate_model::Distribution {
+            buckets: counts.map_or_else(Vec::new, |counts| counts.to_vec()),
+            ..linerate_model::Distribution::default()
+        };
+        for (place, interval) in record.intervals.iter_mut().enumerate() {
+            interval.departures = of(departures.get(place));
+            interval.arrivals = of(arrivals.get(place));
+        }
+        record
+    }
+
+    #[test]
+    fn a_span_is_exact_where_both_ends_counted_by_departure() {
+        // As above: of the third interval's 15 are lost, of the second's 5, whichever of the receiver's intervals shows it.
+        let sender = counted(sent(&[100, 100, 100]), &[&[(0, 100)], &[(100, 100)], &[(200, 100)]], &[]);
+        let came = came(&[(100, 75, 75), (200, 100, 95), (300, 100, 90), (360, 20, 20)]);
+        let arrivals: [&[(u64, u64)]; 4] = [&[(0, 75)], &[(0, 25), (100, 70)], &[(100, 25), (200, 65)], &[(200, 20)]];
+        let receiver = counted(came, &[], &arrivals);
+        let during = |from, to| sent_and_lost(Span { from: Nanos(from), to: Nanos(to) }, &sender, &receiver);
+        assert_eq!(
+            [during(0, 300), during(100, 300), during(200, 300)],
+            [Some((300, 20)), Some((200, 20)), Some((100, 15))]
+        );
+        // The span has the intervals that begin in it.
+        assert_eq!(during(150, 300), Some((100, 15)));
+        assert_eq!(losses(&sender, &receiver), [0.0, 5.0, 15.0]);
+        // Counts that are not whole are not used.
+        let mut torn = receiver.clone();
+        torn.intervals[3].arrivals.buckets.clear();
+        assert_ne!(losses(&sender, &torn), [0.0, 5.0, 15.0]);
     }
 
     #[test]

@@ -386,6 +386,13 @@ fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
         }
         interval.start = interval.start - lead;
         interval.end = interval.end.since(lead);
+        for by_interval in [&mut interval.departures, &mut interval.arrivals] {
+            by_interval.buckets.retain_mut(|(start, _)| {
+                let is_on_it = *start >= lead.0;
+                *start = start.saturating_sub(lead.0);
+                is_on_it
+            });
+        }
         Some(interval)
     };
     intervals.into_iter().filter_map(on_axis).collect()

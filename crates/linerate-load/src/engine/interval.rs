@@ -10,6 +10,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::lookout::Stopped;
 use crate::operations::EarlierByKind;
+use crate::ticks::ByTick;
 use crate::{Histogram, Tally, Times, Worker};
 
 /// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second before intervals
@@ -40,6 +41,8 @@ pub(super) struct Buffer {
     transfer: Histogram,
     close: Histogram,
     earlier: EarlierByKind,
+    departures: ByTick,
+    arrivals: ByTick,
     flows: Vec<FlowTcp>,
 }
 
@@ -245,6 +248,12 @@ impl Cutter {
         std::mem::swap(&mut buffer.transfer, &mut tally.transfer);
         std::mem::swap(&mut buffer.close, &mut tally.close);
         std::mem::swap(&mut buffer.earlier, &mut tally.operations.earlier);
+        for (kept, ticks) in
+            [(&mut buffer.departures, &mut tally.departures), (&mut buffer.arrivals, &mut tally.arrivals)]
+        {
+            ticks.settle();
+            std::mem::swap(kept, &mut ticks.by_tick);
+        }
         (self.start, self.counters) = (now, tally.counters);
     }
 }
@@ -267,6 +276,8 @@ impl Collector {
             buffer.transfer.clear();
             buffer.close.clear();
             buffer.earlier.clear();
+            buffer.departures.clear();
+            buffer.arrivals.clear();
             // The worker may have ended and dropped its end; then the buffer is freed.
             let _: Result<(), _> = self.empty.push(buffer);
         }
@@ -307,6 +318,8 @@ impl Collector {
                 transfer: buffer.transfer.distribution(),
                 close: buffer.close.distribution(),
             },
+            departures: buffer.departures.distribution(),
+            arrivals: buffer.arrivals.distribution(),
             flows: buffer.flows.clone(),
             ..Interval::default()
         };

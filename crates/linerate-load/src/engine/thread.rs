@@ -86,6 +86,7 @@ impl Task {
         }
         cutter.prepare();
         let mut tally = Tally::new(worker.times());
+        tally.begin(self.timeline.start, self.timeline.interval);
         let mut run = Run {
             task: &self,
             worker: &mut *worker,

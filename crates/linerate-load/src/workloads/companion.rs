@@ -1,7 +1,8 @@
 //! The TCP connection beside a worker's datagrams: it says how many were sent, and that the other end is still there.
 //!
-//! Each message is 12 bytes, big-endian: flow (4), datagrams sent on it (8). The end of the connection means that the
-//! other end is gone. Sending and looking never block.
+//! Each message is 12 bytes, big-endian: flow (4), datagrams sent on it (8). One with the flow [`START`] says when the first interval of
+//! the datagrams' sender began instead, ns by its monotonic clock. The end of the connection means that the other end is gone. Sending
+//! and looking never block.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,6 +13,8 @@ use linerate_sys::SysError;
 use super::rendezvous::would_wait;
 use crate::LoadError;
 
+/// The flow of a message that says when the sender's first interval began: no flow has this number.
+pub(crate) const START: u32 = u32::MAX;
 const MESSAGE_BYTES: usize = 12;
 const FLOW_BYTES: usize = 4;
 /// How often the connection is looked at while datagrams move.
@@ -38,6 +41,12 @@ impl Companion {
     /// Whether the other end has closed it.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone
+    }
+
+    /// Has the next look not wait.
+    #[inline]
+    pub(crate) fn look_at_once(&mut self) {
+        self.look_at = Nanos(0);
     }
 
     /// Looks for totals, if some time has passed since the last look; `total(flow, sent)` is told each.

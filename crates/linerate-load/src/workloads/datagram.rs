@@ -6,8 +6,8 @@
 //! ```
 //! All big-endian. `tag` is a keyed hash of session, flow, direction and purpose: it names the flow and cannot be made
 //! without the secret (HMAC-SHA256, RFC 2104, cut to 64 bits as RFC 2104 clause 5 allows). `number` is the 64-bit sequence
-//! number. `time` is when the datagram was to depart, on the sender's monotonic clock in nanoseconds: it means something
-//! only to the sender and to a receiver on the same host.
+//! number. `time` is when the datagram was to depart, on the sender's monotonic clock in nanoseconds: it says in which of the
+//! sender's intervals that was.
 
 use hmac::{Hmac, Mac};
 use linerate_model::Nanos;
@@ -68,6 +68,13 @@ pub(crate) fn number_of(datagram: &[u8], tag: Tag) -> Option<u64> {
     (u64::from_be_bytes(*found) == tag.0).then(|| u64::from_be_bytes(*number))
 }
 
+/// When a datagram was to depart, by its sender's clock; `None` if it is too short.
+#[inline]
+pub(crate) fn time_of(datagram: &[u8]) -> Option<u64> {
+    let time = datagram.get(NUMBER_END..HEADER_BYTES)?;
+    Some(u64::from_be_bytes(time.try_into().ok()?))
+}
+
 /// Bytes of a label of `size` that hold the number; the others, before them, hold the tag.
 ///
 /// Requests and responses may be as short as a byte. A label fills the first 16 bytes of a datagram or all of a shorter
@@ -116,6 +123,7 @@ mod tests {
         assert_eq!(bytes[8..16], [0, 0, 0, 0, 0, 0, 0, 0x10]);
         assert_eq!(bytes[16..], [0, 0, 0, 0, 0, 0, 0, 0x20, 0xaa, 0xaa]);
         assert_eq!(number_of(&bytes, Tag(0x0102_0304_0506_0708)), Some(0x10));
+        assert_eq!((time_of(&bytes), time_of(&bytes[..23])), (Some(0x20), None));
     }
 
     #[test]

@@ -89,7 +89,7 @@ type DistributionOf = fn(&Interval) -> &Distribution;
 const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
 
 /// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
-const NAMED: [(&str, DistributionOf); 9] = [
+const NAMED: [(&str, DistributionOf); 11] = [
     ("falls", |i| &i.variation.falls),
     ("rises", |i| &i.variation.rises),
     ("writes", |i| &i.writes),
@@ -99,6 +99,8 @@ const NAMED: [(&str, DistributionOf); 9] = [
     ("close", |i| &i.stages.close),
     ("flushes", |i| &i.flushes),
     ("trims", |i| &i.trims),
+    ("departures", |i| &i.departures),
+    ("arrivals", |i| &i.arrivals),
 ];
 
 /// The reverse of [`encode_intervals`].
@@ -163,6 +165,8 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
             "close" => set_close,
             "flushes" => set_flushes,
             "trims" => set_trims,
+            "departures" => set_departures,
+            "arrivals" => set_arrivals,
             name => {
                 // One of a later version is skipped.
                 let Some((kind, name)) = carried(name) else { continue };
@@ -189,6 +193,14 @@ fn carried(name: &str) -> Option<(OperationKind, &str)> {
         Carried::NOTHING.all().iter().any(|(known, _)| *known == name).then_some((*kind, name))
     };
     OperationKind::ALL.iter().find_map(of)
+}
+
+fn set_departures(interval: &mut Interval, distribution: Distribution) {
+    interval.departures = distribution;
+}
+
+fn set_arrivals(interval: &mut Interval, distribution: Distribution) {
+    interval.arrivals = distribution;
 }
 
 fn set_service(interval: &mut Interval, distribution: Distribution) {

@@ -189,7 +189,7 @@ fn interval() -> impl Strategy<Value = Interval> {
     let stages = (distribution(), distribution(), distribution(), distribution())
         .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
     let of_disks = (distribution(), distribution(), distribution());
-    let carried = (carried(), carried_apart());
+    let carried = (carried(), carried_apart(), distribution(), distribution());
     let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages, carried);
     let held = prop::option::of(0..u64::MAX - 1);
     let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| StepGap {
@@ -205,7 +205,15 @@ fn interval() -> impl Strategy<Value = Interval> {
             end,
             set,
             (held_bytes, longest_step),
-            (service, (writes, flushes, trims), response, gap, variation, stages, (carried, carried_apart)),
+            (
+                service,
+                (writes, flushes, trims),
+                response,
+                gap,
+                variation,
+                stages,
+                (carried, carried_apart, departures, arrivals),
+            ),
             flows,
         )| {
             let mut counters = Counters::default();
@@ -228,6 +236,8 @@ fn interval() -> impl Strategy<Value = Interval> {
                 stages,
                 carried,
                 carried_apart,
+                departures,
+                arrivals,
                 flows,
             }
         },

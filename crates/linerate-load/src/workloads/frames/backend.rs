@@ -116,6 +116,11 @@ pub(super) trait Transmit: Send {
 
     /// Frames sent of the `flow_idx`-th flow, and their transport payload.
     fn sent(&self, flow_idx: usize) -> (u64, u64);
+
+    /// Whether frames of a closed load carry the time at which they were made, which nobody here knows, instead of the order's.
+    fn stamps_itself(&self) -> bool {
+        false
+    }
 }
 
 /// The receiving half.

@@ -208,6 +208,9 @@ impl Ledger {
             Arrival::Duplicate => Counter::Duplicates,
             Arrival::Late => Counter::Late,
         };
+        if counter != Counter::Duplicates {
+            tally.arrivals.count_short(signature.scheduled_low);
+        }
         flow.counters[counter] += 1;
         tally.add(counter, 1);
     }

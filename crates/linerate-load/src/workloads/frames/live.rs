@@ -102,6 +102,10 @@ impl Transmit for LiveTransmit {
         CALL
     }
 
+    fn stamps_itself(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
         // As fast as possible there is no schedule: each frame carries the time at which it was made.

@@ -14,7 +14,7 @@ use super::backend::{Halves, Order};
 use super::ledger::{Clocks, Ledger, Received};
 use super::queues::{Board, ByOthers};
 use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
-use crate::workloads::companion::Companion;
+use crate::workloads::companion::{Companion, START};
 use crate::workloads::placement::Waiting;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
@@ -67,6 +67,8 @@ pub(super) struct FramesWorker {
     /// Keeps the CPUs awake as long as there is a worker.
     awake: Option<Arc<Awake>>,
     realtime: bool,
+    /// Whether the other end was told when this one's first interval began.
+    start_told: bool,
 }
 
 impl FramesWorker {
@@ -95,6 +97,7 @@ impl FramesWorker {
             is_complete: false,
             awake: params.awake.then(Awake::keep),
             realtime: params.realtime,
+            start_told: false,
             parts,
         })
     }
@@ -110,6 +113,9 @@ impl FramesWorker {
         let intended = if self.mean_gap.is_some() { due.intended } else { now };
         let mut change = Counters::default();
         let taken = transmit.send(Order { n, intended, gap: due.gap, now }, &mut change);
+        if self.mean_gap.is_some() || !transmit.stamps_itself() {
+            tally.departures.count_run(intended, due.gap, taken.into());
+        }
         if let Some(gap) = self.mean_gap {
             tally.defer(due.operations - taken);
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, u64::from(taken));
@@ -237,8 +243,20 @@ impl Worker for FramesWorker {
         if self.parts.foreign > 0 {
             tally.add(Counter::Foreign, std::mem::take(&mut self.parts.foreign));
         }
-        let (peer_sent, n_workers) = (&mut self.peer_sent, self.n_workers);
+        if !self.start_told
+            && let Some(start) = tally.departures.origin().filter(|_| self.parts.halves.transmit().is_some())
+        {
+            self.start_told = true;
+            self.parts.companion.tell(START, start.0);
+        }
+        if self.parts.halves.receive().is_some() && tally.arrivals.awaits_origin() {
+            self.parts.companion.look_at_once();
+        }
+        let (peer_sent, n_workers, arrivals) = (&mut self.peer_sent, self.n_workers, &mut tally.arrivals);
         self.parts.companion.look(now, |number, sent| {
+            if number == START {
+                return arrivals.begin(Nanos(sent));
+            }
             // The other end deals flows likewise, so that only this worker's are told here.
             if let Some(told) = peer_sent.get_mut((number / n_workers) as usize) {
                 *told = Some(sent);

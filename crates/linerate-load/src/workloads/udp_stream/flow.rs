@@ -29,6 +29,8 @@ pub(super) struct Flow {
     pub(super) widest_message: u64,
     /// What the other end says it sent.
     pub(super) peer_sent: Option<u64>,
+    /// Whether its datagrams depart at times of their own, those of a message too.
+    pub(super) is_paced: bool,
     pub(super) options: BTreeMap<String, SocketValue>,
 }
 
@@ -89,6 +91,7 @@ mod tests {
             undated_drops: 0,
             widest_message,
             peer_sent: None,
+            is_paced: false,
             options: BTreeMap::new(),
         }
     }

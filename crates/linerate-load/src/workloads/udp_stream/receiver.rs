@@ -1,12 +1,13 @@
 //! The receiving half of a worker: every datagram of every message accounted by its number.
 
-use linerate_model::{Counter, Counters};
+use linerate_model::{Counter, Counters, Nanos};
 use linerate_sys::udp::{self, ReceiveBatch, Received, Wait};
 
 use super::flow::Flow;
 use super::{Receive, UdpStreamParams};
 use crate::Tally;
-use crate::workloads::datagram::{HEADER_BYTES, Tag, number_of};
+use crate::ticks::Ticks;
+use crate::workloads::datagram::{HEADER_BYTES, Tag, number_of, time_of};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::sequence::Arrival;
 
@@ -112,7 +113,12 @@ impl Receiver {
                 flow.widest_message = flow.widest_message.max(message.n_datagrams() as u64);
                 change[Counter::SocketDroppedDatagrams] += flow.dropped_before(first, self.coalesced);
             }
-            if self.discard { count_run(flow, message, &mut change) } else { count_each(flow, message, &mut change) }
+            let arrivals = &mut tally.arrivals;
+            if self.discard {
+                count_run(flow, message, arrivals, &mut change);
+            } else {
+                count_each(flow, message, arrivals, &mut change);
+            }
         }
         change[Counter::MessagesReceived] = messages as u64;
         if messages > 0 {
@@ -136,10 +142,16 @@ fn first_of(message: Received<'_>) -> &[u8] {
 
 /// Accounts every segment of a message by its own header.
 #[inline]
-fn count_each(flow: &mut Flow, message: Received<'_>, change: &mut Counters) {
+fn count_each(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, change: &mut Counters) {
     for datagram in message.visible.chunks(message.segment_bytes.max(1)) {
         match number_of(datagram, flow.inward) {
-            Some(number) => count(flow, number, datagram.len(), change),
+            Some(number) => {
+                if count(flow, number, datagram.len(), change)
+                    && let Some(time) = time_of(datagram)
+                {
+                    arrivals.count(time);
+                }
+            }
             None => change[Counter::Foreign] += u64::from(is_foreign(datagram, flow.pairing)),
         }
     }
@@ -148,21 +160,28 @@ fn count_each(flow: &mut Flow, message: Received<'_>, change: &mut Counters) {
 /// Accounts a message of which only the first header is known: its segments are taken to follow each other, which
 /// they do as they were sent; over a device that coalesced around a loss the gap shows one message later.
 #[inline]
-fn count_run(flow: &mut Flow, message: Received<'_>, change: &mut Counters) {
+fn count_run(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, change: &mut Counters) {
     let n = message.n_datagrams();
     match number_of(message.visible, flow.inward) {
         Some(first) => {
             let whole = message.segment_bytes;
+            let mut new = 0;
             for k in 0..n {
-                count(flow, first.saturating_add(k as u64), whole.min(message.bytes - k * whole), change);
+                let bytes = whole.min(message.bytes - k * whole);
+                new += u64::from(count(flow, first.saturating_add(k as u64), bytes, change));
+            }
+            // Those of a message departed together, unless they were paced: then only the first one's time is known.
+            if let Some(time) = time_of(message.visible).filter(|_| n == 1 || !flow.is_paced) {
+                arrivals.count_run(Nanos(time), Nanos(0), new);
             }
         }
         None => change[Counter::Foreign] += n as u64 * u64::from(is_foreign(message.visible, flow.pairing)),
     }
 }
 
+/// Counts a datagram; returns whether it is the first of its number.
 #[inline]
-fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) {
+fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) -> bool {
     let expected = flow.sequence.next();
     let arrival = flow.sequence.observe(number);
     change[Counter::SequenceAdvance] += flow.sequence.next() - expected;
@@ -175,6 +194,7 @@ fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) {
         Arrival::Duplicate => change[Counter::Duplicates] += 1,
         Arrival::Late => change[Counter::Late] += 1,
     }
+    arrival != Arrival::Duplicate
 }
 
 /// A pairing datagram that was sent again is ours, and of no interest.

@@ -101,6 +101,7 @@ impl Sender {
         }
         if sent > 0 {
             flow.next_number += sent as u64;
+            tally.departures.count_run(due.intended, due.gap, sent as u64);
             self.note_departure(due, now, sent, &mut change, tally);
         }
         flow.counters.add(&change);

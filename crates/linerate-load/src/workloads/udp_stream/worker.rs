@@ -13,7 +13,7 @@ use super::receiver::{Next, Receiver};
 use super::sender::Sender;
 use super::{Flowing, UdpStreamParams};
 use crate::workloads::arrivals::share;
-use crate::workloads::companion::Companion;
+use crate::workloads::companion::{Companion, START};
 use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::Paired;
 use crate::workloads::placement::{Waiting, deal as deal_flows};
@@ -58,6 +58,8 @@ struct UdpStreamWorker {
     next: Next,
     /// Strangers met while pairing, not yet counted.
     foreign: u64,
+    /// Whether the other end was told when this one's first interval began.
+    start_told: bool,
 }
 
 /// Deals the flows of the active end to its workers.
@@ -96,6 +98,7 @@ fn deal(params: &UdpStreamParams, end: End, secret: Secret, paired: Paired) -> R
         undated_drops: 0,
         widest_message: 0,
         peer_sent: None,
+        is_paced: params.arrivals.is_open(),
         options: params.options.granted(&socket),
         socket,
     };
@@ -147,6 +150,7 @@ impl UdpStreamWorker {
             buffer_bytes,
             next: Next::Wait,
             foreign,
+            start_told: false,
         })
     }
 
@@ -221,9 +225,20 @@ impl Worker for UdpStreamWorker {
         if self.foreign > 0 {
             tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
         }
-        let flows = &mut self.flows;
+        if !self.start_told
+            && let Some(start) = tally.departures.origin().filter(|_| self.sender.is_some())
+        {
+            self.start_told = true;
+            self.companion.tell(START, start.0);
+        }
+        if self.receiver.is_some() && tally.arrivals.awaits_origin() {
+            self.companion.look_at_once();
+        }
+        let (flows, arrivals) = (&mut self.flows, &mut tally.arrivals);
         self.companion.look(now, |number, sent| {
-            if let Some(flow) = flows.iter_mut().find(|flow| flow.number == number) {
+            if number == START {
+                arrivals.begin(Nanos(sent));
+            } else if let Some(flow) = flows.iter_mut().find(|flow| flow.number == number) {
                 flow.peer_sent = Some(sent);
             }
         });
