@@ -95,6 +95,15 @@ impl Distribution {
         (!self.is_empty()).then_some(mean)
     }
 
+    /// What the mean exceeds, ns, where operations were lost: the mean if each of them had ended when it was given up. Those of which it
+    /// is not known count as nothing. `None` where the mean is a number, or there is none.
+    #[must_use]
+    pub fn mean_at_least(&self) -> Option<f64> {
+        let times = self.buckets.iter().chain(&self.at_least);
+        let total: f64 = times.map(|(ns, count)| *ns as f64 * *count as f64).sum();
+        (self.lost > 0).then(|| total / self.count() as f64)
+    }
+
     /// The largest value; `Some(None)` if something was lost.
     #[must_use]
     pub fn max(&self) -> Option<Option<u64>> {
@@ -343,6 +352,10 @@ mod tests {
         assert_eq!((d.percentile(0.9), d.percentile_at_least(0.9)), (Some(None), Some(5_000)));
         assert_eq!(d.percentile_at_least(0.8), None, "it is a number");
         assert_eq!((d.rank_at_least(68), d.rank_at_least(69), d.rank_at_least(99)), (Some(1_500), Some(2_000), None));
+        assert_eq!(d.mean(), Some(f64::INFINITY));
+        assert_eq!(d.mean_at_least(), Some(1_620.0), "the two of which nothing is known count as nothing");
+        let answered = Distribution { buckets: vec![(1_000, 60)], ..Distribution::default() };
+        assert_eq!((answered.mean(), answered.mean_at_least()), (Some(1_000.0), None));
         let mut twice = d.clone();
         twice.merge(&d);
         assert_eq!(twice.at_least, vec![(1_500, 16), (5_000, 20)]);

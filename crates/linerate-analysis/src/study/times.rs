@@ -1,6 +1,7 @@
 //! Figures of times: percentiles of response and service times, of the parts of file transfers, and the variation of delay.
 //!
-//! Times are in seconds. A percentile among operations without an answer is infinite, with the time that it exceeds where that is known.
+//! Times are in seconds. A percentile among operations without an answer is infinite, with the time that it exceeds where that is known;
+//! likewise a mean with such operations among it.
 
 use linerate_model::{Direction, Distribution, Stages};
 
@@ -25,7 +26,7 @@ pub(super) fn time_figures(figures: &mut Figures, distributions: &Distributions)
         put_percentile(figures, (metric, Direction::Sum), distribution, quantile);
     }
     put_max(figures, ("response_time_max", Direction::Sum), response);
-    figures.put_some("response_time", Direction::Sum, response.mean().map(|ns| ns / NANOS));
+    put_mean(figures, ("response_time", Direction::Sum), response);
 }
 
 /// Which figure.
@@ -52,6 +53,14 @@ pub(super) fn put_max(figures: &mut Figures, (metric, direction): Key<'_>, times
             figures.put_unbounded(metric, direction, at_least);
         }
         None => {}
+    }
+}
+
+/// The mean of `times`, likewise.
+pub(super) fn put_mean(figures: &mut Figures, (metric, direction): Key<'_>, times: &Distribution) {
+    match times.mean_at_least() {
+        Some(bound) => figures.put_unbounded(metric, direction, Some(bound / NANOS)),
+        None => figures.put_some(metric, direction, times.mean().map(|ns| ns / NANOS)),
     }
 }
 

@@ -22,7 +22,7 @@ use super::figures::Figures;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
 use super::steady::{self, Steadiness};
-use super::times::{put_max, put_percentile};
+use super::times::{put_max, put_mean, put_percentile};
 use super::traffic::Job;
 
 /// Little's law is held to within this; edges of the span and rounding of the histogram make some of it.
@@ -97,13 +97,13 @@ fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
         put_percentile(figures, (metric, direction), times, quantile);
     }
     put_max(figures, ("service_time_max", direction), times);
-    figures.put_some("service_time_mean", direction, times.mean().map(|ns| ns / NANOS));
+    put_mean(figures, ("service_time_mean", direction), times);
 }
 
 /// Mean, median, 99th percentile and maximum of what is no transfer.
 fn apart(figures: &mut Figures, metrics: [&str; 4], times: &Distribution) {
     let [mean, p50, p99, max] = metrics;
-    figures.put_some(mean, Direction::Sum, times.mean().map(|ns| ns / NANOS));
+    put_mean(figures, (mean, Direction::Sum), times);
     put_percentile(figures, (p50, Direction::Sum), times, 0.5);
     put_percentile(figures, (p99, Direction::Sum), times, 0.99);
     put_max(figures, (max, Direction::Sum), times);

@@ -23,7 +23,7 @@ const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0
 struct Told(&'static str, &'static [&'static str], Direction, Scale);
 
 /// The tables: name of the table, caption, columns.
-const TABLES: [(&str, &str, &[Told]); 5] = [
+const TABLES: [(&str, &str, &[Told]); 6] = [
     (
         "rates",
         "Transfers and bytes",
@@ -54,6 +54,24 @@ const TABLES: [(&str, &str, &[Told]); 5] = [
             Told("Maximum Transaction Time", &["response_time_max", "service_time_max"], Direction::Sum, MILLISECONDS),
             Told("Read Errors", &["transfer_errors"], Direction::Rx, Scale::COUNT),
             Told("Write Errors", &["transfer_errors"], Direction::Tx, Scale::COUNT),
+        ],
+    ),
+    (
+        "account",
+        "Operations due, answered, lost, and open at the end; flushes and discards count in the totals",
+        &[
+            Told("due", &["operations_due"], Direction::Sum, Scale::COUNT),
+            Told("answered", &["operations_answered"], Direction::Sum, Scale::COUNT),
+            Told("lost", &["operations_lost"], Direction::Sum, Scale::COUNT),
+            Told("open", &["operations_open"], Direction::Sum, Scale::COUNT),
+            Told("reads due", &["operations_due"], Direction::Rx, Scale::COUNT),
+            Told("reads answered", &["operations_answered"], Direction::Rx, Scale::COUNT),
+            Told("reads lost", &["operations_lost"], Direction::Rx, Scale::COUNT),
+            Told("reads open", &["operations_open"], Direction::Rx, Scale::COUNT),
+            Told("writes due", &["operations_due"], Direction::Tx, Scale::COUNT),
+            Told("writes answered", &["operations_answered"], Direction::Tx, Scale::COUNT),
+            Told("writes lost", &["operations_lost"], Direction::Tx, Scale::COUNT),
+            Told("writes open", &["operations_open"], Direction::Tx, Scale::COUNT),
         ],
     ),
     (

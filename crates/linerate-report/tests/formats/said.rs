@@ -77,6 +77,22 @@ fn an_expected_value_is_not_drawn_as_a_ceiling() {
 }
 
 #[test]
+fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
+    let document = document();
+    let cell = |table: &str, head: &str| {
+        let table = document.tables().find(|one| one.id.starts_with("storage-") && one.id.ends_with(table));
+        let table = table.expect("the table");
+        let column = table.columns.iter().position(|column| column.head == head).expect("the column");
+        table.rows.last().expect("depth 64").cells[column].clone()
+    };
+    let count = |head: &str| cell("account", head).value().expect("a count");
+    assert_eq!(count("due"), count("answered") + count("lost") + count("open"));
+    assert_eq!((count("reads open"), count("writes open")), (4.0, 0.0));
+    assert!(matches!(cell("times", "Average Read Response Time"), Cell::AtLeast(bound) if bound > 0.0));
+    assert!(matches!(cell("times", "Average Write Response Time"), Cell::Estimate(_)));
+}
+
+#[test]
 fn losses_stand_where_they_were_found() {
     let document = document();
     let ledger = document.tables().find(|table| table.id == "loss-3").expect("the ledger");
@@ -190,7 +206,6 @@ fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
     study.mixes.swap(3, 5);
     let told = answer(&study);
     assert_eq!(told.len(), 3, "{told:#?}");
-    let together =
-        told[1].starts_with("disk and network, 4 points: storage keeps 99.8 % (equivalent), tcp_stream keeps");
-    assert!(together && told[1].contains("joint efficiency 1.998 of 2"), "{}", told[1]);
+    let together = told[1].starts_with("disk and network, 4 points: storage 99.8 % of alone (equivalent), tcp_stream");
+    assert!(together && told[1].contains("Combined efficiency 1.998 of 2"), "{}", told[1]);
 }
