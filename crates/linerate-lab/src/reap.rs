@@ -8,14 +8,14 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use linerate_sys::netns::STANDING_MARKS;
+
 use crate::layout::DEVICE;
 use crate::quota;
 use crate::tool::{LabError, run};
 
 /// Where `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
-/// Marks of namespaces that stay: gone after a reboot, as they are.
-const MARKS: &str = "/run/linerate/standing";
 
 /// Namespaces that linerate made and whose maker is gone.
 ///
@@ -65,7 +65,7 @@ pub fn is_device(node: &str) -> bool {
 /// # Errors
 /// If the mark cannot be written.
 pub(crate) fn keep(name: &str) -> io::Result<()> {
-    fs::create_dir_all(MARKS)?;
+    fs::create_dir_all(STANDING_MARKS)?;
     File::create(mark(name)).map(drop)
 }
 
@@ -76,7 +76,7 @@ pub fn forget(name: &str) {
 }
 
 fn mark(name: &str) -> PathBuf {
-    Path::new(MARKS).join(name)
+    Path::new(STANDING_MARKS).join(name)
 }
 
 /// Takes the lock that says that the namespace `name` has a living maker.

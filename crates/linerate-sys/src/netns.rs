@@ -4,7 +4,7 @@
 //! thread ever finds itself elsewhere. A socket stays in the namespace it was made in, wherever it is used later.
 
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,8 @@ use crate::SysError;
 
 /// Where `ip netns` keeps its namespaces.
 const NAMED: &str = "/run/netns";
+/// Marks of namespaces that stay though nobody holds them: gone after a reboot, as they are.
+pub const STANDING_MARKS: &str = "/run/linerate/standing";
 
 /// Runs `work` inside the network namespace called `name` (as of `ip netns`), and returns what it returns.
 ///
@@ -89,6 +91,17 @@ pub fn name() -> Option<String> {
     let named = std::fs::read_dir(NAMED).ok()?.flatten();
     let mut same = named.filter(|entry| entry.path().metadata().is_ok_and(|found| found.ino() == own));
     same.next()?.file_name().into_string().ok()
+}
+
+/// Whether the namespace called `name` is kept by whoever made it: a living process holds a lock (flock(2)) on it, or it has a mark in
+/// [`STANDING_MARKS`].
+#[must_use]
+pub fn is_kept(name: &str) -> bool {
+    let is_held = |path: &Path| {
+        // Shared, so that two who ask do not take each other for the maker.
+        File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    };
+    is_held(&Path::new(NAMED).join(name)) || Path::new(STANDING_MARKS).join(name).exists()
 }
 
 /// The inode of the calling thread's network namespace: it names it as long as it exists.

@@ -199,12 +199,12 @@ fn load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do()
     assert!(ended.stderr.contains("interface d0"), "{}", ended.stderr);
 }
 
-/// A network namespace whose name is no lab's, with an interface that leads nowhere.
+/// A network namespace with a lab's name that no lab keeps, with an interface that leads nowhere.
 struct Outside(String);
 
 impl Outside {
     fn build() -> Self {
-        let outside = Self(format!("outside-{}", std::process::id()));
+        let outside = Self(format!("lr-outside-{}", std::process::id()));
         let name = &outside.0;
         for command in [
             format!("netns add {name}"),

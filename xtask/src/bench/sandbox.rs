@@ -4,6 +4,7 @@
 //! the same as those which can. Removal is left to a shell that waits for the end of a pipe: it comes when this value is
 //! dropped, and just as well when this process is killed.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -26,6 +27,8 @@ pub(super) enum Medium {
 pub(super) struct Sandbox {
     names: [String; 2],
     reaper: Child,
+    /// See [`hold`].
+    _held: Vec<File>,
 }
 
 impl Sandbox {
@@ -33,7 +36,7 @@ impl Sandbox {
         let id = std::process::id();
         let names = [format!("lr-bench-{id}-a"), format!("lr-bench-{id}-b")];
         let reaper = reaper(&names)?;
-        let sandbox = Self { names, reaper };
+        let mut sandbox = Self { names, reaper, _held: Vec::new() };
         let [a, b] = &sandbox.names;
         // Interface names are at most 15 bytes long; both ends are created inside their namespaces.
         let congestion = format!("congctl {CONGESTION}");
@@ -52,6 +55,7 @@ impl Sandbox {
         ] {
             ip(&command)?;
         }
+        sandbox._held = hold(&sandbox.names)?;
         Ok(sandbox)
     }
 
@@ -82,6 +86,16 @@ impl Drop for Sandbox {
         // It has nothing else to do than to remove two namespaces.
         let _ = self.reaper.wait();
     }
+}
+
+/// Holds namespaces, as the maker of a lab does, until the files are closed: frames may be sent there.
+pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
+    let held = |name: &String| {
+        let file = File::open(Path::new("/run/netns").join(name)).with_context(|| format!("open namespace {name}"))?;
+        file.try_lock().with_context(|| format!("hold namespace {name}"))?;
+        Ok(file)
+    };
+    names.iter().map(held).collect()
 }
 
 /// A shell in a process group of its own, so that an interrupt from the terminal passes it by.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
 
+use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,6 +14,8 @@ pub const DEVICE: &str = "lr0";
 /// A veth pair whose ends are up, each in a namespace of its own; gone when dropped.
 pub struct Pair {
     names: [String; 2],
+    /// Locks that show that the namespaces have a living maker, as those of a lab do.
+    _held: Vec<File>,
 }
 
 impl Pair {
@@ -20,7 +23,7 @@ impl Pair {
     pub fn new(n_queues: u32, mtu: u32) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let pair = Self { names: ["a", "b"].map(|end| format!("lr-sys-{id}-{end}")) };
+        let mut pair = Self { names: ["a", "b"].map(|end| format!("lr-sys-{id}-{end}")), _held: Vec::new() };
         let [a, b] = &pair.names;
         let queues = format!("numtxqueues {n_queues} numrxqueues {n_queues}");
         let made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
@@ -28,6 +31,11 @@ impl Pair {
             println!("skipped: network namespaces need root");
             return None;
         }
+        let held = [a, b].map(|name| {
+            let file = File::open(format!("/run/netns/{name}")).expect("it was made");
+            file.try_lock().expect("nobody else holds it");
+            file
+        });
         for command in [
             format!("-n {a} link add {DEVICE} {queues} type veth peer name {DEVICE} {queues} netns {b}"),
             format!("-n {a} link set {DEVICE} mtu {mtu} up"),
@@ -35,6 +43,7 @@ impl Pair {
         ] {
             assert!(ip(&command), "ip {command}");
         }
+        pair._held = held.into();
         // Neighbour discovery would be foreign frames; it is not what is tested.
         for end in 0..2 {
             let off = || std::fs::write(format!("/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6"), "1");

@@ -275,10 +275,19 @@ pub(crate) fn namespaces(prefix: &str) -> Vec<String> {
         .collect()
 }
 
+/// Holds the namespace `name`, as the maker of a lab does, until the file is closed.
+pub(crate) fn hold(name: &str) -> std::fs::File {
+    let file = std::fs::File::open(format!("/run/netns/{name}")).expect("it was made");
+    file.try_lock().expect("nobody else holds it");
+    file
+}
+
 /// Two namespaces joined by a veth pair, `lr-PIDxNAME-a` and `-b`; they go when this goes.
 pub(crate) struct Pair {
     pub(crate) names: [String; 2],
     pub(crate) addresses: [IpAddr; 2],
+    /// Locks that show that the namespaces have a living maker, as those of a lab do.
+    _held: Vec<std::fs::File>,
 }
 
 impl Pair {
@@ -286,7 +295,8 @@ impl Pair {
     pub(crate) fn build(instance: &str) -> Self {
         let prefix = format!("lr-{}x{instance}", std::process::id());
         let names = [format!("{prefix}-a"), format!("{prefix}-b")];
-        let pair = Self { names, addresses: ["198.18.9.1".parse(), "198.18.9.2".parse()].map(|a| a.expect("literal")) };
+        let addresses = ["198.18.9.1".parse(), "198.18.9.2".parse()].map(|a| a.expect("literal"));
+        let mut pair = Self { names, addresses, _held: Vec::new() };
         let [a, b] = &pair.names;
         for command in [
             format!("netns add {a}"),
@@ -302,6 +312,7 @@ impl Pair {
             let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
             assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
         }
+        pair._held = pair.names.iter().map(|name| hold(name)).collect();
         pair
     }
 

@@ -4,6 +4,7 @@
 //! that neither end sees them, and count what they do. An agent of linerate runs in `b`, paired once. Removal is left to the shell of
 //! `sandbox.rs`, which acts when this value is dropped or the process is killed.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::super::sandbox::{inside, ip, reaper};
+use super::super::sandbox::{hold, inside, ip, reaper};
 use super::relay::{Faults, VXLAN_PORT};
 
 /// Addresses of `a`, `b` and `r` on the bridge, and inside a tunnel.
@@ -84,6 +85,8 @@ pub(in crate::bench) struct Ground {
     pub(in crate::bench) folder: PathBuf,
     agents: Vec<Child>,
     reaper: Child,
+    /// They are no lab's, and frames may be sent there all the same.
+    held: Vec<File>,
     /// Ledgers so far.
     n_ledgers: AtomicU32,
 }
@@ -102,9 +105,11 @@ impl Ground {
             folder,
             agents: Vec::new(),
             reaper,
+            held: Vec::new(),
             n_ledgers: AtomicU32::new(0),
         };
         ground.link()?;
+        ground.held = hold(&ground.names)?;
         ground.pair()?;
         ground.start_agent(&[], AGENT_PORT)?;
         Ok(ground)
@@ -355,6 +360,7 @@ impl Drop for Ground {
             let _ = agent.wait();
         }
         drop(self.reaper.stdin.take());
+        self.held.clear();
         // It has nothing else to do than to remove the namespaces.
         let _ = self.reaper.wait();
         let _ = std::fs::remove_dir_all(&self.folder);

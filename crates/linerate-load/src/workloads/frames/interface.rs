@@ -151,9 +151,10 @@ impl Interface {
     }
 }
 
-/// Whether this thread is in a namespace of a lab.
+/// Whether this thread is in a namespace of a lab: one that has a lab's name, and is kept as labs keep theirs. The name alone anybody may
+/// give to a namespace that leads to other hosts.
 fn is_in_lab() -> bool {
-    netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX))
+    netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX) && netns::is_kept(&name))
 }
 
 fn index_of(kernel: &mut RouteSocket, address: IpAddr) -> Result<Option<u32>, LoadError> {
