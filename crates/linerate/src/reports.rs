@@ -1,10 +1,11 @@
 //! Studying a campaign and writing its report.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use linerate_analysis::{Study, study};
 use linerate_control::RunSummary;
-use linerate_model::{Campaign, Validity};
+use linerate_model::{Campaign, TrialOutcome, Validity};
 use linerate_report::{Document, Format, compose, render, study_json};
 
 use crate::campaign;
@@ -62,9 +63,41 @@ pub(crate) fn finish(
         println!("ledger {}", ledger.display());
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
-    match campaign::exit_of(summary)? {
-        Exit::Done => Ok(exit_of(&study)),
-        other => Ok(other),
+    end(campaign, &study, summary, global)
+}
+
+/// Says how a command ends that ran `campaign`. With `--quiet` nothing was said on the way: why it ends without success goes to standard
+/// error.
+pub(crate) fn end(campaign: &Campaign, study: &Study, summary: &RunSummary, global: Global) -> Outcome {
+    let exit = match campaign::exit_of(summary)? {
+        Exit::Done => exit_of(study),
+        other => other,
+    };
+    if global.quiet
+        && let Some(why) = why(exit, campaign, study, summary)
+    {
+        eprintln!("linerate: {why}");
+    }
+    Ok(exit)
+}
+
+/// Why a campaign that could be run to its end ended with `exit`; `None` if all is well.
+fn why(exit: Exit, campaign: &Campaign, study: &Study, summary: &RunSummary) -> Option<String> {
+    let listed = |reasons: BTreeSet<&str>| reasons.into_iter().collect::<Vec<_>>().join("; ");
+    match exit {
+        Exit::Done | Exit::Wrong | Exit::Missing => None,
+        Exit::Interrupted => Some("interrupted: what was measured is in the ledger".to_owned()),
+        Exit::Missed if summary.failed > 0 => {
+            let failed = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
+            let reasons = failed.flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).collect();
+            let tried = summary.completed + summary.failed;
+            Some(format!("{} of {tried} trials failed: {}", summary.failed, listed(reasons)))
+        }
+        Exit::Missed => Some("not even the lowest load of a search meets its goal".to_owned()),
+        Exit::Invalid => {
+            let reasons = study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
+            Some(format!("the measurement is invalid: {}", listed(reasons.map(String::as_str).collect())))
+        }
     }
 }
 

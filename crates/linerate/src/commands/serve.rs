@@ -186,10 +186,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             println!("place {}: SHA-256 of the last file {}", flow.flow, flow.modes["sha256_last"]);
         }
     }
-    match campaign::exit_of(&summary)? {
-        Exit::Done => Ok(crate::reports::exit_of(&study)),
-        other => Ok(other),
-    }
+    crate::reports::end(&campaign, &study, &summary, global)
 }
 
 fn announce(args: &ServeArgs) {

@@ -14,7 +14,7 @@ use linerate_report::study_json;
 use crate::campaign::{self, Request};
 use crate::catalog::Found;
 use crate::cli::{Global, ToArgs, ToMode};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::{show, testbeds};
 
 /// The shortest span a line may have: workers hand on their counts every 100 ms.
@@ -60,10 +60,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     } else {
         result(&campaign, &study, args);
     }
-    match campaign::exit_of(&summary)? {
-        Exit::Done => Ok(crate::reports::exit_of(&study)),
-        other => Ok(other),
-    }
+    crate::reports::end(&campaign, &study, &summary, global)
 }
 
 /// The plan these options amount to: it is recorded, so that the measurement can be repeated.

@@ -152,10 +152,7 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
     } else {
         tell(&study, repeats);
     }
-    match campaign::exit_of(&summary)? {
-        Exit::Done => Ok(crate::reports::exit_of(&study)),
-        other => Ok(other),
-    }
+    crate::reports::end(&campaign, &study, &summary, global)
 }
 
 /// The plan these options amount to: it is recorded, so that the measurement can be repeated.
