@@ -296,6 +296,13 @@ mod tests {
         let fields = Fields { length: Some(7), closes: true, expects: true, ..Fields::default() };
         let request = Request { method: Method::Put, target: false, is_current: false, fields };
         assert_eq!(looked, Looked::Head(request));
+        // A method is told by its case (RFC 9110 clause 9.1).
+        for (line, method) in [("HEAD", Method::Head), ("GET", Method::Get), ("head", Method::Other)] {
+            near.write_all(format!("{line} /abc HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).expect("fits");
+            let looked = until(|| buffer.request(&mut far, |path| path == "/abc"), |looked| *looked == Looked::Nothing);
+            let request = Request { method, target: true, is_current: true, fields: Fields::default() };
+            assert_eq!(looked, Looked::Head(request), "{line}");
+        }
     }
 
     #[test]
