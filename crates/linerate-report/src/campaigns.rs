@@ -14,6 +14,7 @@ use crate::curves::metric_title;
 use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Plot, Role, Row, Section, Table, Tone,
 };
+use crate::document_json;
 use crate::effects::{change, name, rank, scale, shift, verdict};
 use crate::grid::words;
 use crate::number::{Scale, percent};
@@ -45,25 +46,25 @@ pub fn compare_campaigns(
     version: &str,
 ) -> Document {
     let emulated = before.header.emulated() && after.header.emulated();
-    let sections = vec![
+    let sections = [
         Section { id: "answer", title: "Answer", blocks: answer(result, before, after, again) },
         Section { id: "whole", title: "Over all points", blocks: whole(result) },
         Section { id: "points", title: "Point by point", blocks: points(result) },
         Section { id: "environment", title: "What differs around it", blocks: environment(result) },
     ];
     let mark = emulated.then_some(EMULATED);
+    let sections: Vec<Section> =
+        sections.into_iter().filter(|section| !section.blocks.is_empty()).map(|section| section.marked(mark)).collect();
+    let mut study = as_json(result, before, after, again, version);
+    study["report"] = document_json::sections(&sections);
     Document {
         title: format!("{} against {}", after.header.name, before.header.name),
         subtitle: format!("{} against {}", told(after), told(before)),
         testbed: Some(if emulated { TestbedKind::Lab } else { after.header.testbed }),
         started: after.header.started,
         version: version.to_owned(),
-        sections: sections
-            .into_iter()
-            .filter(|section| !section.blocks.is_empty())
-            .map(|section| section.marked(mark))
-            .collect(),
-        study: as_json(result, before, after, again, version),
+        sections,
+        study,
     }
 }
 
@@ -110,8 +111,7 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
     doubts.extend(unmatched(result));
     doubts.extend(without_bound(result, before, after));
     if before.header.plan_sha256 != after.header.plan_sha256 {
-        doubts
-            .push("The plans are not the same text; only points of the same sweep and parameters are compared.".into());
+        doubts.push("The plans differ. Only points with the same sweep and parameters are compared.".into());
     }
     if !doubts.is_empty() {
         blocks.push(Block::List(doubts));
@@ -148,14 +148,14 @@ fn sentence(result: &Campaigns) -> String {
     let (worse, better) = (result.count(Change::Worse), result.count(Change::Better));
     let (same, unclear) = (result.count(Change::None), result.count(Change::Unclear));
     let lead = match (worse, better) {
-        (0, 0) if unclear == 0 => "Nothing changed",
-        (0, 0) => "No change can be told",
-        (0, _) => "Something got better and nothing worse",
-        (_, 0) => "Something got worse and nothing better",
-        _ => "Something got worse and something better",
+        (0, 0) if unclear == 0 => "No change",
+        (0, 0) => "No change proven",
+        (0, _) => "Better, and nothing worse",
+        (_, 0) => "Worse, and nothing better",
+        _ => "Some figures are worse, some are better",
     };
     format!(
-        "{lead}: of {} at {}, {worse} got worse, {better} better, {same} did not change by {} % or more, {unclear} cannot be told.",
+        "{lead}. {} compared at {}: {worse} worse, {better} better, {same} equivalent (within {} %), {unclear} inconclusive.",
         count(result.figures().count(), "figure"),
         count(result.points.len(), "point"),
         percent(result.margin),
@@ -182,20 +182,16 @@ fn first(result: &Campaigns, change: Change) -> Vec<String> {
         })
         .collect();
     if n > TOLD {
-        lines.push(format!(
-            "and {} more {}",
-            n - TOLD,
-            if change == Change::Worse { "got worse" } else { "got better" }
-        ));
+        lines.push(format!("and {} more {}", n - TOLD, if change == Change::Worse { "worse" } else { "better" }));
     }
     lines
 }
 
 fn design(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>) -> String {
     let pairs = match result.paired {
-        true => "The trials were made in turn and are compared pair by pair.".to_owned(),
+        true => "The trials of both campaigns alternated and are compared pair by pair.".to_owned(),
         false => format!(
-            "{} was measured as a whole {} {}: runs are compared with runs, and whatever else changed in between is in the difference.",
+            "All of {} was measured {} {}. Runs are compared with runs, and the difference includes whatever else changed in between.",
             after.name,
             if after.header.started >= before.header.started { "after" } else { "before" },
             before.name
@@ -203,12 +199,14 @@ fn design(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
     };
     let noise = match again {
         Some(again) if result.again => {
-            format!("{} repeats {}: what they differ by is the noise floor.", again.name, before.name)
+            format!("{} repeats {}: their difference is the noise floor.", again.name, before.name)
         }
-        Some(again) => format!("{} has no point of {}: it says nothing of the noise.", again.name, before.name),
+        Some(again) => {
+            format!("{} has no point in common with {}, so the noise floor is not known.", again.name, before.name)
+        }
         None => format!(
-            "The noise floor is what two runs of one campaign differ by; what a campaign differs by from the next is not in it \
-             (`--again` takes a campaign that repeats {}).",
+            "The noise floor is the difference between two runs of one campaign. It does not include differences between campaigns: \
+             measure {} once more and name that ledger with `--again`.",
             before.name
         ),
     };
@@ -219,7 +217,7 @@ fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<Stri
     let told = |named: Named<'_>, standing: Standing| {
         (standing.valid < standing.trials).then(|| {
             format!(
-                "Of {} of {}, {} are valid and {} suspect.",
+                "{} of {}: {} valid, {} suspect.",
                 count(standing.trials, "trial"),
                 named.name,
                 standing.valid,
@@ -255,8 +253,8 @@ fn whole(result: &Campaigns) -> Vec<Block> {
     }
     table.columns[0] = Column::number("points", Scale::COUNT);
     table.note = Some(
-        "One value a repeat: the geometric mean of the figure over the points of a workload where every run has it and it is not zero. Where many \
-         cells cannot be told one by one, this is what all of them say together."
+        "One value per repeat: the geometric mean of the figure over all points of a workload at which every run has a value other than zero. \
+         It can prove a change where each single point is inconclusive."
             .into(),
     );
     vec![Block::Table(table)]

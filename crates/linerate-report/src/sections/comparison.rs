@@ -116,10 +116,10 @@ pub(super) fn place(comparison: &Comparison) -> String {
 fn sentence(comparison: &Comparison) -> String {
     let (base, changed) = (&comparison.base.name, &comparison.changed.name);
     let Some(main) = main_figure(comparison) else {
-        return format!("{changed} against {base}: no pair gave two figures, so nothing can be said");
+        return format!("{changed} against {base}: inconclusive, because no pair has two figures");
     };
     format!(
-        "{changed} against {base}, {}: {} {} ({}). Of {}",
+        "{changed} against {base}, {}: {} {} ({}). {}",
         count(main.effect.n, "pair"),
         name(main).to_lowercase(),
         shift(main),
@@ -132,7 +132,7 @@ fn sentence(comparison: &Comparison) -> String {
 fn tally(comparison: &Comparison) -> String {
     let of = |wanted: Change| comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count();
     format!(
-        "{} compared, {} got worse, {} better, {} did not change, {} cannot be told",
+        "{} compared: {} worse, {} better, {} equivalent, {} inconclusive",
         count(comparison.figures.len(), "figure"),
         of(Change::Worse),
         of(Change::Better),

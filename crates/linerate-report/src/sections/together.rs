@@ -1,7 +1,7 @@
-//! Alone and together: what is left of each job, the joint efficiency, the direction matrix, and what the jobs have in common.
+//! Alone and together: share of each job's figure alone, the combined efficiency, the direction matrix, and the shared resource.
 //!
-//! The judgement is the study's (`linerate_analysis::Mix`); nothing is added to it here. The joint efficiency is the sum of what is left
-//! of each job: as many as there are jobs if they do not touch each other, 1 if they take turns.
+//! The judgement is the study's (`linerate_analysis::Mix`); nothing is added to it here. The combined efficiency is the sum of these shares:
+//! as many as there are jobs without interference, 1 if they take turns.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Section for Together {
     }
 
     fn summary(&self) -> &'static str {
-        "jobs alone and at once: what is left of each, joint efficiency, the direction matrix, and what they share"
+        "jobs alone and at once: share of each one's figure alone, combined efficiency, the direction matrix, and the shared resource"
     }
 
     fn order(&self) -> u32 {
@@ -87,7 +87,7 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
         Verdict::Suspected => "suspected",
         Verdict::Inconclusive => "inconclusive",
     };
-    Some(Lead { surety, text: format!("Together, {}.", sentence(mix)) })
+    Some(Lead { surety, text: format!("Together: {}.", sentence(mix)) })
 }
 
 /// What points of a sweep have in common at which no job lost anything.
@@ -107,13 +107,13 @@ fn of_group(first: &Mix, group: &[&Mix]) -> String {
             let verdicts: BTreeSet<String> = effects().map(verdict).collect();
             let verdicts: Vec<String> = verdicts.into_iter().collect();
             let left = span(effects().map(|effect| effect.shift).collect(), PERCENT, 1);
-            format!("{} keeps {left} % ({})", name(job, &first.jobs), verdicts.join("; "))
+            format!("{} {left} % of alone ({})", name(job, &first.jobs), verdicts.join("; "))
         })
         .collect();
     let joint: Vec<f64> = group.iter().filter_map(|mix| mix.joint.as_ref()).map(|joint| joint.value).collect();
     let joint = match joint.len() {
         0 => String::new(),
-        _ => format!("; joint efficiency {} of {}", span(joint, 1.0, 3), first.jobs.len()),
+        _ => format!(". Combined efficiency {} of {}", span(joint, 1.0, 3), first.jobs.len()),
     };
     format!("{}, {}: {}{joint}. {}", first.sweep, count(group.len(), "point"), kept.join(", "), cause(first))
 }
@@ -159,13 +159,13 @@ fn name(job: &MixedJob, jobs: &[MixedJob]) -> String {
 
 fn sentence(mix: &Mix) -> String {
     let kept: Vec<String> =
-        mix.jobs.iter().map(|job| format!("{} keeps {}", name(job, &mix.jobs), left(&job.main))).collect();
+        mix.jobs.iter().map(|job| format!("{} {}", name(job, &mix.jobs), left(&job.main))).collect();
     if kept.is_empty() {
-        return "no job has a figure both alone and together".into();
+        return "inconclusive, because no job has a figure both alone and together".into();
     }
     let n = mix.jobs.len();
     let joint =
-        mix.joint.as_ref().map_or(String::new(), |joint| format!("; joint efficiency {}", joint_words(joint, n)));
+        mix.joint.as_ref().map_or(String::new(), |joint| format!(". Combined efficiency {}", joint_words(joint, n)));
     format!("{}{joint}. {}", kept.join(", "), cause(mix))
 }
 
@@ -182,7 +182,7 @@ fn left(main: &Compared) -> String {
     let percent = |ratio: f64| round_half_up(ratio * 100.0, 1);
     let interval =
         main.effect.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", percent(low), percent(high)));
-    format!("{}{interval} % ({})", percent(main.effect.shift), verdict(&main.effect))
+    format!("{}{interval} % of alone ({})", percent(main.effect.shift), verdict(&main.effect))
 }
 
 fn cause(mix: &Mix) -> String {
@@ -192,24 +192,24 @@ fn cause(mix: &Mix) -> String {
         Verdict::Inconclusive => "Inconclusive",
     };
     match &mix.attribution.cause {
-        Cause::Nothing => "They do not touch each other".to_owned(),
-        Cause::Edge(edge) => format!("{how}: they share {edge}, which is full"),
-        Cause::Cpu => format!("{how}: they share CPU time"),
-        Cause::Unknown => format!("{how}: what they share is not known"),
+        Cause::Nothing => "No interference detected".to_owned(),
+        Cause::Edge(edge) => format!("{how}: both use {edge}, which is full"),
+        Cause::Cpu => format!("{how}: both need the same CPU time"),
+        Cause::Unknown => format!("{how}: the shared resource is not known"),
     }
 }
 
 fn matrix_sentence(matrix: &DirectionMatrix) -> String {
     let says = match matrix.says {
-        MatrixVerdict::Nothing => "No pair of directions loses: nothing is shared that is full",
+        MatrixVerdict::Nothing => "No pair of directions loses: no shared resource is full",
         MatrixVerdict::EachWay => {
-            "Jobs that go the same way lose, those that go opposite ways do not: what they share is a link that carries each direction by \
-             itself, as PCI Express does, and neither CPU nor memory"
+            "Jobs in the same direction lose, jobs in opposite directions do not. The shared resource is a link that carries each direction \
+             separately, such as PCI Express; CPU and memory are ruled out"
         }
         MatrixVerdict::Undirected => {
-            "All pairs of directions lose alike: what they share knows no direction, such as CPU, memory or a half-duplex bus"
+            "All pairs of directions lose alike: the shared resource has no direction, such as CPU, memory or a half-duplex bus"
         }
-        MatrixVerdict::Unclear => "The directions tell nothing: neither pattern, or cells that cannot be told",
+        MatrixVerdict::Unclear => "Inconclusive: the cells follow neither pattern, or are inconclusive themselves",
     };
     format!("Direction matrix of {} and {} at host {}. {says}.", matrix.workloads[0], matrix.workloads[1], matrix.host)
 }
@@ -239,7 +239,7 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
         columns.push(ratio_column(head, Scale::COUNT));
     }
     let at_sweep = &matrix.sweep;
-    let title = format!("Joint efficiency by direction: {at_sweep}, host {}", matrix.host);
+    let title = format!("Combined efficiency by direction: {at_sweep}, host {}", matrix.host);
     let mut table = Table::new(format!("together-{number}-matrix-{at}"), title.clone(), columns);
     for down in ways(0) {
         let mut cells = vec![Cell::Text(way(down).to_owned())];
@@ -249,18 +249,18 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
         }));
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some("2 if the two do not touch each other, 1 if they take turns at one thing that is full.".into());
+    table.note = Some("2: no interference. 1: both take turns at one resource that is full.".into());
     Chart {
         title,
         summary: format!(
-            "Joint efficiency of {} pairs of directions as a matrix. {}",
+            "Combined efficiency of {} pairs of directions as a matrix. {}",
             matrix.cells.len(),
             matrix_sentence(matrix)
         ),
         plot: Plot::Heat,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
-        y_name: "joint efficiency".into(),
+        y_name: "combined efficiency".into(),
         marks,
         measured_from: None,
         table,
@@ -299,9 +299,9 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
         marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Bar });
         columns.push(ratio_column(head, Scale::PERCENT));
     }
-    columns.push(ratio_column("joint efficiency", Scale::COUNT));
-    columns.push(Column::text("in common"));
-    let title = format!("What is left of each job: {}", most.sweep);
+    columns.push(ratio_column("combined efficiency", Scale::COUNT));
+    columns.push(Column::text("shared resource"));
+    let title = format!("Share of each job's figure alone: {}", most.sweep);
     let mut table = Table::new(format!("together-{number}"), title.clone(), columns);
     for mix in mixes {
         let at = coordinate(mix);
@@ -323,21 +323,21 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
         .map(|job| format!("{}: {}", name(job, &most.jobs), metric_title(&job.main.metric).to_lowercase()))
         .collect();
     table.note = Some(format!(
-        "Together over alone, round by round, every job alone and all together in turn; typical ratio (Hodges-Lehmann) with its interval \
-         at 95 %. Main figures: {}. The joint efficiency is their sum.",
+        "Together over alone: each round measures every job alone and all jobs together. Typical ratio (Hodges-Lehmann) with its interval \
+         at 95 %. Main figures: {}. The combined efficiency is the sum of the ratios.",
         metrics.join(", ")
     ));
     Some(Chart {
         title,
         summary: format!(
-            "What is left of {} together, {}.",
+            "Share of their figures alone that {} keep together, {}.",
             count(most.jobs.len(), "job"),
             count(mixes.len(), "point")
         ),
         plot: Plot::GroupedBars,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
-        y_name: "left of alone".into(),
+        y_name: "share of alone".into(),
         marks,
         measured_from: None,
         table,

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use linerate_analysis::compare::{Side, campaigns};
 use linerate_report::document::{Block, Cell};
-use linerate_report::{Document, Format, compose, render, study_json};
+use linerate_report::{Document, Format, Named, compare_campaigns, compose, render, study_json};
 use serde_json::Value;
 
 use crate::{document, fixture, one};
@@ -197,6 +198,25 @@ fn every_number_of_the_page_is_in_the_json() {
             assert!(trial["interval_units"][name]["unit"].is_string(), "{name} has no unit");
         }
     }
+}
+
+#[test]
+fn every_number_of_a_comparison_is_in_its_json() {
+    let (campaign, mut study) = fixture::fixture();
+    let before = study.clone();
+    for metric in study.points.iter_mut().flat_map(|point| &mut point.jobs).flat_map(|job| &mut job.metrics) {
+        metric.values.iter_mut().flatten().for_each(|value| *value *= 0.87);
+    }
+    let side = |study| Side { campaign: &campaign, study };
+    let result = campaigns(side(&before), side(&study), None, 0.02);
+    assert!(!result.points.is_empty());
+    let named = |name| Named { name, header: &campaign.header };
+    let document = compare_campaigns(&result, named("before.ledger"), named("after.ledger"), None, "0.0.0");
+    let lacking_now = lacking(&document, &document.study);
+    assert!(lacking_now.is_empty(), "{lacking_now:?}");
+    let mut without = document.study.clone();
+    without.as_object_mut().expect("an object").remove("report");
+    assert!(!lacking(&document, &without).is_empty(), "the comparison alone has no shown numbers");
 }
 
 /// The ids of the tables of `report` that repeat a series, in rows.

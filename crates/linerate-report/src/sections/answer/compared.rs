@@ -1,5 +1,5 @@
-//! The sentence of a campaign that sets arms against each other: what one changed against the other and by how much, or that nothing can be
-//! told. Whoever asked for a comparison and nothing else asked for that, and not for the better arm's figure or for what limits it. Where other
+//! The sentence of a campaign that sets arms against each other: what one changed against the other and by how much, or that it is
+//! inconclusive. Whoever asked for a comparison and nothing else asked for that, and not for the better arm's figure or for what limits it. Where other
 //! points were measured as well, the sentence is theirs.
 
 use linerate_analysis::compare::Change;
@@ -42,9 +42,9 @@ fn standing(changes: &[Option<Change>]) -> (&'static str, &'static str) {
     if changes.iter().flatten().any(|change| matches!(change, Change::Better | Change::Worse)) {
         ("changed", "")
     } else if are(&[Change::None]) {
-        ("equivalent", "no difference, ")
+        ("equivalent", "equivalent, ")
     } else {
-        ("inconclusive", "whether there is a difference cannot be told, ")
+        ("inconclusive", "inconclusive, ")
     }
 }
 
@@ -57,7 +57,7 @@ fn clause(comparison: &Comparison, first: &Comparison, n: usize) -> String {
     let whose = if arms(comparison) == arms(first) { String::new() } else { format!("{}, ", arms(comparison)) };
     let at = if n > 1 { format!(" in {}", place(comparison)) } else { String::new() };
     match main_figure(comparison) {
-        None => format!("{whose}no pair gave two figures{at}"),
+        None => format!("{whose}no pair has two figures{at}"),
         Some(main) => {
             let (name, pairs) = (name(main).to_lowercase(), count(main.effect.n, "pair"));
             format!("{whose}{name} {}{at} ({}, {pairs})", shift(main), verdict(&main.effect))
@@ -117,16 +117,16 @@ mod tests {
     fn no_difference_and_not_knowing_are_two_things() {
         let same = told(vec![comparison("stream", "device", 1.0, 0.001)]);
         assert_eq!(same.surety, "equivalent");
-        assert!(same.text.starts_with("device against wire: no difference, goodput tx "), "{}", same.text);
+        assert!(same.text.starts_with("device against wire: equivalent, goodput tx "), "{}", same.text);
         let noisy = told(vec![comparison("stream", "device", 1.0, 0.5)]);
         assert_eq!(noisy.surety, "inconclusive");
-        assert!(noisy.text.contains(": whether there is a difference cannot be told, goodput tx "), "{}", noisy.text);
+        assert!(noisy.text.contains(": inconclusive, goodput tx "), "{}", noisy.text);
         assert!(noisy.text.contains("(inconclusive"), "{}", noisy.text);
         let mut none = comparison("stream", "device", 1.0, 0.0);
         none.figures.clear();
         let none = told(vec![none]);
         assert_eq!(none.surety, "inconclusive");
-        assert!(none.text.ends_with("cannot be told, no pair gave two figures."), "{}", none.text);
+        assert!(none.text.ends_with("inconclusive, no pair has two figures."), "{}", none.text);
     }
 
     #[test]
