@@ -96,6 +96,11 @@ pub(crate) static FOR_TRUTH: &[Tool] = &[
     Tool { command: "nginx", package: "nginx-light", purpose: "serves files and logs them" },
     Tool { command: "ss", package: "iproute2", purpose: "reads the kernel's state of connections" },
     Tool { command: "tc", package: "iproute2", purpose: "shapes the path and counts what it drops" },
+    Tool {
+        command: "tcpdump",
+        package: "tcpdump",
+        purpose: "sees every segment, and which bytes of a connection it carries",
+    },
     Tool { command: "unshare", package: "util-linux", purpose: "gives a process another clock" },
     Tool { command: "vsftpd", package: "vsftpd", purpose: "serves files and logs them" },
 ];

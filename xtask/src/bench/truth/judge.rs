@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use super::capture::Capture;
 use super::cases::{Clock, Fault, Load, Network, Packets, Seen, Watch, Window};
 use super::ground::{AGENT_PORT, End, Family, Ground, OTHER_CLOCK_PORT, PORTS};
 use super::instruments::{nft_counters, shapers, snmp, watch_sockets};
@@ -57,10 +58,12 @@ pub(super) fn run<'a>(ground: &'a mut Ground, case: &'a Network) -> anyhow::Resu
     };
     let ground = &*ground;
     let before = [snmp(ground, End::A)?, snmp(ground, End::B)?];
+    let capture = (case.watch == Watch::Segments).then(|| Capture::start(ground)).transpose()?;
     let is_over = AtomicBool::new(false);
     let (study, sockets, window) = std::thread::scope(|scope| {
         let watching = (case.watch == Watch::Sockets).then(|| scope.spawn(|| watch_sockets(ground, &is_over)));
-        let window = (case.watch != Watch::Nothing).then(|| scope.spawn(|| window(ground, &case.load)));
+        let counts = matches!(case.watch, Watch::Counters | Watch::Sockets);
+        let window = counts.then(|| scope.spawn(|| window(ground, &case.load)));
         let tail = match case.fault {
             Fault::DropFrom { after_ms } if after_ms > 0 => {
                 Some(scope.spawn(move || drop_later(ground, case, Duration::from_millis(after_ms))))
@@ -74,10 +77,11 @@ pub(super) fn run<'a>(ground: &'a mut Ground, case: &'a Network) -> anyhow::Resu
         let window = window.map(|thread| thread.join().expect("reading does not panic")).transpose();
         Ok::<_, anyhow::Error>((study?, sockets, window?)).and_then(|seen| tail.map(|()| seen))
     })?;
+    let connections = capture.map(Capture::connections).transpose()?.unwrap_or_default();
     let after = [snmp(ground, End::A)?, snmp(ground, End::B)?];
     let relay = relay.map_or(Ok(serde_json::Value::Null), super::ground::Relay::counts)?;
     let (nft, shapers) = (nft_counters(ground)?, shapers(ground)?);
-    Ok(Ok(Seen { ground, case, study, nft, shapers, snmp: [before, after], sockets, window, relay }))
+    Ok(Ok(Seen { ground, case, study, nft, shapers, snmp: [before, after], sockets, window, connections, relay }))
 }
 
 fn prepare(ground: &mut Ground, case: &Network) -> anyhow::Result<Option<super::ground::Relay>> {

@@ -3,11 +3,12 @@
 //! The ground is not linerate's lab: three namespaces made by `ip`, faults by rules of `nft` at a bridge between them, rates by `tbf`, delay and
 //! reordering by a relay of datagrams in this program. Each case injects something known exactly, lets linerate measure it, and
 //! compares what linerate prints with the count that arithmetic demands and with what `nft`, `tc`, the kernel's SNMP
-//! tables, `ss`, disk statistics, iperf3, curl or fio counted at the same time. A case that cannot run is skipped with its reason. Exit
+//! tables, `ss`, tcpdump, disk statistics, iperf3, curl or fio counted at the same time. A case that cannot run is skipped with its reason. Exit
 //! code 1 if any number differs. `--runs N` makes N short runs of requests instead, each with other drops. `--program` judges another build of linerate.
 //!
 //! What this does not see: hardware, and hosts whose clocks drift.
 
+mod capture;
 mod cases;
 mod claim;
 pub(super) mod ground;
@@ -67,6 +68,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let mut rows = Vec::new();
     if let Some(n_runs) = options.runs {
         rows.push(Row { case: MANY, outcome: Outcome::Judged(cases::many::run(&mut ground, n_runs)) });
+        referee.read_all(&ground.folder)?;
     }
     let cases = if options.runs.is_some() { Vec::new() } else { chosen(&options.only)? };
     for case in cases {

@@ -35,12 +35,33 @@ const OFFLOADED: Between = Between { offloads: true, ..PLAIN };
 
 const EVERY_37TH: Fault = Fault::Drop { every: 37, back: false };
 
+const EVERY_13TH: Fault = Fault::Drop { every: 13, back: false };
+/// Some of what is dropped was sent in the warm-up, which is no figure's.
+const WARMED: Load = Load { warmup_ms: 500, ..STREAM };
+
 pub(super) static CASES: &[Network] = &[
     case("udp_stream, nothing lost", PLAIN, Fault::None, &[lost, goodput, first_interval]),
     case("udp_stream, every 37th dropped", PLAIN, EVERY_37TH, LOSS),
     case("udp_stream over IPv6, MTU 1280, every 37th dropped", over(Family::V6, 1280), EVERY_37TH, LOSS),
     case("udp_stream over MTU 9000, every 37th dropped", over(Family::V4, 9000), EVERY_37TH, LOSS),
     case("udp_stream in VXLAN, every 37th dropped", over(Family::Vxlan, 1500), EVERY_37TH, LOSS),
+    Network {
+        load: WARMED,
+        ..case("udp_stream, every 13th dropped, after a warm-up of 0.5 s", PLAIN, EVERY_13TH, &[lost_in_span, account])
+    },
+    Network {
+        load: Load {
+            workload: "frames",
+            params: "mode = \"udp\", frame_size = \"1046 B\", rate = \"2 kpps\", allow_outside_lab = true",
+            ..WARMED
+        },
+        ..case(
+            "frames by udp, every 13th dropped, after a warm-up of 0.5 s",
+            PLAIN,
+            EVERY_13TH,
+            &[lost_in_span, account],
+        )
+    },
     case("udp_stream, everything dropped after 0.6 s of 1 s", PLAIN, Fault::DropFrom { after_ms: 600 }, LOSS),
     case("udp_stream, everything dropped", PLAIN, Fault::DropFrom { after_ms: 0 }, LOSS),
     case("udp_stream, every 50th sent twice", PLAIN, Fault::Duplicate { every: 50 }, &[lost, duplicates]),
@@ -105,6 +126,21 @@ fn lost(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         _ => claim.expect(0.0, "nothing is dropped"),
     };
     Ok(claim.beside(seen.packets("there_hit") * f64::from(u8::from(is_loss(seen.case.fault))), "nft, dropped"))
+}
+
+/// The rules drop every N-th from the first of the warm-up on; those are lost that were sent behind it.
+fn lost_in_span(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let Fault::Drop { every, .. } = seen.case.fault else { anyhow::bail!("nothing is dropped in this case") };
+    let load = &seen.case.load;
+    let before = load.due * load.warmup_ms / load.duration_ms;
+    let claim = Claim::count("datagrams lost of those sent behind the warm-up", seen.study.lost());
+    let expected = (before + load.due) / every - before / every;
+    Ok(claim.expect(expected as f64, format!("{} / {every} less {before} / {every}", before + load.due)))
+}
+
+fn account(seen: &Seen<'_>) -> anyhow::Result<Claim> {
+    let claim = Claim::count("datagrams due behind the warm-up", seen.study.metric("operations_due"));
+    Ok(claim.expect(seen.case.load.due as f64, "rate times duration"))
 }
 
 fn is_loss(fault: Fault) -> bool {

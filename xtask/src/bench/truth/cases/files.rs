@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
+use super::super::capture::{Capture, Connection};
 use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::{AGENT_PORT, Between, End, Family, Ground, PLAIN};
 use super::super::judge::{of_load, run_plan};
@@ -16,6 +17,8 @@ const SHAPED: Between = Between { bits_per_second: RATE, ..PLAIN };
 /// What segments of 1448 B leave of frames of 1514 B.
 const POSSIBLE: f64 = RATE as f64 * 1448.0 / 1514.0;
 const SECONDS: f64 = 1.5;
+/// A receive buffer as the kernel begins with it (net.ipv4.tcp_rmem).
+const UNREAD_BYTES: f64 = 131_072.0;
 const STARTING: Duration = Duration::from_secs(5);
 
 pub(super) static SPECIAL: &[Special] = &[
@@ -47,7 +50,9 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     let serving = Serving::start(ground, server)?;
     let workload = if server == Server::Nginx { "http" } else { "ftp" };
     let plan = plan(workload, &format!("server = \"{}\", congestion = \"cubic\"", serving.url("file")));
+    let capture = Capture::start(ground)?;
     let study = run_plan(ground, &plan, Some(&host()))?;
+    let connections = capture.connections()?;
     let n_complete = serving.completed()? as f64;
     let beside = curl(ground, &serving.url("large"))?;
     let why = "files of 100 KiB: one begun before the end, one logged after it";
@@ -65,13 +70,32 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     let same_path = Tolerance { absolute: 0.0, relative: 0.1, why };
     let beside_curl = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(same_path));
     let log = format!("{server:?}'s log");
+    let captured = captured(&connections, server)?;
+    let why = "what had come to the socket when the measurement ended and was not read";
+    let unread = Tolerance { absolute: UNREAD_BYTES, relative: 0.0, why };
+    let to_the_byte = Claim::new("bytes fetched", Unit::Bytes, n_bytes, Relation::Equal(unread));
     Ok(vec![
         files.beside(n_complete, log.clone()),
         bytes.beside(n_complete * FILE_BYTES as f64, log),
+        to_the_byte.beside(captured, "tcpdump, payload by sequence numbers"),
         possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
         peak.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
         beside_curl.beside(beside, "curl, speed of its download"),
     ])
+}
+
+/// Bytes of files that came to `a`: of FTP what came on data connections, of HTTP what came less the heads, which are equally long.
+fn captured(connections: &[Connection], server: Server) -> anyhow::Result<f64> {
+    let served = |connection: &&Connection| connection.served_at == PORT;
+    if server == Server::Vsftpd {
+        let data = connections.iter().filter(|connection| !served(connection));
+        return Ok(data.map(Connection::come).sum::<u64>() as f64);
+    }
+    let second = |connection: &Connection| Some(connection.come_by(*connection.departures_s().get(1)?));
+    let answer = connections.iter().filter(served).find_map(second).context("no second file was asked for")?;
+    let head = answer.checked_sub(FILE_BYTES).context("the first answer is no whole file")?;
+    let files = |come: u64| come - (come / answer * head + (come % answer).min(head));
+    Ok(connections.iter().filter(served).map(|connection| files(connection.come())).sum::<u64>() as f64)
 }
 
 /// What curl's download of `url` in `a` came to, bit/s.
@@ -84,23 +108,28 @@ fn curl(ground: &Ground, url: &str) -> anyhow::Result<f64> {
 fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&SHAPED, false)?;
     let plan = plan("http", &format!("clients = \"foreign\", port = {PORT}, file_size = \"64 MiB\""));
-    let (study, fetched) = std::thread::scope(|scope| {
+    let capture = Capture::start(ground)?;
+    let study = std::thread::scope(|scope| {
         let ground = &*ground;
         let measuring = scope.spawn(move || run_plan(ground, &plan, Some(&host())));
         let fetched = fetch_during(ground);
-        (measuring.join().expect("a run does not panic"), fetched)
-    });
-    let (study, fetched) = (study?, fetched?);
-    let why = "curl's time has the connection's start and end in it";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.1, why };
+        let study = measuring.join().expect("a run does not panic");
+        fetched.and(study)
+    })?;
+    let connections = capture.connections()?;
+    let fetched = connections.iter().filter(|connection| connection.served_at == PORT).max_by_key(|one| one.come());
+    let (bytes, seconds) = fetched.and_then(Connection::delivered).context("nothing came to curl")?;
+    let why = "the segments that came in the measurement are some of all that came";
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
     let claim = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(tolerance));
     let burst = Tolerance { absolute: 4e3 * 8.0 / SECONDS, relative: 0.0, why: "one burst of the shaper in 1.5 s" };
     let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
-    Ok(vec![claim.beside(fetched, "curl, speed of its download"), possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514")])
+    let beside = claim.beside(bytes as f64 * 8.0 / seconds, "tcpdump at curl, bytes over the time in which they came");
+    Ok(vec![beside, possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514")])
 }
 
-/// Rate at which curl fetched from a server that is about to start and will go, bit/s.
-fn fetch_during(ground: &Ground) -> anyhow::Result<f64> {
+/// curl fetches from a server that is about to start and will go.
+fn fetch_during(ground: &Ground) -> anyhow::Result<()> {
     let began = Instant::now();
     while !ground.at(End::B, "ss -Hltn")?.contains(&format!(":{PORT} ")) {
         ensure!(began.elapsed() < STARTING, "our server does not listen at port {PORT}");
@@ -109,10 +138,8 @@ fn fetch_during(ground: &Ground) -> anyhow::Result<f64> {
     let url = format!("http://{}:{PORT}/file", Ground::address(Family::V4, End::B));
     // It is cut off when the server goes, which is no failure here.
     let mut command = ground.command(End::A, "curl");
-    command.args(["-s", "--max-time", "6", "-o", "/dev/null", "-w", "%{speed_download}", &url]);
-    let output = command.output().context("start curl")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.trim().parse::<f64>().with_context(|| format!("parse curl's {text:?}"))? * 8.0)
+    command.args(["-s", "--max-time", "6", "-o", "/dev/null", &url]);
+    command.status().context("start curl").map(drop)
 }
 
 /// Each stream has one transfer open when the path is cut: it is neither answered nor gone from the count.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::capture::Connection;
 use super::claim::Claim;
 use super::ground::{Between, End, Ground};
 use super::instruments::{Counter, Shaper, Snmp, Socket};
@@ -93,6 +94,8 @@ pub(super) enum Watch {
     Counters,
     /// These, and `ss` all the time.
     Sockets,
+    /// Every segment of TCP, by `tcpdump` at `a`.
+    Segments,
 }
 
 /// What instruments counted until the instant at which linerate ended measuring.
@@ -148,6 +151,8 @@ pub(super) struct Seen<'a> {
     /// Of `a` and `b`, one entry a reading.
     pub(super) sockets: Vec<[Vec<Socket>; 2]>,
     pub(super) window: Option<Window>,
+    /// Of TCP, where every segment was watched.
+    pub(super) connections: Vec<Connection>,
     /// What the relay counted.
     pub(super) relay: serde_json::Value,
 }

@@ -1,8 +1,9 @@
 //! Requests and responses: none may vanish from the count, whenever they were lost.
 
+use super::super::capture::Connection;
 use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::PLAIN;
-use super::super::judge::{Skipped, TCP_HEADERS};
+use super::super::judge::Skipped;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Watch};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
@@ -17,7 +18,8 @@ const fn open_loop(workload: &'static str, params: &'static str, due: u64, durat
 }
 
 const fn case(name: &'static str, fault: Fault, load: Load, checks: &'static [Check]) -> Network {
-    Network { name, between: PLAIN, fault, load, watch: Watch::Nothing, checks }
+    let watch = if matches!(load.packets, Packets::Udp(_)) { Watch::Nothing } else { Watch::Segments };
+    Network { name, between: PLAIN, fault, load, watch, checks }
 }
 
 const BOTH_WAYS: Fault = Fault::Drop { every: EVERY, back: true };
@@ -173,17 +175,37 @@ fn lost_by_drops(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 /// After silence begins, a request is unanswered unless its response passed before.
 fn lost_by_silence(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let claim = Claim::count("requests lost or open", seen.study.unanswered());
-    Ok(claim.beside(seen.case.load.due as f64 - answered(seen), "due less responses let through by nft"))
+    Ok(claim.beside(
+        seen.case.load.due as f64 - answered(seen),
+        format!("due less responses let through, by {}", source(seen)),
+    ))
 }
 
 /// Responses let through.
 pub(super) fn answered(seen: &Seen<'_>) -> f64 {
-    if matches!(seen.case.load.packets, Packets::Tcp(_)) { answers(seen) } else { seen.packets("back_seen") }
+    if matches!(seen.case.load.packets, Packets::Udp(_)) { seen.packets("back_seen") } else { answers(seen) as f64 }
 }
 
-/// Responses let through over TCP: several may share a segment, so that they are counted by their bytes.
-fn answers(seen: &Seen<'_>) -> f64 {
-    ((seen.bytes("back_seen") - seen.packets("back_seen") * TCP_HEADERS as f64) / PAYLOAD as f64).floor()
+/// Who counted them.
+fn source(seen: &Seen<'_>) -> &'static str {
+    if matches!(seen.case.load.packets, Packets::Udp(_)) { "nft" } else { "tcpdump" }
+}
+
+/// Bytes of the proofs that open a connection of `tcp_rr`: those that the measuring end sends, and those that come to it.
+const OPENING: [u64; 2] = [28 + 32, 48 + 32];
+
+/// Responses that came to `a` whole over TCP before it closed their connection. Several may share a segment, and one that is sent again
+/// is the same: they are counted by their bytes' numbers.
+fn answers(seen: &Seen<'_>) -> u64 {
+    let opening = if seen.case.load.workload == "tcp_rr" { OPENING[1] } else { 0 };
+    let of = |connection: &Connection| connection.come().saturating_sub(opening) / PAYLOAD;
+    exchanges(seen).map(of).sum()
+}
+
+/// Connections that carry requests. That of `tcp_crr`'s companion has the proofs alone.
+fn exchanges<'a>(seen: &'a Seen<'_>) -> impl Iterator<Item = &'a Connection> {
+    let is_exchange = |connection: &&Connection| connection.sent() != OPENING[0];
+    seen.connections.iter().filter(is_exchange)
 }
 
 /// More than a tenth was never answered: the 90th percentile is not known.
@@ -211,5 +233,5 @@ fn rate(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let is_counted = matches!(seen.case.load.packets, Packets::Udp(_));
     let expected = (seen.case.load.due as f64 - unsent(seen)) / seconds;
     let claim = if is_counted { claim.expect(expected, "the rate asked for") } else { claim };
-    Ok(claim.beside(answered(seen) / seconds, "nft, responses over the duration"))
+    Ok(claim.beside(answered(seen) / seconds, format!("{}, responses over the duration", source(seen))))
 }
