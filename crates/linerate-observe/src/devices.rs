@@ -3,12 +3,11 @@
 //! Interfaces are listed over netlink, in the namespace of the calling thread. A sysfs mount shows the namespace it was
 //! mounted in, which may be another one, so what it says is used only where the interface index agrees.
 
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 
-use linerate_sys::SysError;
 use linerate_sys::netlink::{Link, RouteSocket};
 
-use crate::{Scope, Unavailable};
+use crate::{Scope, Unavailable, ways};
 
 /// `IFF_UP` of net/if.h.
 const UP: u32 = 1;
@@ -16,25 +15,33 @@ const UP: u32 = 1;
 /// The loopback's name, in every namespace.
 pub(crate) const LOOPBACK: &str = "lo";
 
-/// Kinds of links that share their flows among members, each of which counts its own.
-const GROUPS: [&str; 2] = ["bond", "team"];
+/// Links below a link below a link: more are rare.
+pub(crate) const DEEPEST: usize = 4;
 
-/// The links in scope, the loopback always among them, and of a bond or team its members.
+/// The links in scope, the loopback always among them, and those that carry their packets, of a bridge no ports.
 pub(crate) fn in_scope(scope: &Scope) -> Result<Vec<Link>, Unavailable> {
     Ok(chosen(all()?, &scope.devices))
 }
 
 /// Those of `links` that `devices` mean; none named are all that are up.
 fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
-    let is_group = |link: &Link| link.kind.as_deref().is_some_and(|kind| GROUPS.contains(&kind));
-    let groups: Vec<u32> =
-        links.iter().filter(|link| devices.contains(&link.name) && is_group(link)).map(|link| link.index).collect();
+    let mut named: BTreeSet<String> = devices.iter().cloned().collect();
+    for _ in 0..DEEPEST {
+        let above: Vec<&Link> = links.iter().filter(|link| named.contains(&link.name) && !is_bridge(link)).collect();
+        let below: Vec<&str> = above.into_iter().flat_map(|link| lower(link, &links)).collect();
+        named.extend(below.into_iter().map(str::to_owned).collect::<Vec<_>>());
+    }
     let wanted = |link: &Link| match devices {
         _ if link.name == LOOPBACK => true,
         [] => link.flags & UP != 0,
-        devices => devices.contains(&link.name) || link.master.is_some_and(|master| groups.contains(&master)),
+        _ => named.contains(&link.name),
     };
     links.into_iter().filter(wanted).collect()
+}
+
+/// Whether packets of `link` leave by one of its ports, which another table decides.
+pub(crate) fn is_bridge(link: &Link) -> bool {
+    link.kind.as_deref() == Some("bridge")
 }
 
 /// Every link of the calling thread's namespace, by index.
@@ -46,32 +53,15 @@ pub(crate) fn all() -> Result<Vec<Link>, Unavailable> {
     Ok(links)
 }
 
-/// The device that packets to `destination` leave by, as the routes of the calling thread's namespace say: the loopback where that is an
-/// address of this host. `None` of a route with several next hops.
-///
-/// # Errors
-/// If there is no route, or the kernel cannot tell.
-pub fn towards(destination: IpAddr) -> Result<Option<String>, SysError> {
-    let mut socket = RouteSocket::open()?;
-    let route = socket.route_to(destination)?;
-    if route.is_local() {
-        return Ok(Some(LOOPBACK.to_owned()));
-    }
-    let mut found = None;
-    socket.links(|link| {
-        if Some(link.index) == route.device() {
-            found = Some(link.name);
-        }
-    })?;
-    Ok(found)
-}
-
-/// The names of the links that `link` stands on: of a VLAN its interface, of a bond, team or bridge its members. A veth stands on nothing,
-/// although the kernel names its other end.
+/// The names of the links that packets of `link` leave by next: of a VLAN or macvlan its interface, of a bond, team or bridge its members, of a
+/// tunnel the devices that lead to its other end. A veth stands on nothing, although the kernel names its other end.
 pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
     const ON_ANOTHER: [&str; 5] = ["ipvlan", "ipvtap", "macvlan", "macvtap", "vlan"];
     let stands = link.kind.as_deref().is_some_and(|kind| ON_ANOTHER.contains(&kind));
-    let is_below = |other: &&Link| stands && link.lower == Some(other.index) || other.master == Some(link.index);
+    let outer = link.tunnel.map(ways::outer).unwrap_or_default();
+    let is_below = |other: &&Link| {
+        stands && link.lower == Some(other.index) || other.master == Some(link.index) || outer.contains(&other.index)
+    };
     links.iter().filter(is_below).map(|other| other.name.as_str()).collect()
 }
 
@@ -101,6 +91,7 @@ mod tests {
             link(4, "bond0", Some("bond"), None),
             link(5, "br0", Some("bridge"), None),
             link(6, "eth2", None, Some(5)),
+            Link { lower: Some(4), ..link(7, "bond0.7", Some("vlan"), None) },
         ];
         let names = |devices: &[&str]| {
             let devices: Vec<String> = devices.iter().map(|device| (*device).to_owned()).collect();
@@ -108,6 +99,7 @@ mod tests {
         };
         assert_eq!(names(&["bond0"]), [LOOPBACK, "eth0", "eth1", "bond0"]);
         assert_eq!(names(&["br0"]), [LOOPBACK, "br0"]);
+        assert_eq!(names(&["bond0.7"]), [LOOPBACK, "eth0", "eth1", "bond0", "bond0.7"], "what carries its packets");
         assert_eq!(names(&["eth1"]), [LOOPBACK, "eth1"]);
     }
 

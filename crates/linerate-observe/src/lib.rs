@@ -15,9 +15,9 @@ mod sampler;
 pub mod samplers;
 mod sampling;
 mod snmp;
+mod ways;
 mod wrapping;
 
-pub use devices::towards as device_towards;
 #[doc(hidden)]
 pub use facts::read_any as read_any_fact;
 pub use facts::{available_memory, facts};
@@ -25,3 +25,4 @@ pub use observer::{Digest, Ending, Observed, Observer, ObserverSource, ObserverS
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};
 pub use sampling::Sampling;
+pub use ways::{Way, towards};

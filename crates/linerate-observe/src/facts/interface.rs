@@ -1,8 +1,8 @@
 //! Network interfaces: link, driver, queues, rings, offloads, coalescing, interrupts, queueing disciplines, addresses.
 //!
 //! Asked over netlink and SIOCETHTOOL in the calling thread's namespace; sysfs only where it shows the same interface. MAC
-//! addresses are left out; `lower` names what a VLAN, bond, team or bridge stands on. Not seen: what carries a tunnel, hardware queues behind a
-//! switch in the card.
+//! addresses are left out; `lower` names what a VLAN, macvlan, bond, team or bridge stands on and what a tunnel's packets leave by. Not seen:
+//! hardware queues behind a switch in the card.
 
 use std::fmt::Display;
 
@@ -29,6 +29,15 @@ pub(super) fn interfaces(root: &Root) -> Value {
     let of_link = |link: &Link| {
         let mut fact = interface(root, link, &addresses, &qdiscs);
         fact["lower"] = json!(devices::lower(link, &links));
+        if let Some(tunnel) = link.tunnel {
+            fact["tunnel"] = json!({ "header_bytes": tunnel.header_bytes });
+            if let Some(remote) = tunnel.remote {
+                fact["tunnel"]["remote"] = json!(remote.to_string());
+            }
+        }
+        if let Some(mode) = link.macvlan_mode {
+            fact["mode"] = json!(mode);
+        }
         (link.name.clone(), fact)
     };
     Value::Object(links.iter().map(of_link).collect::<Map<_, _>>())
@@ -202,12 +211,17 @@ fn napi_threaded(root: &Root, link: &Link) -> Value {
 
 fn qdiscs() -> Result<Vec<(u32, Value)>, SysError> {
     let mut qdiscs = Vec::new();
-    RouteSocket::open()?.qdiscs(|qdisc| qdiscs.push((qdisc.index, describe(qdisc))))?;
-    for (index, qdisc) in &mut qdiscs {
+    let mut handles = Vec::new();
+    RouteSocket::open()?.qdiscs(|qdisc| {
+        qdiscs.push((qdisc.index, describe(qdisc)));
+        handles.push(qdisc.handle);
+    })?;
+    for ((index, qdisc), handle) in qdiscs.iter_mut().zip(handles) {
         if qdisc["kind"] == "htb" {
             let mut classes = Vec::new();
             RouteSocket::open()?.htb_classes(*index, |class| classes.push(describe_class(class)))?;
             qdisc["classes"] = Value::Array(classes);
+            qdisc["filtered"] = json!(RouteSocket::open()?.is_filtered(*index, handle)?);
         }
     }
     Ok(qdiscs)
@@ -227,6 +241,9 @@ fn describe(qdisc: &Qdisc<'_>) -> Value {
             fact[key] = json!(value);
         }
     }
+    if let Some(class) = qdisc.htb_default() {
+        fact["default"] = json!(handle(class));
+    }
     fact
 }
 
@@ -237,6 +254,7 @@ fn describe_class(class: &HtbClass) -> Value {
         "rate_bps": class.rate_bytes_per_s.saturating_mul(BITS_PER_BYTE),
         "ceil_bps": class.ceil_bytes_per_s.saturating_mul(BITS_PER_BYTE),
         "burst_bytes": class.burst_bytes,
+        "ceil_burst_bytes": class.ceil_burst_bytes,
     })
 }
 

@@ -30,7 +30,9 @@ const WANTED: &[Wanted] = &[
     ("Ip", "InUnknownProtos", "ip_in_unknown_protocols"),
     ("Ip", "InDiscards", "ip_in_discards"),
     ("Ip", "InDelivers", "ip_in_delivers"),
+    ("Ip", "OutRequests", "ip_out_requests"),
     ("Ip", "ReasmReqds", "ip_fragments"),
+    ("Ip", "ReasmFails", "ip_reassembly_failures"),
 ];
 
 /// The counters of `/proc/net/netstat`; over IPv6 they are in the same file as the others.
@@ -54,7 +56,7 @@ impl Sampler for Udp {
     }
 
     fn summary(&self) -> &'static str {
-        "UDP datagrams, errors and buffer overflows of the namespace, and packets IP received and delivered, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, counts; not which socket"
+        "UDP datagrams, errors and buffer overflows of the namespace, and packets IP received, delivered and sent, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, counts; not which socket"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::RouteSocket;
 use super::attribute::{attributes, half, long, text, word};
+use super::stacked::{self, Tunnel};
 use crate::SysError;
 
 const GET_LINK: u16 = 18;
@@ -41,6 +42,10 @@ pub struct Link {
     pub lower: Option<u32>,
     /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
     pub kind: Option<String>,
+    /// What it does with packets, if it is a tunnel.
+    pub tunnel: Option<Tunnel>,
+    /// How it delivers, if it is a macvlan: `bridge`, `vepa`, `private`, `passthru`, `source`.
+    pub macvlan_mode: Option<&'static str>,
 }
 
 /// Counters of a link: the head of `struct rtnl_link_stats64`, in its order.
@@ -77,6 +82,17 @@ pub struct InterfaceAddress {
     pub address: IpAddr,
     /// Prefix length, bits.
     pub prefix: u8,
+}
+
+/// An address that a port of a bridge has learnt or was given (linux/neighbour.h, `AF_BRIDGE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learnt {
+    /// Index of the port.
+    pub port: u32,
+    /// Index of the bridge.
+    pub bridge: u32,
+    /// The hardware address behind the port.
+    pub hardware: [u8; 6],
 }
 
 /// A neighbour whose hardware address is known (linux/neighbour.h).
@@ -134,6 +150,22 @@ impl RouteSocket {
         })
     }
 
+    /// Visits every entry of the forwarding databases of bridges.
+    ///
+    /// # Errors
+    /// If the kernel refuses or does not answer.
+    pub fn forwarding(&mut self, mut visit: impl FnMut(Learnt)) -> Result<(), SysError> {
+        /// `AF_BRIDGE`.
+        const BRIDGE: u8 = 7;
+        let mut body = [0; NDMSG];
+        body[0] = BRIDGE;
+        self.dump(GET_NEIGHBOUR, &body, "forwarding databases", |payload| {
+            if let Some(learnt) = parse_learnt(payload) {
+                visit(learnt);
+            }
+        })
+    }
+
     /// Visits every address.
     ///
     /// # Errors
@@ -160,7 +192,13 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             5 => link.lower = word(value, 0).filter(|lower| ![0, link.index].contains(lower)),
             10 => link.master = word(value, 0),
             16 => link.operstate = *value.first()?,
-            18 => link.kind = attributes(value).find(|(kind, _)| *kind == 1).map(|(_, kind)| text(kind).to_owned()),
+            18 => {
+                let find = |wanted: u16| attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+                let (kind, data) = (find(1).map(text), find(2).unwrap_or_default());
+                link.tunnel = kind.and_then(|kind| stacked::tunnel(kind, data));
+                link.macvlan_mode = kind.and_then(|kind| stacked::macvlan_mode(kind, data));
+                link.kind = kind.map(str::to_owned);
+            }
             31 => link.tx_queues = word(value, 0)?,
             32 => link.rx_queues = word(value, 0)?,
             // IFLA_LINK_NETNSID: the index is one of another namespace.
@@ -230,7 +268,16 @@ fn parse_neighbour(payload: &[u8]) -> Option<Neighbour> {
     (half(payload, 8)? & UNKNOWN == 0).then_some(Neighbour { index, address, hardware })
 }
 
-fn ip_address(octets: &[u8]) -> Option<IpAddr> {
+fn parse_learnt(payload: &[u8]) -> Option<Learnt> {
+    const HARDWARE_ADDRESS: u16 = 2;
+    const MASTER: u16 = 9;
+    let body = payload.get(NDMSG..)?;
+    let find = |wanted| attributes(body).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+    let hardware = find(HARDWARE_ADDRESS)?.try_into().ok()?;
+    Some(Learnt { port: word(payload, 4)?, bridge: word(find(MASTER)?, 0)?, hardware })
+}
+
+pub(super) fn ip_address(octets: &[u8]) -> Option<IpAddr> {
     match octets.len() {
         4 => Some(IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?))),
         16 => Some(IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?))),
@@ -271,6 +318,21 @@ mod tests {
         for end in 0..message(2).len() - 2 {
             assert_eq!(parse_neighbour(&message(2)[..end]), None);
         }
+    }
+
+    #[test]
+    fn an_address_behind_a_port_is_read_and_one_of_no_bridge_is_not() {
+        let message = |master: Option<u32>| {
+            let mut whole = vec![7, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0];
+            push(&mut whole, 2, &[2, 0, 0, 0, 0, 9]);
+            if let Some(master) = master {
+                push(&mut whole, 9, &master.to_ne_bytes());
+            }
+            whole
+        };
+        let expected = Learnt { port: 5, bridge: 4, hardware: [2, 0, 0, 0, 0, 9] };
+        assert_eq!((parse_learnt(&message(Some(4))), parse_learnt(&message(None))), (Some(expected), None));
+        (0..message(Some(4)).len()).for_each(|end| assert_eq!(parse_learnt(&message(Some(4))[..end]), None));
     }
 
     #[test]

@@ -14,12 +14,14 @@ mod message;
 mod qdiscs;
 mod routes;
 mod socket;
+mod stacked;
 
 pub use attribute::{attributes, push};
 pub use generic::{Family, GenericSocket};
-pub use links::{InterfaceAddress, Link, LinkStats, Neighbour};
+pub use links::{InterfaceAddress, Learnt, Link, LinkStats, Neighbour};
 pub use qdiscs::{HtbClass, Qdisc, QdiscLimits};
-pub use routes::Route;
+pub use routes::{NextHop, Route};
+pub use stacked::Tunnel;
 
 use socket::Socket;
 

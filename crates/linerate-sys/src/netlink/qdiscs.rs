@@ -6,6 +6,7 @@ use crate::SysError;
 
 const GET_QDISC: u16 = 38;
 const GET_CLASS: u16 = 42;
+const GET_FILTER: u16 = 46;
 
 /// `struct tcmsg`.
 const TCMSG: usize = 20;
@@ -65,9 +66,23 @@ pub struct HtbClass {
     pub ceil_bytes_per_s: u64,
     /// Bytes that may pass at once at `rate`.
     pub burst_bytes: u64,
+    /// Bytes that may pass at once at `ceil`.
+    pub ceil_burst_bytes: u64,
 }
 
 impl Qdisc<'_> {
+    /// The class that takes what no filter of a hierarchical token bucket picks; `None` where that is not shaped, and of other kinds.
+    #[must_use]
+    pub fn htb_default(&self) -> Option<u32> {
+        /// `TCA_HTB_INIT`, a `struct tc_htb_glob`.
+        const GLOBAL: u16 = 2;
+        const DEFAULT_CLASS: usize = 8;
+        const MAJOR: u32 = 0xffff_0000;
+        let global = attributes(self.options).find(|(kind, _)| self.kind == "htb" && *kind == GLOBAL)?.1;
+        let minor = word(global, DEFAULT_CLASS).filter(|minor| *minor != 0)?;
+        Some(self.handle & MAJOR | minor & !MAJOR)
+    }
+
     /// What it is set to; kinds not known here have no limits known.
     #[must_use]
     pub fn limits(&self) -> QdiscLimits {
@@ -118,6 +133,19 @@ impl RouteSocket {
                 visit(&qdisc);
             }
         })
+    }
+
+    /// Whether filters pick classes of the discipline `handle` of the device with index `index`.
+    ///
+    /// # Errors
+    /// If the kernel refuses or does not answer.
+    pub fn is_filtered(&mut self, index: u32, handle: u32) -> Result<bool, SysError> {
+        let mut body = [0; TCMSG];
+        body[4..8].copy_from_slice(&index.to_ne_bytes());
+        body[12..16].copy_from_slice(&handle.to_ne_bytes());
+        let mut is_filtered = false;
+        self.dump(GET_FILTER, &body, "filters of traffic", |_| is_filtered = true)?;
+        Ok(is_filtered)
     }
 
     /// Visits every HTB class of the device with index `index`.
@@ -190,12 +218,14 @@ fn parse_htb_class(payload: &[u8]) -> Option<HtbClass> {
     let options = find(body, OPTIONS)?;
     let parameters = find(options, PARAMETERS)?;
     let rate_bytes_per_s = rate(parameters, 0, find(options, RATE_64))?;
+    let ceil_bytes_per_s = rate(parameters, 12, find(options, CEIL_64))?;
     Some(HtbClass {
         handle: word(payload, 8)?,
         parent: word(payload, 12)?,
         rate_bytes_per_s,
-        ceil_bytes_per_s: rate(parameters, 12, find(options, CEIL_64))?,
+        ceil_bytes_per_s,
         burst_bytes: burst(rate_bytes_per_s, word(parameters, 24)?),
+        ceil_burst_bytes: burst(ceil_bytes_per_s, word(parameters, 28)?),
     })
 }
 
@@ -259,6 +289,17 @@ mod tests {
             limit_packets: None,
         };
         assert_eq!(limits, expected);
+    }
+
+    #[test]
+    fn a_hierarchy_is_read_with_the_class_of_the_rest() {
+        // version 3, rate2quantum 10, default 0x20, debug 0, direct packets 0.
+        let global = |default: u32| [3, 10, default, 0, 0].map(u32::to_ne_bytes).concat();
+        let default = |default: u32, kind| {
+            let options = attribute(2, &global(default));
+            Qdisc { kind, handle: 0x1_0000, options: &options, ..Qdisc::default() }.htb_default()
+        };
+        assert_eq!((default(0x20, "htb"), default(0, "htb"), default(0x20, "tbf")), (Some(0x1_0020), None, None));
     }
 
     #[test]

@@ -4,16 +4,17 @@
 //! restores every attribute. `window` is the largest window a connection over the route advertises, bytes (`RTAX_WINDOW`);
 //! `initrwnd` the first one, segments (`RTAX_INITRWND`). Layouts: linux/rtnetlink.h.
 //!
-//! Not seen: what a connection that is already open does (it keeps the metrics it was opened with), and next hops of a multipath
-//! route, which are kept as they are.
+//! Not seen: what a connection that is already open does (it keeps the metrics it was opened with). Next hops of a multipath route are read
+//! and kept as they are.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use rustix::net;
 
 use super::RouteSocket;
-use super::attribute::{attributes, push, word};
+use super::attribute::{align, attributes, half, push, word};
+use super::links::ip_address;
 use super::message::{FLAG_ACK, FLAG_REPLACE};
 use super::socket::PATIENCE;
 use crate::SysError;
@@ -31,11 +32,13 @@ const ON_LINK: u32 = 4;
 const TABLE_MAIN: u32 = 254;
 
 const ATTRIBUTE_DESTINATION: u16 = 1;
+const ATTRIBUTE_SOURCE: u16 = 2;
 const ATTRIBUTE_DEVICE: u16 = 4;
 const ATTRIBUTE_GATEWAY: u16 = 5;
 const ATTRIBUTE_PRIORITY: u16 = 6;
 const ATTRIBUTE_PREFERRED_SOURCE: u16 = 7;
 const ATTRIBUTE_METRICS: u16 = 8;
+const ATTRIBUTE_MULTIPATH: u16 = 9;
 const ATTRIBUTE_TABLE: u16 = 15;
 
 const METRIC_WINDOW: u16 = 3;
@@ -46,6 +49,15 @@ const METRIC_INITIAL_WINDOW: u16 = 14;
 pub struct Route {
     /// `struct rtmsg` and its attributes.
     message: Vec<u8>,
+}
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// Index of the device.
+    pub device: u32,
+    /// The next router; `None` if the destinations are neighbours themselves.
+    pub gateway: Option<IpAddr>,
 }
 
 impl Route {
@@ -68,6 +80,16 @@ impl Route {
     #[must_use]
     pub fn device(&self) -> Option<u32> {
         self.attribute(ATTRIBUTE_DEVICE).and_then(|value| word(value, 0))
+    }
+
+    /// Where it leads: one next hop, or those of a multipath route that are in use.
+    #[must_use]
+    pub fn next_hops(&self) -> Vec<NextHop> {
+        match (self.device(), self.attribute(ATTRIBUTE_MULTIPATH)) {
+            (Some(device), _) => vec![NextHop { device, gateway: self.gateway() }],
+            (None, Some(hops)) => next_hops(hops),
+            (None, None) => Vec::new(),
+        }
     }
 
     /// Whether it leads to this host itself: its packets take the loopback, whatever device it names (`RTN_LOCAL`).
@@ -178,12 +200,7 @@ impl Route {
     }
 
     fn address(&self, wanted: u16) -> Option<IpAddr> {
-        let value = self.attribute(wanted)?;
-        match value.len() {
-            4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(value).ok()?).into()),
-            16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(value).ok()?).into()),
-            _ => None,
-        }
+        ip_address(self.attribute(wanted)?)
     }
 
     /// What identifies it: everything but metrics, flags and what the kernel only tells (RTA_CACHEINFO, RTA_PREF).
@@ -199,6 +216,24 @@ impl Route {
         let kept = self.attributes().filter(|(kind, _)| IDENTIFYING.contains(kind));
         (self.message[..8].to_vec(), kept.collect())
     }
+}
+
+/// The members of `RTA_MULTIPATH`, each a `struct rtnexthop` and its attributes, without those that carry nothing.
+fn next_hops(mut bytes: &[u8]) -> Vec<NextHop> {
+    /// `struct rtnexthop`: length, flags, weight, index of the device.
+    const RTNEXTHOP: usize = 8;
+    /// `RTNH_F_DEAD` and `RTNH_F_LINKDOWN`.
+    const UNUSED: u8 = 1 | 16;
+    let mut found = Vec::new();
+    while let Some((length, device)) = half(bytes, 0).map(usize::from).zip(word(bytes, 4)) {
+        let Some(inside) = bytes.get(RTNEXTHOP..length) else { break };
+        let gateway = attributes(inside).find(|(kind, _)| *kind == ATTRIBUTE_GATEWAY);
+        if bytes[2] & UNUSED == 0 {
+            found.push(NextHop { device, gateway: gateway.and_then(|(_, octets)| ip_address(octets)) });
+        }
+        bytes = bytes.get(align(length)..).unwrap_or_default();
+    }
+    found
 }
 
 impl RouteSocket {
@@ -220,16 +255,35 @@ impl RouteSocket {
     /// # Errors
     /// If there is none, or the kernel (older than 4.13) cannot tell.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Route, SysError> {
+        self.look_up(address, None, FIB_MATCH)
+    }
+
+    /// What the route to `address` resolves to for packets from `source`: of a multipath route the next hop that they take where addresses
+    /// alone decide (`net.ipv4.fib_multipath_hash_policy` 0).
+    ///
+    /// # Errors
+    /// If there is none, or the kernel cannot tell.
+    pub fn route_between(&mut self, source: IpAddr, address: IpAddr) -> Result<Route, SysError> {
+        self.look_up(address, Some(source), 0)
+    }
+
+    fn look_up(&mut self, address: IpAddr, source: Option<IpAddr>, flags: u32) -> Result<Route, SysError> {
         let object = || format!("route to {address}");
-        let (family, bytes) = match address {
-            IpAddr::V4(address) => (net::AddressFamily::INET, address.octets().to_vec()),
-            IpAddr::V6(address) => (net::AddressFamily::INET6, address.octets().to_vec()),
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
         };
+        let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+        let bytes = octets(address);
         let mut body = vec![0; RTMSG];
         body[0] = family.as_raw() as u8;
         body[1] = (bytes.len() * 8) as u8;
-        body[8..12].copy_from_slice(&FIB_MATCH.to_ne_bytes());
+        body[8..12].copy_from_slice(&flags.to_ne_bytes());
         push(&mut body, ATTRIBUTE_DESTINATION, &bytes);
+        if let Some(source) = source.map(octets).filter(|source| source.len() == bytes.len()) {
+            body[2] = (source.len() * 8) as u8;
+            push(&mut body, ATTRIBUTE_SOURCE, &source);
+        }
         let answer = self.socket.ask(GET_ROUTE, 0, &[&body], PATIENCE);
         let answer = answer.map_err(|unanswered| unanswered.during("look up", object()))?;
         let gone = || SysError::new("look up", object(), std::io::Error::other("the kernel answered without a route"));
@@ -253,6 +307,8 @@ impl RouteSocket {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     /// `198.18.0.0/24 dev 5 proto kernel scope link src 198.18.0.2`, table main, `window 9000`, `mtu 1400`.
@@ -291,6 +347,29 @@ mod tests {
         assert_eq!(default.spelled("eth1"), "default via 192.0.2.1 dev eth1 proto dhcp metric 100");
         assert_eq!((default.gateway(), route().gateway()), (Some(Ipv4Addr::new(192, 0, 2, 1).into()), None));
         assert!(!default.is_same_entry(&route()));
+    }
+
+    #[test]
+    fn a_multipath_route_has_its_next_hops_without_dead_ones() {
+        let hop = |device: u32, flags: u8, gateway: &[u8]| {
+            let mut inside = Vec::new();
+            push(&mut inside, ATTRIBUTE_GATEWAY, gateway);
+            let mut bytes = ((8 + inside.len()) as u16).to_ne_bytes().to_vec();
+            bytes.extend([flags, 0]);
+            bytes.extend(device.to_ne_bytes());
+            [bytes, inside].concat()
+        };
+        let hops = [hop(5, 0, &[198, 18, 0, 9]), hop(6, 16, &[198, 18, 1, 9]), hop(7, 0, &[198, 18, 2, 9])].concat();
+        let mut message = vec![2, 24, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
+        push(&mut message, ATTRIBUTE_MULTIPATH, &hops);
+        let route = Route::from_bytes(&message).unwrap();
+        let found: Vec<_> =
+            route.next_hops().iter().map(|hop| (hop.device, hop.gateway.unwrap().to_string())).collect();
+        assert_eq!(found, [(5, "198.18.0.9".to_owned()), (7, "198.18.2.9".to_owned())]);
+        assert_eq!(route.device(), None);
+        assert_eq!(super::tests::route().next_hops(), [NextHop { device: 5, gateway: None }]);
+        (0..hops.len()).for_each(|end| assert!(next_hops(&hops[..end]).len() <= 2));
+        assert_eq!(next_hops(&[0; 64]), [], "a length of nothing ends the walk");
     }
 
     #[test]
