@@ -26,6 +26,7 @@ pub fn plan(bytes: &[u8]) {
             host: "host".into(),
             address: None,
             device: None,
+            branches: Vec::new(),
             cpus: (0..4).collect(),
             pin: true,
             ncsi: None,

@@ -91,8 +91,16 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     const PATIENCE: Duration = Duration::from_secs(120);
     let params: Params = serde_json::from_value(params).expect("a table");
     let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let local =
-        Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false, ncsi: None };
+    let local = Endpoint {
+        name: "x".into(),
+        host: "x".into(),
+        address,
+        device: None,
+        branches: vec![],
+        cpus: vec![],
+        pin: false,
+        ncsi: None,
+    };
     let loaded = Duration::from_millis(50);
     let setup = Setup {
         params: &params,

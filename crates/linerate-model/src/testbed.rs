@@ -27,6 +27,10 @@ pub struct Endpoint {
     pub address: Option<IpAddr>,
     /// The interface `address` is on, if known: its counters are the device counters of this endpoint.
     pub device: Option<String>,
+    /// What packets leave its host by where `device` does not say: the port of a bridge, or the devices of several next hops, of which each
+    /// flow takes one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<String>,
     /// CPUs its workers may be pinned to, in turn: a `cpus` axis uses the first few of them.
     #[serde(default)]
     pub cpus: Vec<usize>,

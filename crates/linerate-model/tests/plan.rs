@@ -65,6 +65,7 @@ fn testbed(names: &[(&str, usize)]) -> Testbed {
         host: "host".to_owned(),
         address: None,
         device: None,
+        branches: Vec::new(),
         cpus: (0..n_cpus).collect(),
         pin: false,
         ncsi: None,

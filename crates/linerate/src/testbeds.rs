@@ -132,6 +132,7 @@ pub(crate) fn loopback(ipv6: bool) -> Ground {
         host: "local".into(),
         address: Some(address),
         device: Some("lo".into()),
+        branches: Vec::new(),
         cpus: Vec::new(),
         pin: false,
         ncsi: None,
@@ -262,6 +263,7 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
         host: host.into(),
         address: Some(address),
         device: None,
+        branches: Vec::new(),
         cpus: Vec::new(),
         pin: false,
         ncsi: None,
@@ -320,8 +322,11 @@ fn list_own_cpus(testbed: &mut Testbed) {
 
 /// `ground` with what its hosts say of themselves: the CPUs that a `cpus` axis may use, and the device of each endpoint that names none.
 fn asked(mut ground: Ground) -> Result<Ground, Failure> {
-    let keys = keys_for(&ground.testbed.hosts)?;
-    for (host, address) in &ground.testbed.hosts {
+    let hosts = &ground.testbed.hosts;
+    let keys = keys_for(hosts)?;
+    // This host last: then it has spoken with the others, and its tables know where they are.
+    let (here, there): (Vec<_>, Vec<_>) = hosts.iter().partition(|(_, address)| *address == HostAddress::InProcess);
+    for (host, address) in there.into_iter().chain(here) {
         let endpoints = &mut ground.testbed.endpoints;
         let others: Vec<(String, IpAddr)> =
             endpoints.iter().filter_map(|e| Some((e.name.clone(), e.address?))).collect();
@@ -351,8 +356,14 @@ fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Re
     if endpoint.device.is_none() {
         let mut devices: Vec<&str> = others.iter().filter_map(|other| facts.device_towards(*other)).collect();
         devices.dedup();
+        let mut branches: Vec<&[String]> = others.iter().map(|other| facts.branches_towards(*other)).collect();
+        branches.dedup();
         if let [device] = devices[..] {
             endpoint.device = Some(device.to_owned());
+        }
+        // Of several devices none is the one, unless the packets to every end share them.
+        if let ([branches], [] | [_]) = (&branches[..], &devices[..]) {
+            endpoint.branches = branches.to_vec();
         }
     }
     Ok(())
@@ -427,6 +438,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
                 host: text.host,
                 address: Some(text.address),
                 device: text.device,
+                branches: Vec::new(),
                 pin: !text.cpus.is_empty(),
                 ncsi: text.ncsi,
                 cpus: text.cpus,
@@ -457,7 +469,7 @@ fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_control::Way;
+    use linerate_control::{Branches, Way};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -500,6 +512,10 @@ mod tests {
         HostFacts {
             facts: json!({ "cpu": { "allowed": [0, 1, 2, 3, 4, 5, 6, 7] } }),
             routes: vec![way("198.18.0.1", "eth0"), way("198.18.0.2", "eth0"), way("198.18.1.1", "eth1")],
+            branches: vec![
+                Branches { destination: [198, 18, 2, 1].into(), devices: vec!["eth0".into(), "eth1".into()] },
+                Branches { destination: [198, 18, 2, 2].into(), devices: vec!["eth0".into(), "eth1".into()] },
+            ],
         }
     }
 
@@ -518,6 +534,9 @@ mod tests {
         let named = Endpoint { device: Some("bond0".into()), ..endpoint(&[]) };
         let named = completed(named, &["198.18.0.1"], &far()).expect("fits").device;
         assert_eq!(named.as_deref(), Some("bond0"), "its owner knows better");
+        let branches = |others: &[&str]| completed(endpoint(&[]), others, &far()).expect("fits").branches;
+        assert_eq!(branches(&["198.18.2.1", "198.18.2.2"]), ["eth0", "eth1"], "several next hops, the same for both");
+        assert_eq!(branches(&["198.18.2.1", "198.18.1.1"]), [""; 0], "the one way is not the other");
     }
 
     #[test]

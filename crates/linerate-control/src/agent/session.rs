@@ -15,7 +15,8 @@ use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
 use crate::wire::{
-    Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, Way, printable,
+    Branches, Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, Way,
+    printable,
 };
 
 /// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent away.
@@ -78,14 +79,16 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
 fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str) {
     /// A testbed has no more ends.
     const MOST: usize = 64;
-    let way = |destination: &IpAddr| {
-        // Without a route there is nothing to tell; the first trial says what that means.
-        let device = linerate_observe::device_towards(*destination).ok().flatten()?;
-        Some(Way { destination: *destination, device })
-    };
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = (shared.options.facts)();
-    answer.routes = destinations.iter().take(MOST).filter_map(way).collect();
+    for destination in destinations.iter().take(MOST).copied() {
+        // Without a route there is nothing to tell; the first trial says what that means.
+        let Ok(way) = linerate_observe::towards(destination) else { continue };
+        answer.routes.extend(way.device.map(|device| Way { destination, device }));
+        if !way.branches.is_empty() {
+            answer.branches.push(Branches { destination, devices: way.branches });
+        }
+    }
     // Whoever asked may have left.
     let _ = write(&mut *channel.writer, &Message::Hello(Box::new(answer)));
     (channel.closer)();

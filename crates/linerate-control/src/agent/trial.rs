@@ -176,8 +176,9 @@ impl Trial<'_> {
     }
 
     fn scope(&self) -> Scope {
-        let mut devices: BTreeSet<String> =
-            self.prepare.jobs.iter().filter_map(|job| job.local.device.clone()).collect();
+        let ends = || self.prepare.jobs.iter().map(|job| &job.local);
+        let mut devices: BTreeSet<String> = ends().filter_map(|end| end.device.clone()).collect();
+        devices.extend(ends().flat_map(|end| end.branches.iter().cloned()));
         // Where no endpoint names an interface, all are read.
         if !devices.is_empty() {
             devices.extend(self.prepare.legs.iter().cloned());

@@ -9,7 +9,7 @@ use linerate_model::HostAddress;
 use serde_json::Value;
 
 use super::runner::greet;
-use crate::wire::{Greeting, HelloRole, Message, Way};
+use crate::wire::{Branches, Greeting, HelloRole, Message, Way};
 use crate::{Agent, AgentOptions, ControlError, KeyStore, Timeouts, frames};
 
 /// What a host said of itself.
@@ -19,6 +19,8 @@ pub struct HostFacts {
     pub facts: Value,
     /// Of the addresses asked for, those it has a route to.
     pub routes: Vec<Way>,
+    /// What packets to them leave by, where no device says it alone.
+    pub branches: Vec<Branches>,
 }
 
 impl HostFacts {
@@ -26,6 +28,12 @@ impl HostFacts {
     #[must_use]
     pub fn device_towards(&self, destination: IpAddr) -> Option<&str> {
         self.routes.iter().find(|way| way.destination == destination).map(|way| way.device.as_str())
+    }
+
+    /// What packets to `destination` leave by where the device does not say, if it told: the port of a bridge, or several next hops.
+    #[must_use]
+    pub fn branches_towards(&self, destination: IpAddr) -> &[String] {
+        self.branches.iter().find(|of| of.destination == destination).map_or(&[], |of| &of.devices)
     }
 
     /// CPUs that programs of the agent may run on; empty if it did not tell.
@@ -55,5 +63,6 @@ pub fn ask(
     // It has answered; an agent that knows the question is gone already.
     let _ = frames::write(&mut *greeted.channel.writer, &Message::Goodbye);
     (greeted.channel.closer)();
-    Ok(HostFacts { facts: greeted.theirs.facts, routes: greeted.theirs.routes })
+    let Greeting { facts, routes, branches, .. } = *greeted.theirs;
+    Ok(HostFacts { facts, routes, branches })
 }

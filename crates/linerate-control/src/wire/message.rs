@@ -59,6 +59,9 @@ pub struct Greeting {
     /// An agent's answer to `asks`: the addresses it has a route to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Way>,
+    /// An agent's answer to `asks` too: what packets leave by where no route or device says it alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branches>,
     /// An agent's facts about its host.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
@@ -71,6 +74,15 @@ pub struct Way {
     pub destination: IpAddr,
     /// The interface that packets to it leave by.
     pub device: String,
+}
+
+/// The interfaces by which packets to an address leave a host, where its device only hands them on, or several next hops share them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branches {
+    /// The address asked for.
+    pub destination: IpAddr,
+    /// The port of a bridge, or the devices of the next hops, of which each flow takes one.
+    pub devices: Vec<String>,
 }
 
 impl Greeting {
@@ -87,6 +99,7 @@ impl Greeting {
             tunes: false,
             asks: None,
             routes: Vec::new(),
+            branches: Vec::new(),
             facts: Value::Null,
         }
     }

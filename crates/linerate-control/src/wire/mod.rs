@@ -19,7 +19,7 @@ mod tune;
 pub(crate) use codec::announced;
 pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, ORDER_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
-    Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, RELEASE,
-    Way, name, printable,
+    Branches, Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare,
+    PreparedJob, RELEASE, Way, name, printable,
 };
 pub use tune::{Setting, SettingState, TuneRequest};

@@ -47,6 +47,7 @@ impl Planner<'_> {
                         host: namespace.node.clone(),
                         address: Some(address),
                         device: Some(port.device.clone()),
+                        branches: Vec::new(),
                         cpus: settings.cpus.clone(),
                         pin: !settings.cpus.is_empty(),
                         ncsi: self.sidebands.contains(&port.device).then(|| port.device.clone()),

@@ -49,6 +49,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
         host: "x".into(),
         address: Some(address),
         device: None,
+        branches: vec![],
         cpus: vec![],
         pin: false,
         ncsi: None,

@@ -376,6 +376,7 @@ mod tests {
             host: "h".into(),
             address: None,
             device: None,
+            branches: Vec::new(),
             cpus: Vec::new(),
             pin: false,
             ncsi: None,

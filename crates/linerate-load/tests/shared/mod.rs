@@ -25,7 +25,16 @@ pub type Ends = [Vec<Box<dyn Worker>>; 2];
 
 pub fn endpoint(ip: &str) -> Endpoint {
     let address: Option<IpAddr> = Some(ip.parse().expect("an address"));
-    Endpoint { name: "x".into(), host: "x".into(), address, device: None, cpus: vec![], pin: false, ncsi: None }
+    Endpoint {
+        name: "x".into(),
+        host: "x".into(),
+        address,
+        device: None,
+        branches: vec![],
+        cpus: vec![],
+        pin: false,
+        ncsi: None,
+    }
 }
 
 pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {

@@ -326,6 +326,7 @@ mod tests {
             host: name.into(),
             address: None,
             device: None,
+            branches: Vec::new(),
             cpus: Vec::new(),
             pin: false,
             ncsi: None,

@@ -140,6 +140,7 @@ mod tests {
             host: name[..1].into(),
             address: None,
             device: None,
+            branches: Vec::new(),
             cpus: Vec::new(),
             pin: false,
             ncsi: None,

@@ -41,6 +41,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
         host: "lab".into(),
         address: Some("10.0.0.1".parse().expect("an address")),
         device: Some("eth0".into()),
+        branches: Vec::new(),
         cpus: vec![0, 1],
         pin: false,
         ncsi: None,

@@ -81,6 +81,7 @@ fn null_step() -> Option<f64> {
         host: "local".into(),
         address: None,
         device: None,
+        branches: Vec::new(),
         cpus: Vec::new(),
         pin: false,
         ncsi: None,

@@ -357,3 +357,46 @@ pub(crate) fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     once.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
     once
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(axis: &str) -> Plan {
+        let text = format!(
+            "[campaign]\nname = \"x\"\n[[sweep]]\nname = \"x\"\nduration = \"1 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
+             to = \"b\"\n[sweep.axis]\n{axis}\n"
+        );
+        let (plan, problems) = parse(&text);
+        assert!(problems.is_empty(), "{problems:?}");
+        plan.expect("it has no problems")
+    }
+
+    /// `a` here, `b` on a host that nobody has asked.
+    fn towards_a_host() -> Ground {
+        let mut ground = testbeds::loopback(false);
+        ground.testbed.hosts.push(("far".into(), HostAddress::Tcp("192.0.2.7:4777".into())));
+        let far = &mut ground.testbed.endpoints[1];
+        (far.host, far.cpus) = ("far".into(), vec![0, 1, 2]);
+        ground.kind = TestbedKind::Hosts;
+        ground
+    }
+
+    #[test]
+    fn cpus_of_a_host_that_was_not_asked_are_said_to_be_assumed() {
+        let (of_cpus, of_streams) = (plan("cpus = [1, 2]"), plan("\"params.streams\" = [1, 2]"));
+        let ground = towards_a_host();
+        let lines = assumed(&of_cpus, &ground);
+        assert_eq!(lines.len(), 1, "this host knows its own CPUs: {lines:?}");
+        assert!(lines[0].starts_with("endpoint `b` has 3 CPUs, as this host has: far was not asked"), "{lines:?}");
+        assert_eq!(assumed(&of_streams, &ground), [""; 0], "the plan does not depend on them");
+
+        let mut named = towards_a_host();
+        named.testbed.endpoints[1].pin = true;
+        assert_eq!(assumed(&of_cpus, &named), [""; 0], "its owner lists them");
+        let mut lab = towards_a_host();
+        lab.kind = TestbedKind::Lab;
+        assert_eq!(assumed(&of_cpus, &lab), [""; 0], "hosts of a lab are this one");
+        assert_eq!(assumed(&of_cpus, &testbeds::loopback(false)), [""; 0]);
+    }
+}

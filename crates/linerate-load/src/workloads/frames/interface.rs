@@ -217,6 +217,7 @@ mod tests {
             host: "h".into(),
             address: address.map(|address| address.parse().expect("an address")),
             device: device.map(str::to_owned),
+            branches: Vec::new(),
             cpus: Vec::new(),
             pin: false,
             ncsi: None,
