@@ -7,7 +7,9 @@
 //!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum; and beside it what the ports and what the bus behind
 //!   them allow each by itself; for datagrams of one size also as packet rate;
 //! - a physical receiving device's speed, as frame bits (`interfaces`);
-//! - each queueing discipline of the sending device that shapes all it sends (`queues`);
+//! - each queueing discipline that shapes all that a device on the way out sends (`queues`), below VLANs, tunnels and the ports of bridges
+//!   too, with the headers that these add (`ends`);
+//! - of several next hops as many as there are flows (`ends`);
 //! - each PCI Express link on the way to a physical device (`buses`).
 //!
 //! Expected bound (shown, never a gate, because the largest window and the smallest round trip are only sampled): the peer's
@@ -18,6 +20,7 @@
 //! tell (declare it as a capacity), CPUs, memory.
 
 mod buses;
+mod ends;
 mod interfaces;
 mod queues;
 
@@ -213,14 +216,14 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
         })
         .collect();
     if campaign.header.testbed == TestbedKind::Hosts {
-        elements.extend(interfaces::elements(hosts, jobs, carried));
-        elements.extend(queues::elements(hosts, jobs, carried));
+        elements.extend(ends::elements(hosts, jobs, carried));
         elements.extend(buses::links(hosts, jobs, carried));
     }
     elements.retain(|element| !element.crossed_by.is_empty() && element.rate.0 > 0.0);
     elements
 }
 
+/// The endpoints that send and receive what `job` carries in `direction`.
 fn ends<'a>(job: &Job<'a>, direction: Direction) -> (&'a linerate_model::Endpoint, &'a linerate_model::Endpoint) {
     if direction == Direction::Rx { (&job.spec.to, &job.spec.from) } else { (&job.spec.from, &job.spec.to) }
 }

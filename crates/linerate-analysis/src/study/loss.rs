@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, SeriesSpec, TrialRecord};
 use serde::{Deserialize, Serialize};
 
+use super::leaving;
 use super::loss_place::LossPlace;
 use super::samples::{Hosts, LOOPBACK, Samples};
 use super::span::total;
@@ -139,6 +140,10 @@ const CAUSES: [(&str, &str); 3] = [
 pub(super) struct Places<'a> {
     /// The sending host's readings and end.
     pub(super) sender: (&'a Samples<'a>, &'a Endpoint),
+    /// The devices that packets pass on each way out of the sending host, uppermost first.
+    pub(super) out: &'a [Vec<&'a str>],
+    /// The devices that they pass in the receiving host.
+    pub(super) into: &'a [&'a str],
     /// The receiving host's readings and end.
     pub(super) receiver: (&'a Samples<'a>, &'a Endpoint),
     /// What the lab's devices counted.
@@ -181,6 +186,7 @@ type Drops = (LossPlace, Option<f64>);
 /// What queues, devices and networks dropped.
 fn shared(places: &Places<'_>) -> Vec<Drops> {
     let Places { sender: (sending, from), receiver: (receiving, to), devices, sent, alone, share_kernel, .. } = places;
+    let Places { out, into, .. } = places;
     let within = in_devices(devices, &from.name, &to.name);
     // A queueing discipline counts what its children drop too, so that the largest of a device's is all of them.
     let queued = |samples: &Samples<'_>, name: &str, device: Option<&str>| {
@@ -190,21 +196,43 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
         samples.extent().and_then(|span| samples.largest_change(span, wanted))
     };
     let sideband = to.ncsi.as_deref();
-    let (from, to) = (from.device.as_deref(), to.device.as_deref());
-    let passed = from.and_then(|device| queued(sending, "packets", Some(device)));
-    let at_queue = queued(sending, "drops", from);
-    let at_device = change(sending, "interface", "tx_dropped", from);
+    let of_chain = |chain: &Vec<&str>, name: &str| -> Vec<f64> {
+        chain.iter().filter_map(|device| queued(sending, name, Some(device))).collect()
+    };
+    // The lowest queue of a chain passes what none above it dropped.
+    let passed =
+        out.iter().filter_map(|chain| of_chain(chain, "packets").into_iter().reduce(f64::min)).reduce(|a, b| a + b);
+    let at_queue = match out {
+        [] => queued(sending, "drops", None),
+        out => out.iter().flat_map(|chain| of_chain(chain, "drops")).reduce(|a, b| a + b),
+    };
+    let at_device = match out {
+        [] => change(sending, "interface", "tx_dropped", None),
+        out => {
+            out.iter().filter_map(|chain| dropped_by(chain, sending, &of_chain(chain, "drops"))).reduce(|a, b| a + b)
+        }
+    };
     let (at_queue, at_device) =
         without_refused(at_queue, at_device, super::span::total(sent, Counter::SendDrops) as f64);
     let dropped_at_queue = at_queue.map(|drops| dropped_datagrams(drops, passed, sent));
     let before: f64 = within.iter().filter_map(|(_, drops)| *drops).sum::<f64>() + dropped_at_queue.unwrap_or(0.0);
-    let rx_dropped = change(receiving, "interface", "rx_dropped", to);
+    let received = |name: &str| match into {
+        [] => change(receiving, "interface", name, None),
+        into => {
+            into.iter().filter_map(|device| change(receiving, "interface", name, Some(device))).reduce(|a, b| a + b)
+        }
+    };
+    let rx_dropped = received("rx_dropped");
     let backlog = change(receiving, "softnet", "dropped", None);
     let [at_device, far_device, backlog] = counted_once(at_device, rx_dropped, backlog, *share_kernel);
-    let far_device = sum(far_device, change(receiving, "interface", "rx_missed", to));
+    let far_device = sum(far_device, received("rx_missed"));
     let in_messages = [at_device, far_device, backlog, at_ingress(places, backlog)];
     let [at_device, far_device, backlog, ingress] = in_datagrams(in_messages, before, places);
-    let near = [(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
+    let mut near = vec![(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
+    near.extend(
+        at_output(places, dropped_at_queue.unwrap_or(0.0) + at_device.unwrap_or(0.0))
+            .map(|drops| (LossPlace::SenderOutput, Some(drops))),
+    );
     let mut far = vec![(LossPlace::ReceiverDevice, far_device), (LossPlace::ReceiverBacklog, backlog)];
     // Only the datagrams of UDP sockets pass through IP.
     far.extend(ingress.map(|drops| (LossPlace::ReceiverIngress, Some(drops))));
@@ -212,6 +240,34 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
         sideband.map(|device| (LossPlace::Controller, change(receiving, "ncsi", "pass_through_dropped", Some(device))));
     let shared = near.into_iter().chain(within).chain(far).chain(controller);
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
+}
+
+/// Datagrams that left the socket and not the device, without those that queue and device dropped themselves. The device counts other packets too:
+/// only if the load alone had more than all of them, something is missing for certain. Then those of other programs are taken off.
+fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
+    /// Address resolution in a trial, at the most.
+    const NOT_IP: f64 = 10.0;
+    let Places { sender: (sending, _), out, sent, alone, over_udp, .. } = places;
+    let ip = |name: &str| change(sending, "udp", name, None).filter(|_| *alone && *over_udp);
+    let lowest = out.iter().filter_map(|chain| chain.last());
+    let left =
+        lowest.filter_map(|device| change(sending, "interface", "tx_packets", Some(device))).reduce(|a, b| a + b)?;
+    let others = (ip("ip_out_requests")? - ip("out_datagrams")?).max(0.0);
+    let total = |counter| super::span::total(sent, counter) as f64;
+    let each = total(Counter::DatagramsSent) / total(Counter::MessagesSent).max(1.0);
+    let missing = total(Counter::DatagramsSent) - dropped - left * each;
+    Some(if missing > 0.0 { missing + (others + NOT_IP) * each } else { 0.0 })
+}
+
+/// What the devices of `chain` dropped themselves. A device that hands its packets to another one counts as its own what the queue (`queued`) or
+/// the device below it drops (`vlan_dev_hard_start_xmit`, `iptunnel_xmit`).
+fn dropped_by(chain: &[&str], sending: &Samples<'_>, queued: &[f64]) -> Option<f64> {
+    let of = |device: &&str| change(sending, "interface", "tx_dropped", Some(device));
+    let (last, above) = chain.split_last()?;
+    let lowest = of(last);
+    let below = lowest.unwrap_or(0.0) + queued.iter().sum::<f64>();
+    let own: f64 = above.iter().filter_map(of).map(|drops| (drops - below).max(0.0)).sum();
+    sum(lowest, (!above.is_empty()).then_some(own))
 }
 
 /// Drops of the sending device, of the receiving one, and at the per-CPU backlog, each counted once. A drop at the backlog is in `rx_dropped`
@@ -285,6 +341,7 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     let at_socket = if messages + datagrams > 0.0 { (at_socket - checksums - refused).max(0.0) } else { overflows };
     // A socket buffer that found no room held one datagram at the least.
     let overflowed = if overflows > 0.0 { at_socket.max(overflows) } else { 0.0 };
+    let reassembly = udp("ip_reassembly_failures").map(|failures| (LossPlace::ReceiverReassembly, Some(failures)));
     let filtered = filtered(&udp).map(|dropped| {
         // Datagrams that did not even arrive were not dropped here.
         let sent_all = super::span::total(sent, Counter::DatagramsSent) as f64;
@@ -292,11 +349,13 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
         let rest = lost as f64 - before - overflowed - checksums - refused;
         (dropped * widest_message(sent, received)).min(rest.max(0.0))
     });
-    vec![
+    let mut places = vec![
         (LossPlace::ReceiverChecksum, Some(checksums)),
         (LossPlace::ReceiverSocket, Some(overflowed)),
         (LossPlace::ReceiverFilter, filtered.map(|filtered| filtered + refused)),
-    ]
+    ];
+    places.extend(reassembly);
+    places
 }
 
 /// Datagrams of a message, rounded up: as they were handed to the sending socket, or as they came together.
@@ -431,7 +490,10 @@ pub(super) fn of_job(trial: &TrialRecord, job: &Job<'_>, hosts: &Hosts<'_>, alon
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
         let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
         let (sent, received) = (flow.sender, flow.receiver);
-        let places = Places { sender, receiver, devices: &devices, sent, received, alone, over_udp, share_kernel };
+        let out = &leaving::device_chains(hosts, sender.1, receiver.1);
+        let into = &leaving::device_chains(hosts, receiver.1, sender.1).concat();
+        let devices = &devices;
+        let places = Places { sender, out, receiver, into, devices, sent, received, alone, over_udp, share_kernel };
         locate(&mut loss, &places);
         Some(loss)
     });

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum LossPlace {
-    /// A queueing discipline of the sending host.
+    /// Between IP and the device of the sending host: a neighbour that does not answer, or a netfilter hook at egress.
+    SenderOutput,
+    /// A queueing discipline of the sending host, or a filter of tc at its egress.
     SenderQueue,
     /// The device of the sending host.
     SenderDevice,
@@ -22,6 +24,8 @@ pub enum LossPlace {
     ReceiverIngress,
     /// The network controller of a sideband.
     Controller,
+    /// The reassembly of fragments in the receiving host: no memory for them, or they did not fit together.
+    ReceiverReassembly,
     /// A packet filter of the receiving host (nftables, iptables), or a filter attached to the socket (BPF).
     ReceiverFilter,
     /// The checksum test of the receiving host: the datagram was corrupt.
@@ -31,13 +35,15 @@ pub enum LossPlace {
 }
 
 /// Every place but devices of labs, by name.
-const NAMES: [(LossPlace, &str); 9] = [
+const NAMES: [(LossPlace, &str); 11] = [
+    (LossPlace::SenderOutput, "sender output (neighbour, nftables)"),
     (LossPlace::SenderQueue, "sender qdisc"),
     (LossPlace::SenderDevice, "sender device"),
     (LossPlace::ReceiverDevice, "receiver device"),
     (LossPlace::ReceiverBacklog, "receiver backlog (softnet)"),
     (LossPlace::ReceiverIngress, "receiver ingress (XDP, tc, nftables)"),
     (LossPlace::Controller, "network controller"),
+    (LossPlace::ReceiverReassembly, "receiver reassembly"),
     (LossPlace::ReceiverFilter, "receiver packet filter"),
     (LossPlace::ReceiverChecksum, "receiver checksum"),
     (LossPlace::ReceiverSocket, "receiver socket"),

@@ -19,6 +19,7 @@ mod grid;
 mod headline;
 mod host;
 mod judge;
+mod leaving;
 mod looked_at;
 mod looks;
 mod loss;

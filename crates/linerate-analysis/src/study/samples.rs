@@ -144,25 +144,6 @@ impl<'a> Hosts<'a> {
         (!found.is_null() && found.get("unavailable").is_none()).then_some(found)
     }
 
-    /// The physical device that carries all packets of `device` and what bus it is on: of a VLAN what it stands on, else the device itself.
-    pub(super) fn carrier<'b>(&self, host: &str, device: &'b str) -> &'b str
-    where
-        'a: 'b,
-    {
-        /// A VLAN in a VLAN in a VLAN is rare.
-        const DEEPEST: usize = 4;
-        let mut at = device;
-        for _ in 0..DEEPEST {
-            let is_vlan = self.interface_fact(host, at, "kind").and_then(Value::as_str) == Some("vlan");
-            let lower = self.interface_fact(host, at, "lower").and_then(Value::as_array).filter(|_| is_vlan);
-            match lower.and_then(|lower| lower.first()?.as_str()) {
-                Some(lower) => at = lower,
-                None => break,
-            }
-        }
-        at
-    }
-
     /// What tells the kernel of `host` from others: its boot id, or the host's own name where that is not known.
     pub(super) fn kernel(&self, host: &str) -> String {
         let boot = self.fact(host, "kernel.boot_id").and_then(Value::as_str);

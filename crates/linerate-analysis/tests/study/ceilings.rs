@@ -2,8 +2,8 @@
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Tx};
-use linerate_model::{BitRate, Capacity, Counter, TcpState, TestbedKind, TrialRecord, Validity};
-use serde_json::json;
+use linerate_model::{BitRate, Capacity, Counter, Counters, FlowReport, TcpState, TestbedKind, TrialRecord, Validity};
+use serde_json::{Value, json};
 
 use crate::fixture::{
     SECONDS, campaign, datagrams, gigabit, job, near, only, steady, stream, trial, two_hosts, value, with_tcp,
@@ -341,16 +341,95 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
     let why = |device: Option<&str>| only(&of_device(device)).unbounded.join("; ");
     assert_eq!(why(Some("eth0")), "", "it is bounded");
     let bridge = why(Some("br0"));
-    assert!(bridge.starts_with("br0 of left: a bridge, whose packets leave by any of its ports (eth0)"), "{bridge}");
+    assert!(
+        bridge.starts_with("br0 of left: a bridge that does not know behind which of its ports (eth0)"),
+        "{bridge}"
+    );
     assert!(bridge.ends_with("eth0 of right: its host tells nothing of it"), "{bridge}");
     assert!(why(Some("vx0")).contains("vx0 of left: a tunnel (vxlan)"), "{}", why(Some("vx0")));
     assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
     assert!(why(None).contains("its host names no single device"), "{}", why(None));
 }
 
+/// What the sending host's facts leave for the payload of a stream of `n_flows` flows, bit/s: its end's device, and what that does not say.
+fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Option<f64> {
+    let mut run = stream(0, 1_000_000);
+    let flows = (0..n_flows as u32).map(|flow| {
+        let mut counters = Counters::default();
+        counters[Counter::PayloadSent] = 1;
+        FlowReport { flow, counters, ..FlowReport::default() }
+    });
+    run.jobs[0].0.flows = flows.collect();
+    let from = &mut run.spec.jobs[0].from;
+    from.device = device.map(str::to_owned);
+    from.branches = branches.iter().map(|&device| device.to_owned()).collect();
+    let study = study(&campaign(TestbedKind::Hosts, [facts(), json!({})], vec![run]));
+    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.hard);
+    hard.map(|ceiling| ceiling.value)
+}
+
+#[test]
+fn what_devices_add_is_counted_where_it_crosses_the_wire() {
+    // Segments of 1410 and 1436 bytes in packets of 1450 and 1476, which the tunnels put into frames of 1500 + 38.
+    near(by_branches(Some("vx1"), &[], 1), 10e9 * 1410.0 / 1538.0);
+    near(by_branches(Some("gre1"), &[], 1), 10e9 * 1436.0 / 1538.0);
+    // A shaper on a tunnel without frames counts packets; one below it counts the frames that carry them.
+    near(by_branches(Some("gre2"), &[], 1), 1e8 * 1436.0 / 1476.0);
+    near(by_branches(Some("vx2"), &[], 1), 1e9 * 1410.0 / (1450.0 + 14.0 + 50.0));
+    // A tunnel over a VLAN.
+    near(by_branches(Some("vx3"), &[], 1), 10e9 * 1410.0 / 1542.0);
+    // A macvlan of another machine's peer leaves by the device below.
+    near(by_branches(Some("mv0"), &[], 1), 10e9 * 1460.0 / 1538.0);
+}
+
+#[test]
+fn a_bridge_is_as_fast_as_the_port_that_the_flow_leaves_by() {
+    near(by_branches(Some("br0"), &["eth2"], 1), 1e9 * 1460.0 / 1538.0);
+    near(by_branches(Some("br0"), &["veth1"], 1), 1e9 * 1460.0 / 1514.0);
+    assert_eq!(by_branches(Some("br0"), &[], 1), None, "the port is not known");
+    assert_eq!(by_branches(Some("br0"), &["veth0"], 1), None, "it has no rate");
+}
+
+#[test]
+fn flows_share_next_hops_one_each() {
+    let hops = ["eth0", "eth2"];
+    near(by_branches(None, &hops, 1), 10e9 * 1460.0 / 1538.0);
+    near(by_branches(None, &hops, 2), 11e9 * 1460.0 / 1538.0);
+    near(by_branches(None, &hops, 9), 11e9 * 1460.0 / 1538.0);
+    assert_eq!(by_branches(None, &["eth0", "veth0"], 2), None, "one of them has no rate");
+    assert_eq!(by_branches(None, &["eth0", "gone"], 2), None, "nothing is known of one of them");
+}
+
+#[test]
+fn classes_bound_as_far_as_it_is_certain_which_ones_take_a_flow() {
+    near(by_branches(Some("htb0"), &[], 4), 3e8 * 1460.0 / 1514.0);
+    near(by_branches(Some("htb1"), &[], 1), 3e8 * 1460.0 / 1514.0);
+    near(by_branches(Some("htb1"), &[], 2), 4e8 * 1460.0 / 1514.0);
+    assert_eq!(by_branches(Some("htb2"), &[], 1), None, "what no filter picks is not shaped");
+}
+
 /// The study of a stream that leaves by `device`.
 fn of_device(device: Option<&str>) -> linerate_analysis::Study {
-    let facts = json!({ "interfaces": {
+    let mut run = stream(0, 1_000_000);
+    run.spec.jobs[0].from.device = device.map(str::to_owned);
+    study(&campaign(TestbedKind::Hosts, [facts(), json!({})], vec![run]))
+}
+
+/// What a host with links of many kinds says of them.
+fn facts() -> Value {
+    let htb = |default: Option<&str>, filtered: bool| {
+        let class = |handle: &str, parent: &str, ceil: f64| {
+            json!({ "handle": handle, "parent": parent, "rate_bps": ceil / 2.0,
+            "ceil_bps": ceil })
+        };
+        let mut htb = json!({ "kind": "htb", "handle": "1:", "parent": "root", "filtered": filtered,
+            "classes": [class("1:1", "root", 1e9), class("1:10", "1:1", 3e8), class("1:20", "1:1", 1e8)] });
+        if let Some(default) = default {
+            htb["default"] = json!(default);
+        }
+        json!({ "kind": "veth", "driver": "veth", "virtual": true, "mtu": 1500, "lower": [], "qdiscs": [htb] })
+    };
+    json!({ "interfaces": {
         "eth0": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
         "eth1": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
         "eth0.7": { "kind": "vlan", "virtual": true, "mtu": 1500, "lower": ["eth0"] },
@@ -360,11 +439,19 @@ fn of_device(device: Option<&str>) -> linerate_analysis::Study {
         "veth0": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
         "veth1": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [],
             "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 }] },
-    } });
-    let mut run = stream(0, 1_000_000);
-    run.spec.jobs[0].from.device = device.map(str::to_owned);
-    let campaign = campaign(TestbedKind::Hosts, [facts, json!({})], vec![run]);
-    study(&campaign)
+        "eth2": { "kind": "device", "driver": "igb", "virtual": false, "speed_bps": 1e9, "mtu": 1500, "lower": [] },
+        "vx1": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["eth0"], "tunnel": { "header_bytes": 50 } },
+        "vx2": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["veth1"], "tunnel": { "header_bytes": 50 } },
+        "vx3": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["eth0.7"], "tunnel": { "header_bytes": 50 } },
+        "gre1": { "kind": "gre", "virtual": true, "mtu": 1476, "lower": ["eth0"], "tunnel": { "header_bytes": 24 } },
+        "gre2": { "kind": "gre", "virtual": true, "mtu": 1476, "lower": ["eth0"], "tunnel": { "header_bytes": 24 },
+            "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e8, "burst_bytes": 131_072 }] },
+        "mv0": { "kind": "macvlan", "driver": "macvlan", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": ["eth0"],
+            "mode": "bridge" },
+        "htb0": htb(Some("1:10"), false),
+        "htb1": htb(Some("1:20"), true),
+        "htb2": htb(None, true),
+    } })
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use linerate_analysis::{LossPlace, study};
 use linerate_model::Direction::{Sum, Tx};
-use linerate_model::{Counter, Distribution, Validity};
+use linerate_model::{Counter, Distribution, TestbedKind, Validity};
+use serde_json::json;
 
-use crate::fixture::{datagrams, job, near, only, samples, steady, trial, two_hosts, value};
+use crate::fixture::{campaign, datagrams, job, near, only, samples, steady, trial, two_hosts, value};
 
 #[test]
 fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
@@ -189,6 +190,87 @@ fn drops_before_ip_are_counted_in_datagrams_each_at_its_place() {
     assert!(
         places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place) && (636..=644).contains(n))
     );
+}
+
+/// What is located of 2,000 datagrams of 10,000 that were lost, where the sender's host counted `per_second` of the trial's five.
+fn lost_at_sender(
+    messages: u64,
+    per_second: &[(&'static str, &'static str, &'static str, f64)],
+) -> (Vec<(LossPlace, u64)>, u64) {
+    let mut lossy = datagrams(2000, 1600, 10_000);
+    lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = messages;
+    lossy.samples.push(("left".into(), samples(per_second)));
+    let study = study(&two_hosts(vec![lossy]));
+    let loss = &only(&study).jobs[0].loss[0];
+    assert!(loss.balances());
+    (loss.located.clone(), loss.unexplained)
+}
+
+#[test]
+fn what_left_the_socket_and_not_the_device_was_lost_between_them() {
+    let counted = |others: f64, left: f64| {
+        [
+            ("udp", "ip_out_requests", "ipv4", 2000.0 + others),
+            ("udp", "out_datagrams", "ipv4", 2000.0),
+            ("interface", "tx_packets", "eth0", left),
+        ]
+    };
+    let all = (vec![(LossPlace::SenderOutput, 2000)], 0);
+    assert_eq!(lost_at_sender(10_000, &counted(0.0, 1600.0)), all);
+    // 30 packets a second of a control connection, and one of ARP.
+    assert_eq!(lost_at_sender(10_000, &counted(30.0, 1631.0)), all);
+    assert_eq!(lost_at_sender(10_000, &counted(30.0, 2030.0)), (vec![], 2000), "lost behind the device");
+    assert_eq!(lost_at_sender(10_000, &counted(900.0, 2030.0)), (vec![], 2000), "others left by another device");
+    // Messages of ten datagrams each, which the device counts as one or divides.
+    let messages = |left: f64| {
+        [
+            ("udp", "ip_out_requests", "ipv4", 230.0),
+            ("udp", "out_datagrams", "ipv4", 200.0),
+            ("interface", "tx_packets", "eth0", left),
+        ]
+    };
+    assert_eq!(lost_at_sender(1000, &messages(190.0)), all);
+    assert_eq!(lost_at_sender(1000, &messages(1630.0)), (vec![], 2000), "not known of a device that divides them");
+    // What the queue dropped was not lost before it.
+    let queue = [counted(30.0, 1630.0).to_vec(), vec![("qdisc", "drops", "eth0 tbf 1:", 400.0)]].concat();
+    assert_eq!(lost_at_sender(10_000, &queue), (vec![(LossPlace::SenderQueue, 2000)], 0));
+}
+
+#[test]
+fn datagrams_whose_fragments_do_not_fit_are_lost_at_reassembly() {
+    use LossPlace::ReceiverReassembly;
+    let counters = |failures: f64| {
+        [
+            ("rcvbuf_errors", 0.0),
+            ("in_csum_errors", 0.0),
+            ("in_errors", 0.0),
+            ("ip_fragments", 38_400.0),
+            ("ip_reassembly_failures", failures),
+        ]
+    };
+    // Three fragments each, of which all are refused.
+    assert_eq!(lost_at_receiver(1280, [0, 0], &counters(3840.0)), (vec![(ReceiverReassembly, 1280)], 0));
+    assert_eq!(lost_at_receiver(1280, [0, 0], &counters(0.0)), (vec![], 1280));
+}
+
+/// A tunnel counts a drop of the queue below it as its own.
+#[test]
+fn a_drop_below_a_tunnel_is_the_queues_and_counted_once() {
+    let tunnel = json!({ "interfaces": {
+        "vx0": { "kind": "vxlan", "mtu": 1450, "lower": ["eth0"], "tunnel": { "header_bytes": 50 } },
+        "eth0": { "kind": "device", "mtu": 1500, "lower": [] } } });
+    let mut lossy = datagrams(2000, 1600, 10_000);
+    lossy.spec.jobs[0].from.device = Some("vx0".into());
+    let series = [
+        ("qdisc", "drops", "eth0 tbf 1:", 200.0),
+        ("interface", "tx_dropped", "vx0", 300.0),
+        ("interface", "tx_dropped", "eth0", 40.0),
+    ];
+    lossy.samples.push(("left".into(), samples(&series)));
+    let study = study(&campaign(TestbedKind::Hosts, [tunnel, json!({})], vec![lossy]));
+    let loss = &only(&study).jobs[0].loss[0];
+    assert_eq!(loss.located, [(LossPlace::SenderQueue, 1000), (LossPlace::SenderDevice, 500)]);
+    assert_eq!(loss.unexplained, 500);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use linerate_model::{BoundClass, BoundPart, Bytes, Endpoint};
 use serde_json::Value;
 
+use super::super::leaving;
 use super::super::samples::Hosts;
 use super::super::traffic::Job;
 use super::{Carried, Element, ends};
@@ -24,7 +25,8 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
         for (end, way) in [(sender, "reading"), (receiver, "writing")] {
-            for found in chain(hosts, end, way).into_iter().flatten() {
+            let other = if way == "reading" { receiver } else { sender };
+            for found in chain(hosts, end, other, way).into_iter().flatten() {
                 match elements.iter_mut().find(|element| element.name == found.name) {
                     Some(element) => element.crossed_by.extend([one.id]),
                     None => elements.push(Element { crossed_by: BTreeSet::from([one.id]), ..found }),
@@ -35,13 +37,13 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
     elements
 }
 
-/// The links above the device of `end`; `None` if it has none or they are not known.
-fn chain(hosts: &Hosts<'_>, end: &Endpoint, way: &str) -> Option<Vec<Element>> {
-    let device = end.device.as_ref()?;
-    let mtu = hosts.interface_fact(&end.host, device, "mtu").and_then(Value::as_u64).map(Bytes)?;
-    let carrier = hosts.carrier(&end.host, device);
+/// The links above the device that carries what `end` and `other` exchange; `None` if it has none or they are not known.
+fn chain(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint, way: &str) -> Option<Vec<Element>> {
+    let branches = leaving::branches(hosts, end, other);
+    let [branch] = &branches[..] else { return None };
+    let carrier = branch.layers.last()?.device;
     let functions = hosts.fact(&end.host, "pcie")?.get(carrier)?.as_array()?;
-    Some(functions.iter().filter_map(|function| link(function, &end.host, carrier, mtu, way)).collect())
+    Some(functions.iter().filter_map(|function| link(function, &end.host, carrier, branch.mtu, way)).collect())
 }
 
 fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Option<Element> {

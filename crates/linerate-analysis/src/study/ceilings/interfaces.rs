@@ -1,78 +1,74 @@
-//! Network interfaces of the ends that have a line rate, each direction by itself (full duplex).
+//! Line rates of network interfaces, and why an end has none.
 //!
-//! The rate is the speed that the device reports, counted as its wire counts. A VLAN has that of what it stands on, a bond or team what it
-//! reports of members that all have one. Not bounded: paravirtual devices, whose speed is a name; bridges and tunnels, whose packets may
-//! take another way than the device below.
+//! The rate is the speed that the device reports, counted as its wire counts. A bond or team has what it reports of members that all have one.
+//! Not bounded: paravirtual devices, whose speed is a name.
 
-use std::collections::BTreeSet;
-
-use linerate_model::{BitRate, BoundClass, BoundPart, Bytes};
+use linerate_model::Endpoint;
 use serde_json::Value;
 
+use super::super::leaving;
 use super::super::samples::Hosts;
 use super::super::traffic::Job;
-use super::{Carried, Element, ends};
-use crate::limits::ethernet;
+use super::{Carried, ends};
 
 /// Drivers whose reported speed is a name, not a limit.
-const VIRTUAL_DRIVERS: [&str; 11] =
-    ["bonding", "bridge", "dummy", "ena", "hv_netvsc", "team", "tun", "veth", "virtio_net", "vmxnet3", "xen_netfront"];
+const VIRTUAL_DRIVERS: [&str; 12] = [
+    "bonding",
+    "bridge",
+    "dummy",
+    "ena",
+    "hv_netvsc",
+    "macvlan",
+    "team",
+    "tun",
+    "veth",
+    "virtio_net",
+    "vmxnet3",
+    "xen_netfront",
+];
 /// Kinds of links whose packets are carried in others, as the kernel calls them.
 const TUNNELS: [&str; 12] =
     ["geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl", "ipip", "sit", "tun", "vti", "vxlan", "wireguard"];
+/// Kinds of links that stand on another one.
+const ON_ANOTHER: [&str; 4] = ["ipvlan", "ipvtap", "macvlan", "macvtap"];
 /// Kinds of links that are as fast as their members together.
 const GROUPS: [&str; 2] = ["bond", "team"];
 
-/// The interfaces that the flows of `carried` leave or come in by.
-pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
-    let mut elements: Vec<Element> = Vec::new();
-    for one in carried {
-        let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
-        for (end, receives) in [(sender, false), (receiver, true)] {
-            let Some(device) = &end.device else { continue };
-            let mtu = hosts.interface_fact(&end.host, device, "mtu").and_then(Value::as_u64);
-            let (Some(speed), Some(mtu)) = (line_rate(hosts, &end.host, device), mtu) else { continue };
-            let name = format!("{device} of {} ({})", end.host, if receives { "receiving" } else { "sending" });
-            match elements.iter_mut().find(|element| element.name == name) {
-                Some(element) => {
-                    element.crossed_by.insert(one.id);
-                }
-                None => elements.push(Element {
-                    part: BoundPart { class: BoundClass::Interface, host: end.host.clone(), name: device.clone() },
-                    name,
-                    rate: BitRate(speed),
-                    frame_overhead: ethernet::packet_overhead(tags(hosts, &end.host, device)),
-                    mtu: Bytes(mtu),
-                    crossed_by: BTreeSet::from([one.id]),
-                    receives,
-                    burst: 0.0,
-                    source: format!("facts of {}: interfaces.{device}.speed_bps and mtu; IEEE 802.3", end.host),
-                }),
-            }
-        }
-    }
-    elements
-}
-
-/// Why no interface bounds the flows of `carried` at an end, for each end of which that is so.
+/// Why nothing bounds the flows of `carried` at an end, for each end of which that is so.
 pub(super) fn unbounded(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
-        for end in [sender, receiver] {
-            let why = match &end.device {
-                None => Some(format!(
-                    "{}: its host names no single device towards the other end (several routes, or an agent that does not tell)",
-                    end.name
-                )),
-                Some(device) => {
-                    without_rate(hosts, &end.host, device).map(|why| format!("{device} of {}: {why}", end.host))
-                }
-            };
-            told.extend(why.filter(|why| !told.contains(why)));
+        for (end, other) in [(sender, receiver), (receiver, sender)] {
+            told.extend(of_end(hosts, end, other).filter(|why| !told.contains(why)));
         }
     }
     told
+}
+
+/// Why nothing bounds what leaves the host of `end`.
+fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<String> {
+    let branches = leaving::branches(hosts, end, other);
+    let host = &end.host;
+    let whys: Vec<String> = match (&branches[..], &end.device) {
+        ([], None) => {
+            return Some(format!(
+                "{}: its host names no single device towards the other end (several routes, or an agent that does not tell)",
+                end.name
+            ));
+        }
+        ([], Some(device)) => vec![format!("{device} of {host}: {}", without_rate(hosts, host, device)?)],
+        (branches, _) => {
+            let why = |branch: &leaving::Branch<'_>| {
+                let (first, last) = (branch.layers.first()?.device, branch.layers.last()?.device);
+                let why = without_rate(hosts, host, last)?;
+                let below = if first == last { String::new() } else { format!("its packets leave by {last}: ") };
+                Some(format!("{first} of {host}: {below}{why}"))
+            };
+            branches.iter().filter_map(why).collect()
+        }
+    };
+    (!whys.is_empty()).then(|| whys.join("; "))
 }
 
 /// Why `device` bounds nothing; `None` if it does.
@@ -80,7 +76,6 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     if line_rate(hosts, host, device).is_some() {
         return None;
     }
-    let device = hosts.carrier(host, device);
     let fact = |name| hosts.interface_fact(host, device, name);
     let below = fact("lower").and_then(Value::as_array).filter(|lower| !lower.is_empty());
     let below = below.map(|lower| lower.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "));
@@ -88,13 +83,19 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     Some(match (kind, fact("driver").and_then(Value::as_str)) {
         ("bridge", _) => {
             let ports = below.map_or_else(String::new, |ports| format!(" ({ports})"));
-            format!("a bridge, whose packets leave by any of its ports{ports}")
+            format!("a bridge that does not know behind which of its ports{ports} the other end is")
         }
         ("bond" | "team", _) => "a group of links of which not all report a line rate".to_owned(),
         ("loopback", _) => "loopback has no line rate".to_owned(),
         (kind, _) if TUNNELS.contains(&kind) => {
             format!(
-                "a tunnel ({kind}), whose packets take a route of their own: declare a capacity of the path below it in a testbed file"
+                "a tunnel ({kind}) without a single route to its other end: declare a capacity of the path below it in a testbed file"
+            )
+        }
+        (kind, _) if ON_ANOTHER.contains(&kind) => {
+            format!(
+                "a {kind} that may reach the other end, which is on the same machine, without the device below: declare a capacity in a \
+                 testbed file"
             )
         }
         (_, Some(driver)) if VIRTUAL_DRIVERS.contains(&driver) => {
@@ -105,9 +106,8 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     })
 }
 
-/// Bits a second on the wire behind `device`, if it is one of known rate.
-fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
-    let device = hosts.carrier(host, device);
+/// Bits a second on the wire behind `device` itself, if it is one of known rate.
+pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
     let fact = |name| hosts.interface_fact(host, device, name);
     let speed = fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0);
     if fact("kind").and_then(Value::as_str).is_some_and(|kind| GROUPS.contains(&kind)) {
@@ -125,9 +125,4 @@ fn physical(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
     let virtual_driver = fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
     let is_virtual = virtual_driver || fact("virtual").and_then(Value::as_bool).unwrap_or(false);
     fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !is_virtual)
-}
-
-/// VLAN tags that the packets of `device` carry on the wire.
-fn tags(hosts: &Hosts<'_>, host: &str, device: &str) -> u32 {
-    u32::from(hosts.carrier(host, device) != device)
 }

@@ -8,6 +8,7 @@ use linerate_model::{BoundClass, Counter, Direction, Endpoint, JobRecord, Layer,
 use serde_json::Value;
 
 use super::super::connections::Connections;
+use super::super::leaving;
 use super::super::samples::LOOPBACK;
 use super::super::samples::{Hosts, NANOS, Samples};
 use super::super::span::counted;
@@ -23,6 +24,11 @@ impl<'a> Seen<'a> {
         if first { (self.job.active, &self.job.spec.from) } else { (self.job.passive, &self.job.spec.to) }
     }
 
+    /// The devices that packets pass at an end.
+    fn passed(&self, end: End, hosts: &Hosts<'a>) -> Vec<&'a str> {
+        leaving::device_chains(hosts, self.side(end).1, self.side(facing(end)).1).concat()
+    }
+
     fn samples(&self, end: End) -> Samples<'a> {
         Samples::of(self.trial, &self.side(end).1.host)
     }
@@ -36,19 +42,19 @@ impl<'a> Seen<'a> {
 }
 
 /// From the application to the interface.
-pub(super) fn sending(first: &Seen<'_>, hosts: &Hosts<'_>) -> Vec<Stage> {
+pub(super) fn sending<'a>(first: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Stage> {
     stack(first, End::Sender, hosts)
 }
 
 /// From the interface to the application.
-pub(super) fn receiving(first: &Seen<'_>, hosts: &Hosts<'_>) -> Vec<Stage> {
+pub(super) fn receiving<'a>(first: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Stage> {
     let mut stages = stack(first, End::Receiver, hosts);
     stages.reverse();
     stages
 }
 
 /// Application first.
-fn stack(first: &Seen<'_>, end: End, hosts: &Hosts<'_>) -> Vec<Stage> {
+fn stack<'a>(first: &Seen<'a>, end: End, hosts: &Hosts<'a>) -> Vec<Stage> {
     let (record, endpoint) = first.side(end);
     let host = &endpoint.host;
     let disk = mode(record, if end == End::Sender { "source_device" } else { "sink_device" });
@@ -56,16 +62,25 @@ fn stack(first: &Seen<'_>, end: End, hosts: &Hosts<'_>) -> Vec<Stage> {
     stages.push(Stage::new(end, Place::Application, host, &first.job.spec.workload));
     let socket = Stage::new(end, Place::Socket, host, protocol(first));
     stages.push(if end == End::Receiver { socket.bounded_by(BoundClass::Window, &endpoint.name) } else { socket });
-    let Some(device) = &endpoint.device else { return stages };
+    let own = own_devices(endpoint);
+    let device = &own.join(" + ");
+    if own.is_empty() {
+        return stages;
+    }
     if end == End::Sender && device != LOOPBACK {
-        stages
-            .push(Stage::new(end, Place::Queue, host, discipline(first, device)).bounded_by(BoundClass::Queue, device));
+        let queue = Stage::new(end, Place::Queue, host, discipline(first, &first.passed(end, hosts)));
+        stages.push(queue.bounded_by(BoundClass::Queue, device));
     }
     let driver = hosts.interface_fact(host, device, "driver").and_then(Value::as_str);
     let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));
     let interface = Stage::new(end, Place::Interface, host, format!("{device}{driver}"));
     stages.push(interface.bounded_by(BoundClass::Interface, device));
-    let functions = hosts.fact(host, "pcie").and_then(|pcie| pcie.get(hosts.carrier(host, device))?.as_array());
+    let branches = leaving::branches(hosts, endpoint, first.side(facing(end)).1);
+    let carrier = match &branches[..] {
+        [branch] => branch.layers.last().map_or(device.as_str(), |layer| layer.device),
+        _ => device.as_str(),
+    };
+    let functions = hosts.fact(host, "pcie").and_then(|pcie| pcie.get(carrier)?.as_array());
     for function in functions.into_iter().flatten() {
         if let Some(address) = function.get("address").and_then(Value::as_str) {
             let name = format!("pcie {address}");
@@ -73,6 +88,19 @@ fn stack(first: &Seen<'_>, end: End, hosts: &Hosts<'_>) -> Vec<Stage> {
         }
     }
     stages
+}
+
+/// The end that `end` exchanges data with.
+fn facing(end: End) -> End {
+    if end == End::Receiver { End::Sender } else { End::Receiver }
+}
+
+/// The device that sockets of `end` use, or those of its next hops.
+fn own_devices(end: &Endpoint) -> Vec<&str> {
+    match &end.device {
+        Some(device) => vec![device.as_str()],
+        None => end.branches.iter().map(String::as_str).collect(),
+    }
 }
 
 /// What carries the data.
@@ -85,12 +113,12 @@ fn protocol(first: &Seen<'_>) -> &'static str {
     }
 }
 
-/// The kinds of queueing discipline of `device`, as far as they are read.
-fn discipline(first: &Seen<'_>, device: &str) -> String {
+/// The kinds of queueing discipline of `devices`, as far as they are read.
+fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
     let samples = first.samples(End::Sender);
     let of_device = samples.instances("qdisc").into_iter().filter_map(|instance| {
         let mut words = instance.split_whitespace();
-        (words.next() == Some(device)).then(|| words.next())?
+        words.next().is_some_and(|device| devices.contains(&device)).then(|| words.next())?
     });
     let mut kinds: Vec<&str> = of_device.collect();
     kinds.dedup();
@@ -98,11 +126,11 @@ fn discipline(first: &Seen<'_>, device: &str) -> String {
 }
 
 /// What was read at `stage` during a trial.
-pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
+pub(super) fn readings<'a>(stage: &Stage, one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     match stage.place {
         Place::Application => application(stage.end, one),
         Place::Socket => socket(stage.end, one),
-        Place::Queue => queue(one),
+        Place::Queue => queue(one, hosts),
         Place::Interface => interface(stage.end, one),
         // What crosses a bus is not counted.
         Place::Bus | Place::Cache | Place::Disk | Place::Wire => Vec::new(),
@@ -138,21 +166,28 @@ fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
     [bits, packets, refused].into_iter().flatten().collect()
 }
 
-/// A discipline counts what its children count too: the largest is all of it.
-fn queue(one: &Seen<'_>) -> Vec<Reading> {
-    let Some(device) = one.side(End::Sender).1.device.as_deref() else { return Vec::new() };
+/// A discipline counts what its children count too: the largest is all of it. Packets pass the disciplines of devices above one another, so
+/// that the largest is all of those too; they share those of several next hops.
+fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
+    let (end, other) = (one.side(End::Sender).1, one.side(End::Receiver).1);
     let samples = one.samples(End::Sender);
+    let is_of = |instance: &str, devices: &[&str]| {
+        instance.split_whitespace().next().is_some_and(|device| devices.contains(&device))
+    };
+    let devices = one.passed(End::Sender, hosts);
+    let chains = leaving::device_chains(hosts, end, other);
     let of = |name: &str| {
-        let wanted = |s: &SeriesSpec| {
-            s.sampler == "qdisc" && s.name == name && s.instance.split_whitespace().next() == Some(device)
+        let of_chain = |chain: &Vec<&str>| {
+            let wanted = |s: &SeriesSpec| s.sampler == "qdisc" && s.name == name && is_of(&s.instance, chain);
+            samples.largest_change(one.span, wanted)
         };
-        samples.largest_change(one.span, wanted)
+        chains.iter().filter_map(of_chain).reduce(|a, b| a + b)
     };
     let seconds = one.span.seconds();
     let bits = of("bytes").map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
     let drops = of("drops").map(dropped);
     let waiting = samples
-        .mean_of(one.span, "qdisc", "backlog", |instance| instance.split_whitespace().next() == Some(device))
+        .mean_of(one.span, "qdisc", "backlog", |instance| is_of(instance, &devices))
         .map(|bytes| Reading::new("waiting", bytes, Unit::Byte, None));
     [bits, waiting, drops].into_iter().flatten().collect()
 }
@@ -163,9 +198,12 @@ fn dropped(packets: f64) -> Reading {
 }
 
 fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
-    let Some(device) = one.side(end).1.device.as_deref() else { return Vec::new() };
     let samples = one.samples(end);
-    let of = |name: &str| samples.of_instance(one.span, "interface", name, device);
+    let devices = own_devices(one.side(end).1);
+    let of = |name: &str| {
+        let of_device = |device: &&str| samples.of_instance(one.span, "interface", name, device);
+        devices.iter().filter_map(of_device).reduce(|a, b| a + b)
+    };
     let (word, way, lost): (_, _, &[&str]) = match end {
         End::Receiver => ("received", "rx", &["rx_dropped", "rx_missed"]),
         End::Sender | End::Between => ("sent", "tx", &["tx_dropped"]),

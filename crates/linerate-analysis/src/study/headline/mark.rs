@@ -102,10 +102,15 @@ fn is_at(stage: &Stage, place: &str) -> bool {
     match place {
         "sender qdisc" => (stage.end, stage.place) == (End::Sender, Place::Queue),
         "sender device" => (stage.end, stage.place) == (End::Sender, Place::Interface),
-        "receiver device" => (stage.end, stage.place) == (End::Receiver, Place::Interface),
-        "receiver backlog (softnet)" | "receiver packet filter" | "receiver checksum" | "receiver socket" => {
-            (stage.end, stage.place) == (End::Receiver, Place::Socket)
+        "sender output (neighbour, nftables)" => (stage.end, stage.place) == (End::Sender, Place::Socket),
+        "receiver device" | "receiver ingress (XDP, tc, nftables)" => {
+            (stage.end, stage.place) == (End::Receiver, Place::Interface)
         }
+        "receiver backlog (softnet)"
+        | "receiver reassembly"
+        | "receiver packet filter"
+        | "receiver checksum"
+        | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
         other => {
             let name = other.rsplit_once(" (").map_or(other, |(name, _)| name);
             stage.end == End::Between && is_of(stage, name)

@@ -421,7 +421,7 @@ fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> 
 }
 
 /// Every stage with what was seen there.
-fn stages(campaign: &Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: &[Seen<'_>]) -> Vec<Stage> {
+fn stages<'a>(campaign: &'a Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: &[Seen<'a>]) -> Vec<Stage> {
     let Some(first) = seen.first() else { return Vec::new() };
     let hosts = Hosts::of(campaign);
     let mut stages = if first.job.is_of_disk() && first.job.flow(first.direction).is_none() {
@@ -433,14 +433,14 @@ fn stages(campaign: &Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: 
         stages
     };
     for stage in &mut stages {
-        let of_trial = |one: &Seen<'_>| match stage.place {
+        let of_trial = |one: &Seen<'a>| match stage.place {
             Place::Wire => between::readings(stage, one),
             Place::Cache | Place::Disk => storage::readings(stage, one),
             Place::Application | Place::Queue if one.job.is_of_disk() && one.job.flow(one.direction).is_none() => {
                 storage::readings(stage, one)
             }
             Place::Application | Place::Socket | Place::Queue | Place::Interface | Place::Bus => {
-                ends::readings(stage, one)
+                ends::readings(stage, one, &hosts)
             }
         };
         stage.readings = merged(&seen.iter().map(of_trial).collect::<Vec<_>>());

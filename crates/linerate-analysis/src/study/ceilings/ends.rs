@@ -1,0 +1,159 @@
+//! What bounds a flow inside the two hosts: the interfaces and queueing disciplines that its packets pass, each with the headers that it counts.
+//!
+//! Of several next hops each flow takes one, so that n flows reach what the n fastest allow together. Only the way out is known where packets
+//! have several: which device they come in by is for the other end to decide.
+
+use std::collections::BTreeSet;
+
+use linerate_model::{BitRate, BoundClass, BoundPart, Bytes, Endpoint};
+use serde_json::Value;
+
+use super::super::leaving::{self, Branch, Layer};
+use super::super::samples::Hosts;
+use super::super::traffic::Job;
+use super::{Carried, Element, ends, interfaces, queues};
+use crate::limits::ethernet;
+
+/// Ethernet addresses and type, which a discipline counts with the packet, IEEE 802.3 clause 3.1.
+const FRAME_HEADER: Bytes = Bytes(14);
+
+/// bit/s that so many flows reach together.
+type Room<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
+
+/// Something of a host that flows cross; its rate is known when all of them are.
+struct Found<'a> {
+    element: Element,
+    room: Room<'a>,
+    n_flows: usize,
+}
+
+/// The interfaces and disciplines that the flows of `carried` pass.
+pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
+    let mut found: Vec<Found<'_>> = Vec::new();
+    for one in carried {
+        let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
+        let out = leaving::branches(hosts, sender, receiver);
+        let mut crossed = match &out[..] {
+            [branch] => of_branch(hosts, &sender.host, branch),
+            several => spread(hosts, sender, several).into_iter().collect(),
+        };
+        if let [branch] = &leaving::branches(hosts, receiver, sender)[..] {
+            crossed
+                .extend(branch.layers.iter().filter_map(|layer| interface(hosts, &receiver.host, branch, layer, true)));
+        }
+        for (element, room) in crossed {
+            let n_flows = one.flow.n_flows();
+            match found.iter_mut().find(|known| known.element.name == element.name) {
+                Some(known) => {
+                    known.element.crossed_by.insert(one.id);
+                    known.n_flows = known.n_flows.saturating_add(n_flows);
+                }
+                None => {
+                    let element = Element { crossed_by: BTreeSet::from([one.id]), ..element };
+                    found.push(Found { element, room, n_flows });
+                }
+            }
+        }
+    }
+    let rated = |found: Found<'_>| Element { rate: BitRate((found.room)(found.n_flows)), ..found.element };
+    found.into_iter().map(rated).collect()
+}
+
+/// What the packets of one way out pass.
+fn of_branch<'a>(hosts: &Hosts<'a>, host: &str, branch: &Branch<'a>) -> Vec<(Element, Room<'a>)> {
+    let mut crossed = Vec::new();
+    for layer in &branch.layers {
+        crossed.extend(shapers(hosts, host, branch, layer));
+        crossed.extend(interface(hosts, host, branch, layer, false));
+    }
+    crossed
+}
+
+fn own(branch: &Branch<'_>) -> String {
+    branch.layers[0].device.to_owned()
+}
+
+/// `eth0`, or `eth0 under vxlan0`.
+fn called(branch: &Branch<'_>, layer: &Layer<'_>) -> String {
+    let (own, device) = (branch.layers[0].device, layer.device);
+    if own == device { device.to_owned() } else { format!("{device} under {own}") }
+}
+
+fn shapers<'a>(hosts: &Hosts<'a>, host: &str, branch: &Branch<'a>, layer: &Layer<'a>) -> Vec<(Element, Room<'a>)> {
+    let device = layer.device;
+    let all = hosts.interface_fact(host, device, "qdiscs").and_then(Value::as_array);
+    let header = if layer.is_ethernet { FRAME_HEADER } else { Bytes(0) };
+    let element = |shaper: queues::Shaper<'a>| {
+        let element = Element {
+            part: BoundPart { class: BoundClass::Queue, host: host.to_owned(), name: own(branch) },
+            name: format!("{} on {} of {host}", shaper.kind, called(branch, layer)),
+            rate: BitRate(0.0),
+            frame_overhead: header + layer.added,
+            mtu: branch.mtu,
+            crossed_by: BTreeSet::new(),
+            receives: false,
+            burst: shaper.burst,
+            source: format!("facts of {host}: interfaces.{device}.qdiscs, {}", shaper.kind),
+        };
+        let room: Room<'a> = Box::new(move |n_flows| shaper.room(n_flows));
+        (element, room)
+    };
+    queues::chain(all.map_or(&[][..], Vec::as_slice)).into_iter().map(element).collect()
+}
+
+fn interface<'a>(
+    hosts: &Hosts<'a>,
+    host: &str,
+    branch: &Branch<'a>,
+    layer: &Layer<'a>,
+    receives: bool,
+) -> Option<(Element, Room<'a>)> {
+    let device = layer.device;
+    let speed = interfaces::line_rate(hosts, host, device)?;
+    let way = if receives { "receiving" } else { "sending" };
+    let element = Element {
+        part: BoundPart { class: BoundClass::Interface, host: host.to_owned(), name: own(branch) },
+        name: format!("{} of {host} ({way})", called(branch, layer)),
+        rate: BitRate(0.0),
+        frame_overhead: ethernet::packet_overhead(layer.tags) + layer.added,
+        mtu: branch.mtu,
+        crossed_by: BTreeSet::new(),
+        // What comes out of a tunnel is counted without what carried it.
+        receives: receives && layer.added.0 == 0,
+        burst: 0.0,
+        source: format!("facts of {host}: interfaces.{device}.speed_bps and mtu; IEEE 802.3"),
+    };
+    Some((element, Box::new(move |_| speed)))
+}
+
+/// Several next hops as one element: what the fastest of them allow together, one for each flow. `None` if one of them is not bounded.
+fn spread<'a>(hosts: &Hosts<'a>, sender: &Endpoint, branches: &[Branch<'a>]) -> Option<(Element, Room<'a>)> {
+    let host = &sender.host;
+    let tightest = |branch: &Branch<'a>| {
+        let bounded = of_branch(hosts, host, branch).into_iter().map(|(element, room)| {
+            let rate = room(usize::MAX);
+            (Element { rate: BitRate(rate), ..element }, rate)
+        });
+        let payload = |element: &Element| {
+            element.rate.0 * element.mtu.0 as f64 / (element.mtu.0 + element.frame_overhead.0) as f64
+        };
+        bounded.map(|(element, _)| element).min_by(|a, b| payload(a).total_cmp(&payload(b)))
+    };
+    let hops: Vec<Element> = branches.iter().map(tightest).collect::<Option<_>>()?;
+    let least = hops.iter().map(|hop| hop.frame_overhead).min()?;
+    let mut rates: Vec<f64> = hops.iter().map(|hop| hop.rate.0).collect();
+    rates.sort_by(|a, b| b.total_cmp(a));
+    let names: Vec<String> = branches.iter().map(own).collect();
+    let element = Element {
+        part: BoundPart { class: hops[0].part.class, host: host.clone(), name: names.join(" + ") },
+        name: format!("next hops {} of {host}, one a flow", names.join(" + ")),
+        rate: BitRate(0.0),
+        frame_overhead: least,
+        mtu: hops.iter().map(|hop| hop.mtu).max()?,
+        crossed_by: BTreeSet::new(),
+        receives: false,
+        burst: hops.iter().map(|hop| hop.burst).sum(),
+        source: hops.iter().map(|hop| hop.source.as_str()).collect::<Vec<_>>().join("; "),
+    };
+    Some((element, Box::new(move |n_flows| rates.iter().take(n_flows.max(1)).sum())))
+}
