@@ -28,6 +28,13 @@ impl Study {
         self.job()["metrics"][name]["estimate"].as_f64()
     }
 
+    /// The lowest value that `metric` cannot exceed, as linerate says.
+    pub(super) fn ceiling(&self, metric: &str) -> Option<f64> {
+        let ceilings = self.document["points"][0]["ceilings"].as_array()?;
+        let hard = ceilings.iter().filter(|ceiling| ceiling["metric"] == metric && ceiling["hard"] == true);
+        hard.filter_map(|ceiling| ceiling["value"].as_f64()).min_by(f64::total_cmp)
+    }
+
     /// Datagrams or frames lost.
     pub(super) fn lost(&self) -> Option<f64> {
         self.metric("lost")

@@ -15,6 +15,8 @@ mod delay;
 mod files;
 mod frames;
 pub(super) mod many;
+mod paths;
+mod places;
 mod requests;
 mod storage;
 mod streams;
@@ -209,7 +211,7 @@ impl Fault {
 /// Every case, in the order of the table.
 pub(super) fn all() -> Vec<Case> {
     let network = [requests::CASES, datagrams::CASES, streams::CASES, frames::CASES, delay::CASES];
-    let special = [streams::SPECIAL, delay::SPECIAL, files::SPECIAL, storage::SPECIAL];
+    let special = [streams::SPECIAL, delay::SPECIAL, files::SPECIAL, storage::SPECIAL, places::SPECIAL, paths::SPECIAL];
     let network = network.into_iter().flatten().map(Case::Network);
     network.chain(special.into_iter().flatten().map(Case::Special)).collect()
 }
