@@ -5,7 +5,7 @@
 
 use linerate_analysis::Compared;
 use linerate_analysis::compare::{
-    Campaigns, Cause, Change, Family, PointChange, Scale as Against, Standing, Unmatched,
+    Campaigns, Cause, Change, Doubt, Family, PointChange, Scale as Against, Standing, Unmatched,
 };
 use linerate_model::{CampaignHeader, Point, TestbedKind};
 use serde_json::{Value, json};
@@ -110,6 +110,7 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
     let mut doubts: Vec<String> = standing(result, before, after);
     doubts.extend(unmatched(result));
     doubts.extend(without_bound(result, before, after));
+    doubts.extend(beside_others(result));
     if before.header.plan_sha256 != after.header.plan_sha256 {
         doubts.push("The plans differ. Only points with the same sweep and parameters are compared.".into());
     }
@@ -117,6 +118,22 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
         blocks.push(Block::List(doubts));
     }
     blocks
+}
+
+/// What to do where other programs leave figures undecided.
+fn beside_others(result: &Campaigns) -> Option<String> {
+    let doubted = result.figures().filter(|figure| figure.effect.doubt == Some(Doubt::Others)).count();
+    let share = |share: Option<f64>| {
+        share.map_or_else(|| "an unknown share".to_owned(), |share| format!("{} %", percent(share)))
+    };
+    let [before, after] = result.company.map(|one| share(one.others));
+    (doubted > 0).then(|| {
+        format!(
+            "Inconclusive because of other programs: {}. They had {before} of the CPUs' work before and {after} after. Stop them and measure again, \
+             or measure both as arms of one plan (`[sweep.compare]`): arms run in turn, so that other programs disturb both alike.",
+            count(doubted, "figure")
+        )
+    })
 }
 
 /// Why nothing can be compared, in one sentence.
@@ -415,4 +432,42 @@ fn environment(result: &Campaigns) -> Vec<Block> {
     };
     table.rows = result.environment.iter().map(told).collect();
     vec![Block::Paragraph(lead), Block::Table(table)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A comparison of one figure, with `doubt`.
+    fn compared(doubt: Option<&str>) -> Campaigns {
+        let mut effect = json!({
+            "figure": "goodput tx", "n": 6, "before": 100.0, "after": 95.0, "scale": "ratio", "shift": 0.95, "interval": [0.94, 0.96],
+            "margin": 1.02, "p": 0.002, "better": "more", "change": "unclear", "needed": null, "widest": 1.01, "floor": 1.01,
+        });
+        if let Some(doubt) = doubt {
+            effect["doubt"] = doubt.into();
+        }
+        let figure = json!({
+            "job": 0, "metric": "goodput", "unit": "bit/s", "layer": "L4", "direction": "tx", "effect": effect, "placebo": null,
+            "p_adjusted": null, "pairs": 6,
+        });
+        let result = json!({
+            "paired": false, "again": false, "margin": 0.02, "overall": [], "unmatched": [], "environment": [],
+            "points": [{"sweep": "stream", "parameters": {}, "jobs": ["tcp_stream"], "figures": [figure], "validity": ["valid", "valid"]}],
+            "standing": [{"trials": 6, "valid": 6, "suspect": 0}, {"trials": 6, "valid": 6, "suspect": 0}],
+            "company": [{"others": 0.45, "taken": 0.3, "occupied": null, "on_cpu": null, "on_path": null}, {
+                "others": 0.502, "taken": 0.3, "occupied": null, "on_cpu": null, "on_path": null
+            }],
+        });
+        serde_json::from_value(result).expect("a comparison")
+    }
+
+    #[test]
+    fn a_figure_that_other_programs_leave_undecided_says_what_they_had_and_what_to_do() {
+        assert_eq!(beside_others(&compared(None)), None);
+        assert_eq!(beside_others(&compared(Some("noise"))), None);
+        let told = beside_others(&compared(Some("others"))).expect("undecided");
+        assert!(told.starts_with("Inconclusive because of other programs: 1 figure. They had 45.0 % of"), "{told}");
+        assert!(told.contains("before and 50.2 % after. Stop them") && told.contains("[sweep.compare]"), "{told}");
+    }
 }

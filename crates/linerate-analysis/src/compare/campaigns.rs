@@ -4,8 +4,7 @@
 //! are set against runs, and whatever else changed between the two campaigns is in the difference: only a campaign that repeats
 //! the first one later (`again`) tells how much that is. Without it the noise floor is what any two runs of one campaign differ by.
 //!
-//! Campaigns that were not run in turn do not share their minutes, so that other programs may load the CPUs in one and not in the other. A
-//! cost, a time, or a rate of which the CPUs are the limit is claimed neither way if that explains its change, or if other programs took much.
+//! Other programs may load the CPUs in one of two campaigns and not in the other: what they can have changed is claimed neither way (`company`).
 //!
 //! Searches are matched likewise, and what they found is compared (`searches`).
 //!
@@ -18,12 +17,12 @@ use std::collections::BTreeSet;
 use linerate_model::{Campaign, Direction, Nanos, TrialId, Validity, metric};
 use serde::{Deserialize, Serialize};
 
+use super::company::{Company, beside, moved_as};
 use super::effect::floor;
-use super::environment::{Cause, Touch, environment, touched};
+use super::environment::{Cause, environment};
 use super::points::{PointChange, Unmatched};
 use super::searches;
 use super::{Better, Change, Doubt, Effect, Margin, effect_beyond, effect_of_runs};
-use crate::statistics::median;
 use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust};
 
 /// Figures a workload is run for; the others say at what cost.
@@ -88,6 +87,9 @@ pub struct Campaigns {
     pub without_bound: Vec<Unmatched>,
     /// How the trials of each stand, before and after.
     pub standing: [Standing; 2],
+    /// Other programs beside each.
+    #[serde(default)]
+    pub company: [Company; 2],
     /// What differs between the environments, likeliest causes of what changed first.
     pub environment: Vec<Cause>,
 }
@@ -131,7 +133,7 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
     let mut points: Vec<PointChange> = matched.iter().map(|point| point_change(point, paired, margin)).collect();
     points.extend(searches::searches(before.study, after.study, again.map(|side| side.study), margin));
     let mut overall = overall(&matched, paired, margin);
-    let others = company(matched.iter()).map(|company| company.others);
+    let company = company(matched.iter());
     among_many(points.iter_mut().flat_map(|point| &mut point.figures));
     among_many(overall.iter_mut().map(|overall| &mut overall.figure));
     let claimed =
@@ -145,7 +147,8 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
         paired,
         again: matched.iter().any(|point| point.again.is_some()),
         margin,
-        environment: environment(before.campaign, after.campaign, others, &changed),
+        company,
+        environment: environment(before.campaign, after.campaign, company.map(|one| one.others), &changed),
         unmatched: unmatched(before.study, after.study),
         without_bound: searches::without_bound(before.study, after.study),
         standing: [standing(before.study), standing(after.study)],
@@ -337,70 +340,9 @@ fn over_points(
     Some(Overall { workload: workload.to_owned(), figure, points })
 }
 
-/// Other programs beside the load, typically; `None` where that is not known.
-#[derive(Clone, Copy, Debug, Default)]
-struct Company {
-    /// Their share of the CPUs' work.
-    others: Option<f64>,
-    /// The share of the measurement for which they, or the hypervisor, kept a worker from its CPU.
-    taken: Option<f64>,
-}
-
-impl Company {
-    /// The larger of both: operations that may have met another program, as a share of all.
-    fn met(self) -> Option<f64> {
-        self.others.into_iter().chain(self.taken).reduce(f64::max)
-    }
-}
-
-/// The company of `points` before and after.
+/// Other programs beside `points` before and after.
 fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Company; 2] {
-    let share = |point: &PointStudy| {
-        let metric = point.jobs.iter().find_map(|job| job.metric("cpu_of_others", Direction::Sum))?;
-        median(&metric.values.iter().flatten().copied().collect::<Vec<f64>>())
-    };
-    let sides: [fn(&Matched<'a>) -> &'a PointStudy; 2] = [|point| point.before, |point| point.after];
-    sides.map(|side| {
-        let typical = |of: &dyn Fn(&PointStudy) -> Option<f64>| {
-            median(&points.clone().filter_map(|point| of(side(point))).collect::<Vec<f64>>())
-        };
-        Company { others: typical(&share), taken: typical(&PointStudy::taken) }
-    })
-}
-
-/// Rates that only loads have which ask again once they are answered: other programs change them as they change times.
-const ASKED: [&str; 4] = ["transaction_rate", "connection_rate", "iops", "exchange_rate"];
-
-/// What moves the figure `metric` of `job`: every rate of a load that asks again is as its times are.
-fn moved_as(metric: &str, job: &JobStudy) -> Touch {
-    let asks = || ASKED.iter().any(|rate| job.metrics.iter().any(|known| known.name == *rate));
-    match touched(metric) {
-        Touch::Rate if asks() => Touch::Time,
-        touch => touch,
-    }
-}
-
-/// A figure beside other programs before and after, as far as these can have changed it; runs in turn have the same company.
-fn beside(mut figure: Compared, touch: Touch, company: [Company; 2], paired: bool) -> Compared {
-    let both = |of: fn(Company) -> Option<f64>| -> Option<[f64; 2]> { Some([of(company[0])?, of(company[1])?]) };
-    let (others, taken, met) = (both(|one| one.others), both(|one| one.taken), both(Company::met));
-    let effect = figure.effect.clone();
-    let judged = match touch {
-        _ if paired => None,
-        Touch::Cost => others.map(|others| effect.beside_others(others)),
-        Touch::Time => met.map(|met| effect.times_beside_others(met, beyond(&figure.metric))),
-        Touch::Loss => taken.map(|taken| effect.times_beside_others(taken, beyond(&figure.metric))),
-        Touch::Rate => taken.map(|taken| effect.rates_beside_others(taken)),
-    };
-    figure.effect = judged.unwrap_or(figure.effect);
-    figure
-}
-
-/// The share of operations that exceed the figure `metric`: of a percentile what lies beyond it. Few operations move a maximum, some a mean.
-fn beyond(metric: &str) -> f64 {
-    const OF_A_MEAN: f64 = 0.05;
-    let shares = [("_p50", 0.5), ("_p90", 0.1), ("_p99", 0.01), ("_p999", 0.001), ("_p9999", 0.0001), ("_max", 0.0)];
-    shares.iter().find(|(suffix, _)| metric.ends_with(suffix)).map_or(OF_A_MEAN, |(_, share)| *share)
+    [Company::of(points.clone().map(|point| point.before)), Company::of(points.map(|point| point.after))]
 }
 
 /// The job that stands for a point: all measured ones added up where there are several, else the only one.
@@ -620,53 +562,6 @@ mod tests {
         assert_eq!(costs(&alone, &shared), [(Change::Unclear, Some(Doubt::Others)); 3]);
         assert_eq!(costs(&crowded, &dearer_crowded), [(Change::Unclear, Some(Doubt::Others)); 3]);
         assert_eq!(costs(&alone, &dearer), [(Change::Worse, None); 3]);
-    }
-
-    /// One figure 20 % up beside other programs: their share of the CPUs' work, and of the measurement for which workers waited for them.
-    #[test]
-    fn what_other_programs_can_do_to_a_figure_is_not_claimed_of_it() {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
-        let mut judged = |metric: &str, better, [before, after]: [(f64, f64); 2]| {
-            let values = |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));
-            let effect = effect_of_runs(metric, &values(1.0), &values(1.2), better, Margin::default()).expect("runs");
-            let figure = Compared {
-                metric: metric.into(),
-                direction: Direction::Sum,
-                job: 0,
-                unit: linerate_model::Unit::Second,
-                layer: None,
-                effect,
-                placebo: None,
-                p_adjusted: None,
-                pairs: 6,
-                found: Vec::new(),
-            };
-            let company = [before, after].map(|(others, taken)| Company { others: Some(others), taken: Some(taken) });
-            let known = MetricStudy {
-                name: metric.to_owned(),
-                ..made(&mut random, 1, 1.0).points[0].jobs[0].metrics[0].clone()
-            };
-            let job = JobStudy { metrics: vec![known], ..JobStudy::default() };
-            beside(figure, moved_as(metric, &job), company, false).effect.change
-        };
-        const QUIET: (f64, f64) = (0.01, 0.0);
-        for (metric, better, of) in [
-            ("service_time_p99", Better::Less, Change::Worse),
-            ("transaction_rate", Better::More, Change::Better),
-            ("goodput", Better::More, Change::Better),
-        ] {
-            assert_eq!(judged(metric, better, [QUIET, QUIET]), of, "{metric}");
-            assert_eq!(judged(metric, better, [(0.5, 0.3), (0.5, 0.3)]), Change::Unclear, "{metric}");
-        }
-        assert_eq!(judged("service_time_p99", Better::Less, [QUIET, (0.06, 0.0)]), Change::Unclear);
-        assert_eq!(
-            judged("service_time_p50", Better::Less, [QUIET, (0.06, 0.0)]),
-            Change::Worse,
-            "half of them met none"
-        );
-        assert_eq!(judged("service_time_p99", Better::Less, [(0.06, 0.0), QUIET]), Change::Worse, "the other way");
-        assert_eq!(judged("goodput", Better::More, [(0.5, 0.0), (0.4, 0.0)]), Change::Better, "no worker waited");
-        assert_eq!(judged("goodput", Better::More, [(0.1, 0.15), (0.1, 0.0)]), Change::Unclear);
     }
 
     #[test]

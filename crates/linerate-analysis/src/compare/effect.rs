@@ -20,12 +20,6 @@ const PROOF_FLOORS: f64 = 3.0;
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by (methodology 6.7).
 const FLOOR_QUANTILE: f64 = 0.95;
-/// Part of a shift (as a logarithm) from which on what else explains so much of it leaves nothing to claim.
-const EXPLAINED: f64 = 0.5;
-/// Share of the CPUs' work from which on other programs change what everything costs.
-const COMPANY: f64 = 0.2;
-/// Shares of the CPUs' work are read in ticks: a smaller difference of them is none.
-const LEAST_MET: f64 = 0.02;
 /// What is more probable than this by chance is not claimed among many figures.
 const CHANCE: f64 = 0.05;
 /// More pairs than this are not asked for.
@@ -304,38 +298,9 @@ impl Effect {
         if p_adjusted.is_none_or(|p| p > CHANCE) { self.doubted(Doubt::Chance) } else { self }
     }
 
-    /// The same, of what the CPUs did, where other programs took these shares of all their work before and after. Their part alone
-    /// multiplies a cost by (1 - before) / (1 - after): a shift that goes the same way and of which that explains half is claimed neither
-    /// way. Nor is any beside others that took much on either side: caches and switches are shared too, and nobody counts what that costs.
+    /// The same with `doubt`, so that nothing is claimed of it.
     #[must_use]
-    pub fn beside_others(self, [before, after]: [f64; 2]) -> Self {
-        let theirs = ((1.0 - before) / (1.0 - after)).ln();
-        let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
-        if explained || before.max(after) > COMPANY { self.doubted(Doubt::Others) } else { self }
-    }
-
-    /// The same of a time that a share `beyond` of operations exceeds, beside what other programs took before and after: of the CPUs' work, or
-    /// of the load's own time. An operation that meets another program waits for it. If more of them may have met one than are beyond, a
-    /// shift the same way is claimed neither way; nor is any beside others that took much.
-    #[must_use]
-    pub fn times_beside_others(self, [before, after]: [f64; 2], beyond: f64) -> Self {
-        let more = after - before;
-        let same_way = (more > 0.0) == (self.change == Change::Worse);
-        let explained = same_way && more.abs() > beyond.max(LEAST_MET);
-        if explained || before.max(after) > COMPANY { self.doubted(Doubt::Others) } else { self }
-    }
-
-    /// The same of a rate, where workers waited for other programs for these shares of the measurement. A load that the CPUs limit does that
-    /// much less; a shift that goes the same way and of which that explains half is claimed neither way, nor is any beside others for which workers
-    /// waited much.
-    #[must_use]
-    pub fn rates_beside_others(self, [before, after]: [f64; 2]) -> Self {
-        let theirs = ((1.0 - after) / (1.0 - before)).ln();
-        let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
-        if explained || before.max(after) > COMPANY { self.doubted(Doubt::Others) } else { self }
-    }
-
-    fn doubted(mut self, doubt: Doubt) -> Self {
+    pub(super) fn doubted(mut self, doubt: Doubt) -> Self {
         if matches!(self.change, Change::Better | Change::Worse) {
             self.change = Change::Unclear;
             self.doubt = Some(doubt);

@@ -1,15 +1,17 @@
-//! What a change does: two sets of runs (`effect`), two campaigns (`campaigns`), and what differs between the hosts they ran on
+//! What a change does: two sets of runs (`effect`), two campaigns (`campaigns`), other programs beside them (`company`), and what differs between the hosts they ran on
 //! (`environment`).
 
 mod campaigns;
 #[cfg(test)]
 mod cases;
+mod company;
 mod effect;
 mod environment;
 mod points;
 mod searches;
 
 pub use campaigns::{Campaigns, Family, Overall, Side, Standing, campaigns};
+pub use company::Company;
 pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, effect_of_runs, prove};
 pub use environment::{Cause, Touch, environment};
 pub use points::{PointChange, Unmatched};

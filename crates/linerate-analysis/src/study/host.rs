@@ -32,7 +32,7 @@ pub(super) const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
 /// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).
-const TICK: f64 = 1e7;
+pub(super) const TICK: f64 = 1e7;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// Bytes in the gigabyte that cost is given for.

@@ -2,14 +2,14 @@
 //!
 //! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
 //! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
-//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a worker that did not run when it should have (`stalls`), a host that swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock incident, a disturbed environment,
+//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a worker that did not run when it should have or a machine that stood still (`stalls`), a host that swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock incident, a disturbed environment,
 //! a CPU not granted, no steady state, an open load of which more than [`MOST_UNPACED`] was not started, or whose
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Counter, Incident, IncidentKind, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
+use linerate_model::{Counter, Incident, IncidentKind, JobRecord, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
 
 use super::loss::LossStudy;
 use super::operations::Operations;
@@ -125,7 +125,7 @@ pub(super) fn measured(
             standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
         }
     }
-    for doubt in super::stalls::doubts(jobs, span) {
+    for doubt in super::stalls::doubts(&super::stalls::during(trial, jobs, hosts, span)) {
         standing.lower(Validity::Suspect, doubt);
     }
     for reason in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
@@ -163,6 +163,17 @@ pub(super) fn taken(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, sp
     let measured = jobs.iter().filter(|job| job.spec.background.is_none());
     let waits = measured.flat_map(|job| waited(trial, jobs, job, hosts, span)).map(|(.., share)| share);
     waits.chain(super::host::most_stolen(trial, jobs, hosts, span)).max_by(f64::total_cmp)
+}
+
+/// The share of `span` for which the busiest worker of the active and of the passive ends of the measured jobs ran or waited for a CPU.
+/// `None` where an end has no worker of ours, or nobody counted.
+pub(super) fn occupied(jobs: &[Job<'_>], span: Span) -> Option<[f64; 2]> {
+    let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
+    let busiest = |end: for<'a> fn(&Job<'a>) -> &'a JobRecord| {
+        let shares = measured().map(|job| Some(super::traffic::occupied(end(job), span)? / NANOS / span.seconds()));
+        shares.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+    };
+    Some([busiest(|job| job.active)?, busiest(|job| job.passive)?])
 }
 
 /// The workers of `job`, each with its host and the share of `span` for which it waited for a CPU that other programs used: they took as

@@ -81,7 +81,7 @@ pub use searched_latency::{LatencyAtLoad, SearchLatency};
 pub(crate) use searched_pairs::{lower_bounds, search_step, unit_of_load};
 pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
 pub use settling::{RateLevel, Settled, TrialSettling};
-pub use stalls::Stall;
+pub use stalls::{Stall, Stopped};
 pub use transfer_counts::TransferCounts;
 
 use crate::statistics::{MeanInterval, Percentile, mean, median};
@@ -241,13 +241,17 @@ pub struct TrialStudy {
     /// the worker that waited most for one, whichever is more; `None` where neither was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
+    /// The share of the measurement for which the busiest worker ran or waited for a CPU, of the active and of the passive ends; `None` where
+    /// an end has no worker of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occupied: Option<[f64; 2]>,
     /// Seconds since the start barrier: the end of each interval of the series.
     pub seconds: Vec<f64>,
     /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`, `transaction_rate`, ...), measured jobs added up.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
     /// Where the measurement begins, seconds since the start barrier, after the warm-up was cut.
     pub measured_from: f64,
-    /// When workers of the tester did not run although they had something to do. Operations under way then are in no time of operations.
+    /// When workers of the tester, or the machine, stood still although they had something to do. Operations under way then are in no time of operations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
 }
@@ -277,6 +281,16 @@ impl PointStudy {
     pub fn taken(&self) -> Option<f64> {
         let read: Vec<f64> = self.trials.iter().filter_map(|trial| trial.taken).collect();
         median(&read)
+    }
+
+    /// How much of the measurement the busiest worker of each end ran or waited for a CPU, likewise ([`TrialStudy::occupied`]).
+    #[must_use]
+    pub fn occupied(&self) -> Option<[f64; 2]> {
+        let of_end = |end: usize| {
+            let read: Vec<f64> = self.trials.iter().filter_map(|trial| Some(trial.occupied?[end])).collect();
+            median(&read)
+        };
+        Some([of_end(0)?, of_end(1)?])
     }
 }
 

@@ -18,13 +18,14 @@ use super::obtained::obtained;
 use super::samples::Hosts;
 use super::settling::{self, Classes, Rates, Readings};
 use super::span::Span;
+use super::stalls::{self, Stall};
 use super::times;
 use super::traffic::{self, Distributions, Job};
 use super::transfers;
 use super::warmup;
 use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
-    own_cost, percentiles, series, stalls, transfer_counts,
+    own_cost, percentiles, series, transfer_counts,
 };
 use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval, median};
 
@@ -74,6 +75,10 @@ struct Judged<'a> {
     standing: Standing,
     /// What others took from the load, as a share of the measurement.
     taken: Option<f64>,
+    /// For how much of the measurement the busiest worker of each end ran or waited for a CPU.
+    occupied: Option<[f64; 2]>,
+    /// When workers of the tester, or the machine, stood still.
+    stalls: Vec<Stall>,
     /// Why it has no figure of what the load cost the CPUs.
     cost_withheld: Option<String>,
     /// As counted, per job of the plan, and of all measured jobs together, where there are several.
@@ -168,12 +173,13 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut judged_figures = vec![Figures::default(); jobs.len()];
     let mut all = Figures::default();
     let mut losses = vec![Vec::new(); jobs.len()];
-    let mut taken = None;
+    let (mut taken, mut occupied) = (None, None);
     let mut cost_withheld = None;
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| loss::of_job(trial, job, hosts, jobs.len() == 1)).collect();
         judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
         taken = judge::taken(trial, &jobs, hosts, measured);
+        occupied = judge::occupied(&jobs, measured);
     }
     let observed = observed::ports(campaign, hosts, trial, &jobs);
     if standing.carries_figures() {
@@ -202,12 +208,15 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
         }
     }
     let (classes, all_classes) = classes(trial, &jobs, measured, &standing);
+    let stalls = stalls::during(trial, &jobs, hosts, measured);
     Judged {
         trial,
         jobs,
         measured,
         standing,
         taken,
+        occupied,
+        stalls,
         cost_withheld,
         counted: (judged_figures, all),
         figures: Vec::new(),
@@ -539,10 +548,11 @@ fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> Trial
         validity: one.standing.validity,
         why: one.standing.why.clone(),
         taken: one.taken,
+        occupied: one.occupied,
         seconds,
         series,
         measured_from: one.measured.from.as_secs_f64(),
-        stalls: stalls::during(&one.jobs, one.measured),
+        stalls: one.stalls.clone(),
     }
 }
 

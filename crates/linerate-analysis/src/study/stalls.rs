@@ -3,12 +3,19 @@
 //! A step of a worker waits ten milliseconds at most. If the next step comes later and the thread did not run meanwhile, the tester was stopped:
 //! by a signal, a debugger, the hypervisor, a CPU quota or other programs. Operations under way then took as long as the stall, and open loads
 //! catch up after it. Their times are the tester's, not the path's: the intervals that a stall disturbed are in no distribution of
-//! times, and the trial is suspect. A worker whose steps may wait for a disk (storage, files) stalls where its whole process stood. What this
-//! does not see: shorter stalls. Several stalls of one worker in one interval count as the longest.
+//! times, and the trial is suspect. A worker whose steps may wait for a disk (storage, files) stalls where its whole process stood.
+//!
+//! The machine stood still, and not only the tester, where the hypervisor took a CPU for half of the stall, or where every worker of both ends
+//! that share a kernel stalled at the same time.
+//!
+//! What this does not see: shorter stalls. Several stalls of one worker in one interval count as the longest. Where a kernel has one end only, a
+//! machine that stands still without steal looks as its agent does when that is stopped.
 
-use linerate_model::{Interval, JobRecord, JobSpec, Nanos, Side};
+use linerate_model::{Interval, JobRecord, JobSpec, Nanos, SeriesSpec, Side, TrialRecord};
 use serde::{Deserialize, Serialize};
 
+use super::host::{TICK, kernels};
+use super::samples::{Hosts, NANOS, Samples};
 use super::span::Span;
 use super::traffic::Job;
 
@@ -19,6 +26,17 @@ const LONGEST_STAND: Nanos = Nanos::from_millis(35);
 const LEAST_AFTERMATH: Nanos = Nanos::from_millis(50);
 /// Nanoseconds in a millisecond.
 const MILLI: f64 = 1e6;
+
+/// What stood still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// The worker, or the agent it belongs to.
+    #[default]
+    Tester,
+    /// The whole machine.
+    Machine,
+}
 
 /// A worker of the tester that did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +53,12 @@ pub struct Stall {
     pub start: Nanos,
     /// How long its thread did not run, ns.
     pub length: Nanos,
+    /// Whether only the tester stood still.
+    #[serde(default)]
+    pub what: Stopped,
+    /// What the hypervisor took meanwhile of the CPU that it took most from, ns.
+    #[serde(default)]
+    pub stolen: Nanos,
 }
 
 impl Stall {
@@ -59,6 +83,8 @@ pub(super) fn of(spec: &JobSpec, active: &JobRecord, passive: &JobRecord) -> Vec
             worker,
             start: gap.start,
             length: gap.stood(),
+            what: Stopped::default(),
+            stolen: Nanos(0),
         };
         stood.map(stall).collect::<Vec<Stall>>()
     };
@@ -70,35 +96,130 @@ pub(super) fn disturb(stalls: &[Stall], interval: &Interval) -> bool {
     stalls.iter().any(|stall| stall.disturbs().shared_ns(interval.start, interval.end) > 0.0)
 }
 
-/// The stalls of measured jobs that disturb `span`.
-pub(super) fn during(jobs: &[Job<'_>], span: Span) -> Vec<Stall> {
-    let measured = jobs.iter().filter(|job| job.spec.background.is_none());
+/// The stalls of measured jobs that disturb `span`, each with what stood still.
+pub(super) fn during(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Vec<Stall> {
+    let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
     let disturbs = |stall: &&Stall| {
         let disturbed = stall.disturbs();
         span.shared_ns(disturbed.from, disturbed.to) > 0.0
     };
-    measured.flat_map(|job| job.stalls.iter().filter(disturbs).cloned()).collect()
+    let mut stalls: Vec<Stall> = measured().flat_map(|job| job.stalls.iter().filter(disturbs).cloned()).collect();
+    for (kernel, reader) in kernels(jobs, hosts) {
+        let (mut here, elsewhere) = stalls.into_iter().partition::<Vec<_>, _>(|stall| hosts.kernel(&stall.host) == kernel);
+        here.iter_mut().for_each(|stall| stall.stolen = stolen(trial, reader, stall));
+        let workers = measured().flat_map(watched).filter(|worker| hosts.kernel(&worker.host) == kernel);
+        tell_apart(&mut here, &workers.collect::<Vec<Watched>>());
+        stalls = [here, elsewhere].concat();
+    }
+    stalls
 }
 
-/// Why a trial that was measured during `span` is suspect: the longest stall of each host.
-pub(super) fn doubts(jobs: &[Job<'_>], span: Span) -> Vec<String> {
-    let stalls = during(jobs, span);
-    let mut hosts: Vec<&str> = stalls.iter().map(|stall| stall.host.as_str()).collect();
+/// Marks those of `stalls` in which the machine stood still; both are of one kernel.
+fn tell_apart(stalls: &mut [Stall], workers: &[Watched]) {
+    let all = stalls.to_vec();
+    for stall in stalls {
+        let half = Nanos(stall.length.0 / 2);
+        if stall.stolen >= half || all_stood(workers, &all, stall, half) {
+            stall.what = Stopped::Machine;
+        }
+    }
+}
+
+/// A worker whose steps were timed.
+#[derive(PartialEq)]
+struct Watched {
+    workload: String,
+    host: String,
+    side: Side,
+    worker: u32,
+}
+
+impl Watched {
+    fn has(&self, stall: &Stall) -> bool {
+        (&self.workload, &self.host, self.side, self.worker)
+            == (&stall.workload, &stall.host, stall.side, stall.worker)
+    }
+}
+
+/// The workers of both ends of `job`.
+fn watched(job: &Job<'_>) -> Vec<Watched> {
+    let ends = [(Side::Active, &job.spec.from, job.active), (Side::Passive, &job.spec.to, job.passive)];
+    let mut workers = Vec::new();
+    for (side, endpoint, end) in ends {
+        for interval in end.intervals.iter().filter(|interval| interval.longest_step.is_some()) {
+            let (workload, host) = (job.spec.workload.clone(), endpoint.host.clone());
+            let worker = Watched { workload, host, side, worker: interval.worker };
+            if !workers.contains(&worker) {
+                workers.push(worker);
+            }
+        }
+    }
+    workers
+}
+
+/// Whether `workers` are of both ends, and each of them has a stall that lasted for `least` of `stall`.
+fn all_stood(workers: &[Watched], stalls: &[Stall], stall: &Stall, least: Nanos) -> bool {
+    let span = |stall: &Stall| (stall.start, Nanos(stall.start.0.saturating_add(stall.length.0)));
+    let (from, to) = span(stall);
+    let at_once = |other: &Stall| {
+        let (start, end) = span(other);
+        Span { from, to }.shared_ns(start, end) >= least.0 as f64
+    };
+    let has_side = |side| workers.iter().any(|worker| worker.side == side);
+    has_side(Side::Active)
+        && has_side(Side::Passive)
+        && workers.iter().all(|worker| stalls.iter().any(|other| worker.has(other) && at_once(other)))
+}
+
+/// What the hypervisor took of the CPU that it took most from, in the readings around `stall`, less the tick by which a reading is coarse.
+fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
+    let interval = trial.spec.phases.interval;
+    let around = Span {
+        from: Nanos(stall.start.0.saturating_sub(interval.0)),
+        to: Nanos(stall.start.0.saturating_add(stall.length.0).saturating_add(interval.0)),
+    };
+    let is_steal = |series: &SeriesSpec| series.sampler == "cpu" && series.name == "steal";
+    let taken = Samples::of(trial, reader).largest_change(around, is_steal).unwrap_or(0.0);
+    Nanos((taken - TICK).clamp(0.0, around.seconds() * NANOS) as u64)
+}
+
+/// Why a trial with `stalls` is suspect: the longest one of the machine, and the longest one of the tester on each host.
+pub(super) fn doubts(stalls: &[Stall]) -> Vec<String> {
+    let of = |what: Stopped| stalls.iter().filter(move |stall| stall.what == what);
+    let machine = of(Stopped::Machine).max_by_key(|stall| stall.length).map(machine_stood);
+    let mut hosts: Vec<&str> = of(Stopped::Tester).map(|stall| stall.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
-    let doubt = |host: &str| {
-        let longest = stalls.iter().filter(|stall| stall.host == host).max_by_key(|stall| stall.length)?;
-        Some(format!(
-            "tester stall: worker {} of {} on {host} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). Times of operations under way then \
-             are left out. Something stopped linerate (a signal, a debugger, the hypervisor, a CPU quota, other programs): stop it and repeat",
-            longest.worker,
-            longest.workload,
-            longest.length.0 as f64 / MILLI,
-            longest.start.as_secs_f64(),
-            LONGEST_STAND.0 as f64 / MILLI,
-        ))
+    let longest = |host: &str| of(Stopped::Tester).filter(|stall| stall.host == host).max_by_key(|stall| stall.length);
+    machine.into_iter().chain(hosts.into_iter().filter_map(longest).map(tester_stood)).collect()
+}
+
+fn machine_stood(stall: &Stall) -> String {
+    let why = match stall.stolen.0 {
+        0 => "every worker of both ends at once".to_owned(),
+        stolen => format!("the hypervisor took {:.0} ms of a CPU around it", stolen as f64 / MILLI),
     };
-    hosts.into_iter().filter_map(doubt).collect()
+    format!(
+        "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms). Times of operations under way then are left out. The \
+         hypervisor paused it, or something stopped all of linerate: give the machine CPUs of its own and repeat",
+        stall.host,
+        stall.length.0 as f64 / MILLI,
+        stall.start.as_secs_f64(),
+        LONGEST_STAND.0 as f64 / MILLI,
+    )
+}
+
+fn tester_stood(stall: &Stall) -> String {
+    format!(
+        "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). Times of operations under way then \
+         are left out. Something stopped linerate (a signal, a debugger, a CPU quota, other programs), not the machine: stop it and repeat",
+        stall.worker,
+        stall.workload,
+        stall.host,
+        stall.length.0 as f64 / MILLI,
+        stall.start.as_secs_f64(),
+        LONGEST_STAND.0 as f64 / MILLI,
+    )
 }
 
 #[cfg(test)]
@@ -140,9 +261,33 @@ mod tests {
     fn times(active: &JobRecord, passive: &JobRecord) -> (u64, Vec<String>) {
         let spec = spec();
         let stalls = of(&spec, active, passive);
+        let doubts = doubts(&stalls);
         let job = Job { spec: &spec, active, passive, clocks: [None, None], stalls };
         let span = Span { from: Nanos(0), to: Nanos::from_secs(1) };
-        (job.distributions(span).service.count(), doubts(std::slice::from_ref(&job), span))
+        (job.distributions(span).service.count(), doubts)
+    }
+
+    /// What stood still where both ends are on one kernel, of which the hypervisor took `stolen_ms` during each stall.
+    fn stood(active: &JobRecord, passive: &JobRecord, stolen_ms: u64) -> Vec<Stopped> {
+        let spec = spec();
+        let mut stalls = of(&spec, active, passive);
+        stalls.iter_mut().for_each(|stall| stall.stolen = Nanos::from_millis(stolen_ms));
+        let job = Job { spec: &spec, active, passive, clocks: [None, None], stalls: Vec::new() };
+        tell_apart(&mut stalls, &watched(&job));
+        stalls.iter().map(|stall| stall.what).collect()
+    }
+
+    #[test]
+    fn the_machine_stood_still_if_every_worker_did_or_the_hypervisor_took_its_cpu() {
+        use Stopped::{Machine, Tester};
+        assert_eq!(stood(&end(150, 150), &end(140, 120), 0), [Machine, Machine]);
+        assert_eq!(stood(&end(150, 150), &end(10, 10), 0), [Tester], "the other end went on");
+        assert_eq!(stood(&end(150, 150), &end(60, 60), 0), [Tester, Machine], "for most of it the other end went on");
+        assert_eq!(stood(&end(10, 10), &end(150, 150), 74), [Tester]);
+        assert_eq!(stood(&end(10, 10), &end(150, 150), 75), [Machine]);
+        let mut unwatched = end(10, 10);
+        unwatched.intervals.iter_mut().for_each(|interval| interval.longest_step = None);
+        assert_eq!(stood(&end(150, 150), &unwatched, 0), [Tester], "nobody knows of the other end");
     }
 
     #[test]

@@ -491,13 +491,23 @@ pub(super) fn waits(end: &JobRecord, span: Span) -> Vec<Waited> {
 
 /// CPU of the busiest worker of `end`, cores; `None` where none was counted.
 fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
+    let busiest = most(end, span, &[Counter::CpuUser, Counter::CpuSystem])?;
+    Some(busiest / NANOS / span.seconds())
+}
+
+/// How long the busiest worker of `end` ran or waited for a CPU during `span`, ns; `None` where none was counted.
+pub(super) fn occupied(end: &JobRecord, span: Span) -> Option<f64> {
+    most(end, span, &[Counter::CpuUser, Counter::CpuSystem, Counter::RunQueueWait])
+}
+
+/// What the worker of `end` with the most of `counters` has of them during `span`; `None` where none was counted.
+fn most(end: &JobRecord, span: Span, counters: &[Counter]) -> Option<f64> {
     let mut workers: BTreeMap<u32, f64> = BTreeMap::new();
     for interval in &end.intervals {
-        let used = interval.counters[Counter::CpuUser] + interval.counters[Counter::CpuSystem];
+        let used: u64 = counters.iter().map(|counter| interval.counters[*counter]).sum();
         *workers.entry(interval.worker).or_default() += used as f64 * span.share(interval.start, interval.end);
     }
-    let busiest = workers.into_values().max_by(f64::total_cmp).filter(|ns| *ns > 0.0)?;
-    Some(busiest / NANOS / span.seconds())
+    workers.into_values().max_by(f64::total_cmp).filter(|used| *used > 0.0)
 }
 
 fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {

@@ -1,10 +1,12 @@
 //! What makes a trial suspect or invalid.
 
-use linerate_analysis::study;
+use linerate_analysis::{Stopped, Study, study};
 use linerate_model::Direction::{Sum, Tx};
-use linerate_model::{Counter, Incident, IncidentKind, Interval, Nanos, Phases, TrialRecord, Validity, Warmup};
+use linerate_model::{
+    Counter, Incident, IncidentKind, Interval, Nanos, Phases, StepGap, TestbedKind, TrialRecord, Validity, Warmup,
+};
 
-use crate::fixture::{costly, delivered, job, near, only, samples, steady, stream, trial, two_hosts, value};
+use crate::fixture::{campaign, costly, delivered, job, near, only, samples, steady, stream, trial, two_hosts, value};
 
 #[test]
 fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
@@ -166,6 +168,48 @@ fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_mo
     waits.jobs[0].1.intervals.iter_mut().for_each(|interval| interval.counters[Counter::RunQueueWait] = 200_000_000);
     near(only(&study(&two_hosts(vec![waits]))).taken(), 0.2);
     assert_eq!(only(&study(&two_hosts(vec![stream(0, 1_000_000)]))).taken(), None, "not read is not nothing");
+}
+
+/// Requests on one kernel or on two, in whose third second these ends did not run for 500 ms.
+fn stopped(kernels: [&str; 2], ends: [bool; 2], steal_ns: f64) -> Study {
+    let mut trial = trial(0, vec![job("tcp_rr", "a", "b")]);
+    let end = |stood: bool| {
+        let mut end = steady(&[(Counter::Transactions, 100), (Counter::PayloadReceived, 6400)]);
+        for interval in &mut end.intervals {
+            interval.longest_step =
+                Some(StepGap { start: interval.start, length: Nanos::from_millis(10), ran: Nanos(0) });
+        }
+        if stood {
+            let start = Nanos::from_millis(2300);
+            end.intervals[2].longest_step = Some(StepGap { start, length: Nanos::from_millis(500), ran: Nanos(0) });
+        }
+        end
+    };
+    trial.jobs[0] = (end(ends[0]), end(ends[1]));
+    let mut block = samples(&[("cpu", "steal", "cpu0", 0.0)]);
+    block.columns[0].iter_mut().skip(3).for_each(|value| *value = value.map(|value| value + steal_ns));
+    trial.samples.push(("right".into(), block));
+    let facts = kernels.map(|kernel| serde_json::json!({"kernel": {"boot_id": kernel}}));
+    study(&campaign(TestbedKind::Hosts, facts, vec![trial]))
+}
+
+#[test]
+fn a_machine_that_stood_still_is_told_apart_from_a_tester_that_was_stopped() {
+    let of = |study: &Study| {
+        let trial = &only(study).trials[0];
+        let whats: Vec<Stopped> = trial.stalls.iter().map(|stall| stall.what).collect();
+        let why = trial.why.iter().find(|why| why.contains("500 ms at 2.30 s")).cloned().unwrap_or_default();
+        (whats, why)
+    };
+    let (what, why) = of(&stopped(["one", "one"], [true, true], 0.0));
+    assert_eq!(what, [Stopped::Machine; 2]);
+    assert!(why.starts_with("the machine of ") && why.contains("every worker of both ends at once"), "{why}");
+    let (what, why) = of(&stopped(["one", "one"], [true, false], 0.0));
+    assert!(what == [Stopped::Tester] && why.starts_with("tester stall: worker 0 of tcp_rr on left"), "{why}");
+    let (what, why) = of(&stopped(["one", "two"], [true, true], 0.0));
+    assert!(what == [Stopped::Tester; 2] && why.starts_with("tester stall"), "two agents on two machines: {why}");
+    let (what, why) = of(&stopped(["one", "two"], [false, true], 0.4e9));
+    assert!(what == [Stopped::Machine] && why.contains("the hypervisor took 390 ms of a CPU around it"), "{why}");
 }
 
 #[test]
