@@ -88,8 +88,23 @@ impl<'a> Connections<'a> {
 
     /// How many flows sent payload during `span`; all of them where the kernel does not tell.
     pub(super) fn n_sending(&self, span: Span) -> usize {
-        let sending = self.changes(span, |state| state.bytes_sent).iter().filter(|(_, sent)| *sent > 0.0).count();
-        if sending > 0 { sending } else { self.0.len() }
+        self.senders(span).len()
+    }
+
+    /// The flows that [`Self::n_sending`] counts.
+    fn senders(&self, span: Span) -> Vec<&Readings<'a>> {
+        let sent = |readings: &&Readings<'a>| readings.change(span, |state| state.bytes_sent) > 0.0;
+        let senders: Vec<&Readings<'a>> = self.0.values().filter(sent).collect();
+        if senders.is_empty() { self.0.values().collect() } else { senders }
+    }
+
+    /// The median of `value` over the readings of each flow that sent during `span`, flows added; `None` if no reading has one.
+    pub(super) fn medians(&self, span: Span, value: impl Fn(&TcpState) -> Option<f64>) -> Option<f64> {
+        let of_flow = |readings: &Readings<'_>| {
+            let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
+            crate::statistics::median(&within.filter_map(|(_, state)| value(state)).collect::<Vec<f64>>())
+        };
+        self.senders(span).into_iter().filter_map(of_flow).reduce(|a, b| a + b)
     }
 
     /// Change of a counter during `span`, all flows added; `None` if no state is known.

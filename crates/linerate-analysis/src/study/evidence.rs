@@ -3,7 +3,8 @@
 //!
 //! | metric | from |
 //! |---|---|
-//! | `congestion_window`, `pacing_rate`, `unsent` | `TCP_INFO` of the sender, mean over its readings during the span, flows added |
+//! | `congestion_window`, `unsent` | `TCP_INFO` of the sender, mean over its readings during the span, flows added |
+//! | `pacing_rate` | `TCP_INFO` of the sender, median of each flow's readings during the span, flows added |
 //! | `peer_window`, `window_swing` | `tcpi_snd_wnd` of the sender: the largest, flows added; the flow whose window moved most |
 //! | `source_wait` | `source_wait_ns` of the sending workers over the span and their number; 0 where they never waited, absent where nobody counts |
 //! | `ecn_marks` | `tcpi_delivered_ce` of the sender |
@@ -72,7 +73,9 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     figures.put_some("congestion_window", direction, mean(&window));
     let paced =
         |state: &TcpState| (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS);
-    figures.put_some("pacing_rate", direction, mean(&paced));
+    // BBR takes one compressed run of acknowledgements for the rate of the path and then paces at 20 times its rate or more for ten round
+    // trips: the mean of a few seconds depends on how many of these it met (48 Mbit/s typically, 98 and 182 in the mean of 4 s).
+    figures.put_some("pacing_rate", direction, connections.medians(span, paced));
     figures.put_some("unsent", direction, mean(&|state| Some(f64::from(state.not_sent))));
     figures.put_some("ecn_marks", direction, connections.change(span, |state| u64::from(state.delivered_ce)));
     figures.put_some("peer_window", direction, connections.peer_window(span).map(|bytes| bytes as f64));

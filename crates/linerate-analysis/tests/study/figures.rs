@@ -154,6 +154,19 @@ fn both_ways(reported: bool) -> TrialRecord {
     trial
 }
 
+/// As BBR does after one compressed run of acknowledgements: for a moment a flow is paced at forty times its rate.
+#[test]
+fn a_pacing_rate_of_a_moment_is_not_that_of_a_flow() {
+    let mut trial = stream(0, 1_000_000);
+    let sender = &mut trial.jobs[0].0;
+    for (flow, pacing_rate) in [(0, 6_000_000), (1, 2_000_000)] {
+        with_tcp(sender, flow, TcpState { bytes_sent: 500_000, pacing_rate, ..TcpState::default() });
+    }
+    sender.intervals[3].flows[0].tcp.pacing_rate = 250_000_000;
+    let study = study(&two_hosts(vec![trial]));
+    near(value(only(&study), 0, "pacing_rate", Tx), 64e6);
+}
+
 #[test]
 fn metrics_of_a_sender_are_of_the_sockets_that_send() {
     for reported in [true, false] {

@@ -326,7 +326,7 @@ pub static METRICS: &[Metric] = &[
         Unit::BitPerSecond,
         L3,
         None,
-        "rate at which the sender's kernel paces, mean over readings, all flows added; headers included",
+        "rate at which the sender's kernel paces, median of each flow's readings, all flows added; headers included",
     ),
     m(
         "packet_rate",
