@@ -23,6 +23,6 @@ pub use study::{
     GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace,
     LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy,
     RateLevel, Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling,
-    Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Way, Withheld, clock_course, headline,
-    look, looked_at, reached, reasons, searched, study,
+    Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Way, Withheld, clock_course,
+    headline, look, looked_at, reached, reasons, searched, study,
 };

@@ -21,8 +21,7 @@ use serde_json::Value;
 use super::own;
 use super::scan::Referee;
 
-const USAGE: &str =
-    "usage: cargo xtask bench compare [--rounds N] [--again N] [--beside PERCENT] [--program LINERATE] [--keep FILE.json] [--out FILE.md]";
+const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--beside PERCENT] [--program LINERATE] [--keep FILE.json] [--out FILE.md]";
 const ROUNDS: usize = 100;
 /// Rates of the link, Mbit/s.
 const RATE: f64 = 100.0;
@@ -232,9 +231,8 @@ fn said(told: &Value) -> Option<Said> {
         });
         overall.chain(each)
     };
-    let is_claim = |(_, figure): &(&str, &Value)| {
-        matches!(figure["effect"]["change"].as_str(), Some("better" | "worse"))
-    };
+    let is_claim =
+        |(_, figure): &(&str, &Value)| matches!(figure["effect"]["change"].as_str(), Some("better" | "worse"));
     let named = |(sweep, figure): (&str, &Value)| {
         Some(format!("{sweep} {} {}", figure["metric"].as_str()?, figure["direction"].as_str()?))
     };
@@ -283,9 +281,8 @@ fn document(outcomes: &Outcomes) -> String {
         let holds = |one: &&Said| one.interval.is_some_and(|(low, high)| low <= truth && truth <= high);
         let claims = said.iter().filter(|one| !one.claimed.is_empty()).count();
         let figures: usize = said.iter().map(|one| one.figures).sum();
-        let timed = |word: &str| {
-            said.iter().filter(|one| one.time.as_ref().is_some_and(|(change, ..)| change == word)).count()
-        };
+        let timed =
+            |word: &str| said.iter().filter(|one| one.time.as_ref().is_some_and(|(change, ..)| change == word)).count();
         let shares = said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
         let others = shares.fold(None, |range: Option<(f64, f64)>, share| {
             let (low, high) = range.unwrap_or((share, share));
@@ -408,7 +405,10 @@ mod tests {
         assert!(text.contains("| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 4 | 0.40 to 0.50 |"), "{text}");
         assert!(text.contains("in 1 of 1 comparisons (at least 1 asked for); claimed: nothing."), "{text}");
         let text = document(&outcomes("worse", "unclear"));
-        assert!(text.contains("in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times."), "{text}");
+        assert!(
+            text.contains("in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times."),
+            "{text}"
+        );
         assert!(text.contains("found in 0 of 1 (at least 1 asked for)"), "{text}");
     }
 

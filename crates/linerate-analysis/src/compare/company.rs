@@ -52,9 +52,8 @@ pub struct Company {
 impl Company {
     /// That of a campaign which has `points`: what is typical of the other programs, and the worst of what they can reach.
     pub(super) fn of<'a>(points: impl Iterator<Item = &'a PointStudy> + Clone) -> Self {
-        let usual = |of: &dyn Fn(&PointStudy) -> Option<f64>| {
-            median(&points.clone().filter_map(of).collect::<Vec<f64>>())
-        };
+        let usual =
+            |of: &dyn Fn(&PointStudy) -> Option<f64>| median(&points.clone().filter_map(of).collect::<Vec<f64>>());
         let worst = |of: &dyn Fn(&PointStudy) -> Option<f64>, worse: fn(f64, f64) -> f64| {
             points.clone().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(worse)
         };

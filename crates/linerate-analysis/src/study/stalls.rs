@@ -105,7 +105,8 @@ pub(super) fn during(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, s
     };
     let mut stalls: Vec<Stall> = measured().flat_map(|job| job.stalls.iter().filter(disturbs).cloned()).collect();
     for (kernel, reader) in kernels(jobs, hosts) {
-        let (mut here, elsewhere) = stalls.into_iter().partition::<Vec<_>, _>(|stall| hosts.kernel(&stall.host) == kernel);
+        let (mut here, elsewhere) =
+            stalls.into_iter().partition::<Vec<_>, _>(|stall| hosts.kernel(&stall.host) == kernel);
         here.iter_mut().for_each(|stall| stall.stolen = stolen(trial, reader, stall));
         let workers = measured().flat_map(watched).filter(|worker| hosts.kernel(&worker.host) == kernel);
         tell_apart(&mut here, &workers.collect::<Vec<Watched>>());
@@ -136,8 +137,7 @@ struct Watched {
 
 impl Watched {
     fn has(&self, stall: &Stall) -> bool {
-        (&self.workload, &self.host, self.side, self.worker)
-            == (&stall.workload, &stall.host, stall.side, stall.worker)
+        (&self.workload, &self.host, self.side, self.worker) == (&stall.workload, &stall.host, stall.side, stall.worker)
     }
 }
 
