@@ -12,6 +12,7 @@ mod bursts;
 mod ceilings;
 mod clocks;
 mod connections;
+mod drift;
 mod evidence;
 mod figures;
 mod gate;

@@ -24,15 +24,13 @@ use super::traffic::{self, Distributions, Job};
 use super::transfers;
 use super::warmup;
 use super::{
-    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, evidence, host, looks, members, observed,
+    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks, members, observed,
     own_cost, percentiles, series, transfer_counts,
 };
-use crate::statistics::{MeanInterval, Percentile, drifts, estimate, estimate_at, mean_interval, median};
+use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
 const MOST_LEFT_OUT: f64 = 0.2;
-/// Metrics whose drift speaks against a point.
-const HEADLINES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 /// Metrics that add up over jobs.
 const ADDITIVE: [&str; 22] = [
     "achieved_depth",
@@ -582,25 +580,9 @@ fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
         let such_as = if is_one { "" } else { ", such as" };
         standing.why.push(format!("{times} of {n} trials{such_as}: {why}"));
     }
-    for drift in jobs.iter().filter(|job| !job.background).flat_map(|job| drift(judged, job)) {
+    let trials: Vec<&TrialRecord> = judged.iter().map(|one| one.trial).collect();
+    for drift in jobs.iter().filter(|job| !job.background).flat_map(|job| drift::doubts(&trials, job)) {
         standing.lower(Validity::Suspect, drift);
     }
     standing
-}
-
-/// Headline metrics of `job` that drift over the order in which the trials were run.
-fn drift(judged: &[Judged<'_>], job: &JobStudy) -> Vec<String> {
-    let mut order: Vec<usize> = (0..judged.len()).collect();
-    order.sort_by_key(|&place| (judged[place].trial.started, judged[place].trial.spec.id));
-    let headlines = job.metrics.iter().filter(|metric| HEADLINES.contains(&metric.name.as_str()));
-    headlines
-        .filter_map(|metric| {
-            let values: Vec<f64> = order.iter().filter_map(|&place| metric.values[place]).collect();
-            let rho = drifts(&values)?;
-            Some(format!(
-                "{} {} drifts over the trials in the order run (Spearman {rho:+.2})",
-                metric.name, metric.direction
-            ))
-        })
-        .collect()
 }
