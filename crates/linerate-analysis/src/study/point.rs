@@ -24,8 +24,8 @@ use super::traffic::{self, Distributions, Job};
 use super::transfers;
 use super::warmup;
 use super::{
-    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks, members, observed,
-    own_cost, percentiles, series, transfer_counts,
+    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks, members,
+    observed, own_cost, percentiles, series, transfer_counts,
 };
 use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 
