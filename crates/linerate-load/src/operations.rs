@@ -62,6 +62,9 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
+    /// Memory of one that can record, bytes: five counts of intervals, four distributions.
+    const BYTES: u64 = 5 * ((MOST_BACK + 1) * size_of::<u64>()) as u64 + 4 * CoarseHistogram::BYTES;
+
     fn new() -> Self {
         Self {
             due: Back::new(),
@@ -113,16 +116,25 @@ pub(crate) struct EarlierByKind([Earlier; OperationKind::ALL.len()]);
 impl EarlierByKind {
     /// Memory for what an interval says, as a worker with `times` needs it.
     pub(crate) fn new(times: Times) -> Self {
-        let memory = |kind| {
-            let is_kept = match kind {
+        let memory = |kind| if Self::is_kept(kind, times) { Earlier::new() } else { Earlier::default() };
+        Self(OperationKind::ALL.map(memory))
+    }
+
+    /// Whether a worker with `times` keeps an account of operations of `kind`.
+    fn is_kept(kind: OperationKind, times: Times) -> bool {
+        times.operations
+            && match kind {
                 OperationKind::Request => true,
                 OperationKind::Write => times.writes,
                 OperationKind::Flush => times.flushes,
                 OperationKind::Trim => times.trims,
-            };
-            if is_kept && times.operations { Earlier::new() } else { Earlier::default() }
-        };
-        Self(OperationKind::ALL.map(memory))
+            }
+    }
+
+    /// Memory of [`EarlierByKind::new`] with `times`, bytes.
+    pub(crate) fn bytes(times: Times) -> u64 {
+        let n_kept = OperationKind::ALL.into_iter().filter(|kind| Self::is_kept(*kind, times)).count() as u64;
+        n_kept * Earlier::BYTES
     }
 
     /// Writes what was recorded into `interval`.
@@ -202,8 +214,23 @@ impl Operations {
             return 0;
         }
         let kept = self.n_cuts.min(MOST_BACK);
-        let ended_after = |back: &usize| self.cuts[(self.n_cuts - 1 - back) % MOST_BACK] > intended;
-        (0..kept).take_while(ended_after).count()
+        let ended_after = |back: usize| self.cuts[(self.n_cuts - 1 - back) % MOST_BACK] > intended;
+        // In steps that double, then by halves: an overloaded disk works on what was due hundreds of intervals ago, and asks twice for each.
+        let (mut least, mut step) = (0, 1);
+        while least + step <= kept && ended_after(least + step - 1) {
+            least += step;
+            step *= 2;
+        }
+        let mut most = (least + step - 1).min(kept);
+        while least < most {
+            let middle = usize::midpoint(least, most);
+            if ended_after(middle) {
+                least = middle + 1;
+            } else {
+                most = middle;
+            }
+        }
+        least
     }
 
     /// An operation that was to start at `intended` has started.
@@ -290,6 +317,20 @@ mod tests {
         assert_eq!(found.waited_response.count(), 2);
         operations.earlier.clear();
         assert!(carried(&operations, Request).is_empty());
+    }
+
+    #[test]
+    fn any_number_of_intervals_back_is_found() {
+        for n_cuts in [1, 2, 3, 7, 8, 100, MOST_BACK - 1, MOST_BACK, MOST_BACK + 1, 3 * MOST_BACK] {
+            let mut operations = Operations::new(Times::ALL);
+            (1..=n_cuts as u64).for_each(|k| operations.cut(Nanos(k * 10)));
+            let latest = n_cuts as u64 * 10;
+            for intended in (0..=latest).step_by(5) {
+                // An interval ends with its last nanosecond: what is due at a cut belongs to the next one.
+                let expected = (latest - intended).div_ceil(10).min(MOST_BACK as u64) as usize;
+                assert_eq!(operations.back(Nanos(intended)), expected, "{intended} of {latest}");
+            }
+        }
     }
 
     #[test]
