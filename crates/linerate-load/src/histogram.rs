@@ -60,6 +60,8 @@ const fn upper_edge(linear_bits: u32, index: usize) -> u64 {
 
 impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
     const N_BUCKETS: usize = index(LINEAR_BITS, LARGEST) + 1;
+    /// Memory of one that can record, bytes.
+    pub(crate) const BYTES: u64 = (Self::N_BUCKETS * size_of::<u64>()) as u64;
 
     /// The buckets of `octave`.
     fn buckets(octave: u32) -> std::ops::Range<usize> {

@@ -3,7 +3,7 @@
 use linerate_model::{Counter, Counters, Nanos, OperationKind};
 
 use crate::Histogram;
-use crate::operations::{Operations, Start};
+use crate::operations::{EarlierByKind, Operations, Start};
 use crate::ticks::Ticks;
 
 /// Which times a worker measures. Only these histograms get memory.
@@ -54,6 +54,18 @@ impl Times {
         stages: false,
         operations: false,
     };
+    /// Of a client that sends requests.
+    pub(crate) const REQUESTS: Self = Self { service: true, response: true, operations: true, ..Self::NONE };
+    /// Of a client that moves files.
+    pub(crate) const FILES: Self = Self { service: true, stages: true, operations: true, ..Self::NONE };
+
+    /// Memory of one interval's histograms and accounts, bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        let single = [self.service, self.writes, self.flushes, self.trims, self.response, self.gap];
+        let n_histograms =
+            single.map(u64::from).iter().sum::<u64>() + 2 * u64::from(self.variation) + 4 * u64::from(self.stages);
+        n_histograms * Histogram::BYTES + EarlierByKind::bytes(self)
+    }
 }
 
 /// What a worker counts into. All of it is allocated before the measure phase.

@@ -149,6 +149,11 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker, stopped: Opt
     (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
 }
 
+/// Memory of the histograms and accounts of a worker with `times`, bytes: those it records into, and those on their way to the collector.
+pub(crate) fn bytes(times: Times) -> u64 {
+    (N_BUFFERS as u64 + 2) * times.bytes()
+}
+
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
     let times = worker.times();
     let tally = Tally::new(Times { operations: false, ..times });

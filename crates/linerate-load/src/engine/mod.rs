@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use linerate_model::{FlowReport, Incident, IncidentKind, Interval, Nanos};
 
 use crate::Worker;
+pub(crate) use interval::bytes;
 use interval::{Collector, lane};
 use lookout::Lookout;
 use thread::{Ending, Task};

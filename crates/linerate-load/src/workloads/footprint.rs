@@ -1,23 +1,25 @@
 //! How much memory one end of a job needs, known before anything of it is allocated.
 
 use super::placement::Placement;
+use crate::{Times, engine};
 
-/// A thread with the parts of its stack, its histograms and their copies for intervals that are touched, bytes.
+/// A thread with the parts of its stack that are touched, and its intervals once they are read and not handed on, bytes.
 const WORKER: u64 = 2 << 20;
 /// A socket, what the kernel keeps for it, and the window in which its datagrams or requests are accounted, bytes.
 const FLOW: u64 = 64 << 10;
 /// The first request of a depth, and each next one: when it was sent, and what to compare its answer with.
 const REQUEST: u64 = 64;
 
-/// Memory of `placement`'s threads and flows, if each thread has `per_worker` bytes of its own and each flow `per_flow`.
-pub(crate) fn of(placement: &Placement, per_worker: u64, per_flow: u64) -> u64 {
-    of_counts((placement.workers(), per_worker), (placement.streams(), per_flow))
+/// Memory of `placement`'s threads and flows, if each thread measures `times` and has `per_worker` bytes of its own, and each flow `per_flow`.
+pub(crate) fn of(placement: &Placement, times: Times, per_worker: u64, per_flow: u64) -> u64 {
+    of_counts((placement.workers(), times, per_worker), (placement.streams(), per_flow))
 }
 
 /// The same where a workload counts its threads and flows in another way.
-pub(crate) fn of_counts((workers, per_worker): (u32, u64), (flows, per_flow): (u32, u64)) -> u64 {
-    let times = |count: u32, bytes: u64| u64::from(count).saturating_mul(bytes);
-    times(workers, per_worker.saturating_add(WORKER)).saturating_add(times(flows, per_flow.saturating_add(FLOW)))
+pub(crate) fn of_counts((workers, times, per_worker): (u32, Times, u64), (flows, per_flow): (u32, u64)) -> u64 {
+    let all = |count: u32, bytes: u64| u64::from(count).saturating_mul(bytes);
+    let each = per_worker.saturating_add(engine::bytes(times) + WORKER);
+    all(workers, each).saturating_add(all(flows, per_flow.saturating_add(FLOW)))
 }
 
 /// Memory of a flow's requests under way.
@@ -54,6 +56,7 @@ mod tests {
         // 32,768 transfers of a gibibyte by each of 4096 workers: it does not overflow.
         let deep = json!({ "workers": 4096, "depth": 32768, "block_size": "1 GiB" });
         assert!(needs("storage", deep) >= 1 << 57);
-        assert_eq!(needs("storage", json!({ "depth": 32, "block_size": "1 MiB" })) >> 20, 33 + 2);
+        let deeper = |depth: u32| needs("storage", json!({ "depth": depth, "block_size": "1 MiB", "engine": "aio" }));
+        assert_eq!((deeper(64) - deeper(32)) >> 20, 32);
     }
 }

@@ -29,7 +29,7 @@ use super::ports::{PORT, PORTS, PlannedPorts, PortList};
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod backend;
 mod card;
@@ -419,7 +419,9 @@ impl Typed for Frames {
         let ring = params.options.receive_buffer.map_or(0, |bytes| bytes.0);
         let slowest = u64::from(params.snapshot) * 8;
         // The send ring, and the same frames before they are in it.
-        footprint::of(&params.placement, ring + slowest + (16 << 20), 128 << 10)
+        // Of an end that sends and receives.
+        let times = Times { service: true, response: true, gap: true, variation: true, ..Times::NONE };
+        footprint::of(&params.placement, times, ring + slowest + (16 << 20), 128 << 10)
     }
 
     fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -49,7 +49,7 @@ impl Typed for Null {
     const SUMMARY: &'static str = "steps that do nothing: the ceiling of linerate itself, in steps per second";
 
     fn memory_of(params: &NullParams) -> u64 {
-        footprint::of_counts((params.workers, 0), (0, 0))
+        footprint::of_counts((params.workers, Times::NONE, 0), (0, 0))
     }
 
     fn start_passive(_params: NullParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -24,7 +24,7 @@ use super::null::NullListener;
 use super::parameters::{Parameters, Typed, documented, wrong};
 use crate::parameter::ParamDoc;
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod access;
 mod backlog;
@@ -418,6 +418,19 @@ impl StorageParams {
         Ok(())
     }
 
+    /// Which times a worker measures.
+    fn times(&self) -> Times {
+        Times {
+            service: self.moves_reads() || self.verify_backlog > 0,
+            writes: self.moves_writes(),
+            flushes: self.flush != Flush::None,
+            trims: self.trim.0 > 0.0,
+            response: self.arrivals.is_open() || self.lines.iter().any(|line| line.reply > 0),
+            operations: true,
+            ..Times::NONE
+        }
+    }
+
     /// Whether anything changes the target.
     fn writes(&self) -> bool {
         self.trim.0 > 0.0 || self.moves_writes()
@@ -486,9 +499,19 @@ impl Typed for Storage {
         "reads and writes of a disk or file at the active end: transfers and bytes per second, and their times";
 
     fn memory_of(params: &StorageParams) -> u64 {
+        /// What is known of a transfer under way, its entries in the kernel's queues, and a block to be read back, bytes.
+        const SLOT: u64 = 512;
+        const WRITTEN: u64 = 16;
+        /// A thread of the engine that has one for each transfer: the parts of its stack that are touched, bytes.
+        const THREAD: u64 = 64 << 10;
         let transfer = params.longest().next_multiple_of(4096);
         let buffers = u64::from(params.depth).saturating_add(1).saturating_mul(transfer);
-        footprint::of_counts((params.workers, buffers.saturating_add(footprint::of_depth(params.depth))), (0, 0))
+        // Where nothing is asked for they are what is left when the kernel refuses the others.
+        let has_threads = matches!(params.engine, Wanted::Auto | Wanted::Threads);
+        let threads = if has_threads { u64::from(params.depth.min(prepare::MOST_THREADS)) * THREAD } else { 0 };
+        let known = u64::from(params.depth) * (SLOT + WRITTEN) + u64::from(params.verify_backlog) * WRITTEN;
+        let each = buffers.saturating_add(threads + known);
+        footprint::of_counts((params.workers, params.times(), each), (0, 0)).saturating_add(prepare::FILL_MEMORY)
     }
 
     fn start_passive(_params: StorageParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -32,7 +32,7 @@ use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
 
 mod client;
 mod server;
@@ -133,7 +133,7 @@ impl Typed for TcpCrr {
     const SUMMARY: &'static str = "connect, request, response, close: connections per second and their times";
 
     fn memory_of(params: &TcpCrrParams) -> u64 {
-        footprint::of(&params.placement, 256 << 10, 0)
+        footprint::of(&params.placement, Times::REQUESTS, 256 << 10, 0)
     }
 
     fn start_passive(params: TcpCrrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -22,7 +22,7 @@ use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
 
 mod client;
 mod server;
@@ -88,7 +88,7 @@ impl Typed for TcpRr {
         "requests and responses on open TCP connections: transactions per second and their times";
 
     fn memory_of(params: &TcpRrParams) -> u64 {
-        footprint::of(&params.placement, 256 << 10, footprint::of_depth(params.depth))
+        footprint::of(&params.placement, Times::REQUESTS, 256 << 10, footprint::of_depth(params.depth))
     }
 
     fn start_passive(params: TcpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -24,7 +24,7 @@ use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod client;
 mod flow;
@@ -112,7 +112,7 @@ impl Typed for UdpRr {
         "requests and responses in single datagrams: transactions per second, their times, and what was lost";
 
     fn memory_of(params: &UdpRrParams) -> u64 {
-        footprint::of(&params.placement, 256 << 10, footprint::of_depth(params.depth) + (128 << 10))
+        footprint::of(&params.placement, Times::REQUESTS, 256 << 10, footprint::of_depth(params.depth) + (128 << 10))
     }
 
     fn start_passive(params: UdpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

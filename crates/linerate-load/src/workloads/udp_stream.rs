@@ -24,7 +24,7 @@ use super::ports::PlannedPorts;
 use super::socket_options::{BUFFER, SocketOptions};
 use crate::parameter::{ParamDoc, Takes};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod flow;
 mod receiver;
@@ -219,7 +219,8 @@ impl Typed for UdpStream {
 
     fn memory_of(params: &UdpStreamParams) -> u64 {
         // Datagrams of a call side by side, and the bits of those that were seen.
-        footprint::of(&params.placement, 8 << 20, 128 << 10)
+        let times = Times { gap: true, ..Times::NONE };
+        footprint::of(&params.placement, times, 8 << 20, 128 << 10)
     }
 
     fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

@@ -11,6 +11,9 @@ thread_local! {
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Bytes that all threads have now, and the most they had since [`forget_peak`].
+static LIVE: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
@@ -19,18 +22,22 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        grown(layout.size());
         // SAFETY: the caller's promise about `layout` is handed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
+        shrunk(layout.size());
         // SAFETY: the caller's promise about `pointer` and `layout` is handed on.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        grown(size);
+        shrunk(layout.size());
         // SAFETY: the caller's promise about its arguments is handed on.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -45,12 +52,37 @@ fn count() {
     }
 }
 
+fn grown(bytes: usize) {
+    let live = LIVE.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+    PEAK.fetch_max(live, Ordering::Relaxed);
+}
+
+fn shrunk(bytes: usize) {
+    LIVE.fetch_sub(bytes as u64, Ordering::Relaxed);
+}
+
+/// Bytes allocated in this process now; the peak counts from them on.
+#[allow(dead_code, reason = "each test file is a crate and uses its part")]
+pub(crate) fn forget_peak() -> u64 {
+    let live = LIVE.load(Ordering::Relaxed);
+    PEAK.store(live, Ordering::Relaxed);
+    live
+}
+
+/// The most bytes that were allocated since then.
+#[allow(dead_code, reason = "each test file is a crate and uses its part")]
+pub(crate) fn peak() -> u64 {
+    PEAK.load(Ordering::Relaxed)
+}
+
 /// From now on this thread's allocations and frees are counted, or no longer.
+#[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn watch(is_watched: bool) {
     COUNTED.set(is_watched);
 }
 
 /// Allocations and frees counted in this process so far.
+#[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
 }

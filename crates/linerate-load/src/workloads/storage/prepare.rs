@@ -48,6 +48,8 @@ const FILL_BYTES: u64 = 1 << 20;
 /// A device is conditioned in these (SNIA Performance Test Specification 2.0.1, workload-independent preconditioning).
 const CONDITION_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: u32 = 8;
+/// Memory of filling and its threads, which is over before the load begins, bytes.
+pub(super) const FILL_MEMORY: u64 = (FILL_DEPTH as u64 + 1) * FILL_BYTES;
 /// Budget of a device without `max_written`: so many times its range.
 const BUDGET_RANGES: u64 = 3;
 /// Budget of a scratch file without one: it may be small, and a campaign long.
@@ -158,7 +160,10 @@ fn worker(
         stamper,
         Budget::new(Arc::clone(target), most),
         (upkeep, pace, start_after),
-        share(params.operations_per_second(), params.arrivals.arrival(), params.depth, 1, params.workers),
+        (
+            share(params.operations_per_second(), params.arrivals.arrival(), params.depth, 1, params.workers),
+            params.times(),
+        ),
         told,
     )))
 }

@@ -68,6 +68,7 @@ pub(super) struct StorageWorker {
     /// Writes that have ended since the last flush.
     unflushed: u32,
     load: Load,
+    times: Times,
     gap: Option<Nanos>,
     /// Whether transfers have replies, so that transactions are timed apart from them.
     has_replies: bool,
@@ -94,7 +95,7 @@ impl StorageWorker {
         stamper: Stamper,
         budget: Budget,
         (upkeep, pace, start_after): (Upkeep, Pace, Nanos),
-        load: Load,
+        (load, times): (Load, Times),
         told: Told,
     ) -> Self {
         let has_replies = choice.has_replies();
@@ -128,6 +129,7 @@ impl StorageWorker {
             start_after,
             unflushed: 0,
             load,
+            times,
             gap: mean_gap(load),
             has_replies,
             resume_at: Nanos(0),
@@ -474,15 +476,7 @@ impl Worker for StorageWorker {
     }
 
     fn times(&self) -> Times {
-        Times {
-            service: true,
-            writes: true,
-            flushes: self.upkeep.flush.is_some(),
-            trims: self.upkeep.trim > 0.0,
-            response: self.gap.is_some() || self.has_replies,
-            operations: true,
-            ..Times::NONE
-        }
+        self.times
     }
 
     fn may_wait_for_disk(&self) -> bool {

@@ -167,7 +167,7 @@ impl Worker for TcpRrClient {
     }
 
     fn times(&self) -> Times {
-        Times { service: true, response: true, operations: true, ..Times::NONE }
+        Times::REQUESTS
     }
 
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {

@@ -27,7 +27,7 @@ use super::parameters::Typed;
 use super::placement::deal as deal_flows;
 use super::rendezvous::{self, Hello};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
 use params::StreamParams;
 use worker::StreamWorker;
 
@@ -49,7 +49,7 @@ impl Typed for TcpStream {
         let cpus = cpu::allowed().map_or(flows, |cpus| cpus.len() as u32);
         let workers = params.placement.workers.unwrap_or(flows.min(cpus));
         let call = params.message_size.0.saturating_mul(params.batch() as u64);
-        footprint::of_counts((workers, call + (4 << 20)), (flows, 0))
+        footprint::of_counts((workers, Times::NONE, call + (4 << 20)), (flows, 0))
     }
 
     fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {

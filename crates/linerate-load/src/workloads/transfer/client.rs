@@ -239,7 +239,7 @@ fn token(place: usize) -> u64 {
 
 impl<S: Session> Worker for ClientWorker<S> {
     fn times(&self) -> Times {
-        Times { service: true, stages: true, operations: true, ..Times::NONE }
+        Times::FILES
     }
 
     fn may_wait_for_disk(&self) -> bool {

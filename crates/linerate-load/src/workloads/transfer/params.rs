@@ -184,7 +184,7 @@ impl Files {
         // What of a flow is on its way: 32 buffers of 128 KiB for MSG_ZEROCOPY, 8 of 256 KiB for O_DIRECT, records of TLS.
         let on_its_way = if self.send == SendBy::Zerocopy { 4 << 20 } else { 128 << 10 };
         let to_disk = if self.sink == Sink::Direct { 2 << 20 } else { 0 };
-        footprint::of(placement, 6 << 20, on_its_way + to_disk + (256 << 10))
+        footprint::of(placement, crate::Times::FILES, 6 << 20, on_its_way + to_disk + (256 << 10))
     }
 
     /// As documented; `server` stands with its protocol.

@@ -1,0 +1,45 @@
+//! A trial is refused by the memory that its workloads say they need: no end allocates more than that. What is mapped, as the buffers of
+//! disks are, is not seen here.
+
+mod counting;
+mod shared;
+
+use linerate_load::workload;
+use serde_json::json;
+use shared::{V4, open, params, run};
+
+/// One test, because the count is the process's.
+#[test]
+fn no_end_allocates_more_than_its_workload_says() {
+    let of_storage = |more: serde_json::Value| {
+        let mut table = json!({ "target": "/dev/shm", "size": "4 MiB", "depth": 4, "workers": 3 });
+        table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
+        ("storage", table)
+    };
+    for (name, table) in [
+        ("null", json!({ "workers": 3 })),
+        ("tcp_stream", json!({ "streams": 3, "workers": 3, "direction": "both" })),
+        ("udp_stream", json!({ "streams": 3, "workers": 3, "direction": "both" })),
+        ("tcp_rr", json!({ "streams": 3, "workers": 3, "depth": 16 })),
+        ("udp_rr", json!({ "streams": 3, "workers": 3, "depth": 16 })),
+        ("tcp_crr", json!({ "streams": 3, "workers": 3 })),
+        ("http", json!({ "streams": 3, "workers": 3, "file_size": "64 KiB" })),
+        ("ftp", json!({ "streams": 3, "workers": 3, "file_size": "64 KiB" })),
+        ("frames", json!({ "mode": "udp", "streams": 3, "workers": 3, "direction": "both" })),
+        of_storage(json!({})),
+        of_storage(json!({ "engine": "threads", "depth": 32, "rate": "10 kpps" })),
+        of_storage(json!({ "engine": "aio", "read": "50 %", "reply": "4 KiB" })),
+        of_storage(json!({ "engine": "io_uring", "read": "0 %", "rate": "10 kpps", "flush": "fsync", "trim": "10 %" })),
+        of_storage(json!({ "workers": 1, "read": "0 %", "verify": true, "verify_backlog": 100_000 })),
+    ] {
+        let needed =
+            workload(name).expect("registered").memory(&params(table.clone())).expect("the parameters are right");
+        let before = counting::forget_peak();
+        let reports = run(open(name, V4, &table, |offer| offer), 20);
+        let peak = counting::peak() - before;
+        let n_ends =
+            reports.iter().filter(|report| !report.flows.is_empty() || report.started.is_some()).count() as u64;
+        println!("{name} {table}: {peak} of {n_ends} x {needed} bytes");
+        assert!(peak <= n_ends * needed, "{name} {table}: {peak} bytes of {n_ends} ends, {needed} each");
+    }
+}
