@@ -120,7 +120,11 @@ pub fn set_aside(mut finding: Finding, experiment: &Experiment, metric: &str, be
     let told: Vec<String> = after.iter().map(|rate| amount(metric, *rate)).collect();
     let mut why = "set aside: it made no such difference, no pairs were run".to_owned();
     match experiment.failing {
-        Failing::Refutes => finding.verdict = Verdict::Inconclusive,
+        Failing::Refutes => {
+            finding.verdict = Verdict::Inconclusive;
+            // It would be to do what did not help.
+            finding.advice.clear();
+        }
         Failing::SaysNothing => why = format!("{why}, which {NOTHING_SAID}"),
     }
     finding.experimented(format!(
@@ -187,13 +191,15 @@ mod tests {
     #[test]
     fn what_was_set_aside_says_what_was_seen() {
         let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
-        let suspected = || Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone());
+        let suspected = || {
+            Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone()).advise("double it")
+        };
         let told = set_aside(suspected(), &experiment([1.5, 2.5]), "goodput", 20e6, &[20.1e6, 19.9e6]);
-        assert_eq!(told.verdict, Verdict::Inconclusive);
+        assert_eq!((told.verdict, told.advice.len()), (Verdict::Inconclusive, 0), "nobody should do what did not help");
         let text = told.counterfactual.expect("told");
         assert!(text.starts_with("change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"), "{text}");
         let sparing = set_aside(suspected(), &experiment([1.5, 2.5]).refuting_nothing(), "goodput", 20e6, &[20.1e6]);
-        assert_eq!(sparing.verdict, Verdict::Suspected);
+        assert_eq!((sparing.verdict, sparing.advice.len()), (Verdict::Suspected, 1));
         assert!(sparing.counterfactual.is_some_and(|text| text.contains("does not refute it")));
     }
 }

@@ -105,6 +105,8 @@ fn outcome(
         (Verdict::Proven, _) if evident => (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned()),
         (Verdict::Proven, _) => (Verdict::Inconclusive, "the evidence did not come again".to_owned()),
         (_, Some(against)) if hypothesis.failing == Failing::Refutes => {
+            // It would be to do what did not help.
+            finding.advice.clear();
             (Verdict::Inconclusive, format!("refuted: {against}"))
         }
         (_, Some(against)) if evident => (Verdict::Suspected, format!("{against}, which {NOTHING_SAID}")),

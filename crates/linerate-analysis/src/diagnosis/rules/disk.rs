@@ -1,6 +1,6 @@
 //! What rules about disks and files read of a load on one.
 
-use linerate_model::{About, Direction};
+use linerate_model::{About, Direction, Evidence, Finding, Verdict};
 
 use super::{BUSY, coordinate, param};
 use crate::{JobStudy, PointStudy};
@@ -28,6 +28,24 @@ pub(super) struct Load<'a> {
     pub(super) cores: Option<f64>,
     /// Flushes per second, and seconds of each.
     pub(super) flushes: (f64, f64),
+}
+
+/// That no rule explains a load on a disk or file; `None` of other loads.
+pub(super) fn unexplained(point: &PointStudy, rule: &str, claim: &str) -> Option<Finding> {
+    let job = point.jobs.iter().find(|job| !job.background && job.workload == STORAGE)?;
+    let inconclusive =
+        |subject: About, evidence: Vec<Evidence>| Finding::new(rule, Verdict::Inconclusive, subject, claim, evidence);
+    let Some(load) = closed(point) else {
+        let observed = "the rules about disks judge a single closed load without latency_target".to_owned();
+        let evidence = vec![Evidence { observed, source: "the parameters of the load".into() }];
+        return Some(inconclusive(subject(point, job), evidence));
+    };
+    let flushed = (load.flushes.0 > 0.0).then(|| load.flushed());
+    let evidence = std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).collect();
+    let target = param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("TARGET");
+    Some(inconclusive(load.subject(point), evidence).advise(format!(
+        "measure the rate at each depth: linerate disk sweep {target} --qd 1..256x2 (from where it no longer rises, the disk or a quota is the limit)"
+    )))
 }
 
 /// The figure called `metric`, of whichever direction has it.
@@ -82,11 +100,51 @@ impl Load<'_> {
 
     /// What a finding on it is about.
     pub(super) fn subject(&self, point: &PointStudy) -> About {
-        let coordinate = coordinate(point);
-        let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
-        let target = param(self.job, "target").and_then(serde_json::Value::as_str).unwrap_or("a disk or file");
-        About { text: format!("{}{place}: {STORAGE} of {target} at {}", point.sweep, self.job.from), flow: None }
+        subject(point, self.job)
     }
+
+    /// How many transfers of which length were under way.
+    pub(super) fn under_way(&self) -> Evidence {
+        Evidence {
+            observed: format!(
+                "{:.1} transfers in flight of {:.3} ms each make {:.0} per second (Little's law)",
+                self.achieved,
+                self.service_seconds * 1e3,
+                self.rate
+            ),
+            source: "the load's own counters: outstanding time and service times".into(),
+        }
+    }
+
+    /// What its threads used.
+    pub(super) fn cpu(&self) -> Option<Evidence> {
+        self.cores.map(|cores| Evidence {
+            observed: format!("the load's {:.0} threads used {cores:.2} CPUs", self.workers),
+            source: "getrusage of the threads (RUSAGE_THREAD)".into(),
+        })
+    }
+
+    /// How much of the time its flushes took.
+    pub(super) fn flushed(&self) -> Evidence {
+        Evidence {
+            observed: format!(
+                "flushes took {:.0} % of the time of {:.1} transfers in flight: {:.0} per second of {:.3} ms each",
+                self.flushing() * 100.0,
+                self.achieved,
+                self.flushes.0,
+                self.flushes.1 * 1e3
+            ),
+            source: "the load's own counters: flushes and their times".into(),
+        }
+    }
+}
+
+/// What a finding on `job` is about.
+fn subject(point: &PointStudy, job: &JobStudy) -> About {
+    let coordinate = coordinate(point);
+    let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
+    let target = param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("a disk or file");
+    About { text: format!("{}{place}: {STORAGE} of {target} at {}", point.sweep, job.from), flow: None }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Evidence: the slots of a closed load were in use nearly all of the time, and its threads had CPU time left. Both hold of a saturated disk
 //! too: only the experiment tells them apart. What it does not see: other loads on the same disk.
 
-use linerate_model::{Evidence, Finding, Verdict};
+use linerate_model::{Finding, Verdict};
 
 use super::{Rule, disk, may_be_judged, param};
 use crate::PointStudy;
@@ -41,28 +41,11 @@ impl Rule for DiskDepth {
         {
             return None;
         }
-        let under_way = Evidence {
-            observed: format!(
-                "{:.1} transfers in flight of {:.3} ms each make {:.0} per second (Little's law)",
-                load.achieved,
-                load.service_seconds * 1e3,
-                load.rate
-            ),
-            source: "the load's own counters: outstanding time and service times".into(),
-        };
-        let cpu = load.cores.map(|cores| Evidence {
-            observed: format!("the load's {:.0} threads used {cores:.2} CPUs", load.workers),
-            source: "getrusage of the threads (RUSAGE_THREAD)".into(),
-        });
-        let evidence = std::iter::once(under_way).chain(cpu).collect();
+        let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
         let claim = "the queue depth limits the disk: more transfers in flight give more";
         let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, evidence);
-        Some(
-            finding.advise(format!(
-                "double the depth to {:.0}: the rate should rise by a fifth or more",
-                load.depth * DEEPER
-            )),
-        )
+        let (key, value) = deeper(&load);
+        Some(finding.advise(format!("double the {key} to {value}: the rate should rise by a fifth or more")))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -72,14 +55,20 @@ impl Rule for DiskDepth {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some(load) = disk::closed(point) else { return Vec::new() };
-        let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
-        // It has one transfer under way, whatever is asked for.
-        let (key, value) = match engine {
-            "pread" => ("workers", load.workers * DEEPER),
-            _ => ("depth", load.depth * DEEPER),
-        };
-        vec![Experiment::lift(format!("twice the {key}"), vec![set(key, value as u64)], FOLLOWS)]
+        let (key, value) = deeper(&load);
+        vec![Experiment::lift(format!("twice the {key}"), vec![set(key, value)], FOLLOWS)]
     }
+}
+
+/// The parameter that puts twice as many transfers in flight, and its value.
+fn deeper(load: &disk::Load<'_>) -> (&'static str, u64) {
+    let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
+    // It has one transfer under way, whatever is asked for.
+    let (key, value) = match engine {
+        "pread" => ("workers", load.workers),
+        _ => ("depth", load.depth),
+    };
+    (key, (value * DEEPER) as u64)
 }
 
 #[cfg(test)]
@@ -96,6 +85,8 @@ mod tests {
         let mut synchronous = load(1, &[("iops", 10_000.0), ("achieved_depth", 1.0), ("service_time_mean", 99e-6)]);
         synchronous.jobs[0].params.set("engine", "pread");
         assert_eq!(DiskDepth.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
+        let told = DiskDepth.judge(&synchronous).expect("it fires");
+        assert!(told.advice[0].starts_with("double the workers to 2:"), "{:?}", told.advice);
     }
 
     #[test]

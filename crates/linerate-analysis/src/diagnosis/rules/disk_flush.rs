@@ -3,7 +3,7 @@
 //! Evidence: flushes took more than [`disk::MOSTLY_FLUSHING`] of the time of the slots, which are busy with them instead of with transfers.
 //! What it does not see: what writes that are durable by themselves (`O_DSYNC`) would take without that.
 
-use linerate_model::{Evidence, Finding, Verdict};
+use linerate_model::{Finding, Verdict};
 
 use super::{LEAST_EFFECT, Rule, disk, may_be_judged};
 use crate::PointStudy;
@@ -28,22 +28,11 @@ impl Rule for DiskFlush {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let share = load.flushing();
-        if share <= disk::MOSTLY_FLUSHING {
+        if load.flushing() <= disk::MOSTLY_FLUSHING {
             return None;
         }
-        let evidence = Evidence {
-            observed: format!(
-                "flushes took {:.0} % of the time of {:.1} transfers in flight: {:.0} per second of {:.3} ms each",
-                share * 100.0,
-                load.achieved,
-                load.flushes.0,
-                load.flushes.1 * 1e3
-            ),
-            source: "the load's own counters: flushes and their times".into(),
-        };
         let claim = "flushes limit the writes: the disk or the filesystem makes data durable slower than it takes it";
-        let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, vec![evidence]);
+        let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, vec![load.flushed()]);
         Some(
             finding
                 .advise("flush less often (flush_every), or use a disk with a protected cache: the rate should rise"),

@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{RULES, Rule, UNKNOWN, flows, may_be_judged, standing_queue, subject, value};
+use super::{RULES, Rule, UNKNOWN, disk, flows, may_be_judged, standing_queue, subject, value};
 use crate::{JobStudy, PointStudy};
 
 /// Metrics whose values are told where they explained nothing, with their unit's factor and symbol.
@@ -116,6 +116,9 @@ impl Rule for Unknown {
 
 /// That nothing explains `point`, with all that was looked at and the experiment that would tell most.
 pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
+    if let Some(finding) = disk::unexplained(point, UNKNOWN, CLAIM) {
+        return finding;
+    }
     match flows(point).next() {
         Some((job, direction)) => finding(point, job, direction),
         None => {
@@ -179,6 +182,18 @@ mod tests {
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Inconclusive, 2));
         assert_eq!(Unknown.judge(&point(&[("goodput", 0.99e9)])), None);
         assert_eq!(Unknown.judge(&point(&[("goodput", 0.5e9), ("sndbuf_limited", 0.9)])), None);
+    }
+
+    #[test]
+    fn of_a_disk_its_own_figures_are_told() {
+        let figures = [("iops", 4_000.0), ("achieved_depth", 31.9), ("service_time_mean", 7.97e-3)];
+        let told = of(&disk::cases::load(32, &figures));
+        assert_eq!(told.verdict, Verdict::Inconclusive);
+        assert!(told.evidence[0].observed.starts_with("31.9 transfers in flight of 7.970 ms"), "{told:?}");
+        assert!(told.advice[0].contains("linerate disk sweep"), "{told:?}");
+        let mut open = disk::cases::load(32, &figures);
+        open.jobs[0].params.set("rate", "4 kpps");
+        assert!(of(&open).evidence[0].observed.contains("a single closed load"), "{:?}", of(&open));
     }
 
     #[test]

@@ -19,8 +19,8 @@ const LONGEST_DRAIN_MS: u64 = 200;
 /// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked (RFC 2474 clause 3).
 const PLACEBO: &str = "{ name = \"marked with an unknown code point\", params = { dscp = 4 } }";
 
-/// The placebo of a load on a disk or file: the exponent of a law that none of its places follow.
-const PLACEBO_OF_DISKS: &str = "{ name = \"another exponent that nothing uses\", params = { skew = \"150 %\" } }";
+/// The placebo of a load on a disk or file: the window of a search for the depth. No rule judges a load that searches, so that nothing uses it.
+const PLACEBO_OF_DISKS: &str = "{ name = \"another window that nothing uses\", params = { latency_window = \"2 s\" } }";
 /// The workload of disks and files.
 pub(super) const STORAGE: &str = "storage";
 
@@ -225,6 +225,21 @@ mod tests {
         assert_eq!((&load.params.0["message_size"], &load.params.0["congestion"]), (&"64 B".into(), &"bbr".into()));
         assert!(load.set("streams").is_err());
         assert_eq!(parse(&load.baseline()).1, []);
+    }
+
+    #[test]
+    fn the_placebo_of_a_disk_changes_no_place_of_the_load() {
+        let mut load = Load { workload: STORAGE.into(), params: Params::default(), ..load() };
+        for assignment in ["target=/dev/shm", "pattern=zipf", "skew=110 %"] {
+            load.set(assignment).expect(assignment);
+        }
+        let tested = [(Experiment::lift("twice the depth", vec![], [1.2, 2.5]), vec![("depth".to_owned(), 64.into())])];
+        let (plan, problems) = parse(&load.pairs("pairs", "disk_depth", &tested, attempts(6)[1]));
+        assert_eq!(problems, []);
+        let comparison = plan.expect("no problem").sweeps.remove(0).compare.expect("pairs");
+        let changed = comparison.placebo.expect("one").params;
+        assert_eq!(changed.0.keys().collect::<Vec<_>>(), ["latency_window"]);
+        assert!(load.params.0.keys().all(|key| !changed.0.contains_key(key)));
     }
 
     #[test]

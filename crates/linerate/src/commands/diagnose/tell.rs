@@ -49,7 +49,7 @@ pub(super) fn ladder(rungs: &[Rung], args: &DiagnoseArgs, global: Global) {
     }
     println!("{}", verdict(rungs));
     for (number, rung) in rungs.iter().enumerate() {
-        println!("\nlimit {}: goodput {}", number + 1, rate(rung.goodput));
+        println!("\nlimit {}: {} {}", number + 1, rung.metric, amount(rung.metric, rung.goodput));
         println!("   evidence of each hypothesis, 0.5 and more is suspected: {}", scored(&rung.scores));
         for found in &rung.findings {
             println!(" {}: {} [{}]", word(found.verdict), found.claim, found.rule);
@@ -69,7 +69,7 @@ fn verdict(rungs: &[Rung]) -> String {
     let mut limits: Vec<String> = rungs.iter().filter_map(leading).collect();
     // What was lifted by half and limits again is one limit.
     limits.dedup();
-    let first = rungs.first().map_or_else(|| rate(0.0), |rung| amount(rung.metric, rung.goodput));
+    let first = rungs.first().map_or_else(String::new, |rung| amount(rung.metric, rung.goodput));
     format!("{first}: {}", limits.join("; behind it: "))
 }
 
@@ -98,11 +98,7 @@ const fn word(verdict: Verdict) -> &'static str {
 }
 
 fn amount(metric: &str, value: f64) -> String {
-    if metric == IOPS { amount_of(metric, value) } else { rate(value) }
-}
-
-fn rate(goodput: f64) -> String {
-    quantity("goodput", goodput, Unit::BitPerSecond)
+    if metric == IOPS { amount_of(metric, value) } else { quantity("goodput", value, Unit::BitPerSecond) }
 }
 
 fn rung(rung: &Rung) -> Value {
@@ -110,7 +106,7 @@ fn rung(rung: &Rung) -> Value {
         rung.metric: rung.goodput,
         "scores": by_rule(&rung.scores),
         "findings": rung.findings.iter().map(finding).collect::<Vec<_>>(),
-        "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, "goodput": after })),
+        "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, rung.metric: after })),
         "notes": rung.notes,
     })
 }
