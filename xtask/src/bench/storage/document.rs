@@ -65,15 +65,15 @@ impl Bound {
 pub(super) fn document(runs: &[Runs], seconds: u32, notes: &[String]) -> String {
     let mut text = String::from("| | aim, linerate over fio's best | | |\n|---|---|---|---|\n");
     runs.iter().for_each(|runs| aims(&mut text, runs));
-    text += "\n| | contestant | IOPS | p99 | IOPS per busy core-second | IOPS, the first over it | p99, the first over it | \
+    text += "\n| | contestant | IOPS | p99, us | IOPS per busy core-second | IOPS, the first over it | p99, the first over it | \
              per core, the first over it |\n|---|---|---|---|---|---|---|---|\n";
     runs.iter().for_each(|runs| contestants(&mut text, runs));
     let rounds = || runs.iter().map(Runs::rounds);
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\nMedians of {} to {} rounds with runs of {seconds} s; ratios within a round with order-statistic intervals (of 95 % from six \
-         rounds on). Files of {} MiB.",
+        "\nMedians of {} to {} rounds with runs of {seconds} s, and of the ratios within a round; in brackets order-statistic intervals (of \
+         95 % from six rounds on), in parentheses the number of rounds. Files of {} MiB.",
         rounds().min().unwrap_or(0),
         rounds().max().unwrap_or(0),
         super::FILE_BYTES >> 20
@@ -123,13 +123,13 @@ fn aims(text: &mut String, runs: &Runs) {
 
 fn contestants(text: &mut String, runs: &Runs) {
     for (index, contestant) in runs.row.contestants.iter().enumerate() {
-        let median = |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| plain(median.value));
+        let median = |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| whole(&median));
         let ratio = |of: Figure| if index == 0 { "-".to_owned() } else { shown(runs.ratio((0, index), of)) };
         let engine = runs.readings[index].iter().flatten().find_map(|reading| reading.engine.clone());
         let engine = engine.map_or_else(String::new, |engine| format!(": {}", engine.split(" (").next().unwrap_or("")));
         let _ = writeln!(
             text,
-            "| {} | {}{engine} | {} | {} us | {} | {} | {} | {} |",
+            "| {} | {}{engine} | {} | {} | {} | {} | {} | {} |",
             runs.row.name(),
             contestant.name(),
             median(IOPS),
@@ -146,6 +146,11 @@ fn shown(ratio: Option<Median>) -> String {
     ratio.map_or("-".to_owned(), |ratio| {
         format!("{:.3} [{:.3}, {:.3}] ({})", ratio.value, ratio.low, ratio.high, ratio.n)
     })
+}
+
+/// With its interval and the number of rounds.
+fn whole(median: &Median) -> String {
+    format!("{} [{}, {}] ({})", plain(median.value), plain(median.low), plain(median.high), median.n)
 }
 
 /// Whole, with thin groups of digits; small ones with one place.
@@ -173,6 +178,18 @@ mod tests {
     #[test]
     fn figures_are_grouped() {
         assert_eq!([plain(1_234_567.4), plain(999.6), plain(71.25)], ["1 234 567", "1 000", "71.2"]);
+    }
+
+    #[test]
+    fn every_figure_has_its_interval_and_the_number_of_rounds() {
+        let mut runs = Runs::none(rows()[0]);
+        for round in 0..6 {
+            let reading = Reading { iops: 1000.0 + f64::from(round), p99_us: 70.0, iops_per_core: 5.0, engine: None };
+            runs.readings[0].push(Some(reading));
+        }
+        let mut text = String::new();
+        contestants(&mut text, &runs);
+        assert!(text.contains("| 1 002 [1 000, 1 005] (6) | 70.0 [70.0, 70.0] (6) | 5.0 [5.0, 5.0] (6) |"), "{text}");
     }
 
     #[test]

@@ -154,20 +154,54 @@ pub(super) fn iperf3(ground: &Ground, family: Family, seconds: u32) -> anyhow::R
     Ok(outputs::iperf3(&String::from_utf8_lossy(&output.stdout), &client, Unit::Bits)?.rate)
 }
 
-/// Reads completed of a block device, from the first field of its `stat` (Documentation/block/stat.rst).
-pub(super) fn disk_reads(device: &str) -> anyhow::Result<(u64, u64)> {
-    let file = format!("/sys/block/{device}/stat");
-    let text = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
-    parse_disk(&text).with_context(|| format!("parse {file}"))
+/// What the kernel counted of a disk since it was made (Documentation/block/stat.rst).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct DiskCounts {
+    pub(super) reads: u64,
+    pub(super) read_bytes: u64,
+    pub(super) writes: u64,
+    pub(super) written_bytes: u64,
+    pub(super) discards: u64,
+    pub(super) discarded_bytes: u64,
+    pub(super) flushes: u64,
 }
 
-/// Bytes of a sector in `stat`, whatever the device's own are.
-const SECTOR: u64 = 512;
+impl DiskCounts {
+    /// Of `device`, by its name in `/sys/block`.
+    pub(super) fn of(device: &str) -> anyhow::Result<Self> {
+        let file = format!("/sys/block/{device}/stat");
+        let text = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
+        Self::parse(&text).with_context(|| format!("parse {file}"))
+    }
 
-/// Reads and bytes read.
-fn parse_disk(text: &str) -> Option<(u64, u64)> {
-    let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    Some((*fields.first()?, *fields.get(2)? * SECTOR))
+    fn parse(text: &str) -> Option<Self> {
+        /// Bytes of a sector in `stat`, whatever the device's own are.
+        const SECTOR: u64 = 512;
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let of = |place: usize| fields.get(place).copied();
+        Some(Self {
+            reads: of(0)?,
+            read_bytes: of(2)? * SECTOR,
+            writes: of(4)?,
+            written_bytes: of(6)? * SECTOR,
+            discards: of(11)?,
+            discarded_bytes: of(13)? * SECTOR,
+            flushes: of(15)?,
+        })
+    }
+
+    /// What was counted between `before` and this.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            reads: self.reads - before.reads,
+            read_bytes: self.read_bytes - before.read_bytes,
+            writes: self.writes - before.writes,
+            written_bytes: self.written_bytes - before.written_bytes,
+            discards: self.discards - before.discards,
+            discarded_bytes: self.discarded_bytes - before.discarded_bytes,
+            flushes: self.flushes - before.flushes,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -212,7 +246,18 @@ mod tests {
 
     #[test]
     fn a_block_device_is_read_in_its_own_sectors() {
-        assert_eq!(parse_disk("     120        3     960       12        0 0"), Some((120, 491_520)));
-        assert_eq!(parse_disk(""), None);
+        let text = "     120        3     960       12        5 0 80 0 0 7 8 9 0 72 0 4 1\n";
+        let counts = DiskCounts {
+            reads: 120,
+            read_bytes: 491_520,
+            writes: 5,
+            written_bytes: 40_960,
+            discards: 9,
+            discarded_bytes: 36_864,
+            flushes: 4,
+        };
+        assert_eq!(DiskCounts::parse(text), Some(counts));
+        assert_eq!(counts.since(counts), DiskCounts::default());
+        assert_eq!(DiskCounts::parse("120 3 960 12 5 0 80"), None, "a kernel that counts no discards");
     }
 }
