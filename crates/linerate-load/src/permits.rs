@@ -240,6 +240,69 @@ mod tests {
         permits.port(0).expect("any free port");
     }
 
+    /// What `name` is refused with at the active end, whose offer names `addresses`, or at the passive one, if none.
+    fn refused(name: &str, params: serde_json::Value, addresses: &[&str], permits: &Permits) -> String {
+        let params = serde_json::from_value(params).expect("a table");
+        let local = serde_json::json!({ "name": "a", "host": "h", "address": "127.0.0.1", "device": null });
+        let (disks, patience) = (linerate_disk::Disks::none(), std::time::Duration::from_secs(1));
+        let setup = crate::Setup {
+            params: &params,
+            local: &serde_json::from_value(local).expect("an endpoint"),
+            seed: 1,
+            secret: crate::Secret([7; 16]),
+            patience,
+            disks: &disks,
+            loaded: patience,
+            peer_clock: None,
+            permits,
+        };
+        let workload = crate::workload(name).expect("it is one");
+        let addresses: Vec<_> = addresses.iter().map(|address| address.parse().expect("an address")).collect();
+        let result = if addresses.is_empty() {
+            workload.listen(&setup).map(|_| ())
+        } else {
+            workload.connect(&setup, &crate::Offer { addresses }).map(|_| ())
+        };
+        result.expect_err(name).to_string()
+    }
+
+    #[test]
+    fn no_workload_uses_an_address_or_a_port_that_the_policy_does_not_permit() {
+        use serde_json::json;
+        let foreign_servers = vec!["127.0.0.7".parse().expect("an address")];
+        let destinations = vec!["127.0.0.0/8".parse().expect("a network")];
+        let permits = Permits::only(Limits { destinations, foreign_servers, ..Limits::new("policy") });
+        for name in ["tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "udp_rr", "http", "ftp"] {
+            let why = refused(name, json!({}), &["127.0.0.1:22"], &permits);
+            assert!(why.contains("lowest_port = 22"), "{name}: {why}");
+            let why = refused(name, json!({}), &["192.0.2.1:5000"], &permits);
+            assert!(why.contains("destinations = [\"192.0.2.1\"]"), "{name}: {why}");
+        }
+        for name in ["udp_stream", "udp_rr", "http", "ftp"] {
+            let why = refused(name, json!({}), &["127.0.0.1:5000", "127.0.0.1:22"], &permits);
+            assert!(why.contains("lowest_port = 22"), "{name}: {why}");
+        }
+        let planned = |ports: &str, to: u16| json!({ "source_ports": ports, "destination_port": to });
+        for name in ["tcp_stream", "udp_stream"] {
+            let offered: &[&str] =
+                if name == "tcp_stream" { &["127.0.0.1:5000"] } else { &["127.0.0.1:5000", "127.0.0.1:5000"] };
+            let why = refused(name, planned("53", 5000), offered, &permits);
+            assert!(why.contains("lowest_port = 53"), "{name} leaves from there: {why}");
+            let why = refused(name, planned("5000", 80), &[], &permits);
+            assert!(why.contains("lowest_port = 80"), "{name} listens there: {why}");
+        }
+        for name in ["http", "ftp"] {
+            let why = refused(name, json!({ "port": 80 }), &[], &permits);
+            assert!(why.contains("lowest_port = 80"), "{name}: {why}");
+            let why = refused(name, json!({ "clients": "foreign", "port": 8080 }), &[], &permits);
+            assert!(why.contains("foreign_clients = true"), "{name}: {why}");
+            let server = |ip: &str| json!({ "server": format!("{name}://{ip}:1/file") });
+            let why = refused(name, server("127.0.0.1"), &["127.0.0.1:5000"], &permits);
+            assert!(why.contains("foreign_servers = [\"127.0.0.1\"]"), "{name}: {why}");
+        }
+        permits.foreign_server("127.0.0.7:1".parse().expect("an address")).expect("the policy names it");
+    }
+
     #[test]
     fn the_person_who_measures_may_do_everything() {
         let permits = Permits::EVERYTHING;

@@ -22,6 +22,10 @@ use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
 /// How often sockets are looked at.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// Datagrams taken from a socket before the next one and the clock are looked at: a stranger's flood must not keep us from seeing that time is up.
+const READ_IN_A_ROW: usize = 64;
+/// Datagrams dropped at most when a socket is connected to its flow's peer: more than any buffer has of other flows'.
+const DROPPED_IN_A_ROW: usize = 1 << 18;
 
 /// What is to be paired.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +172,11 @@ fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
     let error = |cause| SysError::new("connect to", peer.to_string(), cause);
     socket.connect(peer).map_err(error)?;
     socket.set_nonblocking(true).map_err(error)?;
-    while socket.recv(&mut [0; HEADER_BYTES]).is_ok() {}
+    for _ in 0..DROPPED_IN_A_ROW {
+        if socket.recv(&mut [0; HEADER_BYTES]).is_err() {
+            break;
+        }
+    }
     Ok(())
 }
 
@@ -177,7 +185,8 @@ fn pair(socket: &UdpSocket, tag: Tag, proven: IpAddr, foreign: &mut u64) -> Resu
     let error = |cause| SysError::new("pair", rendezvous_name(socket), cause);
     socket.set_nonblocking(true).map_err(error)?;
     let mut bytes = [0; HEADER_BYTES];
-    while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+    for _ in 0..READ_IN_A_ROW {
+        let Ok((length, from)) = socket.recv_from(&mut bytes) else { break };
         if from.ip().to_canonical() == proven && number_of(&bytes[..length], tag).is_some() {
             socket.connect(from).map_err(error)?;
             socket.set_nonblocking(false).map_err(error)?;
@@ -200,6 +209,7 @@ pub(crate) fn connect(
     let Shape { workload, workers, flows } = shape;
     let address = rendezvous::only_address(offer)?;
     offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;
+    (0..flows).try_for_each(|flow| setup.permits.port(planned.source(address.ip(), flow).port()))?;
     if offer.addresses.len() != flows as usize + 1 {
         return Err(LoadError::Unsupported {
             what: format!("an offer of {} addresses for {flows} flows", offer.addresses.len()),
@@ -254,4 +264,62 @@ pub(crate) fn connect(
 
 fn rendezvous_name(socket: &UdpSocket) -> String {
     socket.local_addr().map_or_else(|_| "a udp socket".to_owned(), |address| format!("udp socket {address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: Secret = Secret(*b"0123456789abcdef");
+
+    fn sockets() -> (UdpSocket, UdpSocket) {
+        let bound = || UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let (receiver, sender) = (bound(), bound());
+        sender.connect(receiver.local_addr().expect("bound")).expect("loopback");
+        (receiver, sender)
+    }
+
+    fn show(sender: &UdpSocket, secret: Secret, flow: u32, purpose: Purpose) {
+        let mut datagram = [0; HEADER_BYTES];
+        write_header(&mut datagram, Tag::new(secret, flow, purpose), 0, linerate_model::Nanos(0));
+        sender.send(&datagram).expect("loopback");
+    }
+
+    /// Looks until `receiver` is paired, or as many datagrams were dropped as `until`.
+    fn look(receiver: &UdpSocket, tag: Tag, proven: [u8; 4], foreign: &mut u64, until: u64) -> bool {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while *foreign < until && Instant::now() < patience {
+            if pair(receiver, tag, proven.into(), foreign).expect("loopback") {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn a_socket_is_paired_with_its_own_flows_sender_at_the_proven_address_only() {
+        let (receiver, sender) = sockets();
+        let (tag, own) = (Tag::new(SECRET, 1, Purpose::Pairing), [127, 0, 0, 1]);
+        let mut foreign = 0;
+        show(&sender, SECRET, 1, Purpose::Pairing);
+        assert!(!look(&receiver, tag, [127, 0, 0, 2], &mut foreign, 1), "it comes from elsewhere");
+        show(&sender, SECRET, 2, Purpose::Pairing);
+        show(&sender, SECRET, 1, Purpose::Forward);
+        show(&sender, Secret([0; 16]), 1, Purpose::Pairing);
+        assert!(!look(&receiver, tag, own, &mut foreign, 4), "none is this flow's");
+        assert_eq!(foreign, 4);
+        assert!(receiver.peer_addr().is_err(), "it is connected to nobody");
+        show(&sender, SECRET, 1, Purpose::Pairing);
+        assert!(look(&receiver, tag, own, &mut foreign, u64::MAX));
+        assert_eq!(receiver.peer_addr().expect("connected"), sender.local_addr().expect("bound"));
+    }
+
+    #[test]
+    fn a_flood_does_not_keep_the_deadline_from_being_seen() {
+        let (receiver, sender) = sockets();
+        (0..READ_IN_A_ROW + 16).for_each(|_| assert_eq!(sender.send(b"flood").expect("loopback"), 5));
+        let mut foreign = 0;
+        look(&receiver, Tag::new(SECRET, 0, Purpose::Pairing), [127, 0, 0, 1], &mut foreign, 1);
+        assert!((1..=READ_IN_A_ROW as u64).contains(&foreign), "{foreign} were read without a pause");
+    }
 }

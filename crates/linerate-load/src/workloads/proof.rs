@@ -186,6 +186,7 @@ mod tests {
         assert!(active.take_answer(&passive.answer_bytes()));
         assert!(passive.verify(Role::Active, &active.prove(Role::Active)));
         assert!(active.verify(Role::GoAhead, &passive.prove(Role::GoAhead)));
+        assert_eq!(passive.index(), 1);
 
         let stranger = Hello { secret: Secret([1; 16]), ..HELLO };
         let stranger = Exchange::expected(stranger, &active.hello_bytes()).expect("a hello tells no secret");
@@ -222,5 +223,7 @@ mod tests {
         assert_ne!(word(secret, b"a"), word(secret, b"b"));
         assert_ne!(word(secret, b"a"), word(Secret([1; 16]), b"a"));
         assert_ne!(word(secret, b"a"), secret);
+        // As `printf 'linerate word 1a' | openssl dgst -sha256 -mac HMAC -macopt key:0123456789abcdef` begins.
+        assert_eq!(u64::from_be_bytes(*word(secret, b"a").0.first_chunk().expect("16 bytes")), 0xabfb_6388_65f2_47f2);
     }
 }

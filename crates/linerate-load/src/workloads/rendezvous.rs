@@ -20,8 +20,10 @@ use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
 use super::sockets::{bound, held};
 use crate::{LoadError, Offer, Permits, Setup};
 
-/// Connections that are proving themselves at once; more than that are strangers.
-const PENDING: usize = 4096;
+/// Connections beside those expected that may be proving themselves at once.
+const STRANGERS: usize = 128;
+/// Connections taken in a row before those that prove themselves, and the clock, are looked at.
+const IN_A_ROW: usize = 64;
 /// How often what has arrived is looked at while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Accepted connections waiting in the kernel.
@@ -136,6 +138,12 @@ impl Stranger {
     }
 }
 
+/// Closes the connection that has been silent for longest; `false` if none is silent.
+fn give_way(pending: &mut Vec<Stranger>) -> bool {
+    let silent = pending.iter().position(|stranger| stranger.exchange.is_none());
+    silent.map(|place| pending.remove(place)).is_some()
+}
+
 /// Waits for `expected.count` connections that prove `expected` (whatever their index), from addresses that `permits` names.
 pub(crate) fn accept(
     listener: &TcpListener,
@@ -151,9 +159,21 @@ pub(crate) fn accept(
     let mut pending: Vec<Stranger> = Vec::new();
     let (mut foreign, mut arrived, mut refused) = (0, 0, None);
     while arrived < count {
-        while let Ok((stream, from)) = listener.accept() {
+        for _ in 0..IN_A_ROW {
+            let (stream, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(cause) if would_wait(&cause) => break,
+                // Out of descriptors, mostly.
+                Err(_) => {
+                    foreign += u64::from(give_way(&mut pending));
+                    break;
+                }
+            };
             let refusal = permits.destination(from.ip()).err();
-            if refusal.is_none() && pending.len() < PENDING && stream.set_nonblocking(true).is_ok() {
+            let is_full = pending.len() >= count - arrived + STRANGERS;
+            foreign += u64::from(is_full && give_way(&mut pending));
+            let has_room = pending.len() < count - arrived + STRANGERS;
+            if refusal.is_none() && has_room && stream.set_nonblocking(true).is_ok() {
                 pending.push(Stranger { stream, exchange: None, bytes: [0; PROOF_BYTES], filled: 0 });
             } else {
                 foreign += 1;
@@ -273,6 +293,7 @@ pub(crate) fn connect(
     prepare: impl FnOnce(&Socket) -> Result<(), LoadError>,
 ) -> Result<Opened, LoadError> {
     setup.permits.connection(address)?;
+    setup.permits.port(source.port())?;
     let socket = bound(Type::STREAM, source, device, |socket| after_another(socket, source))?;
     prepare(&socket)?;
     let error = |cause| SysError::new("connect to", address.to_string(), cause);
@@ -438,6 +459,18 @@ mod tests {
     }
 
     #[test]
+    fn strangers_that_say_nothing_make_room_for_those_that_prove_the_secret() {
+        let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let silent: Vec<_> = (0..STRANGERS + 8).map(|_| TcpStream::connect(address).expect("loopback")).collect();
+        let accepting = std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
+        let mut two = [0, 1].map(|index| opened(address, hello(index)));
+        two.iter_mut().try_for_each(|opened| opened.prove(in_time())).expect("there is room for them");
+        let arrivals = accepting.join().expect("no panic").expect("both came");
+        assert_eq!(arrivals.foreign, (silent.len() - STRANGERS) as u64, "closed before both had come");
+    }
+
+    #[test]
     fn a_listener_that_does_not_prove_the_secret_hears_a_hello_and_nothing_else() {
         // As the attack's: it accepts, and gives the go-ahead of earlier versions; or sends back what it hears.
         for answer in [&[0x06][..], &[0x06; ANSWER_BYTES], &[]] {
@@ -457,6 +490,40 @@ mod tests {
             // A reset is an end, too.
             let _ = stranger.read_to_end(&mut rest);
             assert!(rest.is_empty(), "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_knows_the_secret_at_an_address_that_the_policy_does_not_name_is_refused() {
+        let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
+        let permits = Permits::only(crate::Limits { destinations, ..crate::Limits::new("policy") });
+        let _two = [0, 1].map(|index| opened(address, hello(index)));
+        let refused = accept(&listener, hello(0), &permits, Duration::from_millis(200)).expect_err("not named");
+        assert!(refused.to_string().contains("destinations = [\"127.0.0.1\"]"), "{refused}");
+    }
+
+    #[test]
+    fn a_go_ahead_without_the_secret_is_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let mut opened = opened(listener.local_addr().expect("bound"), hello(0));
+        let (mut passive, _) = listener.accept().expect("loopback");
+        let mut heard = [0; HELLO_BYTES];
+        passive.read_exact(&mut heard).expect("a hello");
+        let exchange = Exchange::expected(hello(0), &heard).expect("it is expected");
+        passive.write_all(&exchange.answer_bytes()).expect("write");
+        opened.prove(in_time()).expect("it knows the secret");
+        assert!(!opened.take_go_ahead(Instant::now()).expect("nothing came"), "not yet");
+        passive.write_all(&exchange.prove(Role::Passive)).expect("write");
+        opened.take_go_ahead(in_time()).expect_err("another proof is no go-ahead");
+    }
+
+    #[test]
+    fn secrets_are_compared_whole() {
+        assert!(same_secret(b"secret", b"secret") && same_secret(b"", b""));
+        for other in [&b"secreT"[..], b"Secret", b"secre", b"secrets", b""] {
+            assert!(!same_secret(b"secret", other), "{other:?}");
         }
     }
 

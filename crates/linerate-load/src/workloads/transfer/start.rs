@@ -253,6 +253,7 @@ pub(crate) fn active<P: Protocol>(
             (server, Vec::new())
         }
         None => {
+            offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;
             let device = protocol.options().socket.device(setup.local)?;
             let count = placement.workers();
             let hello = Hello { secret: setup.secret, workload: P::WORKLOAD, index: 0, count };
