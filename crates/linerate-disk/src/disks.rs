@@ -185,7 +185,11 @@ impl Disks {
                 format!("write to {}", path.display()),
                 "existing files are never written to (name a folder and a size: a scratch file is made in it)",
             )),
-            Permission::Read if kind.is_block_device() || kind.is_file() => Target::readable(path).map(Arc::new),
+            Permission::Read if kind.is_block_device() || kind.is_file() => {
+                let target = Target::readable(path)?;
+                self.limits.as_ref().map_or(Ok(()), |limits| limits.may_keep_open(&target.file, path))?;
+                Ok(Arc::new(target))
+            }
             Permission::Read => Err(DiskError::unsuitable(
                 format!("read {}", path.display()),
                 "it is neither a block device nor a file (a folder needs a size: a scratch file is made in it)",
@@ -213,6 +217,7 @@ impl Disks {
         // One of another size gives its room back first.
         held.remove(&folder);
         let Scratch { file, block_bytes } = scratch::make(&folder, size)?;
+        self.limits.as_ref().map_or(Ok(()), |limits| limits.may_keep_made(&file, &folder))?;
         let device = file.metadata().map_err(|cause| DiskError::io("look at", folder.display(), cause))?.dev();
         let target = Arc::new(Target {
             path: folder.clone(),
@@ -305,7 +310,10 @@ impl Target {
     }
 
     fn readable(path: &Path) -> Result<Self, DiskError> {
-        let file = File::open(path).map_err(|cause| DiskError::io("open", path.display(), cause))?;
+        // A pipe that has taken the file's place must not make us wait.
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("open flags are small numbers");
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let file = file.map_err(|cause| DiskError::io("open", path.display(), cause))?;
         let opened = file.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
         let (size, block_bytes, number) = if opened.file_type().is_block_device() {
             let number = split(opened.rdev());

@@ -213,8 +213,7 @@ pub fn release(path: &Path) -> Result<Claim, DiskError> {
     let Some(claim) = inspection.claim().cloned() else {
         return Err(refused(path, vec![Refusal::Unclaimed]));
     };
-    let uses = inspection.topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() });
-    pass(path, uses.collect())?;
+    pass(path, refusals_of_use(&inspection.topology))?;
     write_start(&device, path, &[0; CLAIM_BYTES])?;
     Ok(claim)
 }
@@ -235,7 +234,7 @@ pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> 
     let Some(topology) = System::read(Path::new("/")).describe(number) else {
         return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
     };
-    let mut refusals: Vec<Refusal> = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() }).collect();
+    let mut refusals = refusals_of_use(&topology);
     if topology.serial.as_deref() != serial {
         refusals.push(Refusal::OtherSerial { named: serial.unwrap_or_default().to_owned() });
     }
@@ -293,9 +292,15 @@ fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
     inspection
 }
 
+/// Whoever uses it, or why that is not known.
+fn refusals_of_use(topology: &Topology) -> Vec<Refusal> {
+    let uses = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() });
+    uses.chain(System::blindness(Path::new("/")).map(|cause| Refusal::Unreadable { cause })).collect()
+}
+
 /// Every reason against writing that does not depend on who asks.
 fn judged(topology: Topology, device: Option<&File>) -> Inspection {
-    let mut refusals: Vec<Refusal> = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() }).collect();
+    let mut refusals = refusals_of_use(&topology);
     if topology.read_only {
         refusals.push(Refusal::ReadOnly);
     }

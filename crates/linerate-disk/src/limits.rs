@@ -1,6 +1,7 @@
 //! What the owner of a host lets loads read and fill, where a conductor on another host asks for it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
 
 use crate::DiskError;
@@ -43,19 +44,25 @@ impl FileLimits {
         Err(self.refused(format!("make a file of {size} B (at most {} B)", self.disk_space), &line))
     }
 
+    /// Whether `file`, opened by the name `path`, is one that loads may read: the name may have led elsewhere since it was looked at.
+    pub(crate) fn may_keep_open(&self, file: &File, path: &Path) -> Result<(), DiskError> {
+        if is_beneath(file, &self.read) { Ok(()) } else { self.may_not("read", path, "read") }
+    }
+
+    /// Whether `file`, a scratch file just made in `folder`, is where one may be.
+    pub(crate) fn may_keep_made(&self, file: &File, folder: &Path) -> Result<(), DiskError> {
+        if is_beneath(file, &self.folders) { Ok(()) } else { self.may_not("make a file in", folder, "folders") }
+    }
+
     fn within(&self, places: &[PathBuf], path: &Path, operation: &str, key: &str) -> Result<(), DiskError> {
         let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         let is_named = is_plain && places.iter().any(|place| path.starts_with(place));
         // A link inside may lead outside.
-        let leads_inside = || {
-            let real = fs::canonicalize(path);
-            real.is_ok_and(|real| {
-                places.iter().filter_map(|place| fs::canonicalize(place).ok()).any(|place| real.starts_with(place))
-            })
-        };
-        if is_named && leads_inside() {
-            return Ok(());
-        }
+        let leads_inside = || fs::canonicalize(path).is_ok_and(|real| is_in(&real, places));
+        if is_named && leads_inside() { Ok(()) } else { self.may_not(operation, path, key) }
+    }
+
+    fn may_not(&self, operation: &str, path: &Path, key: &str) -> Result<(), DiskError> {
         let path = path.display();
         Err(self.refused(format!("{operation} {path}"), &format!("{key} = [\"{path}\"]")))
     }
@@ -66,6 +73,16 @@ impl FileLimits {
             format!("this host's policy does not permit it; its owner can, with `{line}` in {}", self.file),
         )
     }
+}
+
+/// Whether `real`, which has no link in it, is one of `places` or beneath one.
+fn is_in(real: &Path, places: &[PathBuf]) -> bool {
+    places.iter().filter_map(|place| fs::canonicalize(place).ok()).any(|place| real.starts_with(place))
+}
+
+/// Whether the open `file` is one of `places` or beneath one, wherever the name led by which it was opened.
+fn is_beneath(file: &File, places: &[PathBuf]) -> bool {
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).is_ok_and(|real| is_in(&real, places))
 }
 
 #[cfg(test)]
@@ -90,6 +107,11 @@ mod tests {
         refused(&inside.join("link"));
         refused(&inside.join("../shadow"));
         refused(Path::new("inside/data"));
+        // As if the name had led inside when it was looked at, and outside when it was opened.
+        let opened = |path: &Path| File::open(path).expect("it is there");
+        limits.may_keep_open(&opened(&inside.join("data")), &inside.join("data")).expect("it is named");
+        let why = limits.may_keep_open(&opened(&inside.join("link")), &inside.join("link")).expect_err("outside");
+        assert!(why.to_string().contains("`read = ["), "{why}");
     }
 
     #[test]
@@ -102,5 +124,8 @@ mod tests {
         assert!(why.contains("disk_space = \"1048577 B\""), "{why}");
         let why = limits.may_fill(Path::new("/"), 1).expect_err("elsewhere").to_string();
         assert!(why.contains("folders = [\"/\"]"), "{why}");
+        let made = |folder: &Path| tempfile::tempfile_in(folder).expect("a file without a name");
+        limits.may_keep_made(&made(ground.path()), ground.path()).expect("it is named");
+        limits.may_keep_made(&made(Path::new("/dev/shm")), ground.path()).expect_err("made elsewhere");
     }
 }

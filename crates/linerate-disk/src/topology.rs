@@ -151,6 +151,15 @@ impl System {
         Self { pools: pools(root), mounts, swaps, loops, nodes }
     }
 
+    /// Why uses may have been missed under `root`: what tells of mounts and swap cannot be read there.
+    pub(crate) fn blindness(root: &Path) -> Option<String> {
+        let unread = |file: &str| fs::File::open(root.join(file)).err().map(|cause| (file.to_owned(), cause));
+        // A kernel without swap has no list of it.
+        let swaps = unread("proc/swaps").filter(|(_, cause)| cause.kind() != std::io::ErrorKind::NotFound);
+        let unread = unread("proc/self/mountinfo").or(swaps)?;
+        Some(format!("/{}: {}, so that nobody can tell who uses it", unread.0, unread.1))
+    }
+
     /// Every whole disk, by name.
     pub(crate) fn disks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.nodes.iter().filter(|node| node.partition_of.is_none()).map(|node| node.number)
@@ -504,6 +513,18 @@ mod tests {
             past.describe((252, 0)).expect("there").uses,
             [Use::Mounted { device: "sda".into(), at: "/a".into() }]
         );
+    }
+
+    #[test]
+    fn where_mounts_cannot_be_read_nobody_is_called_absent() {
+        let (root, _) = system(STACK);
+        assert_eq!(System::blindness(root.path()), None);
+        fs::remove_file(root.path().join("proc/swaps")).expect("it is there");
+        assert_eq!(System::blindness(root.path()), None, "a kernel without swap");
+        std::os::unix::fs::symlink("swaps", root.path().join("proc/swaps")).expect("a link that cannot be opened");
+        assert!(System::blindness(root.path()).is_some_and(|why| why.starts_with("/proc/swaps: ")));
+        fs::remove_file(root.path().join("proc/self/mountinfo")).expect("it is there");
+        assert!(System::blindness(root.path()).is_some_and(|why| why.starts_with("/proc/self/mountinfo: ")));
     }
 
     #[test]

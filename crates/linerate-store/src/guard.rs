@@ -19,7 +19,6 @@ const LONGEST_VALUE: u64 = 512 << 20;
 /// Opens `path` as a plain file: no folder, device or pipe, for it and for what SQLite has beside it.
 pub(crate) fn open_plain(operation: &'static str, path: &Path, write: bool) -> Result<File, StoreError> {
     let io = |source| StoreError::Io { operation, path: path.to_owned(), source };
-    // Looked at before it is opened: opening a pipe waits for its other end.
     let found = std::fs::metadata(path).map_err(io)?;
     let refuse = |cause: &str| Err(StoreError::NotALedger { path: path.to_owned(), cause: cause.to_owned() });
     if !found.is_file() {
@@ -33,10 +32,9 @@ pub(crate) fn open_plain(operation: &'static str, path: &Path, write: bool) -> R
     if found.len() == 0 {
         return Err(StoreError::Empty { path: path.to_owned() });
     }
-    let mut file = match File::options().read(true).write(write).open(path) {
-        Err(error) if write && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
-            return Err(io(error));
-        }
+    let mut file = match linerate_sys::whole_file::open_regular(path, write) {
+        // It was one when it was looked at.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return refuse("it is not a regular file"),
         other => other.map_err(io)?,
     };
     let mut magic = [0; MAGIC.len()];

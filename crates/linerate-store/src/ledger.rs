@@ -248,11 +248,12 @@ impl Ledger {
     }
 
     /// Where the chain ends, if records can be appended there.
-    fn find_head(&self) -> Result<Head, StoreError> {
+    pub(crate) fn find_head(&self) -> Result<Head, StoreError> {
         let fail = |error| StoreError::sqlite(OPEN, &self.path, error);
         let sql = "SELECT ifnull(max(sequence), 0) FROM record";
         let last: i64 = self.connection.query_row(sql, [], |row| row.get(0)).map_err(fail)?;
-        let head = Head::read(&self.connection).map_err(fail)?.filter(|head| head.sequence == last);
+        // No record could follow the last number there is.
+        let head = Head::read(&self.connection).map_err(fail)?.filter(|head| head.sequence == last && last < i64::MAX);
         head.ok_or_else(|| StoreError::Structure {
             path: self.path.clone(),
             cause: "the end of its records is not where it should be".to_owned(),

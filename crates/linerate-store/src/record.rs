@@ -234,6 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_appended_where_the_records_do_not_end_or_no_number_is_left() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ledger = started(&directory);
+        let last = ledger.find_head().expect("it is whole").sequence;
+        let set = |table: &str, sequence: i64| {
+            let sql = format!("UPDATE {table} SET sequence = ?1 WHERE sequence = (SELECT max(sequence) FROM {table})");
+            ledger.connection.execute(&sql, [sequence]).expect("it is there");
+        };
+        set("head", last + 1);
+        ledger.find_head().expect_err("a record is missing");
+        set("record", i64::MAX);
+        set("head", i64::MAX);
+        ledger.find_head().expect_err("there is no next number");
+        set("record", last);
+        set("head", last);
+        ledger.find_head().expect("it is as it was");
+    }
+
+    #[test]
     fn a_ledger_another_process_writes_to_is_an_error_with_its_remedy() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut ledger = started(&directory);

@@ -74,6 +74,19 @@ pub fn create(path: &Path, contents: &[u8], prepare: impl Fn(&File) -> io::Resul
     Ok(file)
 }
 
+/// Opens `path`, which must be a regular file. A pipe or device that has taken its place is neither waited for nor used.
+///
+/// # Errors
+/// If it cannot be opened, or is something else ([`io::ErrorKind::InvalidInput`]).
+pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
 /// Whether the file is on a network file system, whose locks may be of another kind than a local one's (`statfs(2)`).
 #[must_use]
 pub fn is_remote(file: &File) -> bool {
@@ -160,6 +173,20 @@ mod tests {
         assert_eq!(error.cause.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).expect("it is there"), b"first");
         assert_eq!(names(folder.path()), ["a.ledger"]);
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        fs::write(&file, "x").expect("room");
+        for write in [false, true] {
+            let error = open_regular(&pipe, write).expect_err("it is a pipe");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+            open_regular(&file, write).expect("it is a file");
+        }
+        open_regular(folder.path(), false).expect_err("it is a folder");
     }
 
     #[test]
