@@ -70,4 +70,15 @@ mod tests {
         drop(held);
         assert_eq!(*inbox.0.held.lock().expect("no panic"), 0);
     }
+
+    #[test]
+    fn whoever_waits_is_woken_each_time_something_was_dealt_with() {
+        let inbox = Inbox::default();
+        let (tell, told) = channel();
+        let peer = thread::spawn(move || (0..200).for_each(|_| drop(tell.send(inbox.hold(MOST)))));
+        for _ in 0..200 {
+            drop(told.recv_timeout(std::time::Duration::from_secs(30)).expect("it does not wait for ever"));
+        }
+        peer.join().expect("no panic");
+    }
 }

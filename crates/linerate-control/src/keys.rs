@@ -32,6 +32,8 @@ use crate::ControlError;
 
 /// Permission bits of others than the owner.
 const OTHERS: u32 = 0o077;
+/// Those of them that allow to write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Bytes of a SHA-256 digest.
 const DIGEST_BYTES: usize = 32;
 
@@ -247,6 +249,7 @@ impl KeyStore {
             .mode(0o700)
             .create(directory)
             .map_err(|cause| keys("create key directory", directory, &cause))?;
+        check_own(directory)?;
         let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
         if !key.exists() {
             let _lock = Lock::take(directory)?;
@@ -294,7 +297,10 @@ impl KeyStore {
     pub fn peers(&self) -> Result<Vec<KnownPeer>, ControlError> {
         let path = self.peers_path();
         match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|cause| keys("read known peers", &path, &cause)),
+            Ok(text) => {
+                check_own(&path)?;
+                serde_json::from_slice(&text).map_err(|cause| keys("read known peers", &path, &cause))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(cause) => Err(keys("read known peers", &path, &cause)),
         }
@@ -334,12 +340,19 @@ impl KeyStore {
         match recognise(&self.peers()?, at, key) {
             Recognised::Yes => Ok(Ok(())),
             Recognised::No(why) => Ok(Err(why)),
-            Recognised::Unbound => self.change(|peers| {
-                let peer = peers.iter_mut().find(|peer| peer.key == key && peer.addresses.is_none());
-                peer.into_iter().for_each(|peer| bind(peer, at.addresses()));
-                Ok(())
-            }),
+            Recognised::Unbound => self.change(|peers| bind_first(peers, at, key)),
         }
+    }
+
+    /// The host that was paired `at` an address, and so must prove its key there.
+    ///
+    /// # Errors
+    /// If the list cannot be read.
+    pub(crate) fn expected(&self, at: &ReachedAt) -> Result<Option<KnownPeer>, ControlError> {
+        let peers = self.peers()?;
+        let is_expected =
+            |peer: &&KnownPeer| peer.may(Right::BeMeasured) && at.addresses().iter().any(|address| peer.is_at(address));
+        Ok(peers.iter().find(is_expected).cloned())
     }
 
     /// Lets the paired host `which` (a name, an address, or the key where several have the name) be reached at `address`, too.
@@ -416,6 +429,20 @@ impl KeyStore {
     }
 }
 
+/// Binds the host of `key`, whose addresses were not kept, to the first one it is reached `at`. Another process may have done so since this one
+/// looked: it is decided anew, while nobody else writes.
+fn bind_first(peers: &mut [KnownPeer], at: &ReachedAt, key: Fingerprint) -> Result<(), String> {
+    match recognise(peers, at, key) {
+        Recognised::Yes => Ok(()),
+        Recognised::No(why) => Err(why),
+        Recognised::Unbound => {
+            let peer = peers.iter_mut().find(|peer| peer.key == key && peer.addresses.is_none());
+            peer.into_iter().for_each(|peer| bind(peer, at.addresses()));
+            Ok(())
+        }
+    }
+}
+
 /// Adds `addresses` to those of `peer`.
 fn bind(peer: &mut KnownPeer, addresses: Vec<String>) {
     let known = peer.addresses.get_or_insert_default();
@@ -430,9 +457,8 @@ fn bind(peer: &mut KnownPeer, addresses: Vec<String>) {
 fn unbind(peers: &mut Vec<KnownPeer>, key: Fingerprint, addresses: &[String]) {
     peers.retain_mut(|peer| {
         let Some(known) = peer.addresses.as_mut().filter(|_| peer.key != key) else { return true };
-        let before = known.len();
         known.retain(|address| !addresses.contains(address));
-        if known.len() == before || !known.is_empty() {
+        if !known.is_empty() {
             return true;
         }
         peer.may.retain(|right| *right != Right::BeMeasured);
@@ -483,6 +509,17 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), ControlError> {
     written.map_err(|cause| keys("write", path, &cause))
 }
 
+/// Refuses a folder or list that others than its owner may write: they could add a key of theirs.
+fn check_own(path: &Path) -> Result<(), ControlError> {
+    let metadata = fs::metadata(path).map_err(|cause| keys("look at", path, &cause))?;
+    let mode = metadata.permissions().mode();
+    if mode & WRITABLE_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    let cause = format!("others may write it (mode {:o}, owner {}; run `chmod go-w`)", mode & 0o777, metadata.uid());
+    Err(keys("use", path, &cause))
+}
+
 fn check_private(path: &Path) -> Result<(), ControlError> {
     let metadata = fs::metadata(path).map_err(|cause| keys("read private key", path, &cause))?;
     let mode = metadata.permissions().mode();
@@ -517,6 +554,21 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
         let error = KeyStore::open(directory.path()).unwrap_err().to_string();
         assert!(error.contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn a_list_of_hosts_that_others_may_write_is_refused() {
+        let (directory, store) = a_store();
+        store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        set(&store.peers_path(), 0o620);
+        let error = store.may(OLD, Right::Conduct).unwrap_err().to_string();
+        assert!(error.contains("peers.json") && error.contains("chmod go-w"), "{error}");
+        set(&store.peers_path(), 0o644);
+        assert!(store.may(OLD, Right::Conduct).unwrap(), "others may read it");
+        set(directory.path(), 0o702);
+        let error = KeyStore::open(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("chmod go-w"), "{error}");
     }
 
     fn at(written: &str) -> ReachedAt {
@@ -556,7 +608,16 @@ mod tests {
         assert!(why.contains("linerate pair bind") && why.contains("198.18.0.2"), "{why}");
         let why = store.bind("debian", "198.18.0.3").unwrap_err().to_string();
         assert!(why.contains("give its key"), "{why}");
+        store.bind(&OLD.to_string(), "198.18.0.3").unwrap();
         store.bind(&NEW.to_string(), "198.18.0.3").unwrap();
+        let addresses = |key| store.peers().unwrap().into_iter().find(|peer| peer.key == key).unwrap().addresses;
+        assert_eq!(
+            addresses(OLD),
+            Some(vec!["198.18.0.1".into()]),
+            "an address is one host's; the other keeps its own"
+        );
+        assert_eq!(store.expected(&at("198.18.0.3")).unwrap().map(|peer| peer.key), Some(NEW));
+        assert_eq!(store.expected(&at("198.18.0.4")).unwrap(), None);
         assert_eq!(store.bind("198.18.0.3", "fd00::3").unwrap().key, NEW, "an address names its host");
         assert_eq!(store.recognise(&at("198.18.0.3"), NEW).unwrap(), Ok(()));
     }
@@ -570,6 +631,10 @@ mod tests {
         let poisoned = ReachedAt::new("a.example:4777", IpAddr::from([192, 0, 2, 2]));
         let why = store.recognise(&poisoned, NEW).unwrap().unwrap_err();
         assert!(why.contains("a.example answers with the key of b"), "{why}");
+        let unknown = ReachedAt::new("c.example", IpAddr::from([192, 0, 2, 1]));
+        let why = store.recognise(&unknown, NEW).unwrap().unwrap_err();
+        assert!(why.contains("but a (") && why.contains("was paired there"), "an unknown name leads to a: {why}");
+        assert_eq!(store.recognise(&unknown, OLD).unwrap(), Ok(()), "and a answers");
         let moved = ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 9]));
         assert_eq!(store.recognise(&moved, OLD).unwrap(), Ok(()), "its name leads elsewhere now");
     }
@@ -586,13 +651,36 @@ mod tests {
     }
 
     #[test]
+    fn a_host_without_addresses_that_another_process_has_just_bound_is_bound_no_more() {
+        let (_directory, store) = a_store();
+        store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("c", NEW, Right::BeMeasured, &at("198.18.0.3")).unwrap();
+        let mut peers = store.peers().unwrap();
+        peers.iter_mut().for_each(|peer| peer.addresses = None);
+        // Both saw it without an address; the lock lets one after the other decide.
+        assert_eq!(bind_first(&mut peers, &at("198.18.0.3"), NEW), Ok(()));
+        assert_eq!(peers[0].addresses, None, "it is another host's turn");
+        assert_eq!(bind_first(&mut peers, &at("198.18.0.1"), OLD), Ok(()));
+        let why = bind_first(&mut peers, &at("198.18.0.2"), OLD).unwrap_err();
+        assert!(why.contains("was paired at 198.18.0.1"), "{why}");
+        assert_eq!(peers[0].addresses.as_deref(), Some(&["198.18.0.1".to_owned()][..]));
+    }
+
+    #[test]
     fn pairing_grants_one_right_and_pairing_the_other_way_the_other() {
         let (_directory, store) = a_store();
         store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
+        store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
+        assert_eq!(store.peers().unwrap()[0].may, [Right::Conduct], "once");
         assert!(store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap());
+        assert!(!store.may(NEW, Right::Conduct).unwrap(), "another host's right is none of this one");
+        assert_eq!(store.expected(&at("198.18.0.1")).unwrap(), None, "it is not measured from here");
         store.recognise(&at("198.18.0.1"), OLD).unwrap().unwrap_err();
         store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
         assert_eq!(store.peers().unwrap()[0].may, both_rights());
+        store.trust("c", NEW, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        assert!(store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap(), "replaced");
+        store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
     }
 
@@ -643,7 +731,9 @@ mod tests {
     fn a_fingerprint_reads_as_it_prints() {
         let print = Fingerprint::of(b"key");
         assert_eq!(print.to_string().parse(), Ok(print));
-        assert!("zz".parse::<Fingerprint>().is_err());
+        for wrong in ["zz", "ab", &"0".repeat(63), &"0".repeat(66)] {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
         assert!("é".repeat(32).parse::<Fingerprint>().is_err());
     }
 }

@@ -476,6 +476,9 @@ mod tests {
         assert!(!transcript(1, 2, "b").verify(&token, HelloRole::PairAccept, &proof));
         assert!(!transcript(0, 3, "b").verify(&token, HelloRole::PairAccept, &proof));
         assert!(!transcript(0, 2, "c").verify(&token, HelloRole::PairAccept, &proof));
+        let with = |names: [&str; 2]| Transcript { names: names.map(str::to_owned), ..transcript(0, 2, "") };
+        let proof_of_ab = with(["a", "bc"]).prove(&token, HelloRole::PairAccept);
+        assert!(!with(["ab", "c"]).verify(&token, HelloRole::PairAccept, &proof_of_ab), "where a name ends counts");
         assert!(!transcript(0, 2, "b").verify(&Token([8; 16]), HelloRole::PairAccept, &proof));
         assert!(!transcript(0, 2, "b").verify(&token, HelloRole::PairAccept, &PairProof { mac: "00".into() }));
     }

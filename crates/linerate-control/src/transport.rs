@@ -163,6 +163,14 @@ fn tcp(
         },
         // An agent without keys listens on loopback only and closes when it is spoken to in TLS.
         Err(error) if loopback && !is_key_refusal(&error) => {
+            if let Some(paired) = keys.expected(&at)? {
+                // Whoever else listens there now, any user of this host may be.
+                let cause = format!(
+                    "{} does not open TLS ({error}), but {} ({}) was paired there; if it has no keys any more: linerate pair forget {}",
+                    at.written, paired.name, paired.key, paired.key
+                );
+                return Err(ControlError::KeyRefused { host: host.to_owned(), cause });
+            }
             plain(connect_tcp(host, address, deadline)?, Deadline::at(deadline), timeouts).map_err(broken)
         }
         Err(error) => Err(tls_error(host, error)),

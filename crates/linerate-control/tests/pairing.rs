@@ -120,6 +120,26 @@ fn another_paired_host_at_an_address_is_refused_and_so_is_measuring_the_other_wa
 }
 
 #[test]
+fn a_host_paired_on_loopback_is_not_spoken_to_without_tls() {
+    let (there, here) = directories();
+    pair(&there, &here);
+    let elsewhere = ReachedAt::new("198.18.0.9", "198.18.0.9".parse().unwrap());
+    let other = store(&tempfile::tempdir().unwrap()).fingerprint();
+    store(&here).trust("other", other, Right::BeMeasured, &elsewhere).unwrap();
+    // Whoever listens at its address now, without keys.
+    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Loopback).unwrap();
+    let (address, stopper) = (serving.address(), serving.stopper());
+    let agent = thread::spawn(move || serving.run());
+    let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err();
+    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
+    assert!(error.to_string().contains("there (") && error.to_string().contains("pair forget"), "{error}");
+    assert_eq!(store(&here).forget("there").unwrap(), 1);
+    assert_eq!(run_quietly(campaign_at(address, Some(store(&here)))).unwrap().completed, 1, "nobody was paired there");
+    stopper.stop();
+    agent.join().unwrap();
+}
+
+#[test]
 fn forgetting_a_conductor_ends_its_session() {
     let (there, here) = directories();
     pair(&there, &here);

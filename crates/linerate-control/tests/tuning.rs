@@ -179,6 +179,7 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
         let text = std::fs::read(&journal).unwrap();
         tuner.keep().unwrap();
         std::fs::write(&journal, text).unwrap();
+        std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         drop((tuner, agent));
     }
     let set = Command::new("ip")

@@ -74,6 +74,9 @@ mod tests {
         let (client, agent) = ("127.0.0.1:41394".parse().expect("literal"), "127.0.0.1:4777".parse().expect("literal"));
         assert_eq!(owner(row, client, agent), Some(1000));
         assert_eq!(owner(row, agent, client), None, "the agent's own end");
+        let another = "127.0.0.1:4778".parse().expect("literal");
+        assert_eq!(owner(row, client, another), None, "from the same port to elsewhere");
+        assert_eq!(owner(row, another, agent), None, "from elsewhere to the agent");
         // After a close the kernel keeps the socket, without an inode and as root's.
         let closed = row.replace("  1000        0 424242", "     0        0 0");
         assert_eq!(owner(&closed, client, agent), None);

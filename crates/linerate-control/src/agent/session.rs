@@ -1,7 +1,7 @@
 //! One session at the agent's end: greet, take the conductor's place, carry out its trials, give the place up.
 
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -237,13 +237,16 @@ impl Drop for Place<'_> {
 const ABORT_PATIENCE: Duration = Duration::from_millis(500);
 /// How often it looks.
 const ABORT_LOOK: Duration = Duration::from_millis(2);
+/// Orders that wait for a trial at most: connect, start and abort. Of a conductor that says more meanwhile, nothing is kept: its orders come out
+/// of turn anyway, and each may be megabytes long.
+const ORDERS: usize = 3;
 /// Trials that may be ending by themselves while others are carried out.
 const LEFTOVERS: usize = 4;
 
 /// A trial under way on its own thread.
 struct Running {
     trial: TrialId,
-    commands: Sender<Command>,
+    commands: SyncSender<Command>,
     thread: JoinHandle<()>,
 }
 
@@ -255,7 +258,7 @@ impl Running {
             return Err(std::io::Error::other(why));
         }
         let trial = prepare.trial;
-        let (commands, orders) = channel();
+        let (commands, orders) = sync_channel(ORDERS);
         let (shared, disks, outbox) = (Arc::clone(shared), Arc::clone(disks), outbox.clone());
         let thread = thread::Builder::new()
             .name("linerate-trial".into())
@@ -263,9 +266,9 @@ impl Running {
         Ok(Self { trial, commands, thread })
     }
 
-    /// Gives an order; a trial that has ended already takes none.
+    /// Gives an order; a trial that has ended already takes none, nor does one for which [`ORDERS`] wait.
     fn order(&self, command: Command) {
-        let _ = self.commands.send(command);
+        let _refused = self.commands.try_send(command);
     }
 
     /// Ends it. A trial that waits for its other end or fills a disk hears that late: it is left to end by itself, and
@@ -352,5 +355,22 @@ fn follow(
             // conductors may say.
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_that_a_trial_has_no_time_for_are_not_kept() {
+        let (commands, orders) = sync_channel(ORDERS);
+        let running = Running { trial: TrialId(1), commands, thread: thread::spawn(|| ()) };
+        for _ in 0..1_000 {
+            running.order(Command::Connect(Vec::new()));
+        }
+        assert_eq!(orders.try_iter().count(), ORDERS);
+        running.order(Command::Abort);
+        assert!(matches!(orders.try_recv(), Ok(Command::Abort)), "one that has time again is told");
     }
 }

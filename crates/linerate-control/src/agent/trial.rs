@@ -53,6 +53,8 @@ const OVERTIME: Nanos = Nanos::from_secs(5);
 const ORDER_PATIENCE: Duration = Duration::from_secs(300);
 /// Longest patience a conductor may ask for.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
+/// Jobs of a trial at most: each has threads of its own, and no plan comes near.
+const MOST_JOBS: usize = 256;
 /// A barrier missed by less is a late timer, not a disturbance, ns.
 const LATE_NS: u64 = 1_000_000;
 
@@ -125,6 +127,12 @@ impl Trial<'_> {
     }
 
     fn workloads(&self) -> Result<Vec<&'static dyn Workload>, Cut> {
+        let n_jobs = self.prepare.jobs.len();
+        if n_jobs > MOST_JOBS {
+            return Err(Cut::Failed(format!(
+                "prepare the trial: it has {n_jobs} jobs at this end, at most {MOST_JOBS} are taken"
+            )));
+        }
         let find = |job: &PreparedJob| {
             let workload = (self.shared.options.workloads)(&job.workload).ok_or_else(|| {
                 Cut::Failed(format!("prepare job {}: this agent has no workload `{}`", job.job, job.workload))

@@ -8,20 +8,20 @@
 //! synced before the change is made. A line that is cut short belongs to a change that was never made.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_model::Ratio;
 use linerate_sys::netlink::{Route, RouteSocket};
-use linerate_sys::{SysError, cgroup, cpu, netns, steering, sysctl};
+use linerate_sys::{SysError, cgroup, cpu, steering, sysctl};
 use serde::{Deserialize, Serialize};
 
+use journal::{Journal, journal_path};
 use supervisor::Supervisor;
 
 use crate::wire::{Setting, SettingState, TuneRequest};
 
+mod journal;
 mod supervisor;
 
 /// The kernel parameters that may be changed.
@@ -32,9 +32,6 @@ const HOST: &str = "host";
 const JOURNALS: &str = "/run/linerate";
 /// An agent that was killed may be seen no more and have a thread that holds the lock: until that has had a CPU to end on.
 const DYING: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Longest journal that is read, bytes.
-const JOURNAL_LIMIT: u64 = 16 << 20;
 
 /// What an agent may change on its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,7 +183,8 @@ impl Changes {
         allowed(setting, consent)?;
         for change in plan(setting)? {
             if self.journal.is_none() {
-                self.journal = Some(Journal::open(&consent.journals, Duration::ZERO)?);
+                let journal = Journal::open(&consent.journals, Duration::ZERO)?;
+                self.journal = Some(journal.ok_or("another agent changes settings of this host")?);
                 self.supervisor = consent.supervisor.as_deref().map(Supervisor::start).transpose()?;
             }
             if let Some(journal) = &mut self.journal {
@@ -255,13 +253,13 @@ impl Restored {
 /// its agent still runs.
 ///
 /// # Errors
-/// If the journal cannot be read.
+/// If the journal cannot be read, or somebody else may have written it.
 pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
     let path = journal_path(journals)?;
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let Ok(mut journal) = Journal::open(journals, DYING) else { return Ok(Vec::new()) };
+    let Some(mut journal) = Journal::open(journals, DYING)? else { return Ok(Vec::new()) };
     let restored: Vec<Restored> = journal.read()?.iter().rev().map(Change::undo).collect();
     if !restored.iter().any(|restored| matches!(restored, Restored::Failed(_))) {
         journal.remove();
@@ -464,6 +462,11 @@ impl Change {
             Self::Quota { place, before, after } => cgroup::read(place).and_then(|now| {
                 put_back(format!("CPU quota {place}"), [before, after, &now], || cgroup::write(place, before))
             }),
+            Self::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
+                return Restored::Failed(format!(
+                    "put back sysctl {name}: no agent changes it, somebody else has written the journal"
+                ));
+            }
             Self::Sysctl { name, before, after } => sysctl::read(name)
                 .and_then(|now| put_back(name.clone(), [before, after, &now], || sysctl::write(name, before))),
             Self::Route { device, before, after } => put_back_route(device, before, after),
@@ -528,63 +531,6 @@ fn put_back_route(device: &str, before: &str, after: &str) -> Result<Restored, S
     })
 }
 
-/// What is about to be changed, on disk.
-#[derive(Debug)]
-struct Journal {
-    path: PathBuf,
-    file: File,
-}
-
-fn journal_path(folder: &Path) -> Result<PathBuf, String> {
-    let inode = netns::inode().map_err(|error| error.to_string())?;
-    Ok(folder.join(format!("tune-{inode}.journal")))
-}
-
-impl Journal {
-    /// Opens and locks the journal of this network namespace; waits so long for whoever has locked it.
-    fn open(folder: &Path, patience: Duration) -> Result<Self, String> {
-        let path = journal_path(folder)?;
-        let failed = |what: &str, cause: &dyn std::fmt::Display| format!("{what} journal {}: {cause}", path.display());
-        std::fs::create_dir_all(folder).map_err(|cause| failed("make folder of", &cause))?;
-        let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
-        let file = file.map_err(|cause| failed("open", &cause))?;
-        let began = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Self { file, path }),
-                Err(TryLockError::WouldBlock) if began.elapsed() < patience => std::thread::sleep(LOOK_EVERY),
-                Err(TryLockError::WouldBlock) => {
-                    return Err(failed("lock", &"another agent changes settings of this host"));
-                }
-                Err(TryLockError::Error(cause)) => return Err(failed("lock", &cause)),
-            }
-        }
-    }
-
-    /// On disk before it returns.
-    fn append(&mut self, change: &Change) -> Result<(), String> {
-        let text = serde_json::to_string(change).map_err(|cause| format!("write journal: {cause}"))?;
-        // A newline in front ends what a killed writer may have begun.
-        let line = format!("\n{text}\n");
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
-        written
-            .map_err(|cause| format!("write journal {}: {cause} (nothing is changed without one)", self.path.display()))
-    }
-
-    fn read(&mut self) -> Result<Vec<Change>, String> {
-        let mut bytes = Vec::new();
-        let read = (&self.file).take(JOURNAL_LIMIT).read_to_end(&mut bytes);
-        read.map_err(|cause| format!("read journal {}: {cause}", self.path.display()))?;
-        Ok(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
-    }
-
-    fn remove(self) {
-        // Emptied first: whoever waits for its lock must not find old changes in it.
-        let _emptied = self.file.set_len(0);
-        let _removed = std::fs::remove_file(&self.path);
-    }
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -597,6 +543,9 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::journal::is_trusted;
     use super::*;
 
     fn consent(folder: &Path) -> Consent {
@@ -618,9 +567,34 @@ mod tests {
         assert!(ask(route).contains("--allow-tune eth1"));
         let wide = Setting::Sysctl { name: SYSCTLS[0].into(), value: "4096 12288 12288".into() };
         assert!(ask(wide).contains("--allow-tune host"));
+        let quota = Setting::CpuQuota { value: "none".into() };
+        assert!(ask(quota).contains("--allow-tune host"));
+        let steered = |device: &str| Setting::Steering { device: device.into(), name: "gro".into(), value: "1".into() };
+        assert!(ask(steered("eth1")).contains("--allow-tune eth1"));
+        assert!(ask(steered("")).contains("names no interface"));
+        assert_eq!(allowed(&steered("eth0"), &consent), Ok(()));
         let other = Setting::Sysctl { name: "kernel.panic".into(), value: "1".into() };
         assert!(ask(other).contains("only net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+    }
+
+    #[test]
+    fn host_wide_consent_is_a_word_of_its_own_and_an_agent_that_ends_changes_nothing_more() {
+        let words = |words: &[&str]| Consent::to(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let (some, all) = (words(&["eth0", "eth1"]), words(&["eth0", "host"]));
+        assert_eq!((some.host_wide, some.devices.len()), (HostWide::Refused, 2));
+        assert_eq!((all.host_wide, all.devices), (HostWide::Allowed, vec!["eth0".to_owned()]));
+        let folder = tempfile::tempdir().unwrap();
+        let mut changes = Changes::default();
+        changes.close();
+        let setting = Setting::RouteWindow {
+            destination: "198.18.0.1".parse().unwrap(),
+            device: "eth0".into(),
+            window: 7300,
+            initial: 0,
+        };
+        let why = changes.handle(TuneRequest::Apply(vec![setting]), &consent(folder.path())).unwrap_err();
+        assert!(why.contains("is ending"), "{why}");
     }
 
     #[test]
@@ -639,20 +613,59 @@ mod tests {
     fn a_journal_cut_short_is_read_up_to_its_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let change = Change::Sysctl { name: "x".into(), before: "1".into(), after: "2".into() };
-        let mut journal = Journal::open(folder.path(), Duration::ZERO).unwrap();
+        let mut journal = Journal::open(folder.path(), Duration::ZERO).unwrap().unwrap();
         journal.append(&change).unwrap();
         journal.append(&change).unwrap();
         let path = journal.path.clone();
-        assert!(Journal::open(folder.path(), Duration::ZERO).unwrap_err().contains("another agent"));
+        assert!(Journal::open(folder.path(), Duration::ZERO).unwrap().is_none(), "another agent has it");
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
         for end in 0..whole.len() {
             std::fs::write(&path, &whole[..end]).unwrap();
-            let read = Journal::open(folder.path(), Duration::ZERO).unwrap().read().unwrap();
+            let read = Journal::open(folder.path(), Duration::ZERO).unwrap().unwrap().read().unwrap();
             // A change that lacks only its last newline is whole.
             assert_eq!(read.len(), (end + 1) / (whole.len() / 2), "{end}");
             assert!(read.iter().all(|read| *read == change));
         }
+    }
+
+    /// A journal there, in which somebody wrote `text`; where it is.
+    fn planted(folder: &Path, text: &str, mode: u32) -> PathBuf {
+        let path = journal_path(folder).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_journal_that_others_may_have_written_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_trusted(0, 7, 0o644) && is_trusted(7, 7, 0o600));
+        assert!(!is_trusted(7, 0, 0o600) && !is_trusted(0, 0, 0o620) && !is_trusted(0, 0, 0o602));
+        let path = planted(folder.path(), "", 0o622);
+        assert!(restore(folder.path()).unwrap_err().contains("may have written it"));
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(restore(folder.path()).unwrap_err().starts_with("open journal"), "a link leads anywhere");
+        std::fs::remove_file(&path).unwrap();
+        let mut journal = Journal::open(folder.path(), Duration::ZERO).unwrap().unwrap();
+        assert_eq!(journal.file.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(journal.read().unwrap(), []);
+    }
+
+    #[test]
+    fn a_journal_that_tells_of_what_no_agent_changes_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (name, value) = ("kernel.ostype", sysctl::read("kernel.ostype").unwrap());
+        let change = Change::Sysctl { name: name.into(), before: "1".into(), after: value };
+        let path = planted(folder.path(), &serde_json::to_string(&change).unwrap(), 0o600);
+        let restored = restore(folder.path()).unwrap();
+        assert!(
+            matches!(&restored[..], [Restored::Failed(why)] if why.contains("no agent changes it")),
+            "{restored:?}"
+        );
+        assert!(path.exists(), "it is kept to be looked at");
     }
 
     #[test]

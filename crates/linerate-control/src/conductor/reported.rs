@@ -81,6 +81,9 @@ mod tests {
         assert!((0..500).all(|_| reported.add(&message, start).is_ok()));
         let why = reported.add(&message, start).expect_err("one more than allowed");
         assert_eq!(why, "it reported 501 incidents of one trial, more than the 500 allowed so far");
+        let other =
+            Message::FlowsEnded { trial: TrialId(1), job: 0, side: linerate_model::Side::Active, flows: Vec::new() };
+        assert_eq!(reported.add(&other, start), Ok(()), "what brings none of it is not too much of it");
         let mut slow = Reported::nothing(start);
         assert!((0..5_000).all(|n| slow.add(&message, start + Nanos::from_millis(100 * n)).is_ok()));
     }

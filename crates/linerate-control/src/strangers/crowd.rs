@@ -156,6 +156,8 @@ mod tests {
         assert_eq!(victims.len(), 50_000 - 64);
         assert!(!victims.contains(&0));
         assert_eq!((crowd.members.len(), crowd.of_source.len()), (64, 2));
+        (0..50_000).for_each(|number| crowd.leave(number));
+        assert!(crowd.members.is_empty() && crowd.of_source.is_empty(), "nothing is kept of those that left");
     }
 
     #[test]

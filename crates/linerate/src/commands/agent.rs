@@ -27,8 +27,9 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let program = std::env::current_exe().map_err(|error| Failure::missing(format!("find this program: {error}")))?;
     consent.supervisor = Some(vec![program.into(), "restore".into()]);
     // An agent that was killed here may have left something changed. Whatever cannot be put back, this one serves all the same.
-    for told in restore(&consent.journals).into_iter().flatten().filter_map(super::tune::told) {
-        eprintln!("{told}");
+    match restore(&consent.journals) {
+        Ok(restored) => restored.into_iter().filter_map(super::tune::told).for_each(|told| eprintln!("{told}")),
+        Err(why) => eprintln!("{why}"),
     }
     let changes = !policy.tune.is_empty();
     let Policy { permits, files, memory, write, serve: served, local_users, .. } = policy;

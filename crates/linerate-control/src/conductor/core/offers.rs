@@ -60,6 +60,8 @@ mod tests {
         assert_eq!(settled(far, "0.0.0.0:4000").as_deref(), Ok("192.0.2.2:4000"));
         let here = Place { is_local: true, ..Place::default() };
         assert_eq!(settled(here, "[::]:4000").as_deref(), Ok("[::1]:4000"));
+        assert_eq!(settled(here, "127.0.0.1:4000").as_deref(), Ok("127.0.0.1:4000"), "both ends are on that host");
+        assert!(settled(here, "203.0.113.9:53").is_err(), "but not there");
         assert_eq!(settled(Place::default(), "0.0.0.0:4000"), Err(Refusal::Nowhere));
     }
 
