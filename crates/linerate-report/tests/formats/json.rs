@@ -212,11 +212,16 @@ fn every_number_of_a_comparison_is_in_its_json() {
     assert!(!result.points.is_empty());
     let named = |name| Named { name, header: &campaign.header };
     let document = compare_campaigns(&result, named("before.ledger"), named("after.ledger"), None, "0.0.0");
-    let lacking_now = lacking(&document, &document.study);
+    // The page itself counts the rows of a folded table, and says what a KiB is.
+    let is_of_page =
+        |number: &String| number == "1024" || document.tables().any(|table| table.rows.len().to_string() == *number);
+    let lacking_now: Vec<String> =
+        lacking(&document, &document.study).into_iter().filter(|number| !is_of_page(number)).collect();
     assert!(lacking_now.is_empty(), "{lacking_now:?}");
     let mut without = document.study.clone();
     without.as_object_mut().expect("an object").remove("report");
-    assert!(!lacking(&document, &without).is_empty(), "the comparison alone has no shown numbers");
+    let lacking_then = lacking(&document, &without);
+    assert!(!lacking_then.iter().all(is_of_page), "the comparison alone has no shown numbers");
 }
 
 /// The ids of the tables of `report` that repeat a series, in rows.

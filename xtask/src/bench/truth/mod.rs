@@ -81,14 +81,19 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         eprint!("{}", table::lines(&row));
         rows.push(row);
         referee.read_all(&ground.folder)?;
-        if let Some(file) = &options.out {
-            let text = table::document(&machine(began.elapsed()), &rows);
-            std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
-        }
+        save(&options, &table::document(&machine(began.elapsed()), &rows))?;
     }
-    println!("{}", table::document(&machine(began.elapsed()), &rows));
+    let text = table::document(&machine(began.elapsed()), &rows);
+    save(&options, &text)?;
+    println!("{text}");
     print!("{}", referee.summary());
     Ok(if Tally::of(&rows).differ == 0 && referee.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes the table to where it is wanted.
+fn save(options: &Options, text: &str) -> anyhow::Result<()> {
+    let Some(file) = &options.out else { return Ok(()) };
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }
 
 /// Runs one case.
