@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_load::pinned;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::ControlError;
+use crate::broker::Broker;
 
 /// Permission bits of others than the owner.
 const OTHERS: u32 = 0o077;
@@ -236,6 +238,8 @@ pub struct KeyStore {
     certificate: CertificateDer<'static>,
     private_key: PrivateKeyDer<'static>,
     fingerprint: Fingerprint,
+    /// Who reads the list of peers for a process that may not.
+    broker: Option<Arc<Broker>>,
 }
 
 impl KeyStore {
@@ -275,7 +279,7 @@ impl KeyStore {
                 keys("use the keys in", directory, &format!("{cause} ({remedy})"))
             },
         )?;
-        Ok(Self { directory: directory.to_owned(), certificate, private_key, fingerprint })
+        Ok(Self { directory: directory.to_owned(), certificate, private_key, fingerprint, broker: None })
     }
 
     /// What this host is known by.
@@ -295,15 +299,18 @@ impl KeyStore {
     /// # Errors
     /// If the list cannot be read, or is none.
     pub fn peers(&self) -> Result<Vec<KnownPeer>, ControlError> {
-        let path = self.peers_path();
-        match fs::read(&path) {
-            Ok(text) => {
-                check_own(&path)?;
-                serde_json::from_slice(&text).map_err(|cause| keys("read known peers", &path, &cause))
+        match &self.broker {
+            Some(broker) => {
+                broker.peers().map_err(|cause| keys("read known peers", &peers_path(&self.directory), &cause))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(cause) => Err(keys("read known peers", &path, &cause)),
+            None => peers_in(&self.directory),
         }
+    }
+
+    /// The same, with the list of peers read by `broker`: for a process that gives up the right to.
+    #[must_use]
+    pub fn read_by(self, broker: Arc<Broker>) -> Self {
+        Self { broker: Some(broker), ..self }
     }
 
     /// Remembers that the host called `name`, which was met `at` this address, has `key` and the `right`. A key known before keeps what
@@ -418,14 +425,30 @@ impl KeyStore {
         self.private_key.clone_key()
     }
 
-    fn peers_path(&self) -> PathBuf {
-        self.directory.join("peers.json")
-    }
-
     fn write_peers(&self, peers: &[KnownPeer]) -> Result<(), ControlError> {
         let text =
             serde_json::to_vec_pretty(peers).map_err(|cause| keys("write known peers", &self.directory, &cause))?;
-        write_private(&self.peers_path(), &text)
+        write_private(&peers_path(&self.directory), &text)
+    }
+}
+
+fn peers_path(directory: &Path) -> PathBuf {
+    directory.join("peers.json")
+}
+
+/// The hosts that the one with its keys in `directory` has been paired with.
+///
+/// # Errors
+/// If the list cannot be read, or is none.
+pub(crate) fn peers_in(directory: &Path) -> Result<Vec<KnownPeer>, ControlError> {
+    let path = peers_path(directory);
+    match fs::read(&path) {
+        Ok(text) => {
+            check_own(&path)?;
+            serde_json::from_slice(&text).map_err(|cause| keys("read known peers", &path, &cause))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(keys("read known peers", &path, &cause)),
     }
 }
 
@@ -561,10 +584,10 @@ mod tests {
         let (directory, store) = a_store();
         store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        set(&store.peers_path(), 0o620);
+        set(&peers_path(store.directory()), 0o620);
         let error = store.may(OLD, Right::Conduct).unwrap_err().to_string();
         assert!(error.contains("peers.json") && error.contains("chmod go-w"), "{error}");
-        set(&store.peers_path(), 0o644);
+        set(&peers_path(store.directory()), 0o644);
         assert!(store.may(OLD, Right::Conduct).unwrap(), "others may read it");
         set(directory.path(), 0o702);
         let error = KeyStore::open(directory.path()).unwrap_err().to_string();
@@ -643,7 +666,7 @@ mod tests {
     fn a_host_paired_before_addresses_were_kept_is_bound_to_the_first_it_is_reached_at() {
         let (_directory, store) = a_store();
         let old = format!(r#"[{{ "name": "b", "key": "{OLD}", "added": 5 }}]"#);
-        fs::write(store.peers_path(), old).unwrap();
+        fs::write(peers_path(store.directory()), old).unwrap();
         assert!(store.may(OLD, Right::Conduct).unwrap() && store.may(OLD, Right::BeMeasured).unwrap());
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));

@@ -4,6 +4,8 @@
 //! JSON ([`wire`]), over TLS with pinned keys, over the standard streams of a command (ssh), or inside this process: the
 //! same codec everywhere. Keys are exchanged once, with a one-time token ([`pairing`]).
 //!
+//! An agent can be two processes: one without rights that speaks with conductors, and a [`broker`] that does what needs some.
+//!
 //! [`flow_probe`] alone sends of itself, a few datagrams a port, to learn by which interface a flow leaves.
 //!
 //! What this crate does *not* do: count or pace anything (`linerate-load`), read the kernel (`linerate-observe`), or keep
@@ -12,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod broker;
 mod clock;
 pub mod conductor;
 mod error;
@@ -30,6 +33,7 @@ mod transport;
 pub mod wire;
 
 pub use agent::{Access, Agent, AgentOptions, Consent, HostWide, Keeping, Restored, Serving, Stopper, restore};
+pub use broker::{Broker, Duties};
 pub use conductor::{CampaignRun, Exit, HostFacts, Progress, RunOptions, RunSummary, Tuner, ask, run};
 pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};

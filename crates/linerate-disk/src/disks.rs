@@ -5,20 +5,22 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 
 use crate::claim::RESERVED_BYTES;
 use crate::gate::{self, Refusal};
+use crate::keeper::{DistantWatch, Place};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
 use crate::watch::Watch;
-use crate::{Balance, DiskError, FileLimits, Served, scratch};
+use crate::{Balance, DiskError, FileLimits, Keeper, Kept, KeptFiles, Served, scratch};
 
 /// Which claimed devices loads may write to on this host. A conductor cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +74,32 @@ pub struct Target {
     /// Bytes set aside for writing so far.
     written: AtomicU64,
     /// Over a claimed device.
-    watch: Option<Watch>,
+    watch: Option<Watching>,
+    /// Where another process keeps it.
+    place: Option<Place>,
+}
+
+/// The watch over a target, here or in the process that keeps it.
+#[derive(Debug)]
+enum Watching {
+    Here(Watch),
+    There(DistantWatch),
+}
+
+impl Watching {
+    fn is_revoked(&self) -> bool {
+        match self {
+            Self::Here(watch) => watch.is_revoked(),
+            Self::There(watch) => watch.is_revoked(),
+        }
+    }
+
+    fn reasons(&self) -> String {
+        match self {
+            Self::Here(watch) => watch.refusals().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Self::There(watch) => watch.reasons(),
+        }
+    }
 }
 
 /// What a session has filled a target with.
@@ -93,6 +120,8 @@ pub struct Disks {
     served: Vec<PathBuf>,
     /// What the host's owner lets a conductor on another host ask for; absent: whatever this process may.
     limits: Option<FileLimits>,
+    /// Who opens what this process may not.
+    keeper: Option<Arc<dyn Keeper>>,
     held: Mutex<BTreeMap<PathBuf, Arc<Target>>>,
     balance: OnceLock<Arc<Balance>>,
 }
@@ -105,6 +134,7 @@ impl Disks {
             writable: Writable::Listed(Vec::new()),
             served: Vec::new(),
             limits: None,
+            keeper: None,
             held: Mutex::new(BTreeMap::new()),
             balance: OnceLock::new(),
         }
@@ -126,6 +156,32 @@ impl Disks {
     #[must_use]
     pub fn within(self, limits: Option<FileLimits>) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The same, opened by `keeper`, in whose process the gate and the limits decide.
+    #[must_use]
+    pub fn kept_by(self, keeper: Option<Arc<dyn Keeper>>) -> Self {
+        Self { keeper, ..self }
+    }
+
+    /// Whether `path` is a folder: a load wants a scratch file in it.
+    #[must_use]
+    pub fn is_folder(&self, path: &Path) -> bool {
+        path.is_dir() || self.keeper.as_ref().is_some_and(|keeper| keeper.is_folder(path))
+    }
+
+    /// The target that a keeper tells of: the one that is held already, or a new one, held if it is to be written to.
+    fn taken(&self, keeper: &Arc<dyn Keeper>, (kept, files): (Kept, KeptFiles)) -> Result<Arc<Target>, DiskError> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(target) = held.values().find(|target| target.is_kept_as(kept.number)) {
+            return Ok(Arc::clone(target));
+        }
+        let (name, is_writable) = (kept.path.clone(), kept.is_writable);
+        let target = Arc::new(Target::kept(Arc::clone(keeper), kept, files)?);
+        if is_writable {
+            held.insert(name, Arc::clone(&target));
+        }
+        Ok(target)
     }
 
     /// The files of the folder `path`, to be sent to foreign clients.
@@ -152,6 +208,9 @@ impl Disks {
     /// # Errors
     /// If it is neither, does not exist, or is not to be written to. Existing files never are.
     pub fn open(&self, path: &Path, permission: Permission<'_>) -> Result<Arc<Target>, DiskError> {
+        if let Some(keeper) = &self.keeper {
+            return self.taken(keeper, keeper.open(path, permission)?);
+        }
         match permission {
             Permission::Read => self.limits.as_ref().map_or(Ok(()), |limits| limits.may_read(path))?,
             // Who has no consent learns nothing of what is there.
@@ -170,7 +229,7 @@ impl Disks {
                 // It is ours since an earlier trial, unless something has changed meanwhile.
                 let is_unchanged = |target: &&Arc<Target>| {
                     consent == target.serial.as_deref()
-                        && target.watch.as_ref().is_some_and(|watch| watch.look().is_empty())
+                        && matches!(&target.watch, Some(Watching::Here(watch)) if watch.look().is_empty())
                 };
                 let target = if let Some(target) = held.get(path).filter(is_unchanged) {
                     Arc::clone(target)
@@ -208,6 +267,13 @@ impl Disks {
     /// # Errors
     /// If it cannot be made, or would fill the filesystem.
     pub fn scratch(&self, folder: &Path, size: u64) -> Result<Arc<Target>, DiskError> {
+        if let Some(keeper) = &self.keeper {
+            // One of another size gives its room back first.
+            let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+            let is_other = |held: &PathBuf, target: &mut Arc<Target>| *held != real || target.range.end == size;
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(is_other);
+            return self.taken(keeper, keeper.scratch(folder, size)?);
+        }
         self.limits.as_ref().map_or(Ok(()), |limits| limits.may_fill(folder, size))?;
         let folder = fs::canonicalize(folder).map_err(|cause| DiskError::io("find", folder.display(), cause))?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,6 +296,7 @@ impl Disks {
             filled: Mutex::new(None),
             written: AtomicU64::new(0),
             watch: None,
+            place: None,
         });
         held.insert(folder, Arc::clone(&target));
         Ok(target)
@@ -244,7 +311,8 @@ impl Disks {
 }
 
 /// When a write of an open file counts as done (open(2)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Synchrony {
     /// When the kernel or the device has it.
     #[default]
@@ -274,6 +342,8 @@ pub struct Opener {
     target: Arc<Target>,
     path: CString,
     flags: OFlags,
+    /// As asked for: to be written to, past the page cache, and how durable.
+    way: (bool, bool, Synchrony),
 }
 
 impl Opener {
@@ -282,6 +352,10 @@ impl Opener {
     /// # Errors
     /// Those of open(2).
     pub fn open(&self) -> io::Result<File> {
+        if let Some(Place { keeper, number }) = &self.target.place {
+            let (write, direct, synchrony) = self.way;
+            return keeper.reopen(*number, write, direct, synchrony);
+        }
         debug_assert!(self.target.file.as_raw_fd() >= 0, "it is held open");
         Ok(rustix::fs::open(self.path.as_c_str(), self.flags, rustix::fs::Mode::empty())?.into())
     }
@@ -305,7 +379,8 @@ impl Target {
             serial: topology.serial,
             filled: Mutex::new(None),
             written: AtomicU64::new(0),
-            watch: Some(watch),
+            watch: Some(Watching::Here(watch)),
+            place: None,
         })
     }
 
@@ -335,7 +410,68 @@ impl Target {
             filled: Mutex::new(None),
             written: AtomicU64::new(0),
             watch: None,
+            place: None,
         })
+    }
+
+    /// One that another process keeps.
+    fn kept(keeper: Arc<dyn Keeper>, kept: Kept, files: KeptFiles) -> Result<Self, DiskError> {
+        let Kept { number, path, is_writable, range, block_bytes, device, serial } = kept;
+        let place = Place { keeper, number };
+        if is_writable && serial.is_some() && files.revocation.is_none() {
+            return Err(DiskError::unsuitable(format!("write to {}", path.display()), "nobody watches over it"));
+        }
+        let watch = files.revocation.map(DistantWatch::over).transpose();
+        let watch = watch.map_err(|cause| DiskError::io("start the watch over", path.display(), cause))?;
+        Ok(Self {
+            path,
+            file: files.file.into(),
+            is_writable,
+            range,
+            block_bytes,
+            number: device,
+            serial,
+            filled: Mutex::new(None),
+            written: AtomicU64::new(0),
+            watch: watch.map(Watching::There),
+            place: Some(place),
+        })
+    }
+
+    /// What another process, which asks this one to keep the target, has to know of it. `number` is the target's number here.
+    #[must_use]
+    pub fn described(&self, number: u64) -> Kept {
+        Kept {
+            number,
+            path: self.path.clone(),
+            is_writable: self.is_writable,
+            range: self.range.clone(),
+            block_bytes: self.block_bytes,
+            device: self.number,
+            serial: self.serial.clone(),
+        }
+    }
+
+    /// The device or file itself, for another process.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Whether the permission to write to it may end while it is held.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Whether it is a file that was made for loads.
+    #[must_use]
+    pub fn is_scratch(&self) -> bool {
+        self.is_writable && self.serial.is_none()
+    }
+
+    fn is_kept_as(&self, number: u64) -> bool {
+        self.place.as_ref().is_some_and(|place| place.number == number)
     }
 
     /// Its name; of a scratch file, its folder.
@@ -365,14 +501,13 @@ impl Target {
     /// Whether it may no longer be written to, because something has changed since it was opened. One load of an atomic number.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
-        self.watch.as_ref().is_some_and(Watch::is_revoked)
+        self.watch.as_ref().is_some_and(Watching::is_revoked)
     }
 
     /// Why it may no longer be written to.
     #[must_use]
     pub fn revocation(&self) -> Option<String> {
-        let refusals = self.watch.as_ref().filter(|watch| watch.is_revoked())?.refusals();
-        Some(refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        self.watch.as_ref().filter(|watch| watch.is_revoked()).map(Watching::reasons)
     }
 
     /// With what this session has filled its range, if it has.
@@ -414,7 +549,7 @@ impl Target {
         let way = if write && self.is_writable { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = way | OFlags::CLOEXEC | synchrony.flags() | if direct { OFlags::DIRECT } else { OFlags::empty() };
         let path = CString::new(held).expect("a number has no zero byte");
-        Opener { target: Arc::clone(self), path, flags }
+        Opener { target: Arc::clone(self), path, flags, way: (write && self.is_writable, direct, synchrony) }
     }
 
     /// [`Target::open`] with writes that end only when they are durable.
@@ -426,11 +561,10 @@ impl Target {
             let what = format!("write to {}", self.path.display());
             return Err(DiskError::unsuitable(what, "it was opened for reading only"));
         }
-        // Not by its name, which may mean something else by now.
-        let held = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let flags = synchrony.flags() | if direct { OFlags::DIRECT } else { OFlags::empty() };
-        let flags = i32::try_from(flags.bits()).expect("open flags are small numbers");
-        let opened = OpenOptions::new().read(true).write(write).custom_flags(flags).open(held);
+        let opened = match &self.place {
+            Some(Place { keeper, number }) => keeper.reopen(*number, write, direct, synchrony),
+            None => self.reopen(write, direct, synchrony),
+        };
         opened.map_err(|cause| match cause.raw_os_error() {
             Some(code) if direct && code == rustix::io::Errno::INVAL.raw_os_error() => DiskError::unsuitable(
                 format!("open {} past the page cache", self.path.display()),
@@ -438,5 +572,20 @@ impl Target {
             ),
             _ => DiskError::io("open", self.path.display(), cause),
         })
+    }
+
+    /// [`Target::open_as`], of a target that this process keeps itself.
+    ///
+    /// # Errors
+    /// Those of open(2), and if it is to be written to and was opened to read.
+    pub fn reopen(&self, write: bool, direct: bool, synchrony: Synchrony) -> io::Result<File> {
+        if write && !self.is_writable {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // Not by its name, which may mean something else by now.
+        let held = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = synchrony.flags() | if direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = i32::try_from(flags.bits()).expect("open flags are small numbers");
+        OpenOptions::new().read(true).write(write).custom_flags(flags).open(held)
     }
 }

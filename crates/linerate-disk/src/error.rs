@@ -26,6 +26,9 @@ pub enum DiskError {
         /// Every reason.
         refusals: Vec<Refusal>,
     },
+    /// The process that opens disks for this one refused, in these words.
+    #[error("{0}")]
+    Told(String),
     /// It is not what was asked for.
     #[error("{what}: {why}")]
     Unsuitable {

@@ -35,7 +35,10 @@ impl FileLimits {
     }
 
     /// Whether a scratch file of `size` bytes may be made in `folder`.
-    pub(crate) fn may_fill(&self, folder: &Path, size: u64) -> Result<(), DiskError> {
+    ///
+    /// # Errors
+    /// If the policy does not name the folder, or permits less.
+    pub fn may_fill(&self, folder: &Path, size: u64) -> Result<(), DiskError> {
         self.within(&self.folders, folder, "make a file in", "folders")?;
         if size <= self.disk_space {
             return Ok(());

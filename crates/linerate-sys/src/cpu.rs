@@ -5,17 +5,20 @@
 //! thread's packets on other threads' behalf, or on other CPUs.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::SysError;
+use crate::privilege::or_helper;
 
 mod awake;
 #[allow(unsafe_code)]
 mod raw;
 
-pub use awake::Awake;
+pub use awake::{Awake, awake_request};
 
 /// What the kernel accounted to one thread since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +119,20 @@ pub fn pin(cpu: usize) -> Result<(), SysError> {
 /// # Errors
 /// If the kernel refuses (needs `CAP_SYS_NICE`).
 pub fn run_first() -> Result<(), SysError> {
-    raw::set_first_in_first_out(1).map_err(|cause| SysError::new("give a real-time priority to", "this thread", cause))
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    or_helper(raw::set_first_in_first_out(thread, 1), |helper| helper.run_first(thread))
+        .map_err(|cause| SysError::new("give a real-time priority to", "this thread", cause))
+}
+
+/// [`run_first`] for the thread of this number of another process, with this process's own rights.
+///
+/// # Errors
+/// If the kernel refuses, or the process has no such thread.
+pub fn let_run_first(process: i32, thread: i32) -> io::Result<()> {
+    if !Path::new(&format!("/proc/{process}/task/{thread}")).exists() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    raw::set_first_in_first_out(thread, 1)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::privilege::or_helper;
 use crate::{SysError, clock};
 
 mod block;
@@ -165,6 +166,19 @@ mod raw {
     }
 }
 
+/// A packet socket that is not bound yet and receives nothing; it is for frames of `device`.
+fn open_unbound(device: &str) -> io::Result<OwnedFd> {
+    or_helper(raw::open_unbound(), |helper| helper.packet_socket(device))
+}
+
+/// The same, of this process's own rights: for a helper of another one.
+///
+/// # Errors
+/// Without CAP_NET_RAW.
+pub fn unbound_socket() -> io::Result<OwnedFd> {
+    raw::open_unbound()
+}
+
 /// Where a VLAN tag stands in a frame, and its length (IEEE 802.1Q clause 9).
 const TAG_AT: usize = 12;
 const TAG_LENGTH: usize = 4;
@@ -194,7 +208,7 @@ impl PacketSocket {
     pub fn open_for(device: &str, ethertype: u16) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
-        let fd = raw::open_unbound().map_err(failed)?;
+        let fd = open_unbound(device).map_err(failed)?;
         rustix::io::ioctl_fionbio(&fd, true).map_err(|cause| failed(cause.into()))?;
         raw::bind(&fd, ifindex, ethertype).map_err(failed)?;
         // A smaller buffer than asked for shows as drops, which are counted.

@@ -7,9 +7,11 @@
 //!
 //! Not seen: what happens in system management mode, on the hypervisor's side, or while the group was not scheduled.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::SysError;
+use crate::privilege::or_helper;
 
 /// Largest number of counters in one group.
 pub const MAX_COUNTERS: usize = 8;
@@ -84,7 +86,11 @@ impl PerfGroup {
         }
         let mut descriptors: Vec<OwnedFd> = Vec::with_capacity(counters.len());
         for counter in counters {
-            let opened = raw::open(counter.code(), target, descriptors.first());
+            let leader = descriptors.first().map(AsFd::as_fd);
+            let opened = or_helper(raw::open(counter.code(), target, leader), |helper| match target {
+                Target::Cpu(cpu) => helper.counter(*counter, cpu, leader),
+                Target::ThisThread => Err(io::ErrorKind::PermissionDenied.into()),
+            });
             descriptors.push(opened.map_err(|cause| SysError::new("open perf events", object(), cause))?);
         }
         raw::enable_group(&descriptors[0]).map_err(|cause| SysError::new("enable perf events", object(), cause))?;
@@ -119,6 +125,14 @@ impl PerfGroup {
     }
 }
 
+/// A counter of all that runs on `cpu`, of this process's own rights: for a helper of another one.
+///
+/// # Errors
+/// As of [`PerfGroup::open`].
+pub fn of_cpu(counter: Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    raw::open(counter.code(), Target::Cpu(cpu), leader)
+}
+
 /// Number of members, time enabled, time running.
 const HEADER_WORDS: usize = 3;
 const WORDS: usize = HEADER_WORDS + MAX_COUNTERS;
@@ -150,7 +164,7 @@ impl Scaling {
 #[allow(unsafe_code)]
 mod raw {
     use std::io;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
     use super::Target;
 
@@ -185,7 +199,7 @@ mod raw {
     pub(super) fn open(
         (kind, config): (u32, u64),
         target: Target,
-        leader: Option<&OwnedFd>,
+        leader: Option<BorrowedFd<'_>>,
     ) -> Result<OwnedFd, io::Error> {
         let attributes = Attributes {
             kind,
@@ -200,7 +214,7 @@ mod raw {
             Target::Cpu(cpu) => (-1, cpu.try_into().map_err(|_| io::ErrorKind::InvalidInput)?),
             Target::ThisThread => (0, -1),
         };
-        let group = leader.map_or(-1, AsRawFd::as_raw_fd);
+        let group = leader.map_or(-1, |leader| leader.as_raw_fd());
         // SAFETY: `attributes` is a live, initialised perf_event_attr whose `size` field is its real size; the kernel only
         // reads it during the call.
         let fd =

@@ -4,11 +4,14 @@
 //! kernel's own count: `SO_SNDBUF`/`SO_RCVBUF` read back *twice* what was set, because the kernel books its own overhead
 //! per packet in the same budget (socket(7)); a request granted in full therefore reads as its double.
 
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use socket2::SockRef;
 
 use crate::SysError;
+use crate::privilege::{SocketOption, or_helper};
 
 #[allow(unsafe_code)]
 pub(crate) mod raw;
@@ -33,11 +36,65 @@ pub fn set_buffer(socket: &impl AsFd, buffer: Buffer, bytes: usize) -> Result<us
         Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, "set SO_SNDBUF of"),
         Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, "set SO_RCVBUF of"),
     };
-    if raw::set_int(socket, libc::SOL_SOCKET, force, value).is_err() {
+    let forced = raw::set_int(socket, libc::SOL_SOCKET, force, value);
+    if forced.is_err() {
         raw::set_int(socket, libc::SOL_SOCKET, plain, value)
             .map_err(|cause| SysError::new(operation, describe(socket), cause))?;
+        // Within the limits of everybody there is nothing to ask for.
+        if self::buffer(socket, buffer)? < value.unsigned_abs() as usize * BOOKED {
+            let option = match buffer {
+                Buffer::Send => SocketOption::SendBuffer(bytes),
+                Buffer::Receive => SocketOption::ReceiveBuffer(bytes),
+            };
+            // A refusal shows as a smaller grant.
+            let _refused = or_helper(forced, |helper| helper.set_option(socket.as_fd(), option));
+        }
     }
     self::buffer(socket, buffer)
+}
+
+/// A granted buffer reads as this many times what was set.
+const BOOKED: usize = 2;
+
+/// Binds `socket` to `address`.
+///
+/// # Errors
+/// Those of bind(2); ports below `net.ipv4.ip_unprivileged_port_start` need `CAP_NET_BIND_SERVICE`.
+pub fn bind(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
+    let bound = SockRef::from(socket).bind(&address.into());
+    or_helper(bound, |helper| helper.bind(socket.as_fd(), address))
+}
+
+/// Asks for the congestion control called `name` (`TCP_CONGESTION`).
+///
+/// # Errors
+/// If the kernel has none of that name, or it is not allowed to everybody and `CAP_NET_ADMIN` is missing.
+pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    let set = SockRef::from(socket).set_tcp_congestion(name.as_bytes());
+    or_helper(set, |helper| helper.set_option(socket.as_fd(), SocketOption::Congestion(name.to_owned())))
+}
+
+/// Sets `option` of `socket`, whatever its limits for everybody are.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn force(socket: &impl AsFd, option: &SocketOption) -> io::Result<()> {
+    let number = |bytes: usize| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    match option {
+        SocketOption::SendBuffer(bytes) => raw::set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, number(*bytes)),
+        SocketOption::ReceiveBuffer(bytes) => {
+            raw::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, number(*bytes))
+        }
+        SocketOption::BusyPoll(microseconds) => SockRef::from(socket).set_busy_poll(*microseconds),
+        SocketOption::Congestion(name) => SockRef::from(socket).set_tcp_congestion(name.as_bytes()),
+    }
+}
+
+/// Whether `socket` is of the internet, version 4 or 6.
+#[must_use]
+pub fn is_internet(socket: &impl AsFd) -> bool {
+    let domain = raw::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN);
+    domain.is_ok_and(|domain| domain == libc::AF_INET || domain == libc::AF_INET6)
 }
 
 /// The size of a buffer as the kernel counts it.
@@ -144,8 +201,8 @@ pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<(), SysErr
 /// # Errors
 /// If the kernel refuses (raising it needs `CAP_NET_ADMIN`).
 pub fn set_busy_poll(socket: &impl AsFd, microseconds: u32) -> Result<(), SysError> {
-    SockRef::from(socket)
-        .set_busy_poll(microseconds)
+    let set = SockRef::from(socket).set_busy_poll(microseconds);
+    or_helper(set, |helper| helper.set_option(socket.as_fd(), SocketOption::BusyPoll(microseconds)))
         .map_err(|cause| SysError::new("set SO_BUSY_POLL (needs CAP_NET_ADMIN) of", describe(socket), cause))
 }
 

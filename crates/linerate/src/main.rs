@@ -25,6 +25,7 @@ mod reference;
 mod reports;
 mod sandbox;
 mod searches;
+mod separation;
 mod show;
 mod testbeds;
 

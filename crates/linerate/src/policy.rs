@@ -42,7 +42,21 @@ pub(crate) struct Policy {
     pub(crate) serve: Vec<PathBuf>,
     /// Users of this host who may use an agent without keys.
     pub(crate) local_users: Vec<u32>,
+    /// The process that speaks with conductors.
+    pub(crate) separation: Separation,
 }
+
+/// Whether the process that speaks with conductors gives up the rights of the account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Separation {
+    /// It does, and becomes this user if root starts it: the one named, or the first of [`USERS`] that there is.
+    Separated(Option<String>),
+    /// It does not, because the policy says so, or because whoever is at the other end has the rights of the account anyway.
+    None,
+}
+
+/// Users that an agent becomes when root starts it, the first one that exists.
+pub(crate) const USERS: [&str; 2] = ["linerate", "nobody"];
 
 /// The file; whatever it does not name is refused, or has the default of [`Limits`] and [`FileLimits`].
 #[derive(Debug, Default, Deserialize)]
@@ -73,6 +87,8 @@ struct PolicyText {
     serve: Vec<PathBuf>,
     #[serde(default)]
     local_users: Vec<u32>,
+    separate: Option<bool>,
+    user: Option<String>,
 }
 
 impl Policy {
@@ -101,6 +117,7 @@ impl Policy {
             write: Vec::new(),
             serve: Vec::new(),
             local_users: Vec::new(),
+            separation: Separation::None,
         }
     }
 
@@ -152,6 +169,10 @@ impl Policy {
             write: text.write,
             serve: text.serve,
             local_users: text.local_users,
+            separation: match text.separate {
+                Some(false) => Separation::None,
+                _ => Separation::Separated(text.user),
+            },
         }
     }
 }
@@ -175,6 +196,7 @@ mod tests {
         assert!(policy.permits.raw_frames("eth0").is_err() && policy.permits.realtime().is_err());
         assert!(policy.permits.foreign_clients().is_err() && policy.permits.port(80).is_err());
         assert!(policy.permits.foreign_server("127.0.0.1:8080".parse().expect("an address")).is_err());
+        assert_eq!(policy.separation, Separation::Separated(None));
         assert!(matches!(policy.keeping, Keeping::Refused { .. }) && policy.tune.is_empty() && policy.write.is_empty());
         assert_eq!(policy.files.expect("limited").read, Vec::<PathBuf>::new());
     }
@@ -197,6 +219,7 @@ mod tests {
             write = ["S123"]
             serve = ["/srv/files"]
             local_users = [1000]
+            separate = false
         "#;
         let (_folder, path) = written(text, 0o600);
         let policy = Policy::read(&path).expect("it reads").expect("it is there");
@@ -205,7 +228,7 @@ mod tests {
         policy.permits.connection(at("192.0.2.1:80")).expect_err("not among the destinations");
         policy.permits.foreign_server(at("127.0.0.1:1")).expect("permitted");
         policy.permits.foreign_clients().and_then(|()| policy.permits.realtime()).expect("permitted");
-        assert_eq!(policy.keeping, Keeping::Allowed);
+        assert_eq!((policy.keeping, policy.separation), (Keeping::Allowed, Separation::None));
         let files = policy.files.expect("limited");
         assert_eq!((policy.local_users, policy.memory), (vec![1000], Some(3 << 30)));
         assert_eq!((files.disk_space, files.folders), (1 << 40, vec!["/scratch".into()]));

@@ -19,20 +19,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use linerate_disk::{FileLimits, Writable};
+use linerate_disk::{Disks, FileLimits, Keeper, Writable};
 use linerate_load::{Permits, Workload};
 use serde_json::Value;
 
+use crate::broker::{Broker, BrokerKeeper};
 use crate::frames::write;
 use crate::link::{Channel, Closer, Timeouts};
 use crate::strangers::{Opening, Receptionist, Refusals, Ticket, accept_all, wake};
 use crate::timed::Deadline;
 use crate::tls::{self, TLS_HANDSHAKE, Trust};
 use crate::transport;
-use crate::wire::{GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, announced, decode_within};
+use crate::wire::{
+    GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, SettingState, TuneRequest, announced, decode_within,
+};
 use crate::{ControlError, Fingerprint, KeyStore, Right};
 
-use tuning::Changes;
+pub(crate) use tuning::Changes;
 pub use tuning::{Consent, HostWide, Keeping, Restored, restore};
 
 /// Who may talk to a listening agent.
@@ -69,6 +72,10 @@ pub struct AgentOptions {
     pub local_users: Vec<u32>,
     /// What it lets them read and fill; absent: whatever this process may.
     pub files: Option<FileLimits>,
+    /// The user who started it, beside root the one whom it serves without keys.
+    pub owner: u32,
+    /// Who does for it what it has no rights for; absent: it has those of its account.
+    pub broker: Option<Arc<Broker>>,
     /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -87,6 +94,8 @@ impl Default for AgentOptions {
             permits: Permits::EVERYTHING,
             local_users: Vec::new(),
             files: None,
+            owner: rustix::process::geteuid().as_raw(),
+            broker: None,
             notify: Arc::new(|_| {}),
         }
     }
@@ -156,6 +165,13 @@ impl std::fmt::Debug for Current {
     }
 }
 
+/// Whether settings may be changed again after they were put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ForGood {
+    Yes,
+    No,
+}
+
 impl Shared {
     fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
@@ -168,6 +184,35 @@ impl Shared {
     fn changes(&self) -> MutexGuard<'_, Changes> {
         // A panic in the middle of a change leaves it noted: it is still put back.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what a conductor asks of settings, itself or by its broker.
+    fn tune(&self, request: TuneRequest) -> Result<Vec<SettingState>, String> {
+        match &self.options.broker {
+            Some(broker) => broker.tune(request),
+            None => self.changes().handle(request, &self.options.consent),
+        }
+    }
+
+    /// Puts every changed setting back.
+    fn put_back(&self, for_good: ForGood) -> Vec<String> {
+        match (&self.options.broker, for_good) {
+            (Some(broker), _) => broker.put_back(for_good == ForGood::Yes),
+            (None, ForGood::Yes) => self.changes().close(),
+            (None, ForGood::No) => self.changes().put_back(),
+        }
+    }
+
+    /// What this host is.
+    fn facts(&self) -> Value {
+        self.options.broker.as_ref().map_or_else(self.options.facts, |broker| broker.facts())
+    }
+
+    /// The disks and files of a new session.
+    fn disks(&self) -> Disks {
+        let AgentOptions { writable, served, files, broker, .. } = self.options.clone();
+        let keeper = broker.map(|broker| Arc::new(BrokerKeeper::begin(broker)) as Arc<dyn Keeper>);
+        Disks::new(writable).serving(served).within(files).kept_by(keeper)
     }
 
     fn leftovers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -203,7 +248,7 @@ impl Agent {
     /// put back, a sentence each.
     #[must_use]
     pub fn put_back(&self) -> Vec<String> {
-        self.shared.changes().close()
+        self.shared.put_back(ForGood::Yes)
     }
 
     /// Strangers turned away so far: rubbish, unknown keys, wrong versions, handshakes that took too long.
@@ -392,7 +437,7 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
             Err(io::Error::other("it speaks TLS, but no host has been paired with this one"))
         }
         (Access::Loopback, _) => {
-            admit(&socket, &shared.options.local_users, timeouts)?;
+            admit(&socket, &shared.options, timeouts)?;
             transport::plain(socket, Deadline::at(at), timeouts)
         }
         (Access::Paired(keys), TLS_HANDSHAKE) => {
@@ -411,13 +456,13 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
 }
 
 /// Lets a user of this host in who is the agent's own, root, or named by the host's owner.
-fn admit(socket: &TcpStream, named: &[u32], timeouts: &Timeouts) -> io::Result<()> {
+fn admit(socket: &TcpStream, options: &AgentOptions, timeouts: &Timeouts) -> io::Result<()> {
     let user = local::user_of(socket);
-    let own = rustix::process::geteuid().as_raw();
+    let (own, named) = (options.owner, &options.local_users);
     let why = match user {
         Ok(user) if user == 0 || user == own || named.contains(&user) => return Ok(()),
         Ok(user) => format!(
-            "this agent runs as user {own} and serves that user and root; the owner of this host can let user {user} in, with \
+            "this agent was started by user {own} and serves that user and root; the owner of this host can let user {user} in, with \
              `local_users = [{user}]` in its policy"
         ),
         Err(error) => error.to_string(),

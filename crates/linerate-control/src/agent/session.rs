@@ -10,7 +10,7 @@ use linerate_disk::Disks;
 use linerate_model::TrialId;
 
 use super::trial::{self, Command};
-use super::{AgentOptions, Current, Shared};
+use super::{Current, ForGood, Shared};
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
@@ -56,14 +56,13 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     drop(ticket);
     (shared.options.notify)(&format!("serving {by}"));
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
-    answer.facts = (shared.options.facts)();
+    answer.facts = shared.facts();
     if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_ok() {
         reader.trust(ORDER_LIMIT);
         channel.deadline.lift();
         let mut running = None;
         // Held from the first trial that writes to them to the end of the session.
-        let AgentOptions { writable, served, files, .. } = shared.options.clone();
-        let disks = Arc::new(Disks::new(writable).serving(served).within(files));
+        let disks = Arc::new(shared.disks());
         let why = converse(reader, channel, |heard, outbox| follow(shared, &disks, heard, outbox, &mut running));
         if let Some(running) = running.take() {
             running.abort(shared);
@@ -80,7 +79,7 @@ fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str
     /// A testbed has no more ends.
     const MOST: usize = 64;
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
-    answer.facts = (shared.options.facts)();
+    answer.facts = shared.facts();
     for destination in destinations.iter().take(MOST).copied() {
         // Without a route there is nothing to tell; the first trial says what that means.
         let Ok(way) = linerate_observe::towards(destination) else { continue };
@@ -137,7 +136,7 @@ impl<'a> TunerPlace<'a> {
 
 impl Drop for TunerPlace<'_> {
     fn drop(&mut self) {
-        for left in self.0.changes().put_back() {
+        for left in self.0.put_back(ForGood::No) {
             (self.0.options.notify)(&left);
         }
         *self.0.tuner() = None;
@@ -150,7 +149,7 @@ fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> St
         match next(shared, heard) {
             Ok(Message::Goodbye) => return "it said goodbye".into(),
             Ok(Message::Tune { n, request }) => {
-                let (states, failed) = match shared.changes().handle(request, &shared.options.consent) {
+                let (states, failed) = match shared.tune(request) {
                     Ok(states) => (states, None),
                     Err(why) => (Vec::new(), Some(why)),
                 };

@@ -126,7 +126,7 @@ enum Change {
 
 /// What has been changed and not been put back.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     made: Vec<Change>,
     journal: Option<Journal>,
     supervisor: Option<Supervisor>,
@@ -136,7 +136,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Does what a conductor asks for; the settings it named as they are then.
-    pub(super) fn handle(&mut self, request: TuneRequest, consent: &Consent) -> Result<Vec<SettingState>, String> {
+    pub(crate) fn handle(&mut self, request: TuneRequest, consent: &Consent) -> Result<Vec<SettingState>, String> {
         match request {
             TuneRequest::Read(settings) => states(&settings, consent),
             TuneRequest::Apply(settings) => {
@@ -166,12 +166,12 @@ impl Changes {
     }
 
     /// Puts everything back; what could not be, a sentence each.
-    pub(super) fn put_back(&mut self) -> Vec<String> {
+    pub(crate) fn put_back(&mut self) -> Vec<String> {
         self.undo(0)
     }
 
     /// Puts everything back, for good.
-    pub(super) fn close(&mut self) -> Vec<String> {
+    pub(crate) fn close(&mut self) -> Vec<String> {
         self.closed = true;
         self.undo(0)
     }

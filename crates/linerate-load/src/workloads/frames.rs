@@ -50,6 +50,7 @@ mod worker;
 mod xdp;
 
 use interface::Interface;
+pub(super) use interface::raw_frames;
 use sizes::FrameSize;
 
 /// `frames` in a hello.

@@ -30,9 +30,17 @@ mod transfer;
 mod udp_rr;
 mod udp_stream;
 
-use crate::Workload;
+use crate::{LoadError, Permits, Workload};
 
 pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
+
+/// Whether raw frames may leave from the interface called `interface`: the policy says so, or this thread is in a lab.
+///
+/// # Errors
+/// If neither is so.
+pub fn may_send_raw_frames(permits: &Permits, interface: &str) -> Result<(), LoadError> {
+    frames::raw_frames(permits, interface)
+}
 
 /// Every workload.
 pub static WORKLOADS: &[&dyn Workload] = &[

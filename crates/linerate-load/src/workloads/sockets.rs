@@ -23,7 +23,7 @@ pub(crate) fn bound(
     }
     let error = |cause| SysError::new("bind", address.to_string(), cause);
     share(&socket).map_err(error)?;
-    socket.bind(&address.into()).map_err(error).map_err(|error| held(address.port(), error))?;
+    options::bind(&socket, address).map_err(error).map_err(|error| held(address.port(), error))?;
     Ok(socket)
 }
 

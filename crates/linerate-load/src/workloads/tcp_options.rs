@@ -139,7 +139,7 @@ fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
     if name == HOST_DEFAULT {
         return Ok(());
     }
-    socket.set_tcp_congestion(name.as_bytes()).map_err(|cause| {
+    linerate_sys::socket::set_congestion(socket, name).map_err(|cause| {
         let allowed = std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
         let remedy = if cause.kind() == io::ErrorKind::NotFound {
             format!("this kernel has none of that name: load its module (modprobe tcp_{name}) or ask for another")

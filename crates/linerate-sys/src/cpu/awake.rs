@@ -10,8 +10,11 @@
 //! of the idle class, is not let on at once.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::privilege::or_helper;
 
 /// Takes the longest wake-up latency allowed, in microseconds, for as long as it is open.
 const LATENCY: &str = "/dev/cpu_dma_latency";
@@ -25,7 +28,7 @@ static SHARED: Mutex<Weak<Awake>> = Mutex::new(Weak::new());
 #[derive(Debug)]
 pub struct Awake {
     /// Open: no wake-up latency is allowed.
-    request: Option<File>,
+    request: Option<OwnedFd>,
     how: String,
 }
 
@@ -49,9 +52,7 @@ impl Awake {
             let how = "not possible: nothing governs idle states here (a virtual machine's hypervisor may)".to_owned();
             return Self { request: None, how };
         }
-        let opened = OpenOptions::new().write(true).open(LATENCY);
-        let requested = opened.and_then(|mut file| file.write_all(&0_i32.to_ne_bytes()).map(|()| file));
-        match requested {
+        match or_helper(awake_request(), |helper| helper.keep_awake()) {
             Ok(file) => Self { request: Some(file), how: format!("no wake-up latency requested of {driver}") },
             Err(error) => Self { request: None, how: format!("not possible: {LATENCY}: {error} (run as root)") },
         }
@@ -68,6 +69,16 @@ impl Awake {
     pub fn how(&self) -> &str {
         &self.how
     }
+}
+
+/// Requests no wake-up latency for as long as the answer is open.
+///
+/// # Errors
+/// If the kernel refuses: only root may ask.
+pub fn awake_request() -> io::Result<OwnedFd> {
+    let mut file: File = OpenOptions::new().write(true).open(LATENCY)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(file.into())
 }
 
 #[cfg(test)]

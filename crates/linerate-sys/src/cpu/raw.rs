@@ -1,4 +1,4 @@
-//! `getrusage` and `sched_setscheduler` of the calling thread.
+//! `getrusage` of the calling thread, and `sched_setscheduler`.
 
 use super::ThreadUsage;
 
@@ -19,10 +19,10 @@ pub(super) fn thread_usage() -> ThreadUsage {
     }
 }
 
-pub(super) fn set_first_in_first_out(priority: i32) -> std::io::Result<()> {
+pub(super) fn set_first_in_first_out(thread: i32, priority: i32) -> std::io::Result<()> {
     let param = libc::sched_param { sched_priority: priority };
-    // SAFETY: `param` is a live `sched_param`, which the kernel copies; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) } {
+    // SAFETY: `param` is a live `sched_param`, which the kernel copies; a thread is named by its number.
+    match unsafe { libc::sched_setscheduler(thread, libc::SCHED_FIFO, &param) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }

@@ -63,6 +63,19 @@ impl Map {
     }
 }
 
+impl Map {
+    /// A map of AF_XDP sockets that another process made.
+    pub(crate) const fn of_sockets(fd: OwnedFd) -> Self {
+        Self { fd, value_bytes: 4 }
+    }
+}
+
+impl From<Map> for OwnedFd {
+    fn from(map: Map) -> Self {
+        map.fd
+    }
+}
+
 impl AsFd for Map {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

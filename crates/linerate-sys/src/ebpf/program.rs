@@ -82,6 +82,19 @@ impl Program {
     }
 }
 
+impl From<OwnedFd> for Program {
+    /// A program that another process has loaded.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+}
+
+impl From<Program> for OwnedFd {
+    fn from(program: Program) -> Self {
+        program.fd
+    }
+}
+
 fn refused(name: &str, cause: std::io::Error, log: &[u8]) -> SysError {
     let said = log.split(|byte| *byte == 0).next().unwrap_or_default();
     let said = String::from_utf8_lossy(&said[said.len().saturating_sub(LOG_SHOWN)..]).trim().to_owned();

@@ -39,7 +39,7 @@ impl Placement {
 /// A program attached to an interface by a BPF link: the kernel detaches it when this is dropped or the process dies.
 #[derive(Debug)]
 pub struct Attachment {
-    _link: OwnedFd,
+    link: OwnedFd,
     placement: Placement,
 }
 
@@ -51,7 +51,7 @@ impl Attachment {
     pub fn at(program: &Program, device: &str, placement: Placement) -> Result<Self, SysError> {
         let ifindex = interface_index(device)?;
         raw::create_xdp_link(program.as_fd(), ifindex, placement.flags())
-            .map(|link| Self { _link: link, placement })
+            .map(|link| Self { link, placement })
             .map_err(|cause| refused(device, placement, cause))
     }
 
@@ -71,10 +71,21 @@ impl Attachment {
         Self::at(program, device, Placement::Generic)
     }
 
+    /// As another process attached it.
+    pub(super) const fn from_parts(link: OwnedFd, placement: Placement) -> Self {
+        Self { link, placement }
+    }
+
     /// Where it runs.
     #[must_use]
     pub const fn placement(&self) -> Placement {
         self.placement
+    }
+}
+
+impl From<Attachment> for OwnedFd {
+    fn from(attachment: Attachment) -> Self {
+        attachment.link
     }
 }
 

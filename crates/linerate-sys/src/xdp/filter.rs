@@ -8,6 +8,7 @@ use crate::SysError;
 use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Register, Width};
 use crate::ebpf::map::Map;
 use crate::ebpf::program::{Action, Kind, Program};
+use crate::privilege::{AttachedFilter, helped};
 
 /// Where a frame must hold what to be ours: up to eight bytes at `offset` from the start of the Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,35 @@ impl Filter {
         placement: Option<Placement>,
         multi_buffer: bool,
     ) -> Result<Self, SysError> {
+        let attached = Self::attach_here(device, alternatives, placement, multi_buffer);
+        let error = match attached {
+            Err(error) if matches!(error.errno(), Some(libc::EPERM | libc::EACCES)) => error,
+            attached => return attached,
+        };
+        // Its words say what privilege is missing, if nobody can help.
+        let Some(helped) = helped(|helper| helper.attach_filter(device, alternatives, placement, multi_buffer)) else {
+            return Err(error);
+        };
+        let AttachedFilter { placement, link, program, sockets } =
+            helped.map_err(|cause| SysError::new("attach XDP program to", device, cause))?;
+        Ok(Self {
+            attachment: Attachment::from_parts(link, placement),
+            program: Program::from(program),
+            sockets: Map::of_sockets(sockets),
+            device: device.to_owned(),
+        })
+    }
+
+    /// [`Filter::attach`] with this process's own rights.
+    ///
+    /// # Errors
+    /// As [`Filter::attach`].
+    pub fn attach_here(
+        device: &str,
+        alternatives: &[&[Match]],
+        placement: Option<Placement>,
+        multi_buffer: bool,
+    ) -> Result<Self, SysError> {
         let sockets = Map::xdp_sockets("lr_sockets", MOST_QUEUES)?;
         let kind = if multi_buffer { Kind::XdpMultiBuffer } else { Kind::Xdp };
         let program = Program::load(kind, "lr_filter", &code(alternatives, &sockets))?;
@@ -119,6 +149,14 @@ impl Filter {
             let object = format!("queue {} of {}", socket.queue(), self.device);
             SysError::new("direct frames to the XDP socket of", object, error.cause)
         })
+    }
+
+    /// What keeps it attached, for another process.
+    #[must_use]
+    pub fn into_parts(self) -> AttachedFilter {
+        let placement = self.placement();
+        let (link, program, sockets) = (self.attachment.into(), self.program.into(), self.sockets.into());
+        AttachedFilter { placement, link, program, sockets }
     }
 
     /// Where it runs.

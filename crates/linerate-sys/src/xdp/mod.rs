@@ -23,4 +23,4 @@ pub(crate) use device::ready;
 pub use attachment::{Attachment, Placement};
 pub use features::{Features, features};
 pub use filter::{Filter, Match};
-pub use socket::{Copying, Options, Received, Sent, Statistics, XdpSocket};
+pub use socket::{Copying, Options, Received, Sent, Statistics, XdpSocket, unbound_socket};

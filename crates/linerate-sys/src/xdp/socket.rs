@@ -18,6 +18,7 @@ use super::raw::{Descriptor, Ring};
 use super::ring::{Draining, Filling};
 use super::umem::{Cut, Umem};
 use crate::packet::interface_index;
+use crate::privilege::or_helper;
 use crate::{SysError, clock};
 
 /// Whether frames are copied between the device's memory and ours.
@@ -106,6 +107,14 @@ const RETRY_NS: u64 = 2_000_000;
 /// Rings the kernel demands even of who only sends or only receives.
 const LEAST_RING: u32 = 64;
 
+/// An AF_XDP socket that is not bound yet, of this process's own rights: for a helper of another one.
+///
+/// # Errors
+/// Without CAP_NET_RAW.
+pub fn unbound_socket() -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
+}
+
 impl XdpSocket {
     /// Opens a socket on a queue of `device`, in the calling thread's network namespace. It receives nothing before a
     /// [`super::Filter`] directs frames to it.
@@ -125,7 +134,7 @@ impl XdpSocket {
         let cut = Cut::new(options.frame_bytes, options.n_transmit, options.n_receive);
         let several = cut.several_buffers(options.frame_bytes);
         let umem = Umem::new(cut).map_err(error)?;
-        let fd = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+        let fd = or_helper(unbound_socket(), |helper| helper.xdp_socket(device))
             .map_err(|cause| SysError::new("open XDP socket (needs CAP_NET_RAW or root) on", device, cause))?;
         let n_pieces = (options.n_transmit * cut.chunks_per_slot).next_power_of_two();
         let n_completions = n_pieces.max(LEAST_RING);

@@ -9,7 +9,8 @@ use linerate_disk::Writable;
 
 use crate::cli::{AgentArgs, Global};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::policy::Policy;
+use crate::policy::{Policy, Separation};
+use crate::separation::Separated;
 use crate::{keys, testbeds};
 
 /// Serves conductors until it is interrupted, or one of them on the standard streams until it leaves.
@@ -32,28 +33,30 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         Err(why) => eprintln!("{why}"),
     }
     let changes = !policy.tune.is_empty();
-    let Policy { permits, files, memory, write, serve: served, local_users, .. } = policy;
-    let writable = Writable::Listed(write);
-    let agent = Agent::new(AgentOptions {
+    let store = if args.stdio { None } else { Some(keys::open(args.keys.clone())?) };
+    let Policy { permits, files, memory, write, serve: served, local_users, separation, .. } = policy;
+    let mut options = AgentOptions {
         name,
         notify,
         consent,
-        writable,
+        writable: Writable::Listed(write),
         served,
         permits,
         local_users,
         files,
         memory,
         ..AgentOptions::default()
-    });
-    if changes {
-        put_back_on_interrupt(&agent)?;
-    }
+    };
+    let separated = match separation {
+        Separation::Separated(user) => Some(Separated::begin(&mut options, store.as_ref(), user.as_deref())?),
+        Separation::None => None,
+    };
+    let agent = Agent::new(options);
     if args.stdio {
-        agent.serve_stdio();
-        return Ok(Exit::Done);
+        separated.as_ref().map(Separated::confine).transpose()?;
+        return serve_stdio(&agent, changes);
     }
-    let store = keys::open(args.keys.clone())?;
+    let store = store.expect("it was opened unless the streams are served");
     let paired = store.peers()?.iter().any(|peer| peer.may(Right::Conduct));
     let address = match &args.listen {
         Some(text) => testbeds::resolve_listen(text, testbeds::AGENT_PORT)?,
@@ -65,13 +68,30 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
             "listen on {address}: no key is known, and without one an agent listens on loopback only (pair first: linerate pair offer)"
         )));
     }
+    let store = separated.iter().fold(store, |store, separated| store.read_by(separated.broker()));
     let access = if paired { Access::Paired(store) } else { Access::Loopback };
+    // Its own port may be one that only the privileged bind.
     let serving = agent.listen(address, access)?;
+    let rights = match &separated {
+        Some(separated) => separated.confine()?,
+        None => "not separated: this process has the rights of its account (`separate` in the policy)".to_owned(),
+    };
+    if changes {
+        put_back_on_interrupt(&agent)?;
+    }
     if !global.quiet {
         let who = if paired { "paired hosts" } else { "this user and root on this host only: no key is known" };
-        eprintln!("listening on {}, for {who}", serving.address());
+        eprintln!("listening on {}, for {who}\n{rights}", serving.address());
     }
     serving.run();
+    Ok(Exit::Done)
+}
+
+fn serve_stdio(agent: &Agent, changes: bool) -> Outcome {
+    if changes {
+        put_back_on_interrupt(agent)?;
+    }
+    agent.serve_stdio();
     Ok(Exit::Done)
 }
 

@@ -77,7 +77,7 @@ impl Interface {
     /// # Errors
     /// If not.
     pub(super) fn raw_frames(&self, permits: &Permits) -> Result<(), LoadError> {
-        if is_in_lab() { Ok(()) } else { permits.raw_frames(&self.name) }
+        raw_frames(permits, &self.name)
     }
 
     /// Says why frames of `params` cannot or must not be sent here, if so.
@@ -149,6 +149,11 @@ impl Interface {
             )),
         }
     }
+}
+
+/// Whether raw frames may be sent at the interface called `name`: `permits` say so, or this thread is in a lab.
+pub(in crate::workloads) fn raw_frames(permits: &Permits, name: &str) -> Result<(), LoadError> {
+    if is_in_lab() { Ok(()) } else { permits.raw_frames(name) }
 }
 
 /// Whether this thread is in a namespace of a lab: one that has a lab's name, and is kept as labs keep theirs. The name alone anybody may

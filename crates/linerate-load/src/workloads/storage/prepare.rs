@@ -65,7 +65,7 @@ pub(super) fn workers(
     let target = open(params, setup)?;
     let range = range(params, &target)?;
     check_blocks(params, &target, &range)?;
-    let most = params.max_written.map_or_else(|| default_budget(params, &range), |bytes| bytes.0);
+    let most = params.max_written.map_or_else(|| default_budget(&target, &range), |bytes| bytes.0);
     let stamper = fill(params, setup, &target, &range, most, patience)?;
     if params.writes() && !params.verify {
         let passes = target.filled().map_or(0, |filled| filled.passes);
@@ -183,7 +183,7 @@ fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
 
 fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadError> {
     let path = Path::new(&params.target);
-    if path.is_dir() {
+    if setup.disks.is_folder(path) {
         return Ok(setup.disks.scratch(path, params.size.0)?);
     }
     let permission = if params.writes() || params.verify || params.condition > 0 {
@@ -238,9 +238,9 @@ fn check_blocks(params: &StorageParams, target: &Target, range: &Range<u64>) -> 
     Ok(())
 }
 
-fn default_budget(params: &StorageParams, range: &Range<u64>) -> u64 {
+fn default_budget(target: &Target, range: &Range<u64>) -> u64 {
     let ranges = (range.end - range.start).saturating_mul(BUDGET_RANGES);
-    if Path::new(&params.target).is_dir() { ranges.max(SCRATCH_BUDGET) } else { ranges }
+    if target.is_scratch() { ranges.max(SCRATCH_BUDGET) } else { ranges }
 }
 
 /// An engine with `depth` slots, and why it is this one.
@@ -361,7 +361,7 @@ fn fill(
     let filled = target.filled();
     let run = filled.map_or(setup.seed | 1, |filled| filled.run);
     let stamper = Stamper { block: STAMPED_BYTES, run, verified: params.verify };
-    let is_scratch = Path::new(&params.target).is_dir();
+    let is_scratch = target.is_scratch();
     let is_good = filled.is_some_and(|filled| filled.has_checksums || !params.verify);
     let passes = filled.map_or(0, |filled| filled.passes);
     if params.condition > passes {

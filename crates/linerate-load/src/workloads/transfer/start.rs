@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use linerate_model::{FlowReport, SocketValue};
 use linerate_sys::{SysError, socket as socket_options};
-use socket2::{Domain, Protocol as Ip, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol as Ip, Socket, Type};
 
 use super::client::{ClientWorker, Session};
 use super::incoming::Incoming;
@@ -101,7 +101,7 @@ impl Dial {
             socket.bind_device(Some(device.as_bytes()))?;
         }
         if let Some(address) = to {
-            socket.bind(&SockAddr::from(address))?;
+            socket_options::bind(&socket, address)?;
         }
         socket.set_nonblocking(true)?;
         Ok(socket)
@@ -185,7 +185,7 @@ fn serve_at<P: Protocol>(protocol: &P, address: SocketAddr, device: Option<&str>
     }
     // A port that was asked for may still have connections of the last trial in TIME_WAIT.
     socket.set_reuse_address(protocol.files().port.is_some()).map_err(error)?;
-    socket.bind(&address.into()).map_err(error)?;
+    socket_options::bind(&socket, address).map_err(error)?;
     protocol.options().prepare(&socket)?;
     socket.listen(BACKLOG).map_err(error)?;
     socket.set_nonblocking(true).map_err(error)?;

@@ -1,0 +1,217 @@
+//! The broker's end: each request is looked up in the policy, then done.
+
+use std::any::Any;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use linerate_disk::{FileLimits, Permission, Writable};
+use linerate_load::Permits;
+use linerate_load::workloads::may_send_raw_frames;
+use linerate_sys::privilege::SocketOption;
+use linerate_sys::xdp::{Filter, Match};
+use linerate_sys::{cpu, packet, perf, socket, xdp};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::channel::{receive, send};
+use super::targets::Targets;
+use super::{MatchText, OptionText, PlacementText, Refused, Request};
+use crate::Consent;
+use crate::agent::Changes;
+use crate::keys::peers_in;
+
+/// Where the kernel lists the congestion controls it has.
+const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// What a broker does for its agent: what the host's owner permits.
+#[derive(Debug)]
+pub struct Duties {
+    /// What loads may do.
+    pub permits: Permits,
+    /// What they may read and fill; absent: whatever this account may.
+    pub files: Option<FileLimits>,
+    /// Disks that may be written to.
+    pub writable: Writable,
+    /// Settings that may be changed.
+    pub consent: Consent,
+    /// Memory that a trial may need, bytes; `None`: half of what is available.
+    pub memory: Option<u64>,
+    /// Folder of the keys, if there are any.
+    pub keys: Option<PathBuf>,
+    /// How it learns what its host is.
+    pub facts: fn() -> Value,
+}
+
+/// Answers the agent at the other end of `channel` until it ends, then puts back what it has changed.
+pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
+    let stream = UnixStream::from(channel);
+    let targets = Targets::new(duties.writable.clone(), duties.files.clone());
+    // Whoever made the pair of sockets: the agent, before this process was split off.
+    let agent = rustix::net::sockopt::socket_peercred(&stream);
+    let agent = agent.map_err(|error| format!("ask who the agent is: {error}"))?.pid.as_raw_nonzero().get();
+    let mut work = Work { agent, duties, changes: Changes::default(), targets };
+    let ended = loop {
+        let (request, descriptors) = match receive::<Request>(&stream) {
+            Ok(Some(received)) => received,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(format!("hear the agent: {error}")),
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| work.answer(request, &descriptors)));
+        let (answer, descriptors) = match done.unwrap_or_else(|panic| Err(panicked(&*panic))) {
+            Ok(Answer(value, descriptors)) => (Ok(value), descriptors),
+            Err(refused) => (Err(refused), Vec::new()),
+        };
+        let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        if let Err(error) = send(&stream, &answer, &borrowed) {
+            break Err(format!("answer the agent: {error}"));
+        }
+    };
+    work.changes.close().iter().for_each(|left| eprintln!("{left}"));
+    ended
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Refused {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Refused::because(format!("the broker of this agent failed: {}", text.unwrap_or("without a message")))
+}
+
+struct Work {
+    /// Its process.
+    agent: i32,
+    duties: Duties,
+    changes: Changes,
+    targets: Targets,
+}
+
+/// A value, and descriptors with it.
+struct Answer(Value, Vec<OwnedFd>);
+
+impl Answer {
+    fn value(value: &impl Serialize) -> Result<Self, Refused> {
+        Self::with(value, Vec::new())
+    }
+
+    fn with(value: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<Self, Refused> {
+        Ok(Self(serde_json::to_value(value).map_err(Refused::because)?, descriptors))
+    }
+
+    fn descriptor(descriptor: OwnedFd) -> Result<Self, Refused> {
+        Self::with(&(), vec![descriptor])
+    }
+}
+
+impl Work {
+    fn answer(&mut self, request: Request, with: &[OwnedFd]) -> Result<Answer, Refused> {
+        let Duties { permits, consent, .. } = &self.duties;
+        match request {
+            Request::Peers => {
+                let folder = self.duties.keys.as_deref().ok_or_else(|| Refused::because("this agent has no keys"))?;
+                Answer::value(&peers_in(folder).map_err(Refused::because)?)
+            }
+            Request::Facts => Answer::value(&(self.duties.facts)()),
+            Request::Bind { address } => {
+                permits.port(address.port()).map_err(Refused::because)?;
+                Answer::value(&socket::bind(internet(with)?, address)?)
+            }
+            Request::Option(option) => Answer::value(&socket::force(internet(with)?, &self.permitted(option)?)?),
+            Request::PacketSocket { device } => {
+                may_send_raw_frames(permits, &device).map_err(Refused::because)?;
+                Answer::descriptor(packet::unbound_socket()?)
+            }
+            Request::XdpSocket { device } => {
+                may_send_raw_frames(permits, &device).map_err(Refused::because)?;
+                Answer::descriptor(xdp::unbound_socket()?)
+            }
+            Request::AttachFilter { device, alternatives, placement, multi_buffer } => {
+                may_send_raw_frames(permits, &device).map_err(Refused::because)?;
+                let alternatives: Vec<Vec<Match>> =
+                    alternatives.iter().map(|one| matches(one)).collect::<Result<_, _>>()?;
+                let alternatives: Vec<&[Match]> = alternatives.iter().map(Vec::as_slice).collect();
+                let filter = Filter::attach_here(&device, &alternatives, placement.map(Into::into), multi_buffer);
+                let parts =
+                    filter.map_err(|error| Refused { code: error.errno(), why: error.to_string() })?.into_parts();
+                Answer::with(&PlacementText::from(parts.placement), vec![parts.link, parts.program, parts.sockets])
+            }
+            Request::Counter { counter, cpu } => {
+                Answer::descriptor(perf::of_cpu(counter.into(), cpu, with.first().map(AsFd::as_fd))?)
+            }
+            Request::RunFirst { thread } => {
+                permits.realtime().map_err(Refused::because)?;
+                Answer::value(&cpu::let_run_first(self.agent, thread)?)
+            }
+            Request::KeepAwake => Answer::descriptor(cpu::awake_request()?),
+            Request::Tune(request) => Answer::value(&self.changes.handle(request, consent).map_err(Refused::because)?),
+            Request::PutBack { for_good: true } => Answer::value(&self.changes.close()),
+            Request::PutBack { for_good: false } => Answer::value(&self.changes.put_back()),
+            Request::Open { session, path, write, consent } => {
+                let permission = match write {
+                    true => Permission::Write { consent: consent.as_deref() },
+                    false => Permission::Read,
+                };
+                let (kept, descriptors) = self.targets.open(session, |disks| disks.open(&path, permission))?;
+                Answer::with(&kept, descriptors)
+            }
+            Request::Scratch { session, folder, size } => {
+                let (kept, descriptors) = self.targets.open(session, |disks| disks.scratch(&folder, size))?;
+                Answer::with(&kept, descriptors)
+            }
+            Request::IsFolder { path } => {
+                let is_named = self.duties.files.as_ref().is_none_or(|limits| limits.may_fill(&path, 0).is_ok());
+                Answer::value(&(is_named && path.is_dir()))
+            }
+            Request::Reopen { session, number, write, direct, synchrony } => {
+                let target = self.targets.of(session, number)?;
+                Answer::descriptor(target.reopen(write, direct, synchrony)?.into())
+            }
+            Request::Release { session, number } => {
+                self.targets.release(session, number);
+                Answer::value(&())
+            }
+            Request::EndSession { session } => {
+                self.targets.end(session);
+                Answer::value(&())
+            }
+        }
+    }
+
+    /// A buffer of at most what a conductor may have of memory, a congestion control that the kernel has already.
+    fn permitted(&self, option: OptionText) -> Result<SocketOption, Refused> {
+        let bytes = |bytes: u64| {
+            let limit = self.duties.memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
+            match usize::try_from(bytes) {
+                Ok(wanted) if limit.is_none_or(|limit| bytes <= limit) => Ok(wanted),
+                _ => Err(Refused::because(format!("a buffer of {bytes} bytes is more than a conductor may have"))),
+            }
+        };
+        match option {
+            OptionText::SendBuffer(wanted) => bytes(wanted).map(SocketOption::SendBuffer),
+            OptionText::ReceiveBuffer(wanted) => bytes(wanted).map(SocketOption::ReceiveBuffer),
+            OptionText::BusyPoll(microseconds) => Ok(SocketOption::BusyPoll(microseconds)),
+            // The kernel would load a module of that name.
+            OptionText::Congestion(name) => {
+                let known = std::fs::read_to_string(CONGESTION_CONTROLS)?;
+                match known.split_whitespace().any(|known| known == name) {
+                    true => Ok(SocketOption::Congestion(name)),
+                    false => Err(Refused { code: Some(rustix::io::Errno::NOENT.raw_os_error()), why: name }),
+                }
+            }
+        }
+    }
+}
+
+/// The socket a request is about, if it is one of the internet: names in the file system are not for the agent to make.
+fn internet(with: &[OwnedFd]) -> Result<&OwnedFd, Refused> {
+    let socket = with.first().filter(socket::is_internet);
+    socket.ok_or_else(|| Refused::because("the request is about no socket of the internet"))
+}
+
+fn matches(texts: &[MatchText]) -> Result<Vec<Match>, Refused> {
+    let one = |text: &MatchText| {
+        let is_one = matches!(text.value.len(), 1 | 2 | 4 | 8) && text.value.len() == text.mask.len();
+        is_one.then(|| Match::masked(text.offset, &text.value, &text.mask))
+    };
+    let matches: Option<Vec<Match>> = texts.iter().map(one).collect();
+    matches.filter(|matches| !matches.is_empty()).ok_or_else(|| Refused::because("a match has 1, 2, 4 or 8 bytes"))
+}

@@ -1,0 +1,196 @@
+//! The agent's end: asks the broker, one request at a time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+
+use linerate_sys::perf;
+use linerate_sys::privilege::{AttachedFilter, Helper, SocketOption};
+use linerate_sys::xdp::{Match, Placement};
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::channel::{receive, send};
+use super::{CounterText, MatchText, OptionText, PlacementText, Refused, Request};
+use crate::KnownPeer;
+use crate::wire::{SettingState, TuneRequest};
+
+/// The way to the process that keeps the rights of the account.
+#[derive(Debug)]
+pub struct Broker {
+    stream: Mutex<UnixStream>,
+}
+
+impl Broker {
+    /// The broker at the other end of `stream`.
+    #[must_use]
+    pub const fn at(stream: UnixStream) -> Self {
+        Self { stream: Mutex::new(stream) }
+    }
+
+    /// Waits until the broker has ended, however it did.
+    pub fn wait_for_end(&self) {
+        let Ok(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone() else { return };
+        // Nothing is asked for: an end is told in any case.
+        let mut watched = [PollFd::new(&stream, PollFlags::empty())];
+        while poll(&mut watched, None).is_ok_and(|n| n == 0) || watched[0].revents().is_empty() {}
+    }
+
+    /// Asks, and returns the answer with its descriptors.
+    pub(super) fn ask<T: DeserializeOwned>(
+        &self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(T, Vec<OwnedFd>), Refused> {
+        let lost = |cause: io::Error| {
+            Refused::because(format!("ask the broker of this agent: {cause} (it has ended: restart the agent)"))
+        };
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&stream, request, descriptors).map_err(lost)?;
+        let answer = receive::<Result<Value, Refused>>(&stream).map_err(lost)?;
+        let (answer, descriptors) = answer.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))?;
+        let value = serde_json::from_value(answer?).map_err(|cause| lost(cause.into()))?;
+        Ok((value, descriptors))
+    }
+
+    /// Asks for one descriptor.
+    pub(super) fn descriptor(&self, request: &Request, with: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+        let ((), mut descriptors) = self.ask(request, with).map_err(Refused::into_io)?;
+        descriptors.pop().ok_or_else(|| io::Error::other("the broker of this agent sent no descriptor"))
+    }
+
+    /// The hosts that this one has been paired with, read afresh.
+    pub(crate) fn peers(&self) -> Result<Vec<KnownPeer>, String> {
+        self.ask(&Request::Peers, &[]).map(|(peers, _)| peers).map_err(|refused| refused.why)
+    }
+
+    /// What this host is.
+    pub(crate) fn facts(&self) -> Value {
+        self.ask(&Request::Facts, &[]).map_or(Value::Null, |(facts, _)| facts)
+    }
+
+    /// Does what a conductor asks of settings.
+    pub(crate) fn tune(&self, request: TuneRequest) -> Result<Vec<SettingState>, String> {
+        self.ask(&Request::Tune(request), &[]).map(|(states, _)| states).map_err(|refused| refused.why)
+    }
+
+    /// Puts every changed setting back; what could not be, a sentence each.
+    pub(crate) fn put_back(&self, for_good: bool) -> Vec<String> {
+        self.ask(&Request::PutBack { for_good }, &[]).map_or_else(|refused| vec![refused.why], |(left, _)| left)
+    }
+}
+
+impl Helper for Broker {
+    fn bind(&self, socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
+        self.ask(&Request::Bind { address }, &[socket]).map(|((), _)| ()).map_err(Refused::into_io)
+    }
+
+    fn set_option(&self, socket: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
+        let option = match option {
+            SocketOption::SendBuffer(bytes) => OptionText::SendBuffer(bytes as u64),
+            SocketOption::ReceiveBuffer(bytes) => OptionText::ReceiveBuffer(bytes as u64),
+            SocketOption::BusyPoll(microseconds) => OptionText::BusyPoll(microseconds),
+            SocketOption::Congestion(name) => OptionText::Congestion(name),
+        };
+        self.ask(&Request::Option(option), &[socket]).map(|((), _)| ()).map_err(Refused::into_io)
+    }
+
+    fn packet_socket(&self, device: &str) -> io::Result<OwnedFd> {
+        self.descriptor(&Request::PacketSocket { device: device.to_owned() }, &[])
+    }
+
+    fn xdp_socket(&self, device: &str) -> io::Result<OwnedFd> {
+        self.descriptor(&Request::XdpSocket { device: device.to_owned() }, &[])
+    }
+
+    fn attach_filter(
+        &self,
+        device: &str,
+        alternatives: &[&[Match]],
+        placement: Option<Placement>,
+        multi_buffer: bool,
+    ) -> io::Result<AttachedFilter> {
+        let matches = |matches: &&[Match]| matches.iter().map(MatchText::from).collect();
+        let request = Request::AttachFilter {
+            device: device.to_owned(),
+            alternatives: alternatives.iter().map(matches).collect(),
+            placement: placement.map(PlacementText::from),
+            multi_buffer,
+        };
+        let (placement, descriptors) = self.ask::<PlacementText>(&request, &[]).map_err(Refused::into_io)?;
+        let [link, program, sockets] = <[OwnedFd; 3]>::try_from(descriptors)
+            .map_err(|_| io::Error::other("the broker of this agent sent another number of descriptors"))?;
+        Ok(AttachedFilter { placement: placement.into(), link, program, sockets })
+    }
+
+    fn counter(&self, counter: perf::Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+        let leader: Vec<BorrowedFd<'_>> = leader.into_iter().collect();
+        self.descriptor(&Request::Counter { counter: counter.into(), cpu }, &leader)
+    }
+
+    fn run_first(&self, thread: i32) -> io::Result<()> {
+        self.ask(&Request::RunFirst { thread }, &[]).map(|((), _)| ()).map_err(Refused::into_io)
+    }
+
+    fn keep_awake(&self) -> io::Result<OwnedFd> {
+        self.descriptor(&Request::KeepAwake, &[])
+    }
+}
+
+impl From<&Match> for MatchText {
+    fn from(one: &Match) -> Self {
+        let n = usize::from(one.n_bytes);
+        Self { offset: one.offset, value: one.value[..n].to_vec(), mask: one.mask[..n].to_vec() }
+    }
+}
+
+impl From<Placement> for PlacementText {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Native => Self::Native,
+            Placement::Generic => Self::Generic,
+        }
+    }
+}
+
+impl From<PlacementText> for Placement {
+    fn from(placement: PlacementText) -> Self {
+        match placement {
+            PlacementText::Native => Self::Native,
+            PlacementText::Generic => Self::Generic,
+        }
+    }
+}
+
+impl From<perf::Counter> for CounterText {
+    fn from(counter: perf::Counter) -> Self {
+        match counter {
+            perf::Counter::Cycles => Self::Cycles,
+            perf::Counter::Instructions => Self::Instructions,
+            perf::Counter::CacheMisses => Self::CacheMisses,
+            perf::Counter::CpuClock => Self::CpuClock,
+            perf::Counter::TaskClock => Self::TaskClock,
+            perf::Counter::ContextSwitches => Self::ContextSwitches,
+            perf::Counter::Migrations => Self::Migrations,
+            perf::Counter::PageFaults => Self::PageFaults,
+        }
+    }
+}
+
+impl From<CounterText> for perf::Counter {
+    fn from(counter: CounterText) -> Self {
+        match counter {
+            CounterText::Cycles => Self::Cycles,
+            CounterText::Instructions => Self::Instructions,
+            CounterText::CacheMisses => Self::CacheMisses,
+            CounterText::CpuClock => Self::CpuClock,
+            CounterText::TaskClock => Self::TaskClock,
+            CounterText::ContextSwitches => Self::ContextSwitches,
+            CounterText::Migrations => Self::Migrations,
+            CounterText::PageFaults => Self::PageFaults,
+        }
+    }
+}

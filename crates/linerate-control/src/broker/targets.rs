@@ -1,0 +1,108 @@
+//! The disks and files that the broker keeps for the agent's sessions.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use linerate_disk::{DiskError, Disks, FileLimits, Kept, Target, Writable};
+
+use super::Refused;
+
+/// Sessions with targets at a time: one conductor measures, and trials that were given up may still end.
+const MOST_SESSIONS: usize = 16;
+/// Targets of a session.
+const MOST_TARGETS: usize = 256;
+
+/// All sessions' targets.
+#[derive(Debug)]
+pub(super) struct Targets {
+    writable: Writable,
+    files: Option<FileLimits>,
+    sessions: BTreeMap<u64, Session>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    disks: Disks,
+    targets: BTreeMap<u64, Arc<Target>>,
+}
+
+/// A target as the agent gets it.
+pub(super) type Handed = (Kept, Vec<OwnedFd>);
+
+impl Targets {
+    pub(super) const fn new(writable: Writable, files: Option<FileLimits>) -> Self {
+        Self { writable, files, sessions: BTreeMap::new(), next: 1 }
+    }
+
+    /// What `open` opens among the disks of `session`.
+    pub(super) fn open(
+        &mut self,
+        session: u64,
+        open: impl FnOnce(&Disks) -> Result<Arc<Target>, DiskError>,
+    ) -> Result<Handed, Refused> {
+        if !self.sessions.contains_key(&session) && self.sessions.len() >= MOST_SESSIONS {
+            return Err(Refused::because("too many sessions use disks and files"));
+        }
+        let fresh = || Session {
+            disks: Disks::new(self.writable.clone()).within(self.files.clone()),
+            targets: BTreeMap::new(),
+        };
+        let session = self.sessions.entry(session).or_insert_with(fresh);
+        if session.targets.len() >= MOST_TARGETS {
+            return Err(Refused::because("the session uses too many disks and files"));
+        }
+        let target = open(&session.disks).map_err(Refused::because)?;
+        let known = session.targets.iter().find(|(_, known)| Arc::ptr_eq(known, &target)).map(|(number, _)| *number);
+        let number = known.unwrap_or(self.next);
+        let mut descriptors = vec![target.descriptor().try_clone_to_owned()?];
+        // One that it has had since an earlier trial it watches already.
+        if target.is_watched() && known.is_none() {
+            descriptors.push(tell_of_revocation(&target)?);
+        }
+        self.next = self.next.max(number + 1);
+        let kept = target.described(number);
+        session.targets.insert(number, target);
+        Ok((kept, descriptors))
+    }
+
+    /// A target of `session`.
+    pub(super) fn of(&self, session: u64, number: u64) -> Result<&Target, Refused> {
+        let target = self.sessions.get(&session).and_then(|session| session.targets.get(&number));
+        target.map(AsRef::as_ref).ok_or_else(|| Refused::because("there is no such target in this session"))
+    }
+
+    pub(super) fn release(&mut self, session: u64, number: u64) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.targets.remove(&number);
+        }
+    }
+
+    pub(super) fn end(&mut self, session: u64) {
+        self.sessions.remove(&session);
+    }
+}
+
+/// A pipe that says why the permission to write to `target` has ended, or ends without a word when nobody holds the target.
+fn tell_of_revocation(target: &Arc<Target>) -> io::Result<OwnedFd> {
+    /// The watch looks once a second.
+    const PERIOD: Duration = Duration::from_millis(100);
+    let (heard, told) = io::pipe()?;
+    let watched: Weak<Target> = Arc::downgrade(target);
+    thread::Builder::new().name("broker watch".into()).spawn(move || {
+        while let Some(target) = watched.upgrade() {
+            if let Some(why) = target.revocation() {
+                // An agent that is gone writes no more.
+                let _gone = (&told).write_all(why.as_bytes());
+                return;
+            }
+            drop(target);
+            thread::sleep(PERIOD);
+        }
+    })?;
+    Ok(heard.into())
+}

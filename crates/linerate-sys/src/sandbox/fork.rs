@@ -1,0 +1,108 @@
+//! A process split off before there are threads.
+
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::alone;
+use crate::SysError;
+
+/// Splits off a process that runs `duty` with `channel` and ends with the code it returns: in a process group of its own, so that an interrupt from a
+/// terminal is not meant for it; with standard error, and with no other descriptor of this process.
+///
+/// # Errors
+/// If this process has several threads (a lock that another one holds would never be released in the new process), or the kernel refuses.
+pub fn fork(name: &str, channel: OwnedFd, duty: impl FnOnce(OwnedFd) -> i32) -> Result<(), SysError> {
+    alone()?;
+    match raw::fork().map_err(|cause| SysError::new("split off a process for", name, cause))? {
+        raw::Forked::Parent => Ok(()),
+        raw::Forked::Child => {
+            let code = catch_unwind(AssertUnwindSafe(|| match alone_with(name, channel) {
+                Ok(channel) => duty(channel),
+                Err(error) => {
+                    eprintln!("{name}: {error}");
+                    1
+                }
+            }));
+            // What the parent has buffered for its output is the parent's to print.
+            raw::end(code.unwrap_or(1))
+        }
+    }
+}
+
+/// Leaves the parent's process group and closes its descriptors but `channel` and standard error.
+fn alone_with(name: &str, channel: OwnedFd) -> io::Result<OwnedFd> {
+    /// Descriptors from here on are not standard ones.
+    const FIRST: i32 = 3;
+    rustix::process::setpgid(None, None)?;
+    // Tools show it; a name that is too long is cut.
+    if let Ok(name) = std::ffi::CString::new(name) {
+        let _refused = rustix::thread::set_name(&name);
+    }
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    drop(null);
+    let number = channel.into_raw_fd();
+    raw::move_to(number, FIRST)?;
+    raw::close_from(FIRST + 1)?;
+    Ok(raw::own(FIRST))
+}
+
+mod raw {
+    #![allow(unsafe_code)]
+
+    use super::{FromRawFd, OwnedFd, io};
+
+    pub(super) enum Forked {
+        Parent,
+        Child,
+    }
+
+    pub(super) fn fork() -> io::Result<Forked> {
+        // SAFETY: the process has one thread (`alone`), so that the child finds no lock held by another one.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => Ok(Forked::Child),
+            _ => Ok(Forked::Parent),
+        }
+    }
+
+    pub(super) fn end(code: i32) -> ! {
+        // SAFETY: it ends the process, at once and without any handler.
+        unsafe { libc::_exit(code) }
+    }
+
+    /// Gives the descriptor `from` the number `to`; whatever had it is closed.
+    pub(super) fn move_to(from: i32, to: i32) -> io::Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        // SAFETY: descriptors are numbers. Values of the parent's program that own one of them are never dropped in the child.
+        if unsafe { libc::dup3(from, to, libc::O_CLOEXEC) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Closes every descriptor from `first` on.
+    pub(super) fn close_from(first: i32) -> io::Result<()> {
+        // SAFETY: as in `move_to`.
+        let closed = unsafe { libc::syscall(libc::SYS_close_range, first, i32::MAX, 0) };
+        if closed == 0 {
+            return Ok(());
+        }
+        // Before Linux 5.9: those that are listed.
+        let listed: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        for number in listed.into_iter().filter(|number| *number >= first) {
+            // SAFETY: as in `move_to`.
+            unsafe { libc::close(number) };
+        }
+        Ok(())
+    }
+
+    /// The descriptor of this number.
+    pub(super) fn own(number: i32) -> OwnedFd {
+        // SAFETY: the caller has just made it, and nobody else knows it.
+        unsafe { OwnedFd::from_raw_fd(number) }
+    }
+}

@@ -1,0 +1,263 @@
+//! A filter of system calls (seccomp(2)): those that an agent never makes, and that take a process that was taken over further, are refused.
+//!
+//! It lists what is refused, not what is allowed. What a load calls depends on its engine, the C library, the resolver and the
+//! architecture, and a list of all of it would break loads that nobody tried; files, which io_uring opens past any such filter, are limited by
+//! Landlock. Refused calls fail with `EPERM`. The kernel remembers by number which calls are allowed whatever their arguments
+//! (since Linux 5.11), so that those of a load cost nothing.
+
+use std::io;
+
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, c_long,
+    sock_filter,
+};
+
+/// Never called: other programs, other processes, mounts, namespaces, modules, another kernel, keys, clocks and names of the host, and doors to
+/// kernel code that nothing here needs.
+const REFUSED: &[c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+    libc::SYS_personality,
+    libc::SYS_vhangup,
+    libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
+    libc::SYS_perf_event_open,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    libc::SYS_kexec_file_load,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// Families of sockets that loads and samplers have; the last two come from a helper with rights, if at all.
+const FAMILIES: [i32; 6] =
+    [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
+/// Commands of bpf(2) on a map that somebody handed over: look up, update and delete an element.
+const MAP_COMMANDS: [u32; 3] = [1, 2, 3];
+/// Flags of clone(2) that make namespaces: `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`, `NEWUSER`, `NEWPID` and `NEWNET`.
+const NAMESPACES: u32 = 0x7e02_0000;
+/// `TIOCSTI` and `TIOCLINUX` of asm-generic/ioctls.h put characters into a terminal, as if its user had typed them.
+const TYPING: [u32; 2] = [0x5412, 0x541c];
+
+/// `AUDIT_ARCH_*` of linux/audit.h: numbers of system calls mean something for one architecture only.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
+#[cfg(target_arch = "riscv64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
+#[cfg(target_arch = "arm")]
+const ARCHITECTURE: Option<u32> = Some(0x4000_0028);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64", target_arch = "arm")))]
+const ARCHITECTURE: Option<u32> = None;
+
+/// Where a filter finds what (`struct seccomp_data`).
+const NUMBER_AT: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+const ARGUMENTS_AT: u32 = 16;
+const ARGUMENT_BYTES: u32 = 8;
+/// Numbers from here on are of the x32 interface of x86-64, under which every call has a second number.
+#[cfg(target_arch = "x86_64")]
+const SECOND_NUMBERS: u32 = 0x4000_0000;
+
+/// Installs the filter for the calling thread and those it starts.
+pub(super) fn install() -> io::Result<()> {
+    let Some(architecture) = ARCHITECTURE else {
+        return Err(io::Error::other("no filter of system calls is written for this architecture"));
+    };
+    raw::install(&program(architecture))
+}
+
+const fn refuse(errno: i32) -> sock_filter {
+    statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | errno as u32)
+}
+
+const ALLOW: sock_filter = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+
+const fn statement(code: u32, value: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
+}
+
+/// Goes on if the word that was loaded compares so with `value`, and past the next `skip` instructions otherwise.
+const fn unless_skip(comparison: u32, value: u32, skip: u8) -> sock_filter {
+    sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt: 0, jf: skip, k: value }
+}
+
+/// Loads the lower half of argument `idx`.
+const fn load_argument(idx: u32) -> sock_filter {
+    let lower = if cfg!(target_endian = "big") { ARGUMENT_BYTES / 2 } else { 0 };
+    statement(BPF_LD | BPF_W | BPF_ABS, ARGUMENTS_AT + idx * ARGUMENT_BYTES + lower)
+}
+
+fn program(architecture: u32) -> Vec<sock_filter> {
+    let mut program = vec![
+        statement(BPF_LD | BPF_W | BPF_ABS, ARCHITECTURE_AT),
+        sock_filter { code: (BPF_JMP | BPF_JEQ | BPF_K) as u16, jt: 1, jf: 0, k: architecture },
+        refuse(libc::EPERM),
+        statement(BPF_LD | BPF_W | BPF_ABS, NUMBER_AT),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    program.extend([unless_skip(libc::BPF_JGE, SECOND_NUMBERS, 1), refuse(libc::EPERM)]);
+    let number = |call: c_long| u32::try_from(call).expect("numbers of system calls are small");
+    for call in REFUSED {
+        program.extend([unless_skip(BPF_JEQ, number(*call), 1), refuse(libc::EPERM)]);
+    }
+    // Its flags are behind a pointer. The C library falls back to clone, whose are not.
+    program.extend([unless_skip(BPF_JEQ, number(libc::SYS_clone3), 1), refuse(libc::ENOSYS)]);
+    let any_of =
+        |values: &[u32]| values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), ALLOW]).collect::<Vec<_>>();
+    let none_of = |values: &[u32]| {
+        let each = values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), refuse(libc::EPERM)]);
+        each.chain([ALLOW]).collect::<Vec<_>>()
+    };
+    let families = FAMILIES.map(|family| family as u32);
+    let with_arguments = [
+        (libc::SYS_socket, 0, [any_of(&families), vec![refuse(libc::EAFNOSUPPORT)]].concat()),
+        (libc::SYS_bpf, 0, [any_of(&MAP_COMMANDS), vec![refuse(libc::EPERM)]].concat()),
+        (libc::SYS_ioctl, 1, none_of(&TYPING)),
+        (libc::SYS_clone, 0, vec![unless_skip(BPF_JSET, NAMESPACES, 1), refuse(libc::EPERM), ALLOW]),
+    ];
+    for (call, argument, judgement) in with_arguments {
+        let length = u8::try_from(judgement.len() + 1).expect("a few instructions");
+        program.extend([unless_skip(BPF_JEQ, number(call), length), load_argument(argument)]);
+        program.extend(judgement);
+    }
+    program.push(ALLOW);
+    program
+}
+
+mod raw {
+    #![allow(unsafe_code)]
+
+    use std::io;
+
+    use libc::{sock_filter, sock_fprog};
+
+    pub(super) fn install(program: &[sock_filter]) -> io::Result<()> {
+        let described = sock_fprog {
+            len: u16::try_from(program.len()).expect("a short program"),
+            filter: program.as_ptr().cast_mut(),
+        };
+        // SAFETY: `described` names a live array of its length, which the kernel copies and does not write to.
+        let answer =
+            unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0_u32, &raw const described) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would do with a call: the filter run by hand, as linux/filter.h defines it.
+    fn judged(program: &[sock_filter], architecture: u32, call: c_long, arguments: [u32; 2]) -> u32 {
+        let mut word = 0;
+        let mut at = 0;
+        loop {
+            let instruction = &program[at];
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { instruction.jt } else { instruction.jf });
+            let code = u32::from(instruction.code);
+            match code {
+                _ if code == BPF_LD | BPF_W | BPF_ABS => {
+                    word = match instruction.k {
+                        NUMBER_AT => call as u32,
+                        ARCHITECTURE_AT => architecture,
+                        other => arguments[((other - ARGUMENTS_AT) / ARGUMENT_BYTES) as usize],
+                    };
+                }
+                _ if code == BPF_JMP | BPF_JEQ | BPF_K => at += jump(word == instruction.k),
+                _ if code == BPF_JMP | BPF_JSET | BPF_K => at += jump(word & instruction.k != 0),
+                _ if code == BPF_JMP | libc::BPF_JGE | BPF_K => at += jump(word >= instruction.k),
+                _ => return instruction.k,
+            }
+        }
+    }
+
+    #[test]
+    fn calls_of_loads_are_allowed_and_those_that_lead_further_are_not() {
+        let Some(own) = ARCHITECTURE else { return };
+        let program = program(own);
+        let judged = |call, arguments| judged(&program, own, call, arguments);
+        let refused = |errno: i32| SECCOMP_RET_ERRNO | errno as u32;
+        for call in [
+            libc::SYS_read,
+            libc::SYS_sendmsg,
+            libc::SYS_io_uring_setup,
+            libc::SYS_openat,
+            libc::SYS_mmap,
+            libc::SYS_futex,
+        ] {
+            assert_eq!(judged(call, [0, 0]), SECCOMP_RET_ALLOW, "{call}");
+        }
+        for call in REFUSED {
+            assert_eq!(judged(*call, [0, 0]), refused(libc::EPERM), "{call}");
+        }
+        assert_eq!(judged(libc::SYS_clone3, [0, 0]), refused(libc::ENOSYS));
+        for (call, arguments, verdict) in [
+            (libc::SYS_socket, [libc::AF_INET6 as u32, 1], SECCOMP_RET_ALLOW),
+            (libc::SYS_socket, [libc::AF_ALG as u32, 5], refused(libc::EAFNOSUPPORT)),
+            (libc::SYS_bpf, [2, 0], SECCOMP_RET_ALLOW),
+            // BPF_PROG_LOAD.
+            (libc::SYS_bpf, [5, 0], refused(libc::EPERM)),
+            // FIONBIO, and one that types.
+            (libc::SYS_ioctl, [9, 0x5421], SECCOMP_RET_ALLOW),
+            (libc::SYS_ioctl, [0, 0x5412], refused(libc::EPERM)),
+            // A thread of the C library, and a user namespace.
+            (libc::SYS_clone, [0x003d_0f00, 0], SECCOMP_RET_ALLOW),
+            (libc::SYS_clone, [libc::CLONE_NEWUSER as u32, 0], refused(libc::EPERM)),
+        ] {
+            assert_eq!(judged(call, arguments), verdict, "{call} {arguments:x?}");
+        }
+    }
+
+    #[test]
+    fn calls_of_another_architecture_are_refused() {
+        let Some(own) = ARCHITECTURE else { return };
+        let program = program(own);
+        assert_eq!(judged(&program, own ^ 1, libc::SYS_read, [0, 0]), SECCOMP_RET_ERRNO | libc::EPERM as u32);
+        #[cfg(target_arch = "x86_64")]
+        {
+            let second = libc::SYS_read + c_long::from(SECOND_NUMBERS);
+            assert_eq!(judged(&program, own, second, [0, 0]), SECCOMP_RET_ERRNO | libc::EPERM as u32);
+        }
+    }
+}
