@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use linerate_disk::Disks;
-use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, Nanos, ParamError, Params, PeerClock};
+use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, Nanos, ParamError, Params, PeerClock, Side};
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
@@ -78,10 +78,10 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Memory that one end with these parameters needs at the most, bytes: what linerate allocates, and not what the kernel
-    /// queues for its sockets. `None` if the parameters are wrong, or it is not known.
-    fn memory(&self, params: &Params) -> Option<u64> {
-        let _ = params;
+    /// Memory that the end on this side needs at the most with these parameters, bytes: what linerate allocates, and not what the
+    /// kernel queues for its sockets. `None` if the parameters are wrong, or it is not known.
+    fn memory(&self, params: &Params, side: Side) -> Option<u64> {
+        let _ = (params, side);
         None
     }
 

@@ -151,7 +151,8 @@ impl Trial<'_> {
     /// Refuses a trial that needs more memory than a conductor may have of this host, before any of it is allocated.
     fn afford(&self, workloads: &[&'static dyn Workload]) -> Result<(), Cut> {
         let jobs = self.prepare.jobs.iter().zip(workloads);
-        let needed = jobs.filter_map(|(job, workload)| workload.memory(&job.params)).fold(0, u64::saturating_add);
+        let needed =
+            jobs.filter_map(|(job, workload)| workload.memory(&job.params, job.side)).fold(0, u64::saturating_add);
         let limit = self.shared.options.memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
         match limit {
             Some(limit) if needed > limit => Err(Cut::Failed(format!(

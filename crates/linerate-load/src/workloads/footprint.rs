@@ -29,14 +29,14 @@ pub(crate) fn of_depth(depth: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Params;
+    use linerate_model::{Params, Side};
     use serde_json::json;
 
     use crate::{WORKLOADS, workload};
 
     fn needs(name: &str, table: serde_json::Value) -> u64 {
         let params: Params = serde_json::from_value(table).expect("a table");
-        workload(name).expect("registered").memory(&params).expect("the parameters are right")
+        workload(name).expect("registered").memory(&params, Side::Active).expect("the parameters are right")
     }
 
     #[test]

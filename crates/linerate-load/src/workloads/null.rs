@@ -48,6 +48,8 @@ impl Typed for Null {
     const NAME: &'static str = "null";
     const SUMMARY: &'static str = "steps that do nothing: the ceiling of linerate itself, in steps per second";
 
+    const HAS_TWO_ENDS: bool = false;
+
     fn memory_of(params: &NullParams) -> u64 {
         footprint::of_counts((params.workers, Times::NONE, 0), (0, 0))
     }

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use linerate_model::{Bytes, ParamError, Params};
+use linerate_model::{Bytes, ParamError, Params, Side};
 use serde::de::DeserializeOwned;
 
 use crate::parameter::{self, ParamDoc, Takes};
@@ -48,8 +48,11 @@ pub(crate) trait Typed: Sync {
         None
     }
 
-    /// See [`Workload::memory`].
+    /// What either end needs, see [`Workload::memory`].
     fn memory_of(params: &Self::Params) -> u64;
+
+    /// Whether the passive end does anything: if not, it needs no memory.
+    const HAS_TWO_ENDS: bool = true;
 
     /// See [`Workload::runs_on_loopback`].
     const ON_LOOPBACK: bool = true;
@@ -87,8 +90,9 @@ impl<T: Typed> Workload for T {
         T::packet_of(&read::<T::Params>(params).ok()?, mtu)
     }
 
-    fn memory(&self, params: &Params) -> Option<u64> {
-        read::<T::Params>(params).ok().map(|params| T::memory_of(&params))
+    fn memory(&self, params: &Params, side: Side) -> Option<u64> {
+        let has_workers = T::HAS_TWO_ENDS || side == Side::Active;
+        read::<T::Params>(params).ok().map(|params| if has_workers { T::memory_of(&params) } else { 0 })
     }
 
     fn runs_on_loopback(&self) -> bool {

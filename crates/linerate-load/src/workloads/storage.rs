@@ -498,6 +498,8 @@ impl Typed for Storage {
     const SUMMARY: &'static str =
         "reads and writes of a disk or file at the active end: transfers and bytes per second, and their times";
 
+    const HAS_TWO_ENDS: bool = false;
+
     fn memory_of(params: &StorageParams) -> u64 {
         /// What is known of a transfer under way, its entries in the kernel's queues, and a block to be read back, bytes.
         const SLOT: u64 = 512;
