@@ -8,7 +8,7 @@ use linerate_control::wire::{
 use linerate_load::{Offer, Secret};
 use linerate_model::{
     Background, Counter, Distribution, FlowReport, Incident, IncidentKind, Interval, Nanos, Params, Phases,
-    SampleBlock, Side, TrialId, Warmup,
+    SampleBlock, Side, TrialId, Warmup, is_obeyed,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -203,8 +203,65 @@ fn readings_arrive_as_they_left_to_the_last_bit() {
 
 #[test]
 fn words_of_a_peer_reach_the_terminal_without_escape_sequences_and_have_an_end() {
-    assert_eq!(printable("a\x1b[2Jb\r\n"), "a?[2Jb??");
+    assert_eq!(printable("a\x1b[2Jb\r\n"), "a\\u001b[2Jb\\r\\n");
     assert_eq!(printable(&"é".repeat(10_000)).chars().count(), 500);
+}
+
+/// Appends `hostile` to the text number `n` of `value`; how many texts came before that.
+fn poison(value: &mut serde_json::Value, hostile: &str, n: usize, seen: &mut usize) {
+    match value {
+        serde_json::Value::String(text) => {
+            if *seen == n {
+                text.push_str(hostile);
+            }
+            *seen += 1;
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| poison(value, hostile, n, seen)),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(|value| poison(value, hostile, n, seen)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_text_of_a_message_reaches_this_end_with_a_control_character() {
+    let controls = (0..=0xffff).filter_map(char::from_u32).filter(|c| is_obeyed(*c));
+    let hostile: String = controls.collect();
+    let mut taken = 0;
+    for message in every_message() {
+        let mut texts = 0;
+        poison(&mut serde_json::to_value(&message).unwrap(), "", usize::MAX, &mut texts);
+        for n in 0..texts {
+            let mut value = serde_json::to_value(&message).unwrap();
+            poison(&mut value, &hostile, n, &mut 0);
+            let content = serde_json::to_vec(&value).unwrap();
+            let frame = [&(content.len() as u32).to_be_bytes()[..], &content].concat();
+            // An address or a number is no message with that behind it; then the refusal quotes it.
+            let said = match decode(&frame) {
+                Ok(Some((heard, _))) => {
+                    taken += 1;
+                    serde_json::to_value(&heard).unwrap()
+                }
+                Ok(None) => panic!("the frame is whole"),
+                Err(error) => error.to_string().into(),
+            };
+            let mut all = Vec::new();
+            texts_of(&said, &mut all);
+            assert!(all.iter().all(|text| !text.chars().any(is_obeyed)), "{}: {all:?}", name(&message));
+        }
+    }
+    assert!(taken >= 20, "{taken} texts are free");
+}
+
+fn texts_of(value: &serde_json::Value, all: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => all.push(text.clone()),
+        serde_json::Value::Array(values) => values.iter().for_each(|value| texts_of(value, all)),
+        serde_json::Value::Object(fields) => fields.iter().for_each(|(key, value)| {
+            all.push(key.clone());
+            texts_of(value, all);
+        }),
+        _ => {}
+    }
 }
 
 proptest! {

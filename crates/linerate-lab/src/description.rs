@@ -326,7 +326,7 @@ impl Description {
             Ok(file) => file,
             Err(error) => return (None, vec![Problem::from_serde(error.span(), error.message())]),
         };
-        let mut problems = Vec::new();
+        let mut problems = linerate_model::control_characters(text);
         let nodes = read_nodes(&file, &mut problems);
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();

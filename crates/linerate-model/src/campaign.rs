@@ -108,6 +108,12 @@ impl CampaignHeader {
     pub fn emulated(&self) -> bool {
         self.testbed == TestbedKind::Lab
     }
+
+    /// Takes the texts that have several lines from `whole`, which is the same header.
+    pub fn keep_lines_of(&mut self, whole: Self) {
+        self.plan = whole.plan;
+        self.lab = whole.lab;
+    }
 }
 
 /// A host that took part: what it is (the *config record* of methodology 1.6) and how well its clock is known.

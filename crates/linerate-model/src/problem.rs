@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::{Lines, printable};
+
 /// One problem in a text a person wrote (a plan, a lab file, a command line value).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -19,7 +21,9 @@ impl Problem {
     /// A problem at `span`.
     #[must_use]
     pub fn new(span: Option<Range<usize>>, message: impl Into<String>) -> Self {
-        Self { span, message: message.into(), expected: None, nearest: None }
+        // It may quote what it is about.
+        let message = printable(&message.into(), Lines::One).into_owned();
+        Self { span, message, expected: None, nearest: None }
     }
 
     /// What a deserializer says of a value at `span`, in the words of those who write plans rather than programs.
@@ -53,7 +57,7 @@ impl Problem {
     /// The same, saying what was expected.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
-        self.expected = Some(expected.into());
+        self.expected = Some(printable(&expected.into(), Lines::One).into_owned());
         self
     }
 

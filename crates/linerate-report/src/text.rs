@@ -1,6 +1,6 @@
 //! Plain text for a terminal: the answer in a few lines, and tables with aligned columns.
 
-use linerate_model::Validity;
+use linerate_model::{Lines, Validity, printable};
 
 use crate::document::{Block, ColumnKind, Document, KeyFigure, Table, Tone};
 use crate::number::percent;
@@ -14,9 +14,10 @@ const GAP: &str = "  ";
 /// a terminal that is too narrow wraps them.
 #[must_use]
 pub fn table(table: &Table) -> String {
-    let heads: Vec<String> = table.columns.iter().map(|column| column.head.clone()).collect();
+    let heads: Vec<String> = table.columns.iter().map(|column| one_line(&column.head)).collect();
     let units: Vec<String> = table.columns.iter().map(super::document::Column::qualifiers).collect();
-    let body: Vec<(Vec<String>, Tone)> = table.shown().into_iter().zip(table.rows.iter().map(|row| row.tone)).collect();
+    let shown = table.shown().into_iter().map(|cells| cells.iter().map(|cell| one_line(cell)).collect());
+    let body: Vec<(Vec<String>, Tone)> = shown.zip(table.rows.iter().map(|row| row.tone)).collect();
     let width = |index: usize| {
         let body = body.iter().map(|(cells, _)| &cells[index]);
         body.chain([&heads[index], &units[index]]).map(|text| text.chars().count()).max().unwrap_or(0)
@@ -30,7 +31,7 @@ pub fn table(table: &Table) -> String {
         aligned.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     };
     let mark = table.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
-    let mut out = format!("{}{mark}\n\n", table.caption);
+    let mut out = format!("{}{mark}\n\n", one_line(&table.caption));
     out += &format!("{}\n", line(&heads));
     if units.iter().any(|unit| !unit.is_empty()) {
         out += &format!("{}\n", line(&units));
@@ -53,18 +54,19 @@ pub fn table(table: &Table) -> String {
 #[must_use]
 pub fn summary(document: &Document) -> String {
     let mark = document.mark().map_or(String::new(), |mark| format!(" [{mark}]"));
-    let mut out = format!("{}{mark}\n", document.title);
+    let mut out = format!("{}{mark}\n", one_line(&document.title));
     for block in document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks) {
         match block {
-            Block::Lead(lead) => out += &format!("\n{}\n", lead.text),
-            Block::Paragraph(text) => out += &format!("\n{text}\n"),
-            Block::List(items) => items.iter().for_each(|item| out += &format!("\n  {item}\n")),
+            Block::Lead(lead) => out += &format!("\n{}\n", one_line(&lead.text)),
+            Block::Paragraph(text) => out += &format!("\n{}\n", one_line(text)),
+            Block::List(items) => items.iter().for_each(|item| out += &format!("\n  {}\n", one_line(item))),
             Block::KeyFigures(figures) => {
-                let labels = figures.iter().map(|figure| figure.label.chars().count()).max().unwrap_or(0);
+                let labels: Vec<String> = figures.iter().map(|figure| one_line(&figure.label)).collect();
+                let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
                 out.push('\n');
-                for figure in figures {
-                    let pad = " ".repeat(labels - figure.label.chars().count());
-                    out += &format!("  {}{pad}  {}\n", figure.label, figure_line(figure));
+                for (figure, label) in figures.iter().zip(&labels) {
+                    let pad = " ".repeat(width - label.chars().count());
+                    out += &format!("  {label}{pad}  {}\n", one_line(&figure_line(figure)));
                 }
             }
             _ => {}
@@ -79,7 +81,10 @@ pub fn summary(document: &Document) -> String {
         }
     }
     let claims = document.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-        Block::Claim(claim) => Some(format!("  {:?}: {} ({})\n", claim.verdict, claim.claim, claim.subject)),
+        Block::Claim(claim) => {
+            let told = format!("{:?}: {} ({})", claim.verdict, claim.claim, claim.subject);
+            Some(format!("  {}\n", one_line(&told)))
+        }
         _ => None,
     });
     let claims: String = claims.collect();
@@ -87,6 +92,11 @@ pub fn summary(document: &Document) -> String {
         out += &format!("\nFindings\n{claims}");
     }
     out
+}
+
+/// `text` as one line that no terminal obeys.
+fn one_line(text: &str) -> String {
+    printable(text, Lines::One).into_owned()
 }
 
 fn figure_line(figure: &KeyFigure) -> String {

@@ -1,6 +1,6 @@
 //! Events as the bodies of records: JSON, and blobs for what comes many times a second.
 
-use linerate_model::{Event, Interval, Side, TrialId};
+use linerate_model::{Event, Interval, Lines, Side, TrialId, printable, printable_json};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,6 +74,7 @@ pub(crate) fn decode(kind: &str, trial: Option<TrialId>, body: &[u8], budget: &B
                 rest.split_at_checked(u32::from_le_bytes(*n_bytes) as usize).ok_or(BlobError::Truncated)?;
             let host = String::from_utf8(host.to_vec());
             let host = host.map_err(|_| BlobError::Content("a host's name that is not UTF-8".to_owned()))?;
+            let host = printable(&host, Lines::One).into_owned();
             Ok(Event::Samples { trial: of_trial()?, host, block: blob::decode_samples(blob, budget)? })
         }
         _ => {
@@ -92,6 +93,18 @@ pub(crate) fn decode(kind: &str, trial: Option<TrialId>, body: &[u8], budget: &B
 }
 
 fn parse(text: &[u8], budget: &Budget) -> Result<Event, BlobError> {
+    let mut event: Event = parse_lines(text, Lines::One, budget)?;
+    if let Event::CampaignStarted(header) = &mut event
+        && let Event::CampaignStarted(whole) = parse_lines(text, Lines::Several, budget)?
+    {
+        header.keep_lines_of(*whole);
+    }
+    Ok(event)
+}
+
+/// Whoever wrote the file: no terminal and no report obeys what is in it.
+fn parse_lines(text: &[u8], lines: Lines, budget: &Budget) -> Result<Event, BlobError> {
+    let text = &*printable_json(text, lines);
     budget.take(text.len(), TREE_BYTES_A_BYTE)?;
     let event = serde_json::from_slice(text).map_err(|error| BlobError::Content(format!("no event: {error}")));
     budget.give(text.len(), TREE_BYTES_A_BYTE - 1);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use linerate_model::{Campaign, JobRecord, Nanos, TrialRecord, TrialSpec};
+use linerate_model::{Campaign, JobRecord, Lines, Nanos, TrialRecord, TrialSpec, printable, printable_json};
 use rusqlite::{Row, params};
 use serde::de::DeserializeOwned;
 
@@ -66,7 +66,10 @@ impl Ledger {
         let found: Vec<(String, String, Option<i64>)> = self.rows(sql, params![key], read)?;
         let missing = || StoreError::damaged(&self.path, "a campaign", "its row is missing");
         let (id, header, ended) = found.into_iter().next().ok_or_else(missing)?;
-        let mut campaign = Campaign::new(self.parse(&header, || format!("header of campaign {id}"))?);
+        let id = printable(&id, Lines::One);
+        let of = || format!("header of campaign {id}");
+        let mut campaign = Campaign::new(self.parse(&header, of)?);
+        campaign.header.keep_lines_of(self.parse_lines(&header, Lines::Several, of)?);
         campaign.ended = ended.map(nanos);
         let sql = "SELECT name, record FROM host WHERE campaign = ?1 ORDER BY position";
         for (name, record) in
@@ -165,6 +168,7 @@ impl Ledger {
             WHERE campaign = ?1 ORDER BY sample.key";
         self.visit(sql, params![key], |row| {
             let (trial, host): (i64, String) = (row.get(0)?, row.get(1)?);
+            let host = printable(&host, Lines::One).into_owned();
             let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index]) else {
                 return Ok(Ok(()));
             };
@@ -236,9 +240,20 @@ impl Ledger {
     }
 
     fn parse<T: DeserializeOwned>(&self, text: &str, what: impl Fn() -> String) -> Result<T, StoreError> {
+        self.parse_lines(text, Lines::One, what)
+    }
+
+    /// Whoever wrote the file: no terminal and no report obeys what is in it.
+    fn parse_lines<T: DeserializeOwned>(
+        &self,
+        text: &str,
+        lines: Lines,
+        what: impl Fn() -> String,
+    ) -> Result<T, StoreError> {
+        let text = &*printable_json(text.as_bytes(), lines);
         let taken = self.budget.take(text.len(), TREE_BYTES_A_BYTE);
         taken.map_err(|cause| StoreError::blob(&self.path, what(), &cause))?;
-        let parsed = serde_json::from_str(text);
+        let parsed = serde_json::from_slice(text);
         self.budget.give(text.len(), TREE_BYTES_A_BYTE - 1);
         parsed.map_err(|cause| StoreError::damaged(&self.path, what(), cause))
     }

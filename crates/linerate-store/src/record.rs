@@ -151,7 +151,7 @@ fn write_chunks(
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{CampaignHeader, Counter, Nanos, TestbedKind};
+    use linerate_model::{CampaignHeader, Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock, TestbedKind};
 
     use super::*;
     use crate::Which;
@@ -204,6 +204,36 @@ mod tests {
         }
         ledger.flush().expect("there is room");
         ledger
+    }
+
+    #[test]
+    fn no_text_of_a_ledger_has_a_control_character() {
+        const HOSTILE: &str = "x\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\ny";
+        const SHOWN: &str = "x\\u001b]0;owned\\u0007\\u009b31m\\u202e\\ny";
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("hostile.ledger");
+        let mut ledger = Ledger::create(&path).expect("it is new");
+        let mut header = header();
+        (header.name, header.plan) = (HOSTILE.into(), format!("a = 1\r\n# {HOSTILE}"));
+        let incident = Incident { host: HOSTILE.into(), kind: IncidentKind::Failed, message: HOSTILE.into() };
+        let flow = FlowReport { local: HOSTILE.into(), ..FlowReport::default() };
+        let trial = TrialId(0);
+        for event in [
+            Event::CampaignStarted(Box::new(header)),
+            planned(),
+            Event::Incident { trial: Some(trial), incident },
+            Event::FlowsEnded { trial, job: 0, side: Side::Active, flows: vec![flow] },
+            Event::Samples { trial, host: HOSTILE.into(), block: SampleBlock::default() },
+        ] {
+            ledger.record(&event).expect("it fits");
+        }
+        ledger.flush().expect("there is room");
+        let campaign = ledger.load(Which::Latest).expect("it reads");
+        assert_eq!(campaign.header.name, SHOWN);
+        assert_eq!(campaign.header.plan, "a = 1\n# x\\u001b]0;owned\\u0007\\u009b31m\\u202e\ny", "a plan keeps its lines");
+        let record = &campaign.trials[0];
+        assert_eq!((record.incidents[0].host.as_str(), record.incidents[0].message.as_str()), (SHOWN, SHOWN));
+        assert_eq!((record.jobs[0].0.flows[0].local.as_str(), record.samples[0].0.as_str()), (SHOWN, SHOWN));
     }
 
     #[test]

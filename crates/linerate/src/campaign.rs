@@ -11,8 +11,8 @@ use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, KeyStore,
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Nanos, OFFERED_AXIS, Recorder,
-    RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec,
+    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS, Recorder,
+    RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
 };
 use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};
@@ -251,9 +251,11 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
         let follows = trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
         trial.search.is_none() && !follows && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
     };
+    // As a ledger returns it.
+    let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
-        let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab == fresh.lab;
+        let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab.as_deref() == lab.as_deref();
         let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();
         if same && planned == trials.iter().filter(|trial| is_planned(trial)).count() {
             let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);

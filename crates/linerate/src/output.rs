@@ -7,6 +7,8 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
 
+use linerate_model::{Lines, printable};
+
 use crate::exit::Failure;
 
 /// Prints to standard output.
@@ -28,13 +30,31 @@ macro_rules! eprintln {
 /// Why standard output could not be written, if it could not.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// `text` without the passwords of addresses in it, whoever put them there.
+/// `text` without the passwords of addresses in it, and with control characters written out, whoever put them there: the last place to do
+/// so. Where messages are coloured, sequences that only choose a colour or style pass.
 fn shown(text: Arguments<'_>) -> String {
     let text = text.to_string();
-    match linerate_model::redacted(&text) {
-        Cow::Borrowed(_) => text,
-        Cow::Owned(hidden) => hidden,
+    let hidden = linerate_model::redacted(&text);
+    let parts = if crate::cli::color() { styles(&hidden) } else { vec![(&*hidden, "")] };
+    parts.iter().flat_map(|(text, style)| [printable(text, Lines::Several), Cow::Borrowed(*style)]).collect()
+}
+
+/// `text` in parts, each with the style sequence after it (`ESC [ numbers m`, ECMA-48 clause 8.3.117); the last one has none.
+fn styles(text: &str) -> Vec<(&str, &str)> {
+    const START: &str = "\x1b[";
+    let mut parts = Vec::new();
+    let (mut part, mut from) = (0, 0);
+    while let Some(at) = text[from..].find(START).map(|at| from + at) {
+        from = at + START.len();
+        let numbers = text[from..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
+        if text[from + numbers..].starts_with('m') {
+            from += numbers + 1;
+            parts.push((&text[part..at], &text[at..from]));
+            part = from;
+        }
     }
+    parts.push((&text[part..], ""));
+    parts
 }
 
 /// Writes to standard output.
@@ -65,5 +85,26 @@ pub(crate) fn finish() -> Result<(), Failure> {
             Err(Failure::missing(format!("write to standard output: {error} (what was printed is incomplete)")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_never_obeyed() {
+        let hostile = "host \x1b]0;owned\x07 \x1b[2J \u{9b}31m\u{202e} done\r\n\tnext";
+        assert_eq!(
+            shown(format_args!("{hostile}")),
+            "host \\u001b]0;owned\\u0007 \\u001b[2J \\u009b31m\\u202e done\n\tnext"
+        );
+    }
+
+    #[test]
+    fn styles_are_told_from_everything_else_that_begins_alike() {
+        let text = "\x1b[1;31merror\x1b[0m: \x1b[2J \x1b[6n \x1b[38;5;9m\x1b";
+        let styles = styles(text);
+        assert_eq!(styles, [("", "\x1b[1;31m"), ("error", "\x1b[0m"), (": \x1b[2J \x1b[6n ", "\x1b[38;5;9m"), ("\x1b", "")]);
     }
 }

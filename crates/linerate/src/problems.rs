@@ -1,7 +1,7 @@
 //! Problems in a person's text, shown where they are.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use linerate_model::Problem;
+use linerate_model::{Lines, Problem, printable};
 
 use crate::exit::Failure;
 
@@ -11,6 +11,7 @@ pub(crate) fn failure(origin: &str, source: &str, problems: &[Problem]) -> Failu
     let shown: Vec<String> = problems.iter().map(|problem| render(&renderer, origin, source, problem)).collect();
     let n = problems.len();
     let plural = if n == 1 { "" } else { "s" };
+    let origin = printable(origin, Lines::One);
     Failure::wrong(format!("{}\n{origin}: {n} problem{plural}; nothing was run", shown.join("\n\n")))
 }
 
@@ -24,6 +25,7 @@ fn render(renderer: &Renderer, origin: &str, source: &str, problem: &Problem) ->
     }
     // A line that is shown may have an address with a password in it.
     let source = &*linerate_model::masked(source);
+    let origin = &*printable(origin, Lines::One);
     let title = Level::ERROR.primary_title(problem.message.as_str());
     let mut group = Group::with_title(title);
     if let Some(span) = problem.span.clone().filter(|span| span.end <= source.len()) {

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_analysis::search::Bounds;
 use linerate_analysis::{Look, SearchTrial};
 use linerate_control::Progress;
-use linerate_model::{TrialOutcome, TrialSpec, Until, Validity};
+use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable};
 
 use crate::cli::Global;
 
@@ -39,12 +39,10 @@ impl Display {
                 if let Some(bar) = &self.bar {
                     bar.set_length(*of as u64);
                     bar.set_position(*number as u64 - 1);
-                    bar.set_message(format!(
-                        "{} left  {}: {}",
-                        span(eta.as_secs_f64()),
-                        trial.sweep,
-                        coordinate(trial)
-                    ));
+                    let message =
+                        format!("{} left  {}: {}", span(eta.as_secs_f64()), trial.sweep, coordinate(trial));
+                    // The bar is drawn past this crate's macros.
+                    bar.set_message(printable(&message, Lines::One).into_owned());
                 }
             }
             Progress::TrialEnded { trial, outcome, number, of, eta } => {

@@ -6,7 +6,9 @@ use std::process::Command;
 
 use linerate_control::HostFacts;
 use linerate_lab::{Lab, SwitchPort};
-use linerate_model::{Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, nearest};
+use linerate_model::{
+    Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters, nearest,
+};
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
@@ -409,7 +411,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
         std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
     let file: File = toml::from_str(&text)
         .map_err(|error| problems::failure(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
-    let mut found = Vec::new();
+    let mut found = control_characters(&text);
     for endpoint in &file.endpoint {
         let host = &endpoint.get_ref().host;
         if !file.host.iter().any(|known| known.name == *host) {

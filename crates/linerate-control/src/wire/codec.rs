@@ -3,9 +3,9 @@
 //! Pure functions over bytes. A length above the limit is refused before anything is allocated for it, so that four
 //! hostile bytes cost four bytes. What it does not see: who sends, and whether the message makes sense now.
 
-use linerate_model::SampleBlock;
+use linerate_model::{Lines, SampleBlock, printable_json};
 
-use super::Message;
+use super::{Message, printable};
 
 /// Longest message between ends that know each other, bytes.
 pub const MESSAGE_LIMIT: usize = 16 << 20;
@@ -86,8 +86,9 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
         return Err(stranger(bytes, length, limit));
     }
     let Some(content) = rest.get(..length) else { return Ok(None) };
-    let message =
-        serde_json::from_slice(content).map_err(|error| WireError::NotAMessage { length, cause: error.to_string() })?;
+    // Here, because every message of every peer comes by: no text of a peer is obeyed by a terminal, in a ledger or in a report.
+    let message = serde_json::from_slice(&printable_json(content, Lines::One))
+        .map_err(|error| WireError::NotAMessage { length, cause: printable(&error.to_string()) })?;
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use linerate_load::{Offer, Secret};
 use linerate_model::{
-    Background, Endpoint, FlowReport, Incident, Interval, Params, PeerClock, Phases, SampleBlock, Side, TrialId,
+    Background, Endpoint, FlowReport, Incident, Interval, Lines, Params, PeerClock, Phases, SampleBlock, Side, TrialId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -348,8 +348,9 @@ pub fn name(message: &Message) -> &'static str {
 /// Longest text of a peer that is shown to a person, characters.
 const SHOWN: usize = 500;
 
-/// A peer's words, fit to be shown on a terminal: control characters (escape sequences) become `?`, and there is an end.
+/// A peer's words, fit to be shown on a terminal: control characters (escape sequences) are written out, and there is an end.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().take(SHOWN).map(|c| if c.is_control() { '?' } else { c }).collect()
+    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+    linerate_model::printable(&text[..end], Lines::One).into_owned()
 }

@@ -13,7 +13,7 @@ use super::fields::{Fields, wrong_type, wrong_value};
 use super::search::search;
 use super::value::json;
 use super::{JobPlan, Order, Plan, Sweep, compare, repeats, together};
-use crate::{Background, Nanos, Params, Problem, Warmup, nearest};
+use crate::{Background, Nanos, Params, Problem, Warmup, control_characters, nearest};
 
 /// Seed where none is given: fixed, so that a plan means the same trials everywhere.
 pub const DEFAULT_SEED: u64 = 1;
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
             .map(|error| Problem::new(error.span().map(|span| within(span, text)), error.message().to_lowercase()));
         return (None, problems.collect());
     }
-    let mut problems = Vec::new();
+    let mut problems = control_characters(text);
     let plan = lower(&root, text.len(), &mut problems);
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
     (Some(plan), problems)

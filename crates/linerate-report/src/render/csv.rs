@@ -3,6 +3,8 @@
 //! An estimate takes three columns (value, low, high). A cell of a column of numbers is a number or empty; why it is empty stands in the
 //! column `missing`. The last column of every row says on what kind of path it was measured. A text that a spreadsheet would take for a formula is quoted with an apostrophe (CWE-1236).
 
+use linerate_model::{Lines, printable};
+
 use super::{Artifact, ReportError};
 use crate::document::{Cell, Column, ColumnKind, Document, Table};
 use crate::words::testbed_label;
@@ -68,8 +70,9 @@ fn missing(cell: &Cell, column: &Column) -> Option<String> {
     why.contains(char::is_alphanumeric).then(|| format!("{}: {why}", column.head))
 }
 
-/// `text` that no spreadsheet runs.
+/// `text` on one line, which no terminal obeys and no spreadsheet runs.
 fn guarded(text: &str) -> String {
+    let text = &*printable(text, Lines::One);
     let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if risky { format!("'{text}") } else { text.to_owned() }
 }

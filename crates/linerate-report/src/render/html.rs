@@ -62,7 +62,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         style => STYLE,
         script => drawn.then_some(SCRIPT),
     });
-    Ok(page.map_err(refused)?.into_bytes())
+    Ok(super::shown(page.map_err(refused)?))
 }
 
 #[derive(Serialize)]

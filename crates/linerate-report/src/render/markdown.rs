@@ -15,7 +15,7 @@ pub(super) fn render(document: &Document) -> String {
     let mut out = format!(
         "# {}\n\n{}. Path: {}.\n",
         escaped(&document.title),
-        document.subtitle,
+        escaped(&document.subtitle),
         testbed_label(document.testbed)
     );
     for section in &document.sections {
@@ -25,7 +25,7 @@ pub(super) fn render(document: &Document) -> String {
             write_block(&mut out, block, document.mark());
         }
     }
-    let _ = write!(out, "\n---\n\nWritten by linerate {}.\n", document.version);
+    let _ = write!(out, "\n---\n\nWritten by linerate {}.\n", escaped(&document.version));
     out
 }
 
@@ -60,7 +60,7 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
     let standing =
         if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
     let mark = mark.map_or(String::new(), |mark| format!(", {mark}"));
-    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {told}"));
+    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {}", escaped(told)));
     format!(
         "{}: **{value} {}** ({interval}; n {}{layer}, {}{share}{mark}{standing}){beside}; {}",
         escaped(&figure.label),

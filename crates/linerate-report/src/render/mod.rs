@@ -9,6 +9,10 @@ mod path;
 mod storage;
 mod xlsx;
 
+use std::borrow::Cow;
+
+use linerate_model::{Lines, printable};
+
 use crate::document::Document;
 
 /// A format a report can take.
@@ -103,17 +107,20 @@ pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, Repo
         Format::Html => html::render(document).map(one),
         Format::Csv => csv::render(document),
         Format::Xlsx => xlsx::render(document).map(one),
-        Format::Md => Ok(one(markdown::render(document).into_bytes())),
-        Format::Json => {
-            let mut bytes = serde_json::to_vec_pretty(&document.study)?;
-            bytes.push(b'\n');
-            Ok(one(bytes))
-        }
+        Format::Md => Ok(one(shown(markdown::render(document)))),
+        Format::Json => Ok(one(shown(serde_json::to_string_pretty(&document.study)? + "\n"))),
         Format::FioJson => {
-            let mut bytes = serde_json::to_vec_pretty(&fio::render(&document.study))?;
-            bytes.push(b'\n');
-            Ok(named("fio.json", bytes))
+            Ok(named("fio.json", shown(serde_json::to_string_pretty(&fio::render(&document.study))? + "\n")))
         }
-        Format::IometerCsv => Ok(named("iometer.csv", iometer::render(&document.study).into_bytes())),
+        Format::IometerCsv => Ok(named("iometer.csv", shown(iometer::render(&document.study)))),
+    }
+}
+
+/// A file's text, with control characters written out: whatever a campaign's texts are, who prints the file sees them. The spelling is
+/// valid within JSON.
+fn shown(text: String) -> Vec<u8> {
+    match printable(&text, Lines::Several) {
+        Cow::Borrowed(_) => text.into_bytes(),
+        Cow::Owned(shown) => shown.into_bytes(),
     }
 }

@@ -2,6 +2,7 @@
 
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod hostile;
 mod html;
 mod json;
 mod said;

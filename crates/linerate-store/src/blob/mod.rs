@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use linerate_model::FlowReport;
+use linerate_model::{FlowReport, Lines, printable_json};
 
 use crate::budget::Budget;
 
@@ -82,6 +82,7 @@ pub(crate) fn encode_flows(flows: &[FlowReport]) -> Vec<u8> {
 /// The reverse of [`encode_flows`].
 pub(crate) fn decode_flows(blob: &[u8], budget: &Budget) -> Result<Vec<FlowReport>, BlobError> {
     let text = unpack(blob, budget)?;
+    let text = printable_json(&text, Lines::One);
     budget.take(text.len(), FLOW_BYTES_A_BYTE)?;
     serde_json::from_slice(&text).map_err(|error| BlobError::Content(format!("no flow reports: {error}")))
 }
