@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use linerate_model::BitRate;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::LoadError;
@@ -15,11 +16,11 @@ use crate::LoadError;
 pub const FIRST_UNRESERVED_PORT: u16 = 1024;
 
 /// What loads may do on this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Permits(Option<Limits>);
 
 /// What the owner of a host lets loads do; everything else is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Where the owner writes this: it is named in refusals.
     pub file: String,
@@ -35,6 +36,10 @@ pub struct Limits {
     pub raw_frames: bool,
     /// Whether workers may run before every other program.
     pub realtime: bool,
+    /// What one trial may send at the most; absent: as fast as it can.
+    pub rate: Option<BitRate>,
+    /// Interfaces whose network controllers may be asked over NC-SI.
+    pub ncsi: Vec<String>,
 }
 
 impl Limits {
@@ -50,6 +55,8 @@ impl Limits {
             foreign_clients: false,
             raw_frames: false,
             realtime: false,
+            rate: None,
+            ncsi: Vec::new(),
         }
     }
 }
@@ -140,6 +147,34 @@ impl Permits {
         self.demand(|limits| limits.realtime, || ("run workers at real-time priority".into(), "realtime = true".into()))
     }
 
+    /// What one trial may send at the most, of all its jobs together; `None`: as fast as it can.
+    #[must_use]
+    pub fn rate(&self) -> Option<BitRate> {
+        self.0.as_ref()?.rate
+    }
+
+    /// Whether a trial may be asked to send at `rate`.
+    ///
+    /// # Errors
+    /// If the policy permits less.
+    pub fn offered_rate(&self, rate: BitRate) -> Result<(), LoadError> {
+        self.demand(
+            |limits| limits.rate.is_none_or(|most| rate.0 <= most.0),
+            || (format!("send at {rate} in one trial"), format!("rate = \"{rate}\"")),
+        )
+    }
+
+    /// Whether the network controller behind `interface` may be asked over NC-SI.
+    ///
+    /// # Errors
+    /// If the policy does not name it.
+    pub fn ncsi(&self, interface: &str) -> Result<(), LoadError> {
+        self.demand(
+            |limits| limits.ncsi.iter().any(|named| named == interface),
+            || (format!("ask the network controller at {interface} over NC-SI"), format!("ncsi = [\"{interface}\"]")),
+        )
+    }
+
     fn demand(
         &self,
         is_permitted: impl FnOnce(&Limits) -> bool,
@@ -213,7 +248,7 @@ mod tests {
 
     fn limited() -> Permits {
         let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
-        Permits::only(Limits { destinations, ..Limits::new("/etc/linerate/agent.toml") })
+        Permits::only(Limits { destinations, rate: Some(BitRate(1e9)), ..Limits::new("/etc/linerate/agent.toml") })
     }
 
     fn refusal(result: Result<(), LoadError>) -> String {
@@ -233,6 +268,8 @@ mod tests {
             (permits.foreign_clients(), "foreign_clients = true"),
             (permits.raw_frames("eth0"), "raw_frames = true"),
             (permits.realtime(), "realtime = true"),
+            (permits.offered_rate(BitRate(2e9)), "rate = \"2 Gbit/s\""),
+            (permits.ncsi("eth1"), "ncsi = [\"eth1\"]"),
         ] {
             let said = refusal(result);
             assert!(said.contains(line) && said.contains("/etc/linerate/agent.toml"), "{said}");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use linerate_control::Keeping;
 use linerate_disk::FileLimits;
 use linerate_load::{Limits, Network, Permits};
-use linerate_model::{Bytes, Problem};
+use linerate_model::{BitRate, Bytes, Problem};
 use serde::Deserialize;
 
 use crate::cli::AgentArgs;
@@ -77,6 +77,9 @@ struct PolicyText {
     folders: Option<Vec<PathBuf>>,
     disk_space: Option<Bytes>,
     memory: Option<Bytes>,
+    rate: Option<BitRate>,
+    #[serde(default)]
+    ncsi: Vec<String>,
     #[serde(default)]
     tune: Vec<String>,
     #[serde(default)]
@@ -151,6 +154,8 @@ impl Policy {
             foreign_clients: text.foreign_clients,
             raw_frames: text.raw_frames,
             realtime: text.realtime,
+            rate: text.rate,
+            ncsi: text.ncsi,
             ..usual
         };
         let usual = FileLimits::new(file);
@@ -195,6 +200,7 @@ mod tests {
         let policy = Policy::read(&path).expect("it reads").expect("it is there");
         assert!(policy.permits.raw_frames("eth0").is_err() && policy.permits.realtime().is_err());
         assert!(policy.permits.foreign_clients().is_err() && policy.permits.port(80).is_err());
+        assert!(policy.permits.ncsi("eth0").is_err() && policy.permits.rate().is_none());
         assert!(policy.permits.foreign_server("127.0.0.1:8080".parse().expect("an address")).is_err());
         assert_eq!(policy.separation, Separation::Separated(None));
         assert!(matches!(policy.keeping, Keeping::Refused { .. }) && policy.tune.is_empty() && policy.write.is_empty());
@@ -214,6 +220,8 @@ mod tests {
             folders = ["/scratch"]
             disk_space = "1 TiB"
             memory = "3 GiB"
+            rate = "1 Gbit/s"
+            ncsi = ["eth1"]
             tune = ["eth0", "host"]
             keep = true
             write = ["S123"]
@@ -228,6 +236,8 @@ mod tests {
         policy.permits.connection(at("192.0.2.1:80")).expect_err("not among the destinations");
         policy.permits.foreign_server(at("127.0.0.1:1")).expect("permitted");
         policy.permits.foreign_clients().and_then(|()| policy.permits.realtime()).expect("permitted");
+        policy.permits.offered_rate(BitRate(1e9)).and_then(|()| policy.permits.ncsi("eth1")).expect("permitted");
+        policy.permits.offered_rate(BitRate(1.1e9)).expect_err("more than the policy says");
         assert_eq!((policy.keeping, policy.separation), (Keeping::Allowed, Separation::None));
         let files = policy.files.expect("limited");
         assert_eq!((policy.local_users, policy.memory), (vec![1000], Some(3 << 30)));

@@ -235,7 +235,7 @@ fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let pair = Pair::build("policy");
-    let policy = file(folder.path(), "agent.toml", "tune = [\"host\"]\n");
+    let policy = file(folder.path(), "agent.toml", "tune = [\"host\"]\nrate = \"1 Gbit/s\"\n");
     std::fs::set_permissions(&policy, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner");
     let with_policy = ["--policy", policy.to_str().expect("text")];
     let mut conductor = Conductor::greet(&pair, folder.path(), &with_policy, false);
@@ -253,6 +253,7 @@ fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
         ("udp_stream", json!({}), active, "198.18.9.2:53", "lowest_port = 53"),
         ("http", json!({ "port": 80 }), passive, "198.18.9.2:1", "lowest_port = 80"),
         ("http", json!({ "clients": "foreign" }), passive, "198.18.9.2:1", "foreign_clients = true"),
+        ("udp_stream", json!({ "rate": "2 Gbit/s" }), active, "198.18.9.2:5000", "rate = \"2 Gbit/s\""),
         ("frames", json!({ "realtime": true }), active, "198.18.9.2:5000", "realtime = true"),
         ("storage", json!({ "target": "/etc/shadow" }), active, "198.18.9.2:1", "read = [\"/etc/shadow\"]"),
         ("storage", json!({ "target": "/etc/nothing" }), active, "198.18.9.2:1", "read = [\"/etc/nothing\"]"),

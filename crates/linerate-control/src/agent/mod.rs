@@ -4,6 +4,7 @@
 //! in a bounded number of threads; when too many try, the oldest attempt is cut off, so that slow ones keep nobody out.
 //! What a stranger sends is counted and dropped.
 
+mod asked;
 mod links;
 mod local;
 mod session;

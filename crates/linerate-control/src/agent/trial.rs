@@ -7,18 +7,19 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use linerate_disk::Disks;
-use linerate_load::engine::{Engine, EngineReport, Timeline};
+use linerate_load::engine::{Engine, EngineReport, RateLimit, Timeline};
 use linerate_load::{Listener, LoadError, Setup, Worker, Workload};
 use linerate_model::{Bytes, Incident, IncidentKind, Interval, Nanos, Phases, Side};
 use linerate_observe::{Sampling, Scope};
 
-use super::Shared;
+use super::{Shared, asked};
 use super::links::Links;
 use crate::clock::monotonic;
 use crate::link::Outbox;
@@ -99,6 +100,8 @@ type Workers = Vec<Box<dyn Worker>>;
 impl Trial<'_> {
     fn carry_out(&self) -> Result<Vec<u64>, Cut> {
         let workloads = self.workloads()?;
+        asked::permitted(self.prepare, &self.shared.options.permits)
+            .map_err(|error| Cut::Failed(format!("prepare the trial: {error}")))?;
         self.afford(&workloads)?;
         let links = Links::of(&self.prepare.jobs);
         let listeners = self.listen(&workloads)?;
@@ -115,9 +118,17 @@ impl Trial<'_> {
             Ok(other) => return Err(out_of_turn(&other)),
             Err(cut) => return Err(cut),
         };
-        let mut running = self.start(workers, barrier);
+        let limit = self.shared.options.permits.rate().map(|rate| Arc::new(RateLimit::new(rate)));
+        let mut running = self.start(workers, barrier, limit.as_ref());
         let cut = self.stream(&mut running, barrier);
         let result = self.finish(running, cut.is_err());
+        if let Some(limit) = limit.filter(|limit| limit.has_waited()) {
+            let message = format!(
+                "the load waited for this host's policy, which lets one trial send at most {} (`rate`): that is the limit of what was measured",
+                limit.rate()
+            );
+            self.incident(IncidentKind::NotGranted, message);
+        }
         for change in links.changes() {
             self.incident(IncidentKind::Environment, change);
         }
@@ -261,12 +272,13 @@ impl Trial<'_> {
         if failures.is_empty() { Ok(workers) } else { Err(Cut::Failed(failures.join("; "))) }
     }
 
-    fn start(&self, workers: Vec<Workers>, barrier: Nanos) -> Vec<RunningJob<'_>> {
+    fn start(&self, workers: Vec<Workers>, barrier: Nanos, limit: Option<&Arc<RateLimit>>) -> Vec<RunningJob<'_>> {
         let jobs = self.prepare.jobs.iter().zip(workers);
         let running: Vec<_> = jobs
             .map(|(job, workers)| {
                 let (timeline, lead) = timeline(&self.prepare.phases, job, barrier);
-                RunningJob { job, engine: Engine::start(workers, timeline, &job.local.cpus, job.seed), lead }
+                let engine = Engine::start_within(workers, timeline, &job.local.cpus, job.seed, limit);
+                RunningJob { job, engine, lead }
             })
             .collect();
         let earliest = running.iter().map(|job| barrier.since(job.lead)).min().unwrap_or(barrier);

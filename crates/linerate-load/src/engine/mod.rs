@@ -6,6 +6,7 @@
 
 mod interval;
 mod lookout;
+mod rate_limit;
 mod thread;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::Worker;
 pub(crate) use interval::bytes;
 use interval::{Collector, lane};
 use lookout::Lookout;
+pub use rate_limit::RateLimit;
 use thread::{Ending, Task};
 
 /// The phases of one job at one end, on this host's monotonic clock.
@@ -70,6 +72,18 @@ impl Engine {
     /// `seed` seeds the arrivals of open loads, each worker's differently.
     #[must_use]
     pub fn start(workers: Vec<Box<dyn Worker>>, timeline: Timeline, cpus: &[usize], seed: u64) -> Self {
+        Self::start_within(workers, timeline, cpus, seed, None)
+    }
+
+    /// As [`Engine::start`]; what the workers send together with others under the same `limit` stays within it.
+    #[must_use]
+    pub fn start_within(
+        workers: Vec<Box<dyn Worker>>,
+        timeline: Timeline,
+        cpus: &[usize],
+        seed: u64,
+        limit: Option<&Arc<RateLimit>>,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut incidents = Vec::new();
         let looks_out = workers.iter().any(|worker| worker.may_wait_for_disk()).then(Lookout::start);
@@ -86,8 +100,8 @@ impl Engine {
             let stopped = stopped.clone().filter(|_| worker.may_wait_for_disk());
             let (cutter, intervals) = lane(number, timeline.start, &*worker, stopped);
             let cpu = (!cpus.is_empty()).then(|| cpus[number as usize % cpus.len()]);
-            let task =
-                Task { number, timeline, cpu, seed: seed.wrapping_add(u64::from(number)), stop: Arc::clone(&stop) };
+            let seed = seed.wrapping_add(u64::from(number));
+            let task = Task { number, timeline, cpu, seed, stop: Arc::clone(&stop), limit: limit.cloned() };
             let name = format!("lr-worker-{number}");
             match std::thread::Builder::new().name(name).spawn(move || task.run(worker, cutter)) {
                 Ok(handle) => engine.threads.push(Thread { intervals, handle: Some(handle) }),

@@ -283,3 +283,24 @@ fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
     // What it ran before it slept may be taken for a part of the step.
     assert!(longest(&report).stood() >= Nanos::from_millis(30), "{:?}", longest(&report));
 }
+
+#[test]
+fn what_all_workers_send_stays_within_the_limit_of_the_trial() {
+    const STEP_BYTES: u64 = 10_000;
+    const CLOSED: Load = Load::Closed { depth: 1 };
+    let sending = |_: Due, tally: &mut Tally| {
+        tally.add(Counter::PayloadSent, STEP_BYTES);
+        Progress::Moved
+    };
+    let worker = || -> Box<dyn Worker> { Box::new(Scripted(CLOSED, sending)) };
+    let has_waited = [100, 1_000, 10_000].into_iter().any(|load_ms| {
+        // 8 Mbit/s are a thousand bytes a millisecond; beside them one step of each worker.
+        let limit = Arc::new(RateLimit::new(linerate_model::BitRate(8e6)));
+        let timeline = timeline(load_ms, 0, 10);
+        let report = Engine::start_within(vec![worker(), worker()], timeline, &[], 1, Some(&limit)).join();
+        let sent: u64 = report.intervals.iter().map(|interval| interval.counters[Counter::PayloadSent]).sum();
+        assert!(sent <= load_ms * 1_000 + 2 * STEP_BYTES, "{sent} in {load_ms} ms");
+        limit.has_waited()
+    });
+    assert!(has_waited, "in ten seconds each worker has made a step and was to make another one");
+}

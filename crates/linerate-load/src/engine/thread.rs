@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use linerate_model::{Counter, FlowReport, Incident, IncidentKind, Nanos};
 use linerate_sys::{clock, cpu};
 
-use super::Timeline;
+use super::rate_limit::sent_bytes;
+use super::{RateLimit, Timeline};
 use super::incident;
 use super::interval::{Buffer, Cutter};
 use crate::{Due, Pacer, Progress, Tally, Worker};
@@ -43,6 +44,8 @@ pub(super) struct Task {
     pub(super) cpu: Option<usize>,
     pub(super) seed: u64,
     pub(super) stop: Arc<AtomicBool>,
+    /// The most that the workers of the trial may send.
+    pub(super) limit: Option<Arc<RateLimit>>,
 }
 
 /// What a thread leaves behind.
@@ -63,6 +66,8 @@ struct Run<'a> {
     /// When the current interval ends.
     tick: Nanos,
     started: &'a mut Option<Nanos>,
+    /// Of what the worker sent, what the limit was told, bytes.
+    told_bytes: u64,
 }
 
 impl Task {
@@ -94,6 +99,7 @@ impl Task {
             cutter: &mut cutter,
             tick: Nanos(0),
             started: &mut ending.started,
+            told_bytes: 0,
         };
         // The worker is not touched again after a panic, and the tally holds plain numbers, which are never half-written
         // in a way that matters.
@@ -247,11 +253,20 @@ impl Run<'_> {
                 self.cutter.cut(at, boundary, self.tally, self.worker);
             }
             let patience = (at + PATIENCE).min(self.tick).min(end);
-            let due = match &mut pacer {
+            let may_send = self.may_send_from(at) <= at;
+            if !may_send && may_burst {
+                // A step of a closed load sends.
+                clock::sleep_until(self.may_send_from(at).min(patience).0, 0);
+                let before = std::mem::replace(&mut at, now());
+                self.cutter.stepped(before, at);
+                continue;
+            }
+            let due = match pacer.as_deref_mut().filter(|_| may_send) {
                 Some(pacer) => pacer.next(at, patience),
                 None => Due { operations: 0, intended: at, gap: Nanos(0), until: patience },
             };
             let progress = self.burst(due, burst);
+            self.tell_limit();
             if let Some(pacer) = &mut pacer {
                 pacer.give_back(std::mem::take(&mut self.tally.deferred));
             }
@@ -273,11 +288,17 @@ impl Run<'_> {
         let timeline = self.task.timeline;
         let until = (timeline.load_until + CATCH_UP).min(timeline.drain_until);
         while pacer.is_open() && now() < until && !self.task.stopped() {
+            let at = now();
+            if self.may_send_from(at) > at {
+                // What the limit has put off is not sent at once.
+                break;
+            }
             let due = pacer.next(last_of(&timeline), until);
             if due.operations == 0 {
                 break;
             }
             let progress = self.burst(due, 1);
+            self.tell_limit();
             pacer.give_back(std::mem::take(&mut self.tally.deferred));
             if progress == Progress::Ended {
                 return progress;
@@ -291,6 +312,20 @@ impl Run<'_> {
         if let Some((due, started)) = pacer.and_then(|pacer| pacer.account(at)) {
             self.tally.counters[Counter::Intended] = due;
             self.tally.counters[Counter::Started] = started;
+        }
+    }
+
+    /// From when on a step that sends may be made; `at` if at once.
+    fn may_send_from(&self, at: Nanos) -> Nanos {
+        self.task.limit.as_ref().map_or(at, |limit| limit.next(self.task.timeline.start, at))
+    }
+
+    /// Tells the limit what the last step sent.
+    fn tell_limit(&mut self) {
+        if let Some(limit) = &self.task.limit {
+            let sent = sent_bytes(&self.tally.counters);
+            limit.spend(sent.saturating_sub(self.told_bytes));
+            self.told_bytes = sent;
         }
     }
 

@@ -1,0 +1,95 @@
+//! The rate that the owner of a host lets one trial send at, over all its jobs and workers.
+//!
+//! It is enforced where every workload comes by: between two steps of a worker. What a worker sent is added up, and while more was sent
+//! than the time since the barrier allows, no step is made that could send. So a trial sends at most the rate times its time, and one
+//! step of each worker. Counted are the bytes that workers count as sent: payload, and [`HEADERS`] for each datagram and frame. What it
+//! does not see: headers of TCP segments, and what the kernel sends again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use linerate_model::{BitRate, Counter, Counters, Nanos};
+
+/// Headers of a datagram: Ethernet with its check sequence (18), IPv6 (40), UDP (8); more than those of IPv4 or of a raw frame.
+const HEADERS: u64 = 66;
+/// Nanoseconds of a second.
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// The most that one trial may send; all its workers share it.
+#[derive(Debug)]
+pub struct RateLimit {
+    rate: BitRate,
+    sent_bytes: AtomicU64,
+    has_waited: AtomicBool,
+}
+
+impl RateLimit {
+    /// At most `rate`.
+    #[must_use]
+    pub fn new(rate: BitRate) -> Self {
+        Self { rate, sent_bytes: AtomicU64::new(0), has_waited: AtomicBool::new(false) }
+    }
+
+    /// The rate.
+    #[must_use]
+    pub fn rate(&self) -> BitRate {
+        self.rate
+    }
+
+    /// Whether a worker had to wait.
+    #[must_use]
+    pub fn has_waited(&self) -> bool {
+        self.has_waited.load(Ordering::Relaxed)
+    }
+
+    /// Adds what a worker sent.
+    pub(super) fn spend(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// When the next step may be made of a load that began at `start`; `now` if at once.
+    pub(super) fn next(&self, start: Nanos, now: Nanos) -> Nanos {
+        let sent_bits = u128::from(self.sent_bytes.load(Ordering::Relaxed)) * u128::from(u8::BITS);
+        // Less than a bit per second would be an eternity for a byte.
+        let per_second = (self.rate.0.max(1.0)) as u128;
+        let until = start + Nanos(u64::try_from(sent_bits * SECOND_NS / per_second).unwrap_or(u64::MAX / 2));
+        if until <= now {
+            return now;
+        }
+        self.has_waited.store(true, Ordering::Relaxed);
+        until
+    }
+}
+
+/// What a worker with these counters has sent, bytes.
+pub(super) fn sent_bytes(counters: &Counters) -> u64 {
+    counters[Counter::PayloadSent].saturating_add(counters[Counter::DatagramsSent].saturating_mul(HEADERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_too_early_is_waited_for() {
+        let limit = RateLimit::new(BitRate(8e6));
+        let (start, second) = (Nanos(5), 1_000_000_000);
+        assert_eq!(limit.next(start, start), start, "the first step is free");
+        assert!(!limit.has_waited());
+        limit.spend(1_000_000);
+        assert_eq!(limit.next(start, Nanos(6)), Nanos(5 + second), "a million bytes are a second");
+        assert_eq!(limit.next(start, Nanos(6 + second)), Nanos(6 + second));
+        assert!(limit.has_waited());
+        let slow = RateLimit::new(BitRate(0.0));
+        slow.spend(u64::MAX);
+        assert!(slow.next(start, start) > Nanos(second), "no overflow");
+    }
+
+    #[test]
+    fn headers_of_small_datagrams_count() {
+        let mut counters = Counters::default();
+        counters[Counter::PayloadSent] = 10;
+        assert_eq!(sent_bytes(&counters), 10);
+        counters[Counter::DatagramsSent] = 2;
+        assert_eq!(sent_bytes(&counters), 10 + 2 * HEADERS);
+    }
+}
