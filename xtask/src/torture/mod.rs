@@ -6,6 +6,7 @@
 mod disks;
 mod labs;
 mod ledger;
+mod peers;
 mod strangers;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ static SUBJECTS: &[Subject] = &[
     Subject { name: "disks", run: disks::run },
     Subject { name: "labs", run: labs::run },
     Subject { name: "ledger", run: ledger::run },
+    Subject { name: "peers", run: peers::run },
     Subject { name: "strangers", run: strangers::run },
 ];
 
