@@ -338,14 +338,17 @@ impl Drop for Pair {
 /// The second end of a pair, where agents listen.
 pub(crate) const AGENT: &str = "198.18.9.2";
 
-/// Exchanges keys: `offer` on the agent's host, `accept` on the other.
+/// Exchanges keys: `offer` on the agent's host, `accept` on the other, with the token from standard input, where no list of processes shows
+/// it.
 pub(crate) fn exchange_keys(pair: &Pair, folder: &Path) {
     let mut offer = pair.linerate(1, folder, "b", &["pair", "offer", "--listen", AGENT]).spawn().expect("starts");
     let mut output = BufReader::new(offer.stdout.take().expect("piped"));
     let mut token = String::new();
     output.read_line(&mut token).expect("the token is printed first");
-    let accept = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
-    let accepted = Ended::from(accept).expect(0);
+    let mut accept = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, "-"]);
+    let mut accept = accept.stdin(Stdio::piped()).spawn().expect("starts");
+    accept.stdin.take().expect("piped").write_all(token.as_bytes()).expect("it reads");
+    let accepted = wait(accept).expect(0);
     assert!(accepted.stdout.starts_with("paired with "), "{accepted:?}");
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("text");
