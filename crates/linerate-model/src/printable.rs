@@ -101,9 +101,7 @@ fn escape<'a>(out: &mut String, after: &'a str, lines: Lines) -> &'a str {
         't' => (Some('\t'), &after[1..]),
         'u' => match after.get(1..=DIGITS).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
             // Halves of a surrogate pair are no characters: nothing that is obeyed is written with two.
-            Some(digits) => {
-                (u32::from_str_radix(digits, 16).ok().and_then(char::from_u32), &after[1 + DIGITS..])
-            }
+            Some(digits) => (u32::from_str_radix(digits, 16).ok().and_then(char::from_u32), &after[1 + DIGITS..]),
             None => (None, &after[1..]),
         },
         other => (None, &after[other.len_utf8()..]),
@@ -144,7 +142,8 @@ mod tests {
 
     /// Text in which about every second character is one that is obeyed.
     fn hostile() -> impl Strategy<Value = String> {
-        let obeyed = prop::sample::select((0..=0xffff).filter_map(char::from_u32).filter(|c| is_obeyed(*c)).collect::<Vec<_>>());
+        let obeyed =
+            prop::sample::select((0..=0xffff).filter_map(char::from_u32).filter(|c| is_obeyed(*c)).collect::<Vec<_>>());
         let plain = prop::sample::select(vec!['a', '\\', 'u', '0', '1', 'b', '"', 'µ', '[', 'n', '😀']);
         prop::collection::vec(prop_oneof![obeyed, plain, any::<char>()], 0..40).prop_map(String::from_iter)
     }

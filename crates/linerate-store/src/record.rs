@@ -151,7 +151,9 @@ fn write_chunks(
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{CampaignHeader, Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock, TestbedKind};
+    use linerate_model::{
+        CampaignHeader, Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock, TestbedKind,
+    };
 
     use super::*;
     use crate::Which;
@@ -230,7 +232,10 @@ mod tests {
         ledger.flush().expect("there is room");
         let campaign = ledger.load(Which::Latest).expect("it reads");
         assert_eq!(campaign.header.name, SHOWN);
-        assert_eq!(campaign.header.plan, "a = 1\n# x\\u001b]0;owned\\u0007\\u009b31m\\u202e\ny", "a plan keeps its lines");
+        assert_eq!(
+            campaign.header.plan, "a = 1\n# x\\u001b]0;owned\\u0007\\u009b31m\\u202e\ny",
+            "a plan keeps its lines"
+        );
         let record = &campaign.trials[0];
         assert_eq!((record.incidents[0].host.as_str(), record.incidents[0].message.as_str()), (SHOWN, SHOWN));
         assert_eq!((record.jobs[0].0.flows[0].local.as_str(), record.samples[0].0.as_str()), (SHOWN, SHOWN));

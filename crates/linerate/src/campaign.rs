@@ -11,8 +11,8 @@ use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, KeyStore,
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS, Recorder,
-    RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
+    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS,
+    Recorder, RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
 };
 use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};

@@ -105,6 +105,9 @@ mod tests {
     fn styles_are_told_from_everything_else_that_begins_alike() {
         let text = "\x1b[1;31merror\x1b[0m: \x1b[2J \x1b[6n \x1b[38;5;9m\x1b";
         let styles = styles(text);
-        assert_eq!(styles, [("", "\x1b[1;31m"), ("error", "\x1b[0m"), (": \x1b[2J \x1b[6n ", "\x1b[38;5;9m"), ("\x1b", "")]);
+        assert_eq!(
+            styles,
+            [("", "\x1b[1;31m"), ("error", "\x1b[0m"), (": \x1b[2J \x1b[6n ", "\x1b[38;5;9m"), ("\x1b", "")]
+        );
     }
 }

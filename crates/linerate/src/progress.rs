@@ -39,8 +39,7 @@ impl Display {
                 if let Some(bar) = &self.bar {
                     bar.set_length(*of as u64);
                     bar.set_position(*number as u64 - 1);
-                    let message =
-                        format!("{} left  {}: {}", span(eta.as_secs_f64()), trial.sweep, coordinate(trial));
+                    let message = format!("{} left  {}: {}", span(eta.as_secs_f64()), trial.sweep, coordinate(trial));
                     // The bar is drawn past this crate's macros.
                     bar.set_message(printable(&message, Lines::One).into_owned());
                 }

@@ -72,7 +72,9 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         ground.reset()?;
         if attack == "spoof" {
             // Somebody else makes the attacker's datagrams look like the victim's.
-            let rule = format!("table ip spoof {{ chain leaving {{ type filter hook output priority 0; meta l4proto udp ip saddr set {VICTIM}; }}; }}");
+            let rule = format!(
+                "table ip spoof {{ chain leaving {{ type filter hook output priority 0; meta l4proto udp ip saddr set {VICTIM}; }}; }}"
+            );
             ground.nft("a", &rule)?;
         }
         let keys = ground.folder.join("a");
@@ -95,12 +97,16 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         held &= seen.is_nothing() && most <= HELLO_BYTES;
         match attack {
             "proven" => {
-                said.lines().filter(|line| !line.ends_with(": it was carried out")).for_each(|line| println!("  {line}"));
+                said.lines()
+                    .filter(|line| !line.ends_with(": it was carried out"))
+                    .for_each(|line| println!("  {line}"));
                 held &= carried_out > 0 && at_attacker.udp > 0;
             }
             "spoof" => {}
             _ => {
-                said.lines().filter(|line| line.ends_with(": it was carried out")).for_each(|line| println!("  {line}"));
+                said.lines()
+                    .filter(|line| line.ends_with(": it was carried out"))
+                    .for_each(|line| println!("  {line}"));
                 held &= carried_out == 0;
             }
         }
@@ -123,7 +129,8 @@ fn by_agent(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         fs::write(&plan, plan_of(bench.quick, attack))?;
         let (plan, ledger) = (plan.to_string_lossy().into_owned(), ledger.to_string_lossy().into_owned());
         let report = ground.folder.join(attack).to_string_lossy().into_owned();
-        let run = ["run", &plan, "--to", ATTACKER, "--ledger", &ledger, "--out", &report, "--format", "md,html,json,csv"];
+        let run =
+            ["run", &plan, "--to", ATTACKER, "--ledger", &ledger, "--out", &report, "--format", "md,html,json,csv"];
         let ran = ground.linerate("h", &run).output().context("run linerate")?;
         let reported = ground.linerate("h", &["report", &ledger, "--out", &report, "--format", "md"]).output()?;
         agent.end()?;
@@ -160,7 +167,13 @@ fn plan_of(is_quick: bool, attack: &str) -> String {
     let mut text = "[campaign]\nname = \"peers\"\nrepeats = 1\n".to_owned();
     let mut jobs = vec![("udp_stream", ""), ("tcp_stream", ""), ("frames", "mode = \"udp\", allow_outside_lab = true")];
     if !is_quick {
-        jobs.extend([("udp_rr", ""), ("tcp_rr", ""), ("tcp_crr", ""), ("http", "direction = \"tx\""), ("ftp", "direction = \"tx\"")]);
+        jobs.extend([
+            ("udp_rr", ""),
+            ("tcp_rr", ""),
+            ("tcp_crr", ""),
+            ("http", "direction = \"tx\""),
+            ("ftp", "direction = \"tx\""),
+        ]);
         jobs.push(("frames", "mode = \"live\", allow_outside_lab = true"));
         jobs.push(("frames", "mode = \"packet\", allow_outside_lab = true"));
     }
@@ -179,7 +192,8 @@ fn plan_of(is_quick: bool, attack: &str) -> String {
 
 /// Whether a terminal obeys `c`; line feeds and tabs are for everybody.
 fn is_obeyed(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    (c.is_control() && !matches!(c, '\n' | '\t'))
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Packets to one host's Ethernet or IP address, without those that find neighbours.
@@ -214,8 +228,12 @@ struct Waiting {
 impl Waiting {
     /// Starts it, and waits until it says that it is ready.
     fn start(mut command: Command) -> anyhow::Result<Self> {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("start peers")?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start peers")?;
         let input = child.stdin.take();
         let mut output = BufReader::new(child.stdout.take().context("its output")?);
         let mut line = String::new();
@@ -276,8 +294,13 @@ impl Ground {
             ip(&["-n", &host, "address", "add", &format!("{address}/24"), "dev", "v0"])?;
             ip(&["-n", &host, "link", "set", "v0", "up"])?;
             // A veth takes frames that the kernel makes if its peer coalesces.
-            let coalesce = ground.within("s", "ethtool", &["-K", &port, "gro", "on"]).output().context("run ethtool")?;
-            ensure!(coalesce.status.success(), "ethtool -K {port} gro on: {}", String::from_utf8_lossy(&coalesce.stderr));
+            let coalesce =
+                ground.within("s", "ethtool", &["-K", &port, "gro", "on"]).output().context("run ethtool")?;
+            ensure!(
+                coalesce.status.success(),
+                "ethtool -K {port} gro on: {}",
+                String::from_utf8_lossy(&coalesce.stderr)
+            );
         }
         for (host, address) in [("a", ATTACKER), ("v", VICTIM)] {
             let mac = hardware_address(&name(host))?;
@@ -373,7 +396,10 @@ impl Ground {
         let entries = listed["nftables"].as_array().context("nft prints a list")?;
         let packets = |kind: &str| {
             let name = format!("seen_{kind}");
-            let named = entries.iter().filter_map(|entry| entry.get("counter")).find(|counter| counter["name"] == name.as_str());
+            let named = entries
+                .iter()
+                .filter_map(|entry| entry.get("counter"))
+                .find(|counter| counter["name"] == name.as_str());
             named.and_then(|counter| counter["packets"].as_u64()).with_context(|| format!("no counter {name}"))
         };
         Ok(Seen { udp: packets("udp")?, tcp: packets("tcp")?, icmp: packets("icmp")?, others: packets("others")? })

@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use linerate_control::{Access, Agent, AgentOptions, KeyStore};
-use linerate_load::{Due, Listener, LoadError, Offer, ParamDoc, Progress, Setup, Tally, Times, Worker, Workload, workload};
+use linerate_load::{
+    Due, Listener, LoadError, Offer, ParamDoc, Progress, Setup, Tally, Times, Worker, Workload, workload,
+};
 use linerate_model::{FlowReport, FlowTcp, Load, Nanos, ParamError, Params};
 use serde_json::{Value, json};
 

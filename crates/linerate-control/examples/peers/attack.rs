@@ -79,8 +79,17 @@ pub(crate) fn workloads(few: bool) -> Vec<(&'static str, Value)> {
         ("http", json!({ "direction": "tx" })),
         ("ftp", json!({ "direction": "tx" })),
     ];
-    let modes =
-        ["live", "packet", "packet_bypass", "packet_ring", "packet_ring_bypass", "udp", "xdp", "xdp_copy", "xdp_generic"];
+    let modes = [
+        "live",
+        "packet",
+        "packet_bypass",
+        "packet_ring",
+        "packet_ring_bypass",
+        "udp",
+        "xdp",
+        "xdp_copy",
+        "xdp_generic",
+    ];
     all.extend(modes.map(frames));
     all
 }

@@ -13,8 +13,8 @@ use linerate_load::pinned::{self, PinnedKeys};
 use linerate_load::{LoadError, Offer, Permits, Secret, Setup, Worker, workload};
 use linerate_model::{Endpoint, Nanos, Params, Phases, Side, TrialId, Warmup};
 use linerate_sys::clock;
-use rustls::client::{ClientConfig, ClientConnection};
 use rustls::StreamOwned;
+use rustls::client::{ClientConfig, ClientConnection};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -98,7 +98,12 @@ impl Conductor {
     }
 
     /// One trial of a job with an honest end there and one of ours here; why it failed, if it did.
-    fn trial(&mut self, workload: &str, params: &Value, attack: Attack) -> Result<Option<String>, Box<dyn std::error::Error>> {
+    fn trial(
+        &mut self,
+        workload: &str,
+        params: &Value,
+        attack: Attack,
+    ) -> Result<Option<String>, Box<dyn std::error::Error>> {
         self.trial += 1;
         let trial = TrialId(self.trial);
         let Value::Object(table) = params else { return Err("parameters are a table".into()) };
@@ -124,8 +129,7 @@ impl Conductor {
             peer_clock: None,
         };
         let patience_ms = PATIENCE.as_millis() as u64;
-        let prepare =
-            Prepare { trial, phases, jobs: vec![job], patience_ms, sample_period_ms: 100, legs: Vec::new() };
+        let prepare = Prepare { trial, phases, jobs: vec![job], patience_ms, sample_period_ms: 100, legs: Vec::new() };
         self.say(&Message::Prepare(Box::new(prepare)))?;
         let answer = self.hear(|message| matches!(message, Message::Offers { .. } | Message::Done { .. }))?;
         let offered = match answer {

@@ -16,7 +16,11 @@ const OF_DISKS: &str = "storage";
 /// # Errors
 /// The first that is not permitted, with the line of the policy that would.
 pub(super) fn permitted(prepare: &Prepare, permits: &Permits) -> Result<(), LoadError> {
-    prepare.jobs.iter().filter_map(|job| job.local.ncsi.as_deref()).try_for_each(|interface| permits.ncsi(interface))?;
+    prepare
+        .jobs
+        .iter()
+        .filter_map(|job| job.local.ncsi.as_deref())
+        .try_for_each(|interface| permits.ncsi(interface))?;
     let rates: Vec<BitRate> = prepare.jobs.iter().filter(|job| sends(job)).filter_map(offered).collect();
     if rates.is_empty() { Ok(()) } else { permits.offered_rate(BitRate(rates.iter().map(|rate| rate.0).sum())) }
 }
@@ -33,7 +37,11 @@ fn sends(job: &PreparedJob) -> bool {
 /// The lowest rate that `job` gives itself: that one binds.
 fn offered(job: &PreparedJob) -> Option<BitRate> {
     let rate = |name: &&str| job.params.get(name)?.as_str()?.parse().ok();
-    RATES.iter().filter(|_| job.workload != OF_DISKS).filter_map(rate).min_by(|a: &BitRate, b: &BitRate| a.0.total_cmp(&b.0))
+    RATES
+        .iter()
+        .filter(|_| job.workload != OF_DISKS)
+        .filter_map(rate)
+        .min_by(|a: &BitRate, b: &BitRate| a.0.total_cmp(&b.0))
 }
 
 #[cfg(test)]
@@ -80,13 +88,17 @@ mod tests {
         assert!(of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s", "direction": "both" }))]).is_err());
         assert_eq!(of(&[("storage", active, json!({ "rate": "2 Gbit/s" }))]), Ok(()), "a disk's");
         assert_eq!(of(&[("tcp_rr", active, json!({ "rate": "10 kpps" }))]), Ok(()), "the engine sees to it");
-        assert_eq!(permitted(&prepare(&[half(), half()]), &Permits::EVERYTHING).map_err(|error| error.to_string()), Ok(()));
+        assert_eq!(
+            permitted(&prepare(&[half(), half()]), &Permits::EVERYTHING).map_err(|error| error.to_string()),
+            Ok(())
+        );
     }
 
     #[test]
     fn a_network_controller_is_asked_only_where_the_owner_named_it() {
         let asks = prepare(&[("null", Side::Active, json!({ "ncsi": "eth1" }))]);
-        let limits = |ncsi: &[&str]| Limits { ncsi: ncsi.iter().map(ToString::to_string).collect(), ..Limits::new("a") };
+        let limits =
+            |ncsi: &[&str]| Limits { ncsi: ncsi.iter().map(ToString::to_string).collect(), ..Limits::new("a") };
         let why = permitted(&asks, &Permits::only(limits(&["eth0"]))).expect_err("not named").to_string();
         assert!(why.contains("`ncsi = [\"eth1\"]`"), "{why}");
         permitted(&asks, &Permits::only(limits(&["eth1"]))).expect("named");

@@ -19,8 +19,8 @@ use linerate_load::{Listener, LoadError, Setup, Worker, Workload};
 use linerate_model::{Bytes, Incident, IncidentKind, Interval, Nanos, Phases, Side};
 use linerate_observe::{Sampling, Scope};
 
-use super::{Shared, asked};
 use super::links::Links;
+use super::{Shared, asked};
 use crate::clock::monotonic;
 use crate::link::Outbox;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use linerate_model::{Counter, FlowReport, Incident, IncidentKind, Nanos};
 use linerate_sys::{clock, cpu};
 
-use super::rate_limit::sent_bytes;
-use super::{RateLimit, Timeline};
 use super::incident;
 use super::interval::{Buffer, Cutter};
+use super::rate_limit::sent_bytes;
+use super::{RateLimit, Timeline};
 use crate::{Due, Pacer, Progress, Tally, Worker};
 
 /// The longest a step may wait.

@@ -85,7 +85,8 @@ impl<'a> Reader<'a> {
     pub(super) fn text(&mut self) -> Result<String, BlobError> {
         let n_bytes = self.count()?;
         let text = std::str::from_utf8(self.bytes(n_bytes)?);
-        text.map(|text| printable(text, Lines::One).into_owned()).map_err(|_| BlobError::Content("a name that is not UTF-8".to_owned()))
+        text.map(|text| printable(text, Lines::One).into_owned())
+            .map_err(|_| BlobError::Content("a name that is not UTF-8".to_owned()))
     }
 
     pub(super) fn column(&mut self, n_values: usize) -> Result<Vec<u64>, BlobError> {
