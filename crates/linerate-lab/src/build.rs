@@ -51,12 +51,10 @@ impl Lab {
             supervisor: Supervisor::start()?,
             keep: false,
         };
-        for namespace in &lab.layout.namespaces {
-            if let Err(error) = reap::clear(&namespace.name) {
-                // What stands there is another lab's: it is not taken down with this one.
-                lab.keep = true;
-                return Err(error);
-            }
+        if let Err(error) = clear(&lab.layout) {
+            // What stands there is another lab's: it is not taken down with this one.
+            lab.keep = true;
+            return Err(error);
         }
         for namespace in &lab.layout.namespaces {
             lab.supervisor.namespace(&namespace.name);
@@ -160,15 +158,19 @@ impl Lab {
         &self.elements
     }
 
-    /// Leaves it standing when dropped (`linerate lab up`), if it can stand alone; returns whether it can. Delayed links, faults, emulated
-    /// devices and controllers cannot, whose frames this process carries, nor can shares of a CPU.
+    /// Removes what an earlier lab of this name has left, if its maker is gone.
+    ///
+    /// # Errors
+    /// If that lab stands, or its maker lives.
+    pub fn clear(description: &Description, instance: &str) -> Result<(), LabError> {
+        clear(&layout(description, instance))
+    }
+
+    /// Leaves it standing when dropped (`linerate lab up`): for one that can stand alone ([`Layout::stands_alone`]).
     ///
     /// # Errors
     /// If it cannot be marked as one that stays.
-    pub fn keep(&mut self) -> Result<bool, LabError> {
-        if !self.middles.is_empty() || !self.quotas.is_empty() {
-            return Ok(false);
-        }
+    pub fn keep(&mut self) -> Result<(), LabError> {
         for namespace in &self.layout.namespaces {
             reap::keep(&namespace.name).map_err(|cause| LabError::Refused {
                 what: format!("mark network namespace {} as one that stays", namespace.name),
@@ -177,7 +179,7 @@ impl Lab {
             })?;
         }
         self.keep = true;
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -194,6 +196,10 @@ impl Drop for Lab {
         self.quotas.clear();
         self.supervisor.dismiss();
     }
+}
+
+fn clear(layout: &Layout) -> Result<(), LabError> {
+    layout.namespaces.iter().try_for_each(|namespace| reap::clear(&namespace.name))
 }
 
 /// Sysctls that must be set before interfaces arrive.

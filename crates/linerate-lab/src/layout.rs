@@ -43,6 +43,15 @@ pub struct Layout {
     pub observed: Vec<SwitchPort>,
 }
 
+impl Layout {
+    /// Whether it works without its maker. Delayed links, faults, emulated devices and controllers do not, whose frames that process carries, nor
+    /// do shares of a CPU.
+    #[must_use]
+    pub fn stands_alone(&self) -> bool {
+        self.devices.is_empty() && self.namespaces.iter().all(|namespace| namespace.cpu.is_none())
+    }
+}
+
 /// A port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPort {

@@ -16,6 +16,25 @@ use crate::privilege::{SocketOption, or_helper};
 #[allow(unsafe_code)]
 pub(crate) mod raw;
 
+/// The process at the other end of a connected Unix socket, or the one that listens there (`SO_PEERCRED`, unix(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number in the caller's PID namespace; `None` if it has none there.
+    pub pid: Option<u32>,
+    /// Its effective user when it connected or began to listen, as the caller's user namespace knows that user.
+    pub user: u32,
+}
+
+/// Returns who is at the other end of a Unix socket, as the kernel vouches for it.
+///
+/// # Errors
+/// If it is no connected Unix socket.
+pub fn peer(socket: &impl AsFd) -> Result<Peer, SysError> {
+    let [pid, user, _group] = raw::get::<[u32; 3]>(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)
+        .map_err(|cause| SysError::new("read SO_PEERCRED of", describe(socket), cause))?;
+    Ok(Peer { pid: (pid > 0).then_some(pid), user })
+}
+
 /// Which way a buffer faces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {

@@ -5,9 +5,9 @@ mod common;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use common::{Ended, alone, file, linerate, load, plan, privileged, run, signal, start, wait};
+use common::{Ended, alone, eventually, file, linerate, load, namespaces, plan, privileged, run, signal, start, wait};
 
 /// SIGPIPE, by which a command that only prints may end when nobody reads.
 const BROKEN_PIPE: i32 = 13;
@@ -111,4 +111,43 @@ fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
     in_json.sort_unstable();
     assert_eq!(in_json, own);
     assert!(!run(folder.path(), &["lab", "list"]).expect(0).stdout.contains(&name), "it is gone");
+}
+
+/// Its supervisor ends with the PID namespace too: what is left is what only the kernel can remove.
+#[test]
+fn a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace() {
+    if !privileged("a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = format!("p{}", std::process::id());
+    let text = "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\ndelay = \"1 ms\"\n";
+    file(folder.path(), "lab.toml", &format!("[lab]\nname = \"{name}\"\n{text}"));
+    let up = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_linerate"), "lab", "up", "lab.toml"]);
+        let mut child = command.current_dir(folder.path()).stdout(Stdio::piped()).spawn().expect("unshare starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        output.read_line(&mut String::new()).expect("it speaks when everything stands");
+        (child, output)
+    };
+    let listed = || run(folder.path(), &["lab", "list"]).expect(0).stdout;
+    let (mut child, _output) = up();
+    assert_eq!(listed().lines().filter(|line| line.starts_with(&name)).count(), 2, "two hosts, and no device");
+    let here = "pwd; ip netns identify; ls /sys/class/net";
+    let said = run(folder.path(), &["lab", "exec", &name, "a", "sh", "-c", here]).expect(0).stdout;
+    let own = folder.path().canonicalize().expect("it is there").display().to_string();
+    assert_eq!(said.lines().take(2).collect::<Vec<_>>(), [own, format!("lr-up.{name}-a")]);
+    assert!(said.lines().skip(2).any(|device| device != "lo"), "an interface of the lab: {said}");
+    let second = run(folder.path(), &["lab", "up", "lab.toml"]).expect(4);
+    assert!(second.stderr.contains("another process"), "{}", second.stderr);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("our child");
+    eventually("the kernel to end the PID namespace", || (!listed().contains(&name)).then_some(()));
+    assert_eq!(namespaces(&format!("lr-up.{name}")), [""; 0]);
+    // The name is free again, and `lab down` ends the process that carries the next one.
+    let (mut child, _output) = up();
+    run(folder.path(), &["lab", "down", &name]).expect(0);
+    assert!(child.wait().expect("our child").success());
+    assert!(!listed().contains(&name));
 }

@@ -1,8 +1,11 @@
 //! `linerate lab`: emulated testbeds on their own.
+//!
+//! A lab that can stand alone has public names, as `ip netns` knows them, and stays. Any other is carried by its `linerate lab up`: its names are
+//! private to that process, and other commands find the process ([`maker`]).
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_lab::element::{Class, Fate};
 use linerate_lab::{Description, Lab};
@@ -13,10 +16,16 @@ use crate::cli::LabAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{problems, sandbox};
 
+mod maker;
+
+use maker::{Claim, Maker};
+
 /// Prefix of the namespaces of labs left standing.
 const STANDING: &str = "lr-up.";
 /// How long an interrupt waits until it is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// A lab's process that was asked to end does so within this.
+const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Does `action`.
 pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
@@ -48,8 +57,18 @@ pub(crate) fn describe(name: &str) -> Result<(Description, String), Failure> {
 
 fn up(name: &str) -> Outcome {
     let (description, _) = describe(name)?;
-    let mut lab = Lab::build(&description, &format!("up.{}", description.name)).map_err(Failure::missing)?;
-    let stands_alone = lab.keep().map_err(Failure::missing)?;
+    let claim = Claim::new(&description.name)?;
+    let instance = format!("up.{}", description.name);
+    let stands_alone = linerate_lab::layout(&description, &instance).stands_alone();
+    if !stands_alone {
+        // Where names are private, one that stands under the same name is not seen.
+        Lab::clear(&description, &instance).map_err(Failure::missing)?;
+        sandbox::enter()?;
+    }
+    let mut lab = Lab::build(&description, &instance).map_err(Failure::missing)?;
+    if stands_alone {
+        lab.keep().map_err(Failure::missing)?;
+    }
     for endpoint in &lab.testbed().endpoints {
         let address = endpoint.address.map(|a| a.to_string()).unwrap_or_default();
         println!(
@@ -66,14 +85,15 @@ fn up(name: &str) -> Outcome {
         return Ok(Exit::Done);
     }
     println!("its delays, faults, controllers and CPU shares live as long as this command: Ctrl-C takes it down");
-    stay(&lab)
+    stay(&lab, claim)
 }
 
-/// Carries the frames of `lab` until an interrupt.
-fn stay(lab: &Lab) -> Outcome {
+/// Carries the frames of `lab` until an interrupt, and lets others find it.
+fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     while !linerate_sys::signal::interrupted() {
         std::thread::sleep(PATIENCE);
+        claim.answer();
     }
     for controller in lab.controllers() {
         let (inward, outward) = (controller.from_network(), controller.from_management());
@@ -111,6 +131,7 @@ fn stay(lab: &Lab) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// Namespaces of labs that stand alone, without their prefix.
 fn standing() -> Result<Vec<String>, Failure> {
     let list = Command::new("ip").args(["netns", "list"]).output();
     let list = list.map_err(|error| Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")))?;
@@ -119,12 +140,31 @@ fn standing() -> Result<Vec<String>, Failure> {
     Ok(names.filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned).collect())
 }
 
-/// Lab and node of a standing namespace, as its maker named them.
+/// Namespaces of labs that a process carries, without their prefix. A process that is not seen from here, or not root's, is left out: `lab exec` says
+/// why.
+fn carried() -> Vec<String> {
+    let makers = maker::carried().into_iter().filter_map(|lab| Maker::of(&lab).ok().flatten());
+    let mut names = Vec::new();
+    for maker in makers {
+        let entries = std::fs::read_dir(maker.names()).into_iter().flatten().flatten();
+        let found: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        if maker.is_alive() {
+            names.extend(found.iter().filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned));
+        }
+    }
+    names.sort_unstable();
+    names
+}
+
+/// Lab and node of a namespace, as its maker named them.
 fn parts(full: &str) -> Option<(&str, &str)> {
     full.rsplit_once('-')
 }
 
 fn down(name: &str) -> Outcome {
+    if let Some(maker) = Maker::of(name)? {
+        return end(name, &maker);
+    }
     let nodes: Vec<String> =
         standing()?.into_iter().filter(|full| parts(full).is_some_and(|(lab, _)| lab == name)).collect();
     if nodes.is_empty() {
@@ -141,8 +181,23 @@ fn down(name: &str) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// Asks the process that carries the lab `name` to take it down, and waits until it has ended.
+fn end(name: &str, maker: &Maker) -> Outcome {
+    let failed = |cause: String| Failure::missing(format!("lab down {name}: end process {}: {cause}", maker.pid));
+    maker.interrupt().map_err(|error| failed(error.to_string()))?;
+    let asked = Instant::now();
+    while maker.is_alive() {
+        if asked.elapsed() > END_PATIENCE {
+            return Err(failed(format!("it still runs after {} s", END_PATIENCE.as_secs())));
+        }
+        std::thread::sleep(PATIENCE);
+    }
+    Ok(Exit::Done)
+}
+
 fn list(as_json: bool) -> Outcome {
     let mut standing = standing()?;
+    standing.extend(carried());
     // What stands between two nodes, to carry frames, is nothing a person built or can go to.
     standing.retain(|full| parts(full).is_some_and(|(_, node)| !linerate_lab::is_device(node)));
     if as_json {
@@ -154,8 +209,21 @@ fn list(as_json: bool) -> Outcome {
 }
 
 fn exec(lab: &str, host: &str, command: &[String]) -> Outcome {
-    let error = Command::new("ip").args(["netns", "exec", &format!("{STANDING}{lab}-{host}")]).args(command).exec();
-    Err(Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")))
+    let namespace = format!("{STANDING}{lab}-{host}");
+    let Some(maker) = Maker::of(lab)? else {
+        let error = Command::new("ip").args(["netns", "exec", &namespace]).args(command).exec();
+        return Err(Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")));
+    };
+    // Whoever enters the mounts of another process finds itself in their root.
+    let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let mounts = format!("--mount=/proc/{}/ns/mnt", maker.pid);
+    let error = Command::new("nsenter")
+        .args([&mounts, "sh", "-c", "cd \"$0\" && exec \"$@\""])
+        .arg(here)
+        .args(["ip", "netns", "exec", &namespace])
+        .args(command)
+        .exec();
+    Err(Failure::missing(format!("run nsenter: {error} (install it: apt install util-linux)")))
 }
 
 fn reap(as_json: bool) -> Outcome {

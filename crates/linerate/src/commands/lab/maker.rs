@@ -1,0 +1,178 @@
+//! The process that a lab lives in, found by the lab's name.
+//!
+//! A lab with delays, faults, controllers or CPU shares lives as long as its `linerate lab up`. The names of its namespaces are private to that
+//! process, so that the kernel frees them however the process ends: by SIGKILL, or with its whole PID namespace. Other commands find it
+//! by an abstract Unix socket (unix(7)) that it listens on, which ends with it too. The socket is also the claim to the name: of two
+//! that build a lab of one name at once, one is refused.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use linerate_sys::socket::peer;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::exit::Failure;
+
+/// Prefix of the sockets' names.
+const SOCKETS: &str = "linerate-lab-";
+/// Sockets of this network namespace, a line each; the name of an abstract one begins with `@` (proc_net_unix(5)).
+const LISTED: &str = "/proc/net/unix";
+/// Commands that may look for a lab at the same moment.
+const BACKLOG: i32 = 128;
+
+/// The claim of this process to the name of a lab.
+pub(crate) struct Claim {
+    socket: OwnedFd,
+    /// Commands that look for the lab: each sees by its connection that this process lives.
+    seekers: Vec<OwnedFd>,
+}
+
+impl Claim {
+    /// Claims the name `lab`.
+    pub(crate) fn new(lab: &str) -> Result<Self, Failure> {
+        let claimed = open().and_then(|socket| {
+            rustix::net::bind(&socket, &address(lab)?)?;
+            rustix::net::listen(&socket, BACKLOG)?;
+            Ok(socket)
+        });
+        claimed.map(|socket| Self { socket, seekers: Vec::new() }).map_err(|cause| match cause {
+            Errno::ADDRINUSE => Failure::missing(format!(
+                "lab up {lab}: another process builds or carries a lab of this name (see `linerate lab list`; end it with `linerate lab down {lab}`)"
+            )),
+            cause => Failure::missing(format!("lab up {lab}: claim the name: {}", io::Error::from(cause))),
+        })
+    }
+
+    /// Takes in commands that look for the lab, and lets go of those that have ended.
+    pub(crate) fn answer(&mut self) {
+        self.seekers.retain(is_open);
+        while let Ok(seeker) = rustix::net::accept(&self.socket) {
+            self.seekers.push(seeker);
+        }
+    }
+}
+
+/// A process that carries a lab.
+pub(crate) struct Maker {
+    pub(crate) pid: u32,
+    /// Open as long as the process is asked for: its end tells that the process has ended.
+    connection: OwnedFd,
+}
+
+impl Maker {
+    /// The process that carries `lab`; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it is not to be trusted or cannot be reached from here.
+    pub(crate) fn of(lab: &str) -> Result<Option<Self>, Failure> {
+        let failed = |cause: &str| Failure::missing(format!("find lab {lab}: {cause}"));
+        let connection = match open().and_then(|socket| {
+            rustix::net::connect(&socket, &address(lab)?)?;
+            Ok(socket)
+        }) {
+            Ok(connection) => connection,
+            Err(Errno::CONNREFUSED) => return Ok(None),
+            Err(cause) => return Err(failed(&io::Error::from(cause).to_string())),
+        };
+        let found = peer(&connection).map_err(Failure::missing)?;
+        // Anybody may listen under any name; labs are root's.
+        if found.user != 0 {
+            return Err(failed(&format!("user {} listens in its place, which is not root", found.user)));
+        }
+        let pid = found.pid.ok_or_else(|| failed("its process runs in a PID namespace that is not seen from here"))?;
+        let maker = Self { pid, connection };
+        if maker.is_alive() { Ok(Some(maker)) } else { Ok(None) }
+    }
+
+    /// Whether the process has not ended: its number may be another's otherwise.
+    pub(crate) fn is_alive(&self) -> bool {
+        is_open(&self.connection)
+    }
+
+    /// Asks the process to end as an interrupt does.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn interrupt(&self) -> io::Result<()> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        // It lives now, so that the descriptor is its own.
+        if !self.is_alive() {
+            return Err(Errno::SRCH.into());
+        }
+        Ok(pidfd_send_signal(&process, Signal::TERM)?)
+    }
+
+    /// The folder of its namespaces' names, as the process sees it.
+    pub(crate) fn names(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root/run/netns", self.pid))
+    }
+}
+
+/// Names of the labs that a process carries.
+pub(crate) fn carried() -> Vec<String> {
+    let text = std::fs::read(LISTED).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    labs_in(&text).into_iter().map(str::to_owned).collect()
+}
+
+/// The labs among the sockets in `text`.
+fn labs_in(text: &str) -> BTreeSet<&str> {
+    let names =
+        text.lines().filter_map(|line| line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(SOCKETS));
+    names.filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())).collect()
+}
+
+/// Whether the other end of `connection`, on which nobody ever writes, is there.
+fn is_open(connection: &OwnedFd) -> bool {
+    matches!(rustix::net::recv(connection, &mut [0; 1], RecvFlags::DONTWAIT), Err(Errno::AGAIN))
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+fn address(lab: &str) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new_abstract_name(format!("{SOCKETS}{lab}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labs_are_found_among_the_sockets_of_a_host() {
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 18923 /run/dbus/system_bus_socket\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 41 @linerate-lab-ncsi\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 42 @linerate-lab-ncsi\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 43 @linerate-lab-../x\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 44\n";
+        assert_eq!(labs_in(text), BTreeSet::from(["ncsi"]));
+    }
+
+    #[test]
+    fn a_name_is_claimed_once_and_is_free_when_its_claim_goes() {
+        let lab = format!("t{}", std::process::id());
+        assert!(Maker::of(&lab).is_ok_and(|maker| maker.is_none()));
+        let mut claim = Claim::new(&lab).ok().expect("nobody has it");
+        assert!(Claim::new(&lab).is_err());
+        assert!(carried().contains(&lab));
+        if rustix::process::geteuid().is_root() {
+            let maker = Maker::of(&lab).ok().flatten().expect("it listens");
+            claim.answer();
+            assert_eq!((maker.pid, maker.is_alive()), (std::process::id(), true));
+            drop(claim);
+            assert!(!maker.is_alive());
+        } else {
+            assert!(Maker::of(&lab).is_err(), "it is not root's");
+            drop(claim);
+        }
+        assert!(Claim::new(&lab).is_ok());
+    }
+}
