@@ -25,12 +25,25 @@ pub(super) struct Section {
 
 /// Files that include files that include files: fio's own limit.
 const MOST_INCLUDED: u32 = 16;
+/// Files that one job file may include in all: each of 16 levels might include the next many times.
+const MOST_FILES: u32 = 256;
+/// The largest file that is included.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The sections of a file that lies in `folder`. Settings of an included file have the line of the `include`.
 pub(super) fn sections(text: &str, folder: &Path) -> Result<Vec<Section>, Malformed> {
     let mut sections = Vec::new();
-    add(&mut sections, text, (folder, 0), None)?;
+    add(&mut sections, text, (folder, 0), None, &mut 0)?;
     Ok(sections)
+}
+
+/// The text of an included file. A pipe or a device might never end.
+fn included(path: &Path) -> std::io::Result<String> {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        return Err(std::io::Error::other("not a regular file of at most 1 MiB"));
+    }
+    std::fs::read_to_string(path)
 }
 
 fn add(
@@ -38,6 +51,7 @@ fn add(
     text: &str,
     (folder, depth): (&Path, u32),
     included_at: Option<usize>,
+    n_files: &mut u32,
 ) -> Result<(), Malformed> {
     for (number, text) in (1..).zip(text.lines()) {
         let line = included_at.unwrap_or(number);
@@ -52,9 +66,12 @@ fn add(
             if depth >= MOST_INCLUDED {
                 return Err(failed(format!("more than {MOST_INCLUDED} files include each other")));
             }
-            let text =
-                std::fs::read_to_string(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
-            add(sections, &text, (path.parent().unwrap_or(folder), depth + 1), Some(line))?;
+            *n_files += 1;
+            if *n_files > MOST_FILES {
+                return Err(failed(format!("more than {MOST_FILES} files are included")));
+            }
+            let text = included(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            add(sections, &text, (path.parent().unwrap_or(folder), depth + 1), Some(line), n_files)?;
             continue;
         }
         if let Some(rest) = text.strip_prefix('[') {
