@@ -31,14 +31,14 @@ impl Distribution {
     /// Operations recorded, lost ones included.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|(_, count)| count).sum::<u64>() + self.lost
+        added(self.buckets.iter().map(|(_, count)| *count)).saturating_add(self.lost)
     }
 
     /// Adds `other`'s operations; O(n + m).
     pub fn merge(&mut self, other: &Self) {
         self.buckets = merged(&self.buckets, &other.buckets);
         self.at_least = merged(&self.at_least, &other.at_least);
-        self.lost += other.lost;
+        self.lost = self.lost.saturating_add(other.lost);
     }
 
     /// The same operations, each `by_ns` slower; what would be below nothing took nothing.
@@ -49,7 +49,7 @@ impl Distribution {
             for &(ns, count) in times {
                 let ns = ns.saturating_add_signed(by_ns);
                 match moved.last_mut().filter(|last| last.0 == ns) {
-                    Some(last) => last.1 += count,
+                    Some(last) => last.1 = last.1.saturating_add(count),
                     None => moved.push((ns, count)),
                 }
             }
@@ -115,10 +115,16 @@ impl Distribution {
     pub fn rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         self.buckets.iter().find_map(|&(value, count)| {
-            seen += count;
+            seen = count.saturating_add(seen);
             (seen >= rank).then_some(value)
         })
     }
+}
+
+/// The sum of `counts`, or the largest number where it would be larger: nobody has counted so much, but a file may say so.
+#[must_use]
+pub fn added(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// The nearest rank of `quantile` among `n` operations, from 1.
@@ -135,7 +141,7 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
             std::cmp::Ordering::Less => merged.push(*a.next().expect("just peeked")),
             std::cmp::Ordering::Greater => merged.push(*b.next().expect("just peeked")),
             std::cmp::Ordering::Equal => {
-                merged.push((va, ca + cb));
+                merged.push((va, ca.saturating_add(cb)));
                 a.next();
                 b.next();
             }
@@ -334,6 +340,17 @@ impl Stages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_that_nobody_can_have_counted_add_up_to_the_largest_number() {
+        let most =
+            Distribution { buckets: vec![(1, u64::MAX), (2, u64::MAX)], lost: u64::MAX, ..Distribution::default() };
+        let mut both = most.clone();
+        both.merge(&most);
+        assert_eq!((both, most.count()), (most.clone(), u64::MAX));
+        assert_eq!(most.moved(-2).buckets, [(0, u64::MAX)]);
+        assert_eq!(most.percentile(0.5), Some(Some(1)));
+    }
 
     #[test]
     fn lost_operations_are_infinitely_slow() {

@@ -39,7 +39,7 @@ pub use arm::{ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OF
 pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use ceiling::{BoundClass, BoundPart, Ceiling, Estimate};
 pub use clock::{ClockExchange, HostClock, PeerClock, ToldClock, TrialClocks};
-pub use distribution::{Carried, Distribution, Stages, Variation};
+pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
 pub use finding::{About, Evidence, Finding, JobFlow, Verdict};
 pub use ledger::LossLedger;

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use linerate_model::{Carried, Counter, Distribution, Interval, JobRecord, OperationKind};
+use linerate_model::{Carried, Counter, Distribution, Interval, JobRecord, OperationKind, added};
 
 use super::span::Span;
 
@@ -124,8 +124,8 @@ pub(super) fn of(end: &JobRecord, span: Span, is_timed: impl Fn(&Interval) -> bo
 /// Whether `times` are those of all operations of `kinds` that were answered. A time that only some have, such as that of a transfer
 /// with a reply, says nothing of all of them.
 fn of_all(end: &JobRecord, kinds: &[OperationKind], times: impl Fn(&Interval) -> &Distribution) -> bool {
-    let timed: u64 = end.intervals.iter().map(|interval| answered(times(interval))).sum();
-    let all: u64 = kinds.iter().map(|kind| super::span::total(end, kind.counters()[1])).sum();
+    let timed = added(end.intervals.iter().map(|interval| answered(times(interval))));
+    let all = added(kinds.iter().map(|kind| super::span::total(end, kind.counters()[1])));
     timed == all
 }
 

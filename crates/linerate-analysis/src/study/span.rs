@@ -5,7 +5,7 @@
 //! error at an edge is zero; for any other it is at most the part of the interval outside the span, times the distance
 //! to the path's capacity.
 
-use linerate_model::{Counter, Interval, JobRecord, Nanos};
+use linerate_model::{Counter, Interval, JobRecord, Nanos, added};
 
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
@@ -65,8 +65,8 @@ pub(super) fn counted(record: &JobRecord, counter: Counter, span: Span) -> f64 {
 /// How much `record` counted of `counter` in the whole trial: the flows' totals, or the intervals' where they are more
 /// (a worker that carries no flow, or an end that was cut off).
 pub(super) fn total(record: &JobRecord, counter: Counter) -> u64 {
-    let flows: u64 = record.flows.iter().map(|flow| flow.counters[counter]).sum();
-    let intervals: u64 = record.intervals.iter().map(|interval| interval.counters[counter]).sum();
+    let flows = added(record.flows.iter().map(|flow| flow.counters[counter]));
+    let intervals = added(record.intervals.iter().map(|interval| interval.counters[counter]));
     flows.max(intervals)
 }
 

@@ -79,7 +79,9 @@ pub(super) fn counts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Tran
         one.flushes += n(Counter::Flushes);
         one.trims += n(Counter::Trims);
         one.bytes_trimmed += n(Counter::BytesTrimmed);
-        let total = |times: &linerate_model::Distribution| times.buckets.iter().map(|(ns, n)| ns * n).sum::<u64>();
+        let total = |times: &linerate_model::Distribution| {
+            linerate_model::added(times.buckets.iter().map(|(ns, n)| ns.saturating_mul(*n)))
+        };
         let longest = |times: &linerate_model::Distribution| times.buckets.last().map_or(0, |(ns, _)| *ns);
         one.timed += interval.service.count() + interval.writes.count();
         one.read_ns += total(&interval.service);

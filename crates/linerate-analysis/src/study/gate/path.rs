@@ -114,7 +114,7 @@ fn surplus(receivers: &[&JobRecord], edge: Nanos, carried: f64) -> f64 {
         let intervals = receivers.iter().flat_map(|record| &record.intervals);
         intervals.filter(|interval| interval.start < edge && edge < interval.end)
     };
-    let read: u64 = across().map(|interval| interval.counters[Counter::PayloadReceived]).sum();
+    let read = linerate_model::added(across().map(|interval| interval.counters[Counter::PayloadReceived]));
     let from = across().map(|interval| interval.start).min().unwrap_or_default();
     let to = across().map(|interval| interval.end).max().unwrap_or_default();
     let brought = carried * to.since(from).as_secs_f64();
