@@ -7,6 +7,7 @@
 mod common;
 
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use common::{MIB, digest_from, skip};
 use linerate_disk::{Disks, Permission, Writable, claim, inspect};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 
 /// The file behind every candidate.
 const IMAGE_BYTES: u64 = 32 * MIB;
@@ -24,7 +26,7 @@ const DATA_BYTES: u64 = 16 * MIB;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Another way to the same file.
-const WAYS: [&str; 9] = [
+const WAYS: [&str; 11] = [
     "the same path",
     "a hard link",
     "a symbolic link",
@@ -33,6 +35,8 @@ const WAYS: [&str; 9] = [
     "a hard link after a rename",
     "a hard link whose first name is deleted",
     "a path of another mount namespace",
+    "a file that has no name",
+    "the first name of a file that had none",
     "an overlay",
 ];
 /// What somebody has made of it.
@@ -74,6 +78,8 @@ impl Dice {
 struct Ground {
     undo: Vec<Vec<String>>,
     children: Vec<Child>,
+    /// Files that live as long as they are open.
+    nameless: Vec<File>,
 }
 
 impl Drop for Ground {
@@ -144,12 +150,26 @@ impl Ground {
         path
     }
 
+    /// A file of blanks that no folder has a name for (`O_TMPFILE`, open(2)), and the way to it by its descriptor.
+    fn nameless(&mut self, folder: &Path) -> PathBuf {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).expect("a file"));
+        file.set_len(IMAGE_BYTES).expect("a sparse file");
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        self.nameless.push(file);
+        PathBuf::from(path)
+    }
+
     /// A loop device over `image`, reached by `way`.
     fn reach(&mut self, folder: &Path, image: &Path, way: &str, options: &str) -> PathBuf {
         let other = folder.join("other");
         let link = |to: &Path| fs::hard_link(image, to).expect("one filesystem");
         match way {
-            "the same path" => self.attach(options, image),
+            "the same path" | "a file that has no name" => self.attach(options, image),
+            "the first name of a file that had none" => {
+                linkat(CWD, image, CWD, &other, AtFlags::SYMLINK_FOLLOW).expect("one filesystem");
+                self.attach(options, &other)
+            }
             "a hard link" => {
                 link(&other);
                 self.attach(options, &other)
@@ -339,7 +359,11 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
     let upper = folder.join("upper");
     fs::create_dir(&upper).expect("a folder");
     let mut ground = Ground::default();
-    let image = Ground::image(&upper, "image");
+    let image = if way.contains("no name") || way.contains("had none") {
+        ground.nameless(&upper)
+    } else {
+        Ground::image(&upper, "image")
+    };
     let held = File::open(&image).expect("just made");
     let device = ground.candidate(&image, kind);
     let mut is_claimed = false;
