@@ -13,6 +13,8 @@ use linerate_model::{
 use proptest::prelude::*;
 use serde_json::json;
 
+#[path = "../../../fuzz/driver.rs"]
+mod driver;
 #[path = "../../../fuzz/entries/wire.rs"]
 #[allow(unreachable_pub)]
 mod entry;
@@ -289,4 +291,19 @@ proptest! {
         let followed = [frame.as_slice(), b"\x00\x00"].concat();
         prop_assert_eq!(decode(&followed), Ok(Some((message, frame.len()))));
     }
+}
+
+#[test]
+fn fuzz_wire() {
+    let corpus = every_message().iter().map(|message| encode(message).unwrap()).collect();
+    let words = ["null", "[", "]", "{", "}", "[[[[[[[[", "\"", "\\u0000", "\\ud800", "1e999", "-0.0", "true", ","];
+    driver::fuzz("wire", corpus, &words, |bytes| {
+        // The length in front fits in most cases: what stands behind it is the matter.
+        let mut framed = bytes.to_vec();
+        if let (Some(length), true) = (bytes.len().checked_sub(4), bytes.len() % 8 != 0) {
+            framed[..4].copy_from_slice(&u32::try_from(length).unwrap().to_be_bytes());
+        }
+        entry::wire(&framed);
+        driver::class(&decode(&framed).map(|found| found.map(|(message, _)| name(&message))))
+    });
 }

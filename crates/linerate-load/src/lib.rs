@@ -7,6 +7,9 @@
 
 pub mod engine;
 mod error;
+#[cfg(test)]
+#[path = "../../../fuzz/driver.rs"]
+mod fuzz_driver;
 mod histogram;
 mod operations;
 mod pacer;

@@ -7,6 +7,8 @@ use linerate_model::{Background, Endpoint, Nanos, Problem, Testbed, TrialId, War
 use proptest::prelude::*;
 use serde_json::json;
 
+#[path = "../../../fuzz/driver.rs"]
+mod driver;
 #[path = "../../../fuzz/entries/plan.rs"]
 #[allow(unreachable_pub)]
 mod entry;
@@ -484,4 +486,47 @@ proptest! {
             prop_assert_eq!(points.len(), 8);
         }
     }
+}
+
+#[test]
+fn fuzz_plan() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let entries = std::fs::read_dir(folder).expect("there are some").flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    paths.sort();
+    let mut corpus: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("readable")).collect();
+    corpus.push(SMALL.into());
+    let words = [
+        "[[sweep]]\n",
+        "[[sweep.job]]\n",
+        "[sweep.axis]\n",
+        "[sweep.mix]\n",
+        "[campaign]\n",
+        "repeats = ",
+        "seed = ",
+        "from = ",
+        "factor = ",
+        "steps = ",
+        "\"1e300 s\"",
+        "\"-1 B\"",
+        "\"18446744073709551615 TiB\"",
+        "\"0 s\"",
+        "nan",
+        "inf",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "\n",
+        "=",
+        "params.",
+        "job.1.",
+        "1979-05-27",
+    ];
+    driver::fuzz("plan", corpus, &words, |bytes| {
+        entry::plan(bytes);
+        let problems = parse(&String::from_utf8_lossy(bytes)).1;
+        driver::class(&problems)
+    });
 }

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/driver.rs"]
+mod driver;
 #[path = "../../../fuzz/entries/kernel_text.rs"]
 #[allow(unreachable_pub)]
 mod entry;
@@ -88,4 +90,14 @@ proptest! {
         text.splice(start..end, patch);
         entry::kernel_text(text);
     }
+}
+
+#[test]
+fn fuzz_kernel_text() {
+    driver::fuzz("kernel_text", captured(), PIECES, |bytes| {
+        entry::kernel_text(bytes);
+        let rows = linerate_observe::samplers::read_any(bytes);
+        let read = rows.iter().map(|(name, row)| (*name, "+".repeat(row.iter().flatten().count().min(20))));
+        driver::class(&read.filter(|(_, found)| !found.is_empty()).collect::<Vec<_>>())
+    });
 }

@@ -3,8 +3,12 @@
 use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, Notification, kind};
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/driver.rs"]
+mod driver;
 #[path = "../../../fuzz/entries/ncsi.rs"]
 mod entry;
+#[path = "../../../fuzz/entries/snmp.rs"]
+mod snmp;
 
 /// Types whose answers have a body of their own.
 const TOLD: [u8; 12] = [
@@ -70,4 +74,37 @@ proptest! {
             prop_assert_eq!(Notification::parse(&notification.emit()), Some(notification));
         }
     }
+}
+
+/// Frames of other programs, from hexadecimal.
+fn vectors() -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let entries = std::fs::read_dir(folder).expect("there are some").flatten();
+    let mut paths: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension() == Some("hex".as_ref())).collect();
+    paths.sort();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits");
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).expect("readable");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let digits: Vec<u8> = lines.flat_map(str::bytes).filter(u8::is_ascii_hexdigit).collect();
+        digits.chunks_exact(2).map(byte).collect()
+    };
+    paths.iter().map(read).collect()
+}
+
+#[test]
+fn fuzz_ncsi() {
+    driver::fuzz("ncsi", vectors(), &[], |bytes| {
+        entry::ncsi(bytes);
+        // A class is told apart by anything but digits.
+        let read =
+            |letter: Letter<'_>| ("k".repeat(letter.kind.into()), Answer::parse(letter.command(), letter.payload));
+        driver::class(&[Letter::parse(bytes), Letter::parse_packet(bytes)].map(|letter| letter.map(read)))
+    });
+}
+
+#[test]
+fn fuzz_snmp() {
+    driver::fuzz("snmp", snmp::corpus(), &[], |bytes| driver::class(&snmp::snmp(bytes)));
 }

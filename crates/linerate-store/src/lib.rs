@@ -13,6 +13,11 @@ mod budget;
 mod chain;
 mod codec;
 mod error;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/driver.rs"]
+mod fuzz_driver;
 mod guard;
 mod health;
 mod lease;

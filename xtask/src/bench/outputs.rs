@@ -129,6 +129,10 @@ pub(super) fn linerate(passive: &str, active: &str, unit: Unit) -> anyhow::Resul
 }
 
 #[cfg(test)]
+#[path = "../../../fuzz/driver.rs"]
+mod driver;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -149,6 +153,36 @@ mod tests {
         assert!(close(reading.rate, 62_826.0), "{reading:?}");
         assert!(close(reading.loss.expect("datagrams"), 0.576_849), "{reading:?}");
         assert!(iperf3(r#"{"error":"unable to connect"}"#, "", Unit::Bits).is_err());
+    }
+
+    /// Whatever a generator printed: a reading or an error.
+    #[test]
+    fn fuzz_iperf3_json() {
+        let corpus: Vec<Vec<u8>> = [
+            r#"{"end":{"sum_received":{"seconds":1.003744,"bytes":1152188416,"bits_per_second":9183125705.359137}}}"#,
+            r#"{"end":{"sum":{"lost_packets":86257,"packets":150377},"sum_received":{"seconds":1.020583,"bytes":4103680,"packets":150377}}}"#,
+            "megabytes=499.3750 real_seconds=1.00 rate_Mbps=4180.6455 drop=87746 pkt=183927 data_loss=47.70711\n",
+            "19700101000000,127.0.0.1,36256,127.0.0.1,5501,3,0.0-1.0,153288764,1225883504\n",
+            "sockperf: [Valid Duration] RunTime=0.548 sec; ReceivedMessages=24274\nsockperf: ---> percentile 50.000 =    5.043\n",
+            r#"{"bytes_received":2641490730,"datagrams_received":100,"seconds":2.0,"transactions":84000,"p50_ns":9500}"#,
+        ]
+        .map(|text| text.as_bytes().to_vec())
+        .into();
+        let words = ["null", "{", "}", "[", "[[[[[[[[[[[[[[[[", "\"", ":", ",", "-1", "1e999", "0.0", "\\ud800"];
+        driver::fuzz("iperf3_json", corpus, &words, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let mut read = Vec::new();
+            for unit in [Unit::Bits, Unit::Datagrams(64), Unit::Transactions] {
+                read.extend([iperf3(&text, &text, unit), nuttcp(&text, unit), linerate(&text, &text, unit)]);
+            }
+            read.extend([iperf(&text, 1), sockperf(&text)]);
+            driver::class(
+                &read
+                    .iter()
+                    .map(|one| one.as_ref().map(drop).map_err(|error| format!("{error:#}")))
+                    .collect::<Vec<_>>(),
+            )
+        });
     }
 
     #[test]

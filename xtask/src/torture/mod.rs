@@ -4,6 +4,7 @@
 //! everything, for the test suite; without it the figures of docs/security.md are measured.
 
 mod disks;
+mod fuzz;
 mod labs;
 mod ledger;
 mod peers;
@@ -48,6 +49,7 @@ struct Subject {
 /// Every subject, alphabetically.
 static SUBJECTS: &[Subject] = &[
     Subject { name: "disks", run: disks::run },
+    Subject { name: "fuzz", run: fuzz::run },
     Subject { name: "labs", run: labs::run },
     Subject { name: "ledger", run: ledger::run },
     Subject { name: "peers", run: peers::run },

@@ -19,11 +19,15 @@ use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod client;
 mod commands;
+#[cfg(test)]
+mod fuzz;
 mod lines;
 mod protection;
 mod server;
 
 use client::FtpSession;
+#[cfg(test)]
+pub(super) use fuzz::heard;
 use server::FtpGuest;
 
 /// RFC 959 clause 8.2.

@@ -19,6 +19,8 @@ use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod chunks;
 mod client;
+#[cfg(test)]
+mod fuzz;
 mod head;
 mod range;
 mod server;

@@ -179,6 +179,20 @@ impl RouteSocket {
     }
 }
 
+/// Reads `payload` as each of these, and returns how many it may be.
+#[cfg(test)]
+pub(super) fn read_any(payload: &[u8]) -> usize {
+    [
+        parse_link(payload).is_some(),
+        parse_link_stats(payload).is_some(),
+        parse_address(payload).is_some(),
+        parse_neighbour(payload).is_some(),
+    ]
+    .iter()
+    .filter(|is_one| **is_one)
+    .count()
+}
+
 fn parse_link(payload: &[u8]) -> Option<Link> {
     const IFINFOMSG: usize = 16;
     let mut link = Link { index: word(payload, 4)?, flags: word(payload, 8)?, ..Link::default() };

@@ -16,6 +16,9 @@ mod routes;
 mod socket;
 mod stacked;
 
+#[cfg(test)]
+mod fuzz;
+
 pub use attribute::{attributes, push};
 pub use generic::{Family, GenericSocket};
 pub use links::{InterfaceAddress, Learnt, Link, LinkStats, Neighbour};

@@ -163,6 +163,12 @@ impl RouteSocket {
     }
 }
 
+/// Reads `payload` as a queueing discipline and as a class, and returns the limits of the one.
+#[cfg(test)]
+pub(super) fn read_any(payload: &[u8]) -> (Option<QdiscLimits>, bool) {
+    (parse_qdisc(payload).map(|qdisc| qdisc.limits()), parse_htb_class(payload).is_some())
+}
+
 fn parse_qdisc(payload: &[u8]) -> Option<Qdisc<'_>> {
     const KIND: u16 = 1;
     const OPTIONS: u16 = 2;

@@ -353,6 +353,7 @@ impl Reader {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::fuzz::{driver, of_any};
     use super::*;
 
     fn none() -> Targets<'static> {
@@ -572,5 +573,59 @@ mod tests {
             changed[place] = c;
             let _almost = read(&changed.into_iter().collect::<String>(), &none());
         }
+    }
+
+    #[test]
+    fn a_job_file_includes_no_devices_and_not_thousands_of_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let targets = Targets { map: Vec::new(), folder: folder.path() };
+        for level in 0..12 {
+            let text = format!("include {}.inc\n", level + 1).repeat(2);
+            std::fs::write(folder.path().join(format!("{level}.inc")), text).expect("written");
+        }
+        std::fs::write(folder.path().join("12.inc"), "rw=read\n").expect("written");
+        let refused = read("[job]\nsize=1m\nfilename=/tmp/x\ninclude 0.inc\n", &targets).expect_err("2^13 files");
+        assert!(refused.what.contains("more than 256 files"), "{refused:?}");
+        let refused = read("[job]\ninclude /dev/null\n", &targets).expect_err("a device");
+        assert!(refused.what.contains("not a regular file"), "{refused:?}");
+    }
+
+    #[test]
+    fn fuzz_fio_jobs() {
+        let corpus = vec![
+            SAMPLE.into(),
+            b"[global]\nbs=4k\n[a]\nrw=randrw:8\nbssplit=4k/60:64k/40,8k/100\nsize=10%\nrate_iops=100,200\n".to_vec(),
+        ];
+        let words = [
+            "[global]\n",
+            "[",
+            "]",
+            "=",
+            "\n",
+            "${",
+            "}",
+            "rw=",
+            "bs=",
+            "bssplit=",
+            "size=",
+            "io_size=",
+            "zonesize=",
+            "rate=",
+            "thinktime=",
+            "iodepth=",
+            "verify=",
+            "include x\n",
+            "100%",
+            "k",
+            "Kib",
+            ":",
+            "/",
+            ",",
+            "-1",
+            "stonewall\n",
+            "random_distribution=zipf:",
+            "loops=",
+        ];
+        driver::fuzz("fio_jobs", corpus, &words, |bytes| of_any(read, bytes));
     }
 }

@@ -597,6 +597,7 @@ fn push(sweep: &mut Sweep, job: Job) {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::fuzz::{driver, of_any};
     use super::*;
 
     const SAMPLE: &str = include_str!("../../../tests/fixtures/mixed.icf");
@@ -722,5 +723,26 @@ mod tests {
             changed[place] = c;
             let _almost = read(&changed.into_iter().collect::<String>(), &with(&[("sda", "/dev/sdx")]));
         }
+    }
+
+    #[test]
+    fn fuzz_icf_files() {
+        let words = [
+            "'",
+            "\n",
+            ",",
+            "'End",
+            "'Worker",
+            "'Target",
+            "'Access specification",
+            "\t",
+            "-1",
+            "DISK",
+            "NETWORK,TCP",
+            "100",
+            "0",
+            "'default assignment",
+        ];
+        driver::fuzz("icf_files", vec![SAMPLE.into()], &words, |bytes| of_any(read, bytes));
     }
 }

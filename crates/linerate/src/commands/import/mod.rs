@@ -2,6 +2,8 @@
 //! the load and cannot be had here is refused, and then there is no plan. An imported plan never carries consent to write.
 
 mod fio;
+#[cfg(test)]
+mod fuzz;
 mod icf;
 mod plan;
 

@@ -1,0 +1,28 @@
+//! Any bytes as a foreign file: a plan, or where and why there is none; and what is written of one is TOML.
+
+use std::path::Path;
+
+use super::{Class, Reader, Targets, plan};
+
+#[path = "../../../../../fuzz/driver.rs"]
+pub(super) mod driver;
+
+/// Reads `bytes` as `reader` does, writes the plan and reads it; returns the class of what was said.
+pub(super) fn of_any(reader: Reader, bytes: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(bytes);
+    // Nothing is there to be included.
+    let targets = Targets { map: Vec::new(), folder: Path::new("/nonexistent") };
+    let imported = match reader(&text, &targets) {
+        Err(wrong) => {
+            assert!(wrong.line <= text.lines().count().max(1), "line {} of {}", wrong.line, text.lines().count());
+            return driver::class(&wrong.what);
+        }
+        Ok(imported) => imported,
+    };
+    let is_refused = imported.keys.iter().any(|key| key.class == Class::Refused);
+    let written = plan::text("fuzz", "fuzz", &imported);
+    let (_, problems) = linerate_model::plan::parse(&written);
+    assert!(written.parse::<toml::Table>().is_ok(), "no TOML: {written}");
+    let keys: Vec<(&str, Class)> = imported.keys.iter().map(|key| (key.key.as_str(), key.class)).take(40).collect();
+    driver::class(&(is_refused, problems.len(), keys))
+}
