@@ -3,15 +3,12 @@
 //! `hostile_ledgers LEDGER FOLDER`: each is LEDGER with something done to it. Digests are made anew where records are changed, so that
 //! only the content is hostile.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
-use rusqlite::{Connection, params};
-use sha2::{Digest, Sha256};
+use forge::{Outcome, append, deflated, in_one_go, inflated};
+use rusqlite::Connection;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+mod forge;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -183,54 +180,16 @@ fn cut_short(base: &Path, folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn in_one_go(connection: Connection) -> Outcome<Connection> {
-    connection.execute_batch("PRAGMA synchronous = OFF; BEGIN")?;
-    Ok(connection)
+/// The JSON of the first record of a kind.
+fn body_of(connection: &Connection, kind: &str) -> Outcome<String> {
+    let sql = "SELECT body FROM record WHERE kind = ?1 LIMIT 1";
+    let body: Vec<u8> = connection.query_row(sql, [kind], |row| row.get(0))?;
+    Ok(String::from_utf8(inflated(&body)?)?)
 }
 
 fn some_trial(connection: &Connection) -> Outcome<(i64, i64)> {
     let sql = "SELECT campaign, trial FROM record WHERE kind = 'trial_started' LIMIT 1";
     Ok(connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
-}
-
-/// The JSON of the first record of a kind.
-fn body_of(connection: &Connection, kind: &str) -> Outcome<String> {
-    let sql = "SELECT body FROM record WHERE kind = ?1 LIMIT 1";
-    let body: Vec<u8> = connection.query_row(sql, [kind], |row| row.get(0))?;
-    let mut text = String::new();
-    match body.split_first() {
-        Some((0, plain)) => text.push_str(std::str::from_utf8(plain)?),
-        // Behind the version of the compressed format.
-        Some((1, packed)) => {
-            std::io::Read::read_to_string(&mut flate2::read::DeflateDecoder::new(&packed[1..]), &mut text)?;
-        }
-        _ => return Err("an unknown body".into()),
-    }
-    Ok(text)
-}
-
-/// Appends a record to the chain, as documented in `chain.rs`.
-fn append(connection: &Connection, campaign: i64, trial: Option<i64>, kind: &str, body: &[u8]) -> Outcome<()> {
-    let sql = "SELECT sequence, digest FROM head";
-    let (last, before): (i64, Vec<u8>) = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let sequence = last + 1;
-    let mut hash = Sha256::new();
-    hash.update(b"label");
-    hash.update(sequence.to_le_bytes());
-    hash.update(campaign.to_le_bytes());
-    hash.update((trial.map_or(0, |trial| trial + 1)).to_le_bytes());
-    hash.update(kind.as_bytes());
-    let label = &hash.finalize()[..8];
-    let mut hash = Sha256::new();
-    hash.update(&before);
-    hash.update(label);
-    hash.update(body);
-    let digest = &hash.finalize()[..16];
-    let sql =
-        "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    connection.execute(sql, params![sequence, campaign, trial, kind, body, label, digest])?;
-    connection.execute("UPDATE head SET sequence = ?1, digest = ?2", params![sequence, digest])?;
-    Ok(())
 }
 
 /// A column of readings that are all missing: a bit each.
@@ -247,9 +206,4 @@ fn varint(mut value: u64) -> Vec<u8> {
     }
     bytes.push(u8::try_from(value).expect("seven bits"));
     bytes
-}
-
-fn deflated(body: &[u8]) -> Vec<u8> {
-    let mut encoder = DeflateEncoder::new(vec![1], Compression::best());
-    encoder.write_all(body).and_then(|()| encoder.finish()).expect("memory does not fail")
 }

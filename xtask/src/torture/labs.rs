@@ -4,12 +4,21 @@
 //! Looked for: processes (by a mark in their environment), names of network namespaces, control groups, mounts that any process sees, and the
 //! settings of this host that labs and agents may change. What nobody names and no process is in, the kernel has removed. Several are
 //! killed at a time, so that the machine is busy.
+//!
+//! The rule for lateness: the 2 s are those of a machine that is not busy. A yardstick runs beside the cases, at the same priority: turns of what
+//! a supervisor does (a shell, `ip`, `flock`, a sleep of 50 ms). A case is late if more turns pass until nothing is left than 2 s hold of the
+//! shortest turn seen. What is left at last is a fault, whatever the clock. Both times are printed.
+//!
+//! A case is made from its number alone: `cargo xtask torture labs 400..1000` goes on where another run was stopped.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -27,6 +36,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LATEST_MS: u64 = 3000;
 /// The environment variable that marks everything that belongs to a victim.
 const MARK: &str = "LINERATE_TORTURE";
+/// Time between two looks at what is left.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What a supervisor does in a turn.
+const TURN: &str = "ip netns list 2>&1; flock -n / true; sleep 0.05";
+/// Turns before the first case.
+const FIRST_TURNS: u32 = 20;
 /// What a host has that is not a namespace's own.
 const SETTINGS: [&str; 4] =
     ["net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem", "net/ipv4/tcp_congestion_control", "net/ipv4/ip_forward"];
@@ -89,43 +104,110 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let program = &bench.linerate;
-    let n = u64::from(bench.count(FEW_KILLS, KILLS));
+    let cases = cases(bench)?;
     let limit = if bench.quick { QUICK_LIMIT } else { LIMIT };
     let before = settings();
-    let (next, faults, latest_ms) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let next = AtomicU64::new(cases.start);
+    let outcome = Mutex::new(Outcome::default());
+    let yardstick = Yardstick::new()?;
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= n {
-                        return;
-                    }
-                    let case = Case::new(number, limit);
-                    match kill_one(program, case) {
-                        Ok(took) => drop(latest_ms.fetch_max(took.as_millis() as u64, Ordering::Relaxed)),
-                        Err(error) => {
-                            println!("{case:?}: {error:#}");
-                            faults.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
+        scope.spawn(|| yardstick.until_over());
+        let work = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= cases.end {
+                    return;
                 }
-            });
+                let case = Case::new(number, limit);
+                let ended = kill_one(program, case, &yardstick);
+                outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner).count(case, ended);
+            }
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).next();
+        yardstick.is_over.store(true, Ordering::Relaxed);
+        if let Some(panic) = panicked {
+            std::panic::resume_unwind(panic);
         }
     });
+    let mut outcome = outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     if settings() != before {
         println!("settings of this host have changed: {before:?} to {:?}", settings());
-        faults.fetch_add(1, Ordering::Relaxed);
+        outcome.faults += 1;
     }
     println!("control groups left by PID namespaces that ended, until the next lab: {}", groups_of_namespaces());
     Command::new(program).args(["lab", "reap"]).stdout(Stdio::null()).status().context("run linerate lab reap")?;
     if groups_of_namespaces() > 0 {
         println!("{} of them stay after `linerate lab reap`", groups_of_namespaces());
-        faults.fetch_add(1, Ordering::Relaxed);
+        outcome.faults += 1;
     }
-    let faults = faults.into_inner();
-    println!("{n} kills: {faults} faults; longest until nothing was left: {} ms", latest_ms.into_inner());
-    Ok(faults == 0)
+    let turn_ms = yardstick.shortest_us.into_inner() as f64 / 1e3;
+    println!(
+        "kills {} to {}: {outcome}; {} turns of the yardstick, the shortest {turn_ms:.1} ms",
+        cases.start,
+        cases.end,
+        yardstick.turns.into_inner()
+    );
+    Ok(outcome.faults == 0)
+}
+
+/// The numbers of the cases: `FROM..TO` if that is asked for.
+fn cases(bench: &Bench) -> anyhow::Result<Range<u64>> {
+    let Some(text) = bench.parts.first() else { return Ok(0..u64::from(bench.count(FEW_KILLS, KILLS))) };
+    let (from, to) =
+        text.split_once("..").with_context(|| format!("`{text}` is no range of cases, as 400..1000 is"))?;
+    Ok(from.parse()?..to.parse()?)
+}
+
+/// What became of the cases so far.
+#[derive(Default)]
+struct Outcome {
+    /// By signal and place.
+    kills: BTreeMap<String, u64>,
+    faults: u64,
+    /// Nothing was left, but later than the limit by the wall clock.
+    late_by_the_wall_clock: u64,
+    longest: Cleaned,
+}
+
+/// How long it took until nothing was left.
+#[derive(Clone, Copy, Default)]
+struct Cleaned {
+    /// By the wall clock.
+    took: Duration,
+    /// As by the yardstick it would have been on a machine that is not busy.
+    own: Duration,
+}
+
+impl Outcome {
+    fn count(&mut self, case: Case, ended: anyhow::Result<Cleaned>) {
+        *self.kills.entry(case.signal.to_owned()).or_default() += 1;
+        *self.kills.entry(format!("{:?}", case.place)).or_default() += 1;
+        match ended {
+            Ok(cleaned) => {
+                self.late_by_the_wall_clock += u64::from(cleaned.took > case.limit);
+                self.longest.took = self.longest.took.max(cleaned.took);
+                self.longest.own = self.longest.own.max(cleaned.own);
+            }
+            Err(error) => {
+                println!("{case:?}: {error:#}");
+                self.faults += 1;
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kills: Vec<String> = self.kills.iter().map(|(what, n)| format!("{what} {n}")).collect();
+        let Self { faults, late_by_the_wall_clock: late, longest, .. } = self;
+        let (took, own) = (longest.took.as_millis(), longest.own.as_millis());
+        write!(
+            f,
+            "{}; {faults} faults; {late} late by the wall clock only; until nothing was left at most {own} ms by the yardstick, {took} ms by the wall clock",
+            kills.join(", ")
+        )
+    }
 }
 
 fn settings() -> Vec<String> {
@@ -133,16 +215,16 @@ fn settings() -> Vec<String> {
 }
 
 /// How long it took after the end until nothing was left.
-fn kill_one(program: &Path, case: Case) -> anyhow::Result<Duration> {
+fn kill_one(program: &Path, case: Case, yardstick: &Yardstick) -> anyhow::Result<Cleaned> {
     let name = format!("t{}x{}", std::process::id(), case.number);
     let folder = std::env::temp_dir().join(format!("linerate-torture-{name}"));
     fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let outcome = kill_in(&folder, &name, program, case);
+    let outcome = kill_in(&folder, &name, program, case, yardstick);
     fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
     outcome
 }
 
-fn kill_in(folder: &Path, name: &str, program: &Path, case: Case) -> anyhow::Result<Duration> {
+fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Yardstick) -> anyhow::Result<Cleaned> {
     let mark = format!("{MARK}={name}");
     fs::write(folder.join("k.toml"), PLAN)?;
     fs::write(folder.join("lab.toml"), LAB.replace("NAME", name))?;
@@ -184,12 +266,21 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case) -> anyhow::Res
         .spawn()
         .context("start linerate")?;
     std::thread::sleep(case.after);
-    let target = match case.place {
+    let find = || match case.place {
         Place::Here => Some(started.id()),
         Place::FirstOfNamespace => child_of(started.id()),
         Place::InNamespace => child_of(started.id()).and_then(child_of),
     };
-    let outcome = end(target.unwrap_or(0), case, &mut started).and_then(|()| until_clean(name, &mark, target, case));
+    // On a busy machine it may not have been started yet: a case without a victim would wait for a whole campaign.
+    let mut target = find();
+    while target.is_none()
+        && fs::read_to_string(format!("/proc/{}/statm", started.id())).is_ok_and(|text| !text.starts_with("0 "))
+    {
+        std::thread::sleep(Duration::from_millis(5));
+        target = find();
+    }
+    let victim = Victim { name, mark: &mark, own: target.and_then(instance), place: case.place };
+    let outcome = end(target.unwrap_or(0), case, &mut started).and_then(|()| until_clean(&victim, case, yardstick));
     let _ended = started.kill();
     started.wait().context("wait for what was started")?;
     outcome
@@ -229,25 +320,104 @@ fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
 fn child_of(parent: u32) -> Option<u32> {
     let all = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let found = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        found == Some(parent)
-    })
+    pids.find(|pid| parent_of(*pid) == Some(parent))
 }
 
-fn until_clean(name: &str, mark: &str, target: Option<u32>, case: Case) -> anyhow::Result<Duration> {
-    let began = Instant::now();
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// A process that was killed, and by what its things are known.
+struct Victim<'a> {
+    /// That of its lab, where it has one.
+    name: &'a str,
+    /// In the environment of its processes.
+    mark: &'a str,
+    /// With what names of the labs of its process begin.
+    own: Option<String>,
+    place: Place,
+}
+
+/// With what names of the labs of process `pid` begin: its number in its PID namespace, and when it started.
+fn instance(pid: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Field 22, of which the first two end with the bracket (proc_pid_stat(5)).
+    let start = stat.rsplit_once(") ")?.1.split(' ').nth(19)?;
+    Some(format!("lr-{}.{start}", numbers.split_whitespace().last()?))
+}
+
+fn until_clean(victim: &Victim<'_>, case: Case, yardstick: &Yardstick) -> anyhow::Result<Cleaned> {
+    let (began, before) = (Instant::now(), yardstick.passed());
     loop {
-        let left = left_over(name, mark, target.filter(|_| case.place == Place::Here));
+        let left = left_over(victim, &marked(victim.mark));
         let took = began.elapsed();
+        let own = yardstick.quiet(before, took);
         if left.is_empty() {
-            anyhow::ensure!(took <= case.limit, "it took {took:?} until nothing was left");
-            return Ok(took);
+            anyhow::ensure!(own <= case.limit, "it took {own:?} ({took:?} by the wall clock) until nothing was left");
+            return Ok(Cleaned { took, own });
         }
-        anyhow::ensure!(took <= case.limit * 5, "left after {took:?}: {}", left.join(", "));
-        std::thread::sleep(Duration::from_millis(20));
+        anyhow::ensure!(took <= case.limit * 10, "left after {took:?}: {}", left.join(", "));
+        std::thread::sleep(PAUSE);
     }
+}
+
+/// Processes with `mark` in their environment.
+fn marked(mark: &str) -> Vec<u32> {
+    let all = names("/proc").into_iter().filter_map(|name| name.parse().ok());
+    let is_marked = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+    };
+    all.filter(is_marked).collect()
+}
+
+/// Turns of a supervisor's work, counted while cases run.
+#[derive(Default)]
+struct Yardstick {
+    turns: AtomicU64,
+    shortest_us: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Yardstick {
+    /// One that knows its shortest turn already.
+    fn new() -> anyhow::Result<Self> {
+        let yardstick = Self { shortest_us: AtomicU64::new(u64::MAX), ..Self::default() };
+        for _ in 0..FIRST_TURNS {
+            yardstick.turn()?;
+        }
+        Ok(yardstick)
+    }
+
+    fn turn(&self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        Command::new("sh").args(["-c", TURN]).stdout(Stdio::null()).status().context("run sh")?;
+        self.shortest_us.fetch_min(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn until_over(&self) {
+        while !self.is_over.load(Ordering::Relaxed) && self.turn().is_ok() {}
+    }
+
+    fn passed(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// How long `took` would have been on a machine that is not busy, of which the turns since `before` have passed: the one under way counts.
+    fn quiet(&self, before: u64, took: Duration) -> Duration {
+        let turns = self.passed().saturating_sub(before) + 1;
+        took.min(Duration::from_micros(self.shortest_us.load(Ordering::Relaxed).saturating_mul(turns)))
+    }
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Control groups of labs whose maker was the last of its PID namespace: nobody is left to remove them but the next lab.
@@ -262,27 +432,48 @@ fn is_of_namespace(name: &str) -> bool {
     number.is_some_and(|number| number < 100)
 }
 
-/// Everything that is left of the victim, whose number on this host was `pid`, and whose lab is called `name`.
-fn left_over(name: &str, mark: &str, pid: Option<u32>) -> Vec<String> {
-    let names = |folder: &str| -> Vec<String> {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-    };
-    let own = pid.map(|pid| format!("lr-{pid}."));
-    let is_ours = |found: &String| found.contains(name) || own.as_ref().is_some_and(|own| found.starts_with(own));
+/// Everything that is left of the victim, whose `processes` these are.
+fn left_over(victim: &Victim<'_>, processes: &[u32]) -> Vec<String> {
+    let is_ours = |text: &str| text.contains(victim.name) || victim.own.as_ref().is_some_and(|own| text.contains(own));
+    // Nobody is left to remove the groups of a PID namespace that ended but the next lab; they are counted at the end.
+    let groups =
+        if victim.place == Place::FirstOfNamespace { &[][..] } else { &["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] };
     let mut left: Vec<String> = Vec::new();
-    for folder in ["/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] {
-        left.extend(names(folder).into_iter().filter(is_ours).map(|found| format!("{folder}/{found}")));
+    for folder in [&["/run/netns"], groups].concat() {
+        left.extend(names(folder).into_iter().filter(|name| is_ours(name)).map(|found| format!("{folder}/{found}")));
     }
+    left.extend(processes.iter().map(|process| format!("process {process}")));
     for process in names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
-        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
-            left.push(format!("process {process}"));
-        }
-        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
-        if mounts.contains(name) || own.as_ref().is_some_and(|own| mounts.contains(own)) {
+        if is_ours(&fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default()) {
             left.push(format!("a mount that process {process} sees"));
         }
     }
     left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_differ_and_are_the_same_whenever_they_are_made() {
+        let all: Vec<String> = (0..1000).map(|number| format!("{:?}", Case::new(number, LIMIT))).collect();
+        let again: Vec<String> = (0..1000).map(|number| format!("{:?}", Case::new(number, LIMIT))).collect();
+        assert_eq!(all, again);
+        for part in ["KILL", "HUP", "QUIT", "Here", "InNamespace", "FirstOfNamespace", "is_standing: true"] {
+            let n = all.iter().filter(|case| case.contains(part)).count();
+            assert!(n > 150, "{part}: {n} of 1000");
+        }
+    }
+
+    #[test]
+    fn a_turn_that_takes_three_times_as_long_makes_two_seconds_six() {
+        let yardstick =
+            Yardstick { shortest_us: AtomicU64::new(100_000), turns: AtomicU64::new(29), ..Yardstick::default() };
+        let six = Duration::from_secs(6);
+        // 20 turns of 100 ms, the one under way among them.
+        assert_eq!(yardstick.quiet(10, six), Duration::from_secs(2));
+        // It never makes anything longer than it was.
+        assert_eq!(yardstick.quiet(0, Duration::from_secs(1)), Duration::from_secs(1));
+    }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -17,6 +18,12 @@ const PLAN: &str = "[campaign]\nname = \"torture\"\nrepeats = 4\n[[sweep]]\nname
 const N_TRIALS: usize = 4;
 /// Processes that resume one ledger at once.
 const AT_ONCE: u32 = 4;
+/// Files that are read at once.
+const READ_AT_ONCE: u32 = 3;
+/// Campaigns that are killed and resumed at once.
+const KILLED_AT_ONCE: u32 = 8;
+/// The latest moment of a kill: beside others a campaign of the plan takes longer than this.
+const LATEST_KILL_MS: u64 = 1_200;
 /// What a hostile file of at most 1 MB may take.
 const MOST_TIME: Duration = Duration::from_secs(5);
 const MOST_MEMORY_KIB: u64 = 256 << 10;
@@ -25,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs every part that is asked for.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
-    let examples = built(&bench.root, "examples", &["-p", "linerate", "-p", "linerate-store", "--examples"])?;
+    let examples = built(&bench.root, "examples", &["-p", "linerate-store", "--examples"])?;
     let ground = Ground { bench, examples, folder: scratch()? };
     let mut held = true;
     for (part, run) in PARTS {
@@ -40,8 +47,14 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
 /// One promise, by name.
 type Part = (&'static str, fn(&Ground<'_>) -> anyhow::Result<bool>);
 
-const PARTS: [Part; 5] =
-    [("creation", creation), ("kills", kills), ("resumes", resumes), ("flips", flips), ("hostile", hostile)];
+const PARTS: [Part; 6] = [
+    ("creation", creation),
+    ("kills", kills),
+    ("resumes", resumes),
+    ("flips", flips),
+    ("hostile", hostile),
+    ("mutated", mutated),
+];
 
 struct Ground<'a> {
     bench: &'a Bench,
@@ -134,29 +147,80 @@ fn opens(ground: &Ground<'_>, room: &Path, name: &str) -> anyhow::Result<bool> {
     Ok(output.status.success() && health["campaigns"].as_array().is_some_and(|list| list.len() == 1))
 }
 
-/// `linerate run` is killed at any point of its life: `--resume` completes it, each trial once.
+/// `linerate run` is killed at any point of its life: `--resume` completes it, each trial once. Most of a campaign is waiting, so that several share
+/// the machine.
 fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let n_kills = ground.bench.count(2, 200);
-    let [mut n_without, mut n_dead_ends] = [0_u32; 2];
-    for kill in 0..n_kills {
-        let room = ground.room(&format!("kill-{kill}"))?;
-        let mut child = ground.linerate(&room, &RUN).spawn()?;
-        std::thread::sleep(Duration::from_millis(u64::from(kill) * 7 % 600));
-        child.kill()?;
-        child.wait()?;
-        n_without += u32::from(!room.join("t.ledger").exists());
-        let resumed = ground.linerate(&room, &[&RUN[..], &["--resume"]].concat()).output()?;
-        let times = completions(&room.join("t.ledger"))?;
-        if times != [1; N_TRIALS] {
-            println!("kills: a dead end after kill {kill}: {times:?} {}", text(&resumed.stderr));
-            n_dead_ends += 1;
-        }
-        fs::remove_dir_all(&room)?;
-    }
+    let next = AtomicU32::new(0);
+    let killed = std::thread::scope(|scope| {
+        let run = || {
+            let mut killed = Killed::default();
+            loop {
+                let kill = next.fetch_add(1, Ordering::Relaxed);
+                if kill >= n_kills {
+                    return Ok(killed);
+                }
+                kill_one(ground, kill, &mut killed).with_context(|| format!("kill {kill}"))?;
+            }
+        };
+        let threads: Vec<_> = (0..KILLED_AT_ONCE).map(|_| scope.spawn(run)).collect();
+        let ended =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.collect::<anyhow::Result<Vec<Killed>>>()
+    })?;
+    let total = |count: fn(&Killed) -> u32| killed.iter().map(count).sum::<u32>();
+    let n_dead_ends = total(|killed| killed.dead_ends);
     println!(
-        "kills: {n_kills} kills of `linerate run`, {n_without} before there was a ledger, {n_dead_ends} dead ends"
+        "kills: {n_kills} kills of `linerate run`, {} before there was a ledger, {} before the first trial had ended, {} in the middle, {} after the last: {n_dead_ends} with a doubled or lost trial",
+        total(|killed| killed.without_ledger),
+        total(|killed| killed.without_trial),
+        total(|killed| killed.between),
+        total(|killed| killed.complete),
     );
     Ok(n_dead_ends == 0)
+}
+
+/// When campaigns were killed, and what became of them.
+#[derive(Default)]
+struct Killed {
+    without_ledger: u32,
+    without_trial: u32,
+    between: u32,
+    complete: u32,
+    dead_ends: u32,
+}
+
+/// Kills one campaign and resumes it.
+fn kill_one(ground: &Ground<'_>, kill: u32, killed: &mut Killed) -> anyhow::Result<()> {
+    let room = ground.room(&format!("kill-{kill}"))?;
+    let ledger = room.join("t.ledger");
+    let mut child = ground.linerate(&room, &RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    std::thread::sleep(Duration::from_millis(u64::from(kill) * 7_919 % LATEST_KILL_MS));
+    child.kill()?;
+    child.wait()?;
+    if !ledger.exists() {
+        killed.without_ledger += 1;
+    } else {
+        // A look by another program may take in the log of what was killed: it looks at a copy.
+        let copy = room.join("copy");
+        fs::create_dir(&copy)?;
+        for file in ["t.ledger", "t.ledger-wal"].iter().filter(|file| room.join(file).exists()) {
+            fs::copy(room.join(file), copy.join(file))?;
+        }
+        match completions(&copy.join("t.ledger"))?.len() {
+            0 => killed.without_trial += 1,
+            N_TRIALS => killed.complete += 1,
+            _ => killed.between += 1,
+        }
+    }
+    let resumed = ground.linerate(&room, &[&RUN[..], &["--resume"]].concat()).output()?;
+    let times = completions(&ledger)?;
+    if times != [1; N_TRIALS] {
+        println!("kills: a dead end after kill {kill}: {times:?} {}", text(&resumed.stderr));
+        killed.dead_ends += 1;
+    }
+    fs::remove_dir_all(&room)?;
+    Ok(())
 }
 
 /// Many start or resume one campaign at once: each trial is run once, and those that do not run it say who does.
@@ -204,12 +268,7 @@ fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
 /// How often each trial was completed, as Debian's `sqlite3` reads it.
 fn completions(ledger: &Path) -> anyhow::Result<Vec<u64>> {
     let sql = "SELECT count(*) FROM record WHERE kind = 'trial_ended' AND instr(body, CAST('completed' AS BLOB)) GROUP BY campaign, trial";
-    let output = Command::new("sqlite3")
-        .arg("-readonly")
-        .arg(ledger)
-        .arg(sql)
-        .output()
-        .context("sqlite3 (apt-get install sqlite3)")?;
+    let output = Command::new("sqlite3").arg(ledger).arg(sql).output().context("sqlite3 (apt-get install sqlite3)")?;
     Ok(text(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect())
 }
 
@@ -304,10 +363,117 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
     Ok(n_broken == 0)
 }
 
+/// Trials of many kinds, so that there is something of everything to change.
+const MIXED_PLAN: &str = "[campaign]\nname = \"mixed\"\nrepeats = 2\n";
+const MIXED: [(&str, &str); 7] = [
+    ("tcp_stream", "pacing_rate = \"20 Mbit/s\""),
+    ("udp_stream", "rate = \"10 Mbit/s\""),
+    ("tcp_rr", ""),
+    ("udp_rr", ""),
+    ("tcp_crr", ""),
+    ("http", "file_size = \"64 KiB\""),
+    ("null", ""),
+];
+
+/// Ledgers with right digests and hostile contents, and some with raw damage: each is read or refused, in little time and memory.
+fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
+    let n_files = ground.bench.count(8, 2_000);
+    let room = ground.room("mutated")?;
+    let sweeps: String = MIXED
+        .iter()
+        .map(|(workload, params)| {
+            format!(
+                "[[sweep]]\nname = \"{workload}\"\nduration = \"100 ms\"\nwarmup = \"20 ms\"\ndrain = \"20 ms\"\nrest = \"0 s\"\n\
+                 [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+            )
+        })
+        .collect();
+    fs::write(room.join("plan.toml"), format!("{MIXED_PLAN}{sweeps}"))?;
+    let ledger = ground.recorded(&room)?;
+    let n_completed = completions(&ledger)?.len();
+    ensure!(n_completed > MIXED.len(), "only {n_completed} of {} trials were completed", 2 * MIXED.len());
+    let next = AtomicU32::new(0);
+    let read = std::thread::scope(|scope| {
+        let work = |thread: u32| {
+            let (room, next, ledger) = (room.join(format!("{thread}")), &next, &ledger);
+            scope.spawn(move || {
+                fs::create_dir(&room)?;
+                let mut read = Read::default();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= n_files {
+                        return Ok(read);
+                    }
+                    let [from, to] = [number, number + 1].map(|number| number.to_string());
+                    let arguments = [&ledger.to_string_lossy(), &*room.to_string_lossy(), &from, &to];
+                    ground.example("mutated_ledgers", &arguments)?;
+                    let path = room.join(format!("{number}.ledger"));
+                    read.one(&path, &measured(ground, &room, &path)?)?;
+                    fs::remove_file(&path)?;
+                }
+            })
+        };
+        let threads: Vec<_> = (0..READ_AT_ONCE).map(work).collect();
+        let ended =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.collect::<anyhow::Result<Vec<Read>>>()
+    })?;
+    let most = |of: fn(&Read) -> (u64, &str)| read.iter().map(of).max().unwrap_or_default();
+    let (largest, largest_file) = most(|read| (read.largest.0, &read.largest.1));
+    let (longest, longest_file) = most(|read| (read.longest_ms.0, &read.longest_ms.1));
+    let total = |of: fn(&Read) -> u32| read.iter().map(of).sum::<u32>();
+    println!(
+        "mutated: {n_files} files: {} read, {} refused, {} beyond 5 s of CPU time, 256 MiB or without an answer; longest {longest} ms ({longest_file}), largest {largest} KiB ({largest_file})",
+        total(|read| read.n_read),
+        total(|read| read.n_refused),
+        total(|read| read.n_broken)
+    );
+    Ok(total(|read| read.n_broken) == 0)
+}
+
+/// What became of files that were read.
+#[derive(Default)]
+struct Read {
+    n_read: u32,
+    n_refused: u32,
+    n_broken: u32,
+    longest_ms: (u64, String),
+    largest: (u64, String),
+}
+
+impl Read {
+    fn one(&mut self, path: &Path, measured: &Measured) -> anyhow::Result<()> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let size = path.metadata()?.len();
+        ensure!(size <= 1_000_000, "{name} has {size} bytes");
+        match measured.code {
+            Some(0 | 1 | 3) => self.n_read += 1,
+            Some(2 | 4) => self.n_refused += 1,
+            _ => {}
+        }
+        let is_answer = measured.code.is_some_and(|code| code < 5);
+        if !is_answer || measured.cpu > MOST_TIME || measured.peak_kib > MOST_MEMORY_KIB {
+            println!(
+                "mutated: {name} ({size} bytes): exit {:?}, {:.1} s of CPU time, {} KiB: {}",
+                measured.code,
+                measured.cpu.as_secs_f64(),
+                measured.peak_kib,
+                measured.last
+            );
+            self.n_broken += 1;
+        }
+        self.longest_ms = std::mem::take(&mut self.longest_ms).max((measured.cpu.as_millis() as u64, name.clone()));
+        self.largest = std::mem::take(&mut self.largest).max((measured.peak_kib, name));
+        Ok(())
+    }
+}
+
 /// What reading a file took.
 struct Measured {
     code: Option<i32>,
     time: Duration,
+    /// Of all CPUs, in user space and in the kernel: the same beside other programs.
+    cpu: Duration,
     peak_kib: u64,
     last: String,
 }
@@ -316,7 +482,7 @@ struct Measured {
 fn measured(ground: &Ground<'_>, room: &Path, path: &Path) -> anyhow::Result<Measured> {
     let started = Instant::now();
     let mut child = Command::new("/usr/bin/time")
-        .args(["--quiet", "-f", "peak %M"])
+        .args(["--quiet", "-f", "peak %M %U %S"])
         .arg(&ground.bench.linerate)
         .arg("report")
         .arg(path)
@@ -341,9 +507,16 @@ fn measured(ground: &Ground<'_>, room: &Path, path: &Path) -> anyhow::Result<Mea
     let time = started.elapsed();
     let said = fs::read(room.join("said"))?;
     let said = text(&said);
-    let peak = said.lines().find_map(|line| line.strip_prefix("peak ")?.parse().ok());
+    let figures = said.lines().rev().find_map(|line| {
+        let words: Vec<f64> = line.strip_prefix("peak ")?.split(' ').map_while(|word| word.parse().ok()).collect();
+        <[f64; 3]>::try_from(words).ok()
+    });
     let last = said.lines().rfind(|line| !line.starts_with("peak ")).unwrap_or_default().to_owned();
-    Ok(Measured { code: status.and_then(|status| status.code()), time, peak_kib: peak.unwrap_or(u64::MAX), last })
+    let code = status.and_then(|status| status.code());
+    // One that hung has no figures, and is counted as having no answer.
+    let [peak_kib, user_s, system_s] = figures.unwrap_or([f64::INFINITY, 0.0, 0.0]);
+    let cpu = Duration::from_secs_f64(user_s + system_s);
+    Ok(Measured { code, time, cpu, peak_kib: peak_kib as u64, last })
 }
 
 fn scratch() -> anyhow::Result<PathBuf> {
