@@ -401,7 +401,11 @@ impl Yardstick {
     }
 
     fn until_over(&self) {
-        while !self.is_over.load(Ordering::Relaxed) && self.turn().is_ok() {}
+        while !self.is_over.load(Ordering::Relaxed) {
+            if self.turn().is_err() {
+                return;
+            }
+        }
     }
 
     fn passed(&self) -> u64 {
