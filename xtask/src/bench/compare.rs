@@ -86,12 +86,18 @@ struct Neighbour(Child);
 
 impl Neighbour {
     fn start(percent: u32) -> anyhow::Result<Self> {
-        // No CPUs named: one for each. It ends with its parent, should this be killed.
+        // 0: one worker for each CPU.
         let load = percent.to_string();
         let mut command = Command::new("stress-ng");
-        command.args(["--cpu", "0", "--cpu-load", &load, "--oom-no-child", "--quiet"]);
+        command.args(["--cpu", "0", "--cpu-load", &load, "--quiet"]);
         let child = command.stdin(Stdio::null()).spawn().context("start stress-ng (apt-get install stress-ng)")?;
         Ok(Self(child))
+    }
+
+    /// Fails if it has ended: what was measured then was measured alone.
+    fn is_there(&mut self) -> anyhow::Result<()> {
+        let ended = self.0.try_wait().context("look after stress-ng")?;
+        ended.map_or(Ok(()), |status| bail!("stress-ng ended before the measurement did ({status})"))
     }
 }
 
@@ -121,10 +127,11 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
     let referee = RefCell::new(Referee::new(root, &program)?);
     let bench = Bench { program: &program, folder: &folder, referee: &referee, again: options.again };
-    let neighbour = options.beside.map(Neighbour::start).transpose()?;
+    let mut neighbour = options.beside.map(Neighbour::start).transpose()?;
     let begun = outcomes.slower.len();
     for round in begun..begun + options.rounds {
         bench.round(round, &mut outcomes).with_context(|| format!("round {round}"))?;
+        neighbour.as_mut().map_or(Ok(()), Neighbour::is_there)?;
         if let Some(file) = &options.keep {
             let text = serde_json::to_string(&outcomes)?;
             std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
