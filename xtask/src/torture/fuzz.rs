@@ -1,7 +1,7 @@
 //! Fuzzing on a stable compiler: every parser of what others say gets inputs made from good ones, measured, for a time each.
 //!
 //! The subjects are tests (`fuzz_*`, by `fuzz/driver.rs`); as part of the test suite each of them runs a few hundred inputs. Here each
-//! runs alone for [`SECONDS`], and may neither panic nor take more than 250 ms or 64 MiB for an input.
+//! runs alone for [`SECONDS`], and may neither panic nor take more than 250 ms of a CPU or 64 MiB for an input.
 
 use std::process::Command;
 
@@ -41,7 +41,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         let output = Command::new("cargo")
             .args(["test", "--quiet", "-p", package])
             .args(*target)
-            .args(["--", name, "--nocapture", "--test-threads=1"])
+            .args(["--", name, "--nocapture"])
             .current_dir(&bench.root)
             .env("LINERATE_FUZZ_SECONDS", &seconds)
             .output()
