@@ -3,7 +3,7 @@
 //! Octets at L2, as the observer counts them, whole trials added. It cannot see who sent the rest.
 
 use linerate_analysis::{Agreement, PointStudy, PortStudy};
-use linerate_model::Direction;
+use linerate_model::{Direction, Lines, printable};
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
@@ -43,7 +43,10 @@ impl Section for Observers {
         let who: Vec<String> = who
             .map(|port| {
                 let fcs = if port.counts_fcs { "with" } else { "without" };
-                format!("{}: {}, octets {fcs} frame check sequence, facing {}", port.observer, port.source, port.faces)
+                let told =
+                    format!("{}: {}, octets {fcs} frame check sequence, facing {}", port.observer, port.source, port.faces);
+                // One line each, whatever is in it.
+                printable(&told, Lines::One).into_owned()
             })
             .collect();
         blocks.push(Block::Listing { caption: "Who counted".into(), text: who.join("\n") });
