@@ -43,8 +43,10 @@ impl Section for Observers {
         let who: Vec<String> = who
             .map(|port| {
                 let fcs = if port.counts_fcs { "with" } else { "without" };
-                let told =
-                    format!("{}: {}, octets {fcs} frame check sequence, facing {}", port.observer, port.source, port.faces);
+                let told = format!(
+                    "{}: {}, octets {fcs} frame check sequence, facing {}",
+                    port.observer, port.source, port.faces
+                );
                 // One line each, whatever is in it.
                 printable(&told, Lines::One).into_owned()
             })
