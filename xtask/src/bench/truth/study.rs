@@ -56,8 +56,13 @@ impl Study {
         Some(there.filter_map(|one| one["lost"].as_f64()).sum())
     }
 
-    /// Operations in the distribution of response times, lost ones included.
+    /// Operations that were due. Versions without an account of operations: those in the distribution of response times, lost ones included,
+    /// which lacks what a stall of the tester disturbed.
     pub(super) fn operations(&self) -> Option<f64> {
+        self.metric("operations_due").or_else(|| self.timed())
+    }
+
+    fn timed(&self) -> Option<f64> {
         let response = &self.job()["distributions"]["response"];
         let buckets = response["buckets"].as_array()?;
         let answered: f64 = buckets.iter().filter_map(|bucket| bucket[1].as_f64()).sum();

@@ -150,9 +150,9 @@ pub(super) fn unsent(seen: &Seen<'_>) -> f64 {
     if seen.case.load.due > 0 { seen.case.load.due as f64 - requests(seen) } else { 0.0 }
 }
 
-/// Requests that an open loop offers: none is missing from the times.
+/// Requests that an open loop offers: none is missing from the account.
 fn due(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let claim = Claim::count("requests in the response times, unanswered ones too", seen.study.operations());
+    let claim = Claim::count("requests due", seen.study.operations());
     Ok(claim
         .expect(seen.case.load.due as f64, "rate times duration")
         .beside(requests(seen) + unsent(seen), "nft, requests, and unsent"))
