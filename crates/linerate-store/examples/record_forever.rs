@@ -4,26 +4,15 @@
 use std::io::Write;
 use std::path::Path;
 
-use linerate_model::{CampaignHeader, Counter, Event, Interval, Nanos, Recorder, Side, TestbedKind, TrialId};
+use linerate_model::{Counter, Event, Interval, Nanos, Recorder, Side, TrialId};
 use linerate_store::Ledger;
+
+mod shared;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: record_forever LEDGER")?;
     let mut ledger = Ledger::create(Path::new(&path))?;
-    let header = CampaignHeader {
-        id: "forever".into(),
-        name: "forever".into(),
-        started: Nanos(1),
-        plan: String::new(),
-        plan_sha256: String::new(),
-        lab: None,
-        seed: 1,
-        testbed: TestbedKind::Loopback,
-        capacities: Vec::new(),
-        observed: Vec::new(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        argv: Vec::new(),
-    };
+    let header = shared::header("forever", "forever");
     let endpoint = serde_json::json!({ "name": "a", "host": "here", "address": null, "device": null });
     let spec = serde_json::json!({
         "id": 0, "sweep": "s", "point": {}, "repeat": 0, "seed": 1,

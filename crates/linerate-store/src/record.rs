@@ -150,30 +150,15 @@ fn write_chunks(
 }
 
 #[cfg(test)]
+#[path = "../examples/shared/mod.rs"]
+mod shared;
+
+#[cfg(test)]
 mod tests {
-    use linerate_model::{
-        CampaignHeader, Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock, TestbedKind,
-    };
+    use linerate_model::{Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock};
 
     use super::*;
     use crate::Which;
-
-    fn header() -> CampaignHeader {
-        CampaignHeader {
-            id: "one".into(),
-            name: "name".into(),
-            started: Nanos(1),
-            plan: String::new(),
-            plan_sha256: String::new(),
-            lab: None,
-            seed: 1,
-            testbed: TestbedKind::Loopback,
-            capacities: Vec::new(),
-            observed: Vec::new(),
-            version: String::new(),
-            argv: Vec::new(),
-        }
-    }
 
     fn planned() -> Event {
         let spec = serde_json::json!({
@@ -201,7 +186,7 @@ mod tests {
 
     fn started(directory: &tempfile::TempDir) -> Ledger {
         let mut ledger = Ledger::create(&directory.path().join("full.ledger")).expect("it is new");
-        for event in [Event::CampaignStarted(Box::new(header())), planned()] {
+        for event in [Event::CampaignStarted(Box::new(shared::header("one", "name"))), planned()] {
             ledger.record(&event).expect("it fits");
         }
         ledger.flush().expect("there is room");

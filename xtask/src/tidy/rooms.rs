@@ -11,16 +11,16 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 /// The prefix of our crates, left out in the table's second column.
 const PREFIX: &str = "linerate-";
 
-/// Libraries that only some rooms may use, with those rooms.
+/// Libraries that only some rooms may use, with those rooms, or none.
 const EXCLUSIVE: [(&str, &[&str]); 8] = [
     ("anyhow", &["linerate", "xtask"]),
-    ("axum", &["linerate-dash"]),
+    ("axum", &[]),
     ("clap", &["linerate"]),
-    ("hyper", &["linerate-dash"]),
+    ("hyper", &[]),
     ("io-uring", &["linerate-sys"]),
     ("libc", &["linerate-sys"]),
     ("rusqlite", &["linerate-store"]),
-    ("tokio", &["linerate-dash"]),
+    ("tokio", &[]),
 ];
 
 /// What a room may use of ours.
@@ -64,7 +64,8 @@ pub(super) fn exclusive_libraries(repository: &Repository) -> Vec<Finding> {
         let name = package["name"].as_str().unwrap_or_default();
         for (library, rooms) in EXCLUSIVE {
             if !rooms.contains(&name) && dependencies(package).any(|used| used == library) {
-                let what = format!("uses `{library}`, which belongs to {}", rooms.join(" and "));
+                let owner = if rooms.is_empty() { "no crate".to_owned() } else { rooms.join(" and ") };
+                let what = format!("uses `{library}`, which belongs to {owner}");
                 findings.push(Finding::new(name, what, "go through that room"));
             }
         }

@@ -8,8 +8,6 @@ use super::repository::{File, Repository};
 const UNSAFE_ROOM: &str = "linerate-sys";
 /// The one test with it: an allocator that counts is an unsafe trait, and it proves that a step does not allocate.
 const COUNTING_ALLOCATOR: &str = "crates/linerate-load/tests/counting/mod.rs";
-/// The one crate with an async runtime.
-const ASYNC_ROOM: &str = "linerate-dash";
 /// Rooms that touch no file, socket, thread or clock.
 const PURE_ROOMS: [&str; 3] = ["linerate-model", "linerate-analysis", "linerate-report"];
 /// What would touch one. `core::net` has the addresses without the sockets.
@@ -58,11 +56,13 @@ pub(super) fn pure_rooms(repository: &Repository) -> Vec<Finding> {
     pure.flat_map(|file| words(file, &Code::of(&file.text, file.only_tests).product, &IMPURE, remedy)).collect()
 }
 
-/// Only the dashboard is async.
-pub(super) fn async_outside_dash(repository: &Repository) -> Vec<Finding> {
-    let outside = repository.rust().filter(|file| file.crate_name() != ASYNC_ROOM);
-    let remedy = "use a thread; the dashboard has the only async runtime";
-    outside.flat_map(|file| words(file, &Code::of(&file.text, false).all, &["async", ".await"], remedy)).collect()
+/// Nothing is async.
+pub(super) fn no_async(repository: &Repository) -> Vec<Finding> {
+    let remedy = "use a thread; no crate has an async runtime";
+    repository
+        .rust()
+        .flat_map(|file| words(file, &Code::of(&file.text, false).all, &["async", ".await"], remedy))
+        .collect()
 }
 
 /// No file is longer than a reader bears.
@@ -137,12 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn async_is_found_outside_the_dashboard() {
-        let repository = Repository::of(&[
-            ("crates/linerate-dash/src/a.rs", "async fn a() {}"),
-            ("crates/linerate-control/src/a.rs", "async fn a() { b().await }"),
-        ]);
-        assert_eq!(async_outside_dash(&repository).len(), 2);
+    fn async_is_found() {
+        let repository = Repository::of(&[("crates/linerate-control/src/a.rs", "async fn a() { b().await }")]);
+        assert_eq!(no_async(&repository).len(), 2);
     }
 
     #[test]

@@ -51,14 +51,6 @@ impl Capabilities {
         }
     }
 
-    /// Whether packages may arbitrate among themselves: the controller can, and its lines are not known to be missing.
-    #[must_use]
-    pub const fn may_arbitrate(&self) -> bool {
-        const HOOKUP_SHIFT: u32 = 5;
-        const NOT_CONNECTED: u32 = 2;
-        self.flags & 1 != 0 && (self.flags >> HOOKUP_SHIFT) & 3 != NOT_CONNECTED
-    }
-
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let filters: [u8; 4] = body.get(20..24)?.try_into().ok()?;
         Some(Self {

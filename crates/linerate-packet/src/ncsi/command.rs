@@ -196,24 +196,6 @@ impl Command {
         }
     }
 
-    /// Whether it changes nothing at the controller but what clears on reading.
-    #[must_use]
-    pub const fn only_reads(&self) -> bool {
-        matches!(
-            self,
-            Self::GetLinkStatus
-                | Self::GetVersion
-                | Self::GetCapabilities
-                | Self::GetParameters
-                | Self::GetPortStatistics
-                | Self::GetControlStatistics
-                | Self::GetPassThroughStatistics
-                | Self::GetPackageStatus
-                | Self::GetPackageUuid
-                | Self::GetMcMacAddress
-        )
-    }
-
     /// Its payload.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {

@@ -64,8 +64,6 @@ impl Reason {
     pub const NONE: Self = Self(0);
     /// The channel is in its initial state.
     pub const INITIALIZATION_REQUIRED: Self = Self(1);
-    /// A parameter is out of range or not supported.
-    pub const PARAMETER: Self = Self(2);
     /// The payload has another length than the command.
     pub const PAYLOAD_LENGTH: Self = Self(5);
     /// The type is unknown.

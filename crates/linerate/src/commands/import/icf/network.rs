@@ -29,25 +29,24 @@ pub(super) fn job(
             ));
         }
     };
+    let exchange = |job: &mut Job, workload| {
+        job.workload = workload;
+        // Whoever sends first asks: of reads that is the other end.
+        job.is_reversed = is_read;
+        job.text("request_size", &format!("{} B", line.size));
+        job.text("response_size", &format!("{} B", line.reply));
+        job.value("streams", connections.to_string());
+    };
     let mut job = Job::default();
     let note = if let Some(each) = each {
         if each > 1 || line.reply == 0 {
             let what = if each > 1 { format!("{each} transactions") } else { "a message without a reply".to_owned() };
             return Err(format!("{what} on each connection: tcp_crr has one request and its response"));
         }
-        job.workload = Workload::TcpCrr;
-        job.is_reversed = is_read;
-        job.text("request_size", &format!("{} B", line.size));
-        job.text("response_size", &format!("{} B", line.reply));
-        job.value("streams", connections.to_string());
+        exchange(&mut job, Workload::TcpCrr);
         "tcp_crr: a connection for each request and its response"
     } else if line.reply > 0 {
-        // Whoever sends first asks: of reads that is the other end.
-        job.workload = Workload::TcpRr;
-        job.is_reversed = is_read;
-        job.text("request_size", &format!("{} B", line.size));
-        job.text("response_size", &format!("{} B", line.reply));
-        job.value("streams", connections.to_string());
+        exchange(&mut job, Workload::TcpRr);
         "tcp_rr: a request and its response on each connection, one at a time"
     } else {
         job.workload = Workload::TcpStream;
