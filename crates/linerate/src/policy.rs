@@ -4,8 +4,8 @@
 //! the rights of the account anyway: only a policy that is named applies there.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use linerate_control::Keeping;
@@ -127,18 +127,22 @@ impl Policy {
     /// Reads the file at `path`; `None` if there is none.
     fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let origin = path.display().to_string();
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
+        let unread = |error: io::Error| Failure::wrong(format!("read policy {origin}: {error}"));
+        let mut file = match fs::File::open(path) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::wrong(format!("read policy {origin}: {error}"))),
+            Err(error) => return Err(unread(error)),
         };
-        let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
-        if mode & WRITABLE_BY_OTHERS != 0 {
+        let found = file.metadata().map_err(unread)?;
+        if !is_trusted(found.uid(), rustix::process::geteuid().as_raw(), found.mode()) {
             return Err(Failure::wrong(format!(
-                "use policy {origin}: others may write it (mode {:o}; run `chmod go-w {origin}`)",
-                mode & 0o777
+                "use policy {origin}: others may write it (mode {:o}, owner {}; run `chown root {origin}` and `chmod go-w {origin}`)",
+                found.mode() & 0o777,
+                found.uid()
             )));
         }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(unread)?;
         let parsed: PolicyText = toml::from_str(&text).map_err(|error| {
             problems::failure(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
         })?;
@@ -182,8 +186,15 @@ impl Policy {
     }
 }
 
+/// Whether only root, or the agent's `own` user, can have written a policy of this `owner` and `mode`.
+fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
+    (owner == 0 || owner == own) && mode & WRITABLE_BY_OTHERS == 0
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn written(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
@@ -253,6 +264,8 @@ mod tests {
         let (_folder, path) = written("", 0o666);
         let why = Policy::read(&path).expect_err("anybody may write it");
         assert!(why.message().contains("chmod go-w"), "{why:?}");
+        assert!(is_trusted(0, 7, 0o644) && is_trusted(7, 7, 0o600));
+        assert!(!is_trusted(7, 0, 0o600) && !is_trusted(0, 0, 0o620) && !is_trusted(0, 0, 0o602));
         let (_folder, path) = written("raw_frame = true", 0o644);
         assert!(Policy::read(&path).expect_err("a mistake").message().contains("raw_frame"));
         assert!(Policy::read(Path::new("/nonexistent/agent.toml")).expect("it is not there").is_none());
