@@ -200,7 +200,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("hostile.ledger");
         let mut ledger = Ledger::create(&path).expect("it is new");
-        let mut header = header();
+        let mut header = shared::header("one", "name");
         (header.name, header.plan) = (HOSTILE.into(), format!("a = 1\r\n# {HOSTILE}"));
         let incident = Incident { host: HOSTILE.into(), kind: IncidentKind::Failed, message: HOSTILE.into() };
         let flow = FlowReport { local: HOSTILE.into(), ..FlowReport::default() };
