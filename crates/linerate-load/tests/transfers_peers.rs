@@ -432,6 +432,8 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
     std::fs::write(root.join("sub").join(AWKWARD), contents(FILE)).expect("it is writable");
     std::fs::write(root.join("sub/empty"), "").expect("it is writable");
     (0..20).for_each(|n| std::fs::write(root.join(format!("sub/many/{n}")), contents(n)).expect("it is writable"));
+    // Larger than what the sockets of both ends take.
+    std::fs::File::create(root.join("large")).and_then(|file| file.set_len(64 << 20)).expect("it is writable");
     std::fs::write(ground.path().join("secret"), "secret").expect("it is writable");
     std::os::unix::fs::symlink(ground.path().join("secret"), root.join("link")).expect("a link");
     let disks = Disks::none().serving(vec![ground.path().to_owned()]);
@@ -451,9 +453,13 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
         let head = String::from_utf8_lossy(&head.stdout).to_lowercase();
         assert!(head.contains("last-modified: ") && head.contains("accept-ranges: bytes"), "{told}: {head}");
         assert_eq!(head.contains(&format!("content-length: {FILE}\r\n")), !chunked, "{told}: {head}");
-        if name == "http" {
-            let part = call("curl", &["-s", "-S", "-f", "-r", "5-9", &file]);
-            assert_eq!(part.stdout, contents(10)[5..], "{told}");
+        let part = call("curl", &["-s", "-S", "-f", "-r", "5-9", &file]);
+        assert_eq!(part.stdout, contents(10)[5..], "{told}");
+        if name == "ftp" {
+            // Who has enough closes the data connection, and goes on with the session.
+            let large = url("large");
+            let parts = call("curl", &["-s", "-S", "-f", "-r", "5-9", &large, &large]);
+            assert_eq!(parts.stdout, [0; 10], "{told}");
         }
         for outside in ["link", "../secret", "%2e%2e/secret", "sub/../../secret", "none", "a%00b"] {
             let refused = Command::new("curl").args(["-s", "-f", "--path-as-is", &url(outside)]).output();

@@ -44,6 +44,8 @@ pub(super) enum Command {
     Folder,
     /// A folder for uploads, whose names mean nothing here.
     MakeFolder,
+    /// The transfer before it is over already: commands are heard between transfers.
+    Abort,
     /// Nothing is changed by it, and all is well.
     Harmless,
     /// TYPE, MODE or STRU: whether it is one that is spoken.
@@ -121,7 +123,9 @@ pub(super) fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>)
         Command::Representation { is_spoken: says("S") }
     } else if is("STRU") {
         Command::Representation { is_spoken: says("F") }
-    } else if is_any(&["NOOP", "ALLO", "OPTS", "CLNT", "ABOR"]) {
+    } else if is("ABOR") {
+        Command::Abort
+    } else if is_any(&["NOOP", "ALLO", "OPTS", "CLNT"]) {
         Command::Harmless
     } else if is("SYST") {
         Command::System

@@ -234,6 +234,7 @@ impl FtpGuest {
                     text.write_all(b"\"\r\n")
                 });
             }
+            Command::Abort => self.words.set(format_args!("225 Nothing is under way\r\n")),
             Command::System => self.words.set(format_args!("215 UNIX Type: L8\r\n")),
             Command::Quit => {
                 self.words.set(format_args!("221 Goodbye\r\n"));
@@ -434,6 +435,20 @@ impl FtpGuest {
         self.state = State::Command;
     }
 
+    /// A foreign client that has closed the data connection before the end wanted no more of the file (`curl -r`): it goes on with its session
+    /// (RFC 959 clause 5.4, RETR). Elsewhere it is a `failure`.
+    fn cut_off(&mut self, failure: Failure, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+        let by_client = matches!(failure, Failure::Io(_) | Failure::Closed(_));
+        if self.password.is_some() || self.outgoing.is_none() || !by_client {
+            return Err(failure);
+        }
+        self.settle(bench);
+        self.end_data();
+        self.words.set(format_args!("426 The data connection was closed before the end\r\n"));
+        self.state = State::Command;
+        Ok(Turn::Moved)
+    }
+
     /// A file has gone through: where nobody else knows of it, it is counted here.
     fn served(&mut self, bench: &mut Bench<'_>) {
         if self.password.is_none() {
@@ -498,7 +513,7 @@ impl Guest for FtpGuest {
             State::Securing => self.shake(bench),
             State::SecuringData => self.shake_data(bench),
             State::Expecting => self.expect(bench),
-            State::Moving => self.move_file(bench),
+            State::Moving => self.move_file(bench).or_else(|failure| self.cut_off(failure, bench)),
             State::Storing => self.store(bench),
             State::Leaving => {
                 self.control.iter_mut().for_each(Watched::end_sending);
