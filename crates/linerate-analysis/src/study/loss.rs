@@ -255,6 +255,10 @@ fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     let others = (ip("ip_out_requests")? - ip("out_datagrams")?).max(0.0);
     let total = |counter| super::span::total(sent, counter) as f64;
     let each = total(Counter::DatagramsSent) / total(Counter::MessagesSent).max(1.0);
+    // Of messages of many sizes it is not known which ones were dropped.
+    if each > 1.0 && dropped > 0.0 {
+        return None;
+    }
     let missing = total(Counter::DatagramsSent) - dropped - left * each;
     Some(if missing > 0.0 { missing + (others + NOT_IP) * each } else { 0.0 })
 }

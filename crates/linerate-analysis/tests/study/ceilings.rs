@@ -348,6 +348,7 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
     assert!(bridge.ends_with("eth0 of right: its host tells nothing of it"), "{bridge}");
     assert!(why(Some("vx0")).contains("vx0 of left: a tunnel (vxlan)"), "{}", why(Some("vx0")));
     assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
+    assert!(why(Some("htb2")).contains("no filter of its htb discipline picks"), "{}", why(Some("htb2")));
     assert!(why(None).contains("its host names no single device"), "{}", why(None));
 }
 

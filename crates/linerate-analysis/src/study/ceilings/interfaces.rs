@@ -80,7 +80,15 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     let below = fact("lower").and_then(Value::as_array).filter(|lower| !lower.is_empty());
     let below = below.map(|lower| lower.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "));
     let kind = fact("kind").and_then(Value::as_str).unwrap_or_default();
+    let qdiscs = fact("qdiscs").and_then(Value::as_array);
+    // One that bounds all packets would be an element.
+    let is_shaped_in_part = qdiscs
+        .is_some_and(|qdiscs| qdiscs.iter().any(|qdisc| qdisc.get("kind").and_then(Value::as_str) == Some("htb")));
     Some(match (kind, fact("driver").and_then(Value::as_str)) {
+        _ if is_shaped_in_part => {
+            "packets that no filter of its htb discipline picks are not shaped: give it a default class, or declare a capacity in a testbed file"
+                .to_owned()
+        }
         ("bridge", _) => {
             let ports = below.map_or_else(String::new, |ports| format!(" ({ports})"));
             format!("a bridge that does not know behind which of its ports{ports} the other end is")
