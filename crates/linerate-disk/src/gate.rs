@@ -129,10 +129,22 @@ impl Inspection {
     /// What is still wrong for a writer that names `consent`.
     pub(crate) fn refusals_of_writing(&self, consent: Option<&str>) -> Vec<Refusal> {
         let mut refusals = self.refusals.clone();
-        if self.claim().is_none() && self.content.as_ref().is_some_and(|content| content.claim.is_none()) {
+        if self.content.as_ref().is_some_and(|content| content.claim.is_none()) {
             refusals.push(Refusal::Unclaimed);
         }
         refusals.extend(self.refusal_of_name(consent));
+        refusals
+    }
+
+    /// What speaks against a claim by a person who names `serial`.
+    fn refusals_of_claiming(&self, serial: &str) -> Vec<Refusal> {
+        let mut refusals = self.refusals.clone();
+        if let Some(content) = &self.content {
+            // What lies behind an old claim was written by loads.
+            let offset = content.inner_data.filter(|_| !self.is_claimed());
+            refusals.extend(offset.map(|offset| Refusal::NotBlank { offset }));
+        }
+        refusals.extend(self.refusal_of_name(Some(serial)));
         refusals
     }
 
@@ -185,14 +197,7 @@ fn glance(path: &Path, disk: Topology) -> Inspection {
 /// With every reason, if it is not to be written to.
 pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
     let (device, inspection) = held(path)?;
-    let mut refusals = inspection.refusals.clone();
-    if let Some(content) = &inspection.content {
-        // What lies behind an old claim was written by loads.
-        let offset = content.inner_data.filter(|_| !inspection.is_claimed());
-        refusals.extend(offset.map(|offset| Refusal::NotBlank { offset }));
-    }
-    refusals.extend(inspection.refusal_of_name(Some(serial)));
-    pass(path, refusals)?;
+    pass(path, inspection.refusals_of_claiming(serial))?;
     let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let uuid = uuid.map_err(|cause| DiskError::io("read", "/proc/sys/kernel/random/uuid", cause))?.trim().to_owned();
     let claimed_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -234,7 +239,11 @@ pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> 
     let Some(topology) = System::read(Path::new("/")).describe(number) else {
         return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
     };
-    let mut refusals = refusals_of_use(&topology);
+    refusals_of_change(&topology, serial)
+}
+
+fn refusals_of_change(topology: &Topology, serial: Option<&str>) -> Vec<Refusal> {
+    let mut refusals = refusals_of_use(topology);
     if topology.serial.as_deref() != serial {
         refusals.push(Refusal::OtherSerial { named: serial.unwrap_or_default().to_owned() });
     }
@@ -346,4 +355,80 @@ fn is_busy(error: &io::Error) -> bool {
 /// The file of the device the kernel calls `name`; `!` stands for `/` in sysfs.
 fn device_path(name: &str) -> std::path::PathBuf {
     Path::new("/dev").join(name.replace('!', "/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 8 << 20;
+
+    fn disk() -> Topology {
+        Topology {
+            name: "sdx".into(),
+            number: (8, 240),
+            partition_of: None,
+            size_bytes: SIZE,
+            serial: Some("OWN".into()),
+            model: None,
+            read_only: false,
+            rotational: None,
+            logical_block_bytes: 512,
+            uses: Vec::new(),
+        }
+    }
+
+    /// What is found on a disk with a claim for `claimed`, if any, and `data` in its middle.
+    fn found(claimed: Option<(&str, u64)>, data: &[u8]) -> Inspection {
+        let device = tempfile::tempfile().expect("a file");
+        device.set_len(SIZE).expect("room");
+        if let Some((serial, size_bytes)) = claimed {
+            let claim = Claim { serial: serial.into(), size_bytes, uuid: "u".into(), claimed_s: 1 };
+            device.write_all_at(&claim.encode().expect("it fits"), 0).expect("room");
+        }
+        device.write_all_at(data, SIZE / 2).expect("room");
+        judged(disk(), Some(&device))
+    }
+
+    #[test]
+    fn a_claim_is_for_one_disk_of_one_size_and_one_person_who_names_it() {
+        let own = found(Some(("OWN", SIZE)), b"");
+        assert_eq!(own.refusals_of_writing(Some("OWN")), []);
+        assert_eq!(own.refusals_of_writing(None), [Refusal::NoConsent]);
+        assert_eq!(own.refusals_of_writing(Some("X")), [Refusal::OtherSerial { named: "X".into() }]);
+        for foreign in [("OTHER", SIZE), ("OWN", 2 * SIZE)] {
+            let serial = foreign.0.to_owned();
+            assert_eq!(found(Some(foreign), b"").refusals_of_writing(Some("OWN")), [Refusal::ForeignClaim { serial }]);
+        }
+        assert_eq!(found(None, b"").refusals_of_writing(Some("OWN")), [Refusal::Unclaimed]);
+    }
+
+    #[test]
+    fn data_in_the_middle_bars_a_claim_unless_loads_wrote_it() {
+        assert_eq!(found(None, b"").refusals_of_claiming("OWN"), []);
+        assert_eq!(found(None, b"").refusals_of_claiming("X"), [Refusal::OtherSerial { named: "X".into() }]);
+        assert_eq!(found(None, b"x").refusals_of_claiming("OWN"), [Refusal::NotBlank { offset: SIZE / 2 }]);
+        assert_eq!(found(Some(("OWN", SIZE)), b"x").refusals_of_claiming("OWN"), [], "it is claimed anew");
+        let foreign = found(Some(("OTHER", SIZE)), b"x").refusals_of_claiming("OWN");
+        assert!(foreign.contains(&Refusal::NotBlank { offset: SIZE / 2 }), "{foreign:?}");
+    }
+
+    #[test]
+    fn a_use_or_another_disk_of_the_same_number_ends_the_permission() {
+        assert_eq!(refusals_of_change(&disk(), Some("OWN")), []);
+        assert_eq!(refusals_of_change(&disk(), Some("X")), [Refusal::OtherSerial { named: "X".into() }]);
+        let by = Use::Swap { device: "sdx".into() };
+        let used = Topology { uses: vec![by.clone()], ..disk() };
+        assert_eq!(refusals_of_change(&used, Some("OWN")), [Refusal::InUse { by }]);
+    }
+
+    #[test]
+    fn whatever_speaks_against_a_disk_is_said() {
+        let judged = |topology: Topology| judged(topology, None).refusals;
+        assert_eq!(judged(disk()), []);
+        assert_eq!(judged(Topology { read_only: true, ..disk() }), [Refusal::ReadOnly]);
+        assert_eq!(judged(Topology { serial: None, ..disk() }), [Refusal::NoSerial]);
+        assert_eq!(judged(Topology { size_bytes: LEAST_BYTES - 1, ..disk() }), [Refusal::TooSmall]);
+        assert_eq!(judged(Topology { size_bytes: LEAST_BYTES, ..disk() }), []);
+    }
 }
