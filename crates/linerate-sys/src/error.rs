@@ -29,6 +29,12 @@ impl SysError {
         self.cause.raw_os_error().or_else(refusal)
     }
 
+    /// Whether a privilege was missing.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self.errno(), Some(libc::EPERM | libc::EACCES))
+    }
+
     /// Wraps the `errno` of the call just made.
     #[must_use]
     pub fn last(operation: &'static str, object: impl Into<String>) -> Self {

@@ -102,6 +102,12 @@ pub fn ask(helper: Arc<dyn Helper>) {
     let _second = HELPER.set(helper);
 }
 
+/// What a process that gave up its rights adds to a refusal of what no helper does; nothing in a process that has them.
+#[must_use]
+pub fn remedy() -> Option<&'static str> {
+    HELPER.get().map(|_| "this agent's process gave up its rights; its owner can let it keep them, with `separate = false` in its policy")
+}
+
 /// What the helper answers, if there is one.
 pub(crate) fn helped<T>(ask: impl FnOnce(&dyn Helper) -> io::Result<T>) -> Option<io::Result<T>> {
     HELPER.get().map(|helper| ask(&**helper))

@@ -103,7 +103,7 @@ impl Filter {
     ) -> Result<Self, SysError> {
         let attached = Self::attach_here(device, alternatives, placement, multi_buffer);
         let error = match attached {
-            Err(error) if matches!(error.errno(), Some(libc::EPERM | libc::EACCES)) => error,
+            Err(error) if error.is_refused() => error,
             attached => return attached,
         };
         // Its words say what privilege is missing, if nobody can help.

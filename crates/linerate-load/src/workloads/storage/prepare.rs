@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use linerate_disk::{Filled, Permission, Target};
 use linerate_model::{Bytes, Ratio};
+use linerate_sys::privilege::remedy;
 use linerate_sys::storage::{Engine, Operation, Priority, Request, Transfers};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -175,7 +176,7 @@ fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
         Priority::NONE.apply().map_err(LoadError::from)?;
         tried.map_err(|error| LoadError::Unsupported {
             what: format!("transfers of I/O priority {priority}"),
-            why: format!("{error} (run as root, or `setcap cap_sys_nice+ep` the program)"),
+            why: format!("{error} ({})", remedy().unwrap_or("run as root, or `setcap cap_sys_nice+ep` the program")),
         })?;
     }
     Ok(())
