@@ -302,6 +302,7 @@ impl Best<'_> {
             MEDIAN => "median".to_owned(),
             COST => "CPU cost".to_owned(),
             "transaction_rate" if is_files(self.job) => "files a second".to_owned(),
+            "connection_rate" => "connection rate".to_owned(),
             name if REQUEST_RATES.contains(&name) => "rate".to_owned(),
             name => metric_title(name).to_lowercase(),
         };
