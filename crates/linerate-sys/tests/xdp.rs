@@ -54,10 +54,23 @@ fn numbered(n: u32, bytes: u32) -> Vec<(u32, u32)> {
     (0..n).map(|number| (number, bytes)).collect()
 }
 
+/// Attaches once the program of before is gone: a process that another test starts holds it, too, until it becomes another program.
+fn attach_when_free(placement: Placement, several: bool) -> Filter {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match Filter::attach(DEVICE, &[&ours()], Some(placement), several) {
+            Err(busy) if busy.errno() == Some(libc::EEXIST) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            attached => return attached.expect("veth takes both"),
+        }
+    }
+}
+
 /// A receiver at end 1 with its program, and a sender at end 0.
 fn ends(pair: &Pair, placement: Placement, frame_bytes: u32, several: bool) -> (XdpSocket, Filter, XdpSocket) {
     let (receiver, filter) = pair.at(1, || {
-        let filter = Filter::attach(DEVICE, &[&ours()], Some(placement), several).expect("veth takes both");
+        let filter = attach_when_free(placement, several);
         let socket = XdpSocket::open(DEVICE, options(0, frame_bytes)).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
         (socket, filter)

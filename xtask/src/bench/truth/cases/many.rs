@@ -81,7 +81,8 @@ fn case(number: u64) -> Network {
     let workload = TURNS[(number % TURNS.len() as u64) as usize];
     let is_silent = number % SILENCE_EVERY == SILENCE_EVERY - 1;
     let every = pick(if workload == "udp_rr" { &EVERY } else { &EVERY_SEGMENT }, number);
-    // The places of these lists and of the workloads have no common divisor with each other: all pairs come.
+    // Each workload has every timeout, first with open loops, then with closed ones.
+    let round = number / TURNS.len() as u64;
     let fault = match number % 3 {
         _ if is_silent => Fault::DropFrom { after_ms: pick(&SILENT_FROM_MS, number / SILENCE_EVERY) },
         0 => Fault::Drop { every, back: false },
@@ -90,9 +91,9 @@ fn case(number: u64) -> Network {
     };
     // Large segments go one way.
     let of_files = if is_silent { fault } else { Fault::DropAnswers { every } };
-    let timeout_ms = pick(&TIMEOUTS, number) * DURATION_MS / 10;
+    let timeout_ms = pick(&TIMEOUTS, round) * DURATION_MS / 10;
     let timeout = if is_silent { "timeout = \"10 s\"".to_owned() } else { format!("timeout = \"{timeout_ms} ms\"") };
-    let is_open = is_silent || (number / 2).is_multiple_of(2);
+    let is_open = is_silent || (round / TIMEOUTS.len() as u64).is_multiple_of(2);
     let pace =
         |rate: u64| if is_open { format!("depth = 4096, rate = \"{rate} pps\"") } else { "depth = 8".to_owned() };
     let due = |rate: u64| if is_open { rate } else { 0 };
@@ -265,6 +266,6 @@ mod tests {
             assert!(cases.iter().any(|case| case.load.params.contains(&timeout)), "{timeout}");
         }
         assert!(cases.iter().any(|case| case.load.due == 0 && case.load.workload == "tcp_rr"), "closed loops over TCP");
-        assert_eq!(["udp_rr", "tcp_rr", "tcp_crr", "http", "ftp"].map(of), [52, 12, 12, 12, 12]);
+        assert_eq!(["udp_rr", "tcp_rr", "tcp_crr", "http", "ftp"].map(of), [50, 13, 13, 12, 12]);
     }
 }
