@@ -102,10 +102,15 @@ pub struct Corrected {
 /// What an open load of one operation every `expected_ns` would have seen, estimated from a closed load's `times`: an operation
 /// that took longer than the interval kept those behind it waiting, the first for one interval less, and so on (HdrHistogram's
 /// correction for coordinated omission, Tene). An estimate: it takes for granted that the waiting would have been served at
-/// once. An open load measures it. `None` for an interval of nothing. O(operations filled in).
+/// once. An open load measures it. `None` for an interval of nothing, and where that would be too many to fill in one by one: times
+/// that are so much longer than the interval are no estimate. O(operations filled in).
 #[must_use]
 pub fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
-    if expected_ns == 0 {
+    /// Values filled in at most.
+    const MOST: u64 = 10_000_000;
+    let each = |&(value, _): &(u64, u64)| value.checked_div(expected_ns);
+    let values = times.buckets.iter().map(each).try_fold(0, |sum, each| Some(u64::saturating_add(sum, each?)))?;
+    if values > MOST {
         return None;
     }
     let mut filled: std::collections::BTreeMap<u64, u64> = times.buckets.iter().copied().collect();
@@ -113,8 +118,9 @@ pub fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
     for &(value, count) in &times.buckets {
         let mut missing = value.saturating_sub(expected_ns);
         while missing >= expected_ns {
-            *filled.entry(missing).or_default() += count;
-            n_filled += count;
+            let there = filled.entry(missing).or_default();
+            *there = there.saturating_add(count);
+            n_filled = u64::saturating_add(n_filled, count);
             missing -= expected_ns;
         }
     }
@@ -163,6 +169,14 @@ mod tests {
         let corrected = filled_in(&quick, 10).expect("an interval");
         assert_eq!((corrected.times, corrected.n_filled), (quick.clone(), 0));
         assert_eq!(filled_in(&quick, 0), None);
+    }
+
+    #[test]
+    fn what_would_take_for_ever_to_fill_in_is_refused_and_counts_stop_at_the_largest_number() {
+        let ages = Distribution { buckets: vec![(u64::MAX, 1)], ..Distribution::default() };
+        assert_eq!(filled_in(&ages, 1), None);
+        let many = Distribution { buckets: vec![(35, u64::MAX), (36, 1)], ..Distribution::default() };
+        assert_eq!(filled_in(&many, 10).map(|corrected| corrected.n_filled), Some(u64::MAX));
     }
 
     #[test]

@@ -100,10 +100,21 @@ fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
     (times.iter().flatten().copied().min(), greatest)
 }
 
+/// Operations up to which ranks are those of the binomial distribution. Of more they are those of the normal distribution, which lie within two ranks
+/// of them: the search for exact ones loses its way among some 10^9 operations, which a long run has.
+const MOST_EXACT: u64 = 1 << 20;
+/// The normal distribution's quantile at 97.5 %.
+const Z: f64 = 1.959_963_984_540_054;
+
 /// Ranks (from 1) of `n` operations between which the percentile `quantile` lies with at least 95 %, 2.5 % beyond each at most; `None` if
 /// `n` is too small for one of them.
 #[must_use]
 pub fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
+    if n > MOST_EXACT {
+        let (mean, spread) = (quantile * n as f64, (quantile * (1.0 - quantile) * n as f64).sqrt());
+        let ends = [mean - Z * spread, mean + Z * spread + 1.0];
+        return Some((ends[0] as u64, (ends[1] as u64).min(n)));
+    }
     let below = Binomial::new(quantile, n).ok()?;
     // The smallest count that is reached with more than the error: at fewer than 2.5 % is the percentile below rank `low`.
     let (low, high) = (below.inverse_cdf(ALPHA / 2.0), below.inverse_cdf(1.0 - ALPHA / 2.0) + 1);
@@ -120,9 +131,9 @@ fn over_runs(runs: &[&Distribution], merged: &Distribution, quantile: f64, seed:
     // The place of the percentile among the times; beyond them it is infinite.
     let mut resample = || {
         drawn.iter_mut().for_each(|run| *run = random.random_range(0..runs.len()));
-        let n: u64 = drawn.iter().map(|&run| runs[run].count()).sum();
+        let n = total(drawn.iter().map(|&run| runs[run].count()));
         let rank = (quantile * n as f64).ceil().max(1.0) as u64;
-        partition(times.len(), |place| drawn.iter().map(|&run| within[run][place]).sum::<u64>() < rank)
+        partition(times.len(), |place| total(drawn.iter().map(|&run| within[run][place])) < rank)
     };
     let mut places: Vec<usize> = (0..RESAMPLES).map(|_| resample()).collect();
     places.sort_unstable();
@@ -130,12 +141,17 @@ fn over_runs(runs: &[&Distribution], merged: &Distribution, quantile: f64, seed:
     (end(ALPHA / 2.0), end(1.0 - ALPHA / 2.0))
 }
 
+/// The sum of `counts`, or the largest number.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 fn counts_within(run: &Distribution, times: &[u64]) -> Vec<u64> {
     let mut left = run.buckets.iter().peekable();
     let mut seen = 0;
     let within = |time: &u64| {
         while let Some((_, count)) = left.next_if(|(ns, _)| ns <= time) {
-            seen += count;
+            seen = u64::saturating_add(seen, *count);
         }
         seen
     };
@@ -170,6 +186,22 @@ mod tests {
     /// To a hundredth of a per cent.
     fn rounded(confidence: Option<f64>) -> f64 {
         (confidence.expect("an interval") * 1e4).round() / 1e4
+    }
+
+    #[test]
+    fn ranks_among_more_operations_than_anybody_has_seen_are_those_that_the_exact_ones_approach() {
+        let close = |a: u64, b: u64| a.abs_diff(b) <= 2;
+        for quantile in [0.5, 0.99, 0.9999] {
+            let exact = percentile_ranks(MOST_EXACT, quantile).expect("enough");
+            let near = percentile_ranks(MOST_EXACT + 1, quantile).expect("enough");
+            assert!(close(exact.0, near.0) && close(exact.1, near.1), "{quantile}: {exact:?}, {near:?}");
+            let (low, high) = percentile_ranks(u64::MAX, quantile).expect("enough");
+            assert!(low < high);
+            // Every number of operations on the way is answered.
+            assert!(
+                (13..=64).all(|bits| percentile_ranks(u64::MAX >> (64 - bits), quantile).is_some() || quantile > 0.99)
+            );
+        }
     }
 
     #[test]
