@@ -102,7 +102,7 @@ fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
 
 /// Operations up to which ranks are those of the binomial distribution. Of more they are those of the normal distribution, which lie within two ranks
 /// of them: the search for exact ones loses its way among some 10^9 operations, which a long run has.
-const MOST_EXACT: u64 = 1 << 20;
+const MOST_EXACT: u64 = 1 << 24;
 /// The normal distribution's quantile at 97.5 %.
 const Z: f64 = 1.959_963_984_540_054;
 

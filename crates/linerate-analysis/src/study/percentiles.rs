@@ -61,7 +61,8 @@ pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<Correc
     for of in percentiles.iter_mut().filter(|of| of.basis == Basis::Operations) {
         (of.low_ns, of.high_ns, of.confidence) = (None, None, None);
     }
-    Some(CorrectedStudy { pace_ns, n_filled: filled.iter().map(|run| run.n_filled).sum(), percentiles })
+    let n_filled = linerate_model::added(filled.iter().map(|run| run.n_filled));
+    Some(CorrectedStudy { pace_ns, n_filled, percentiles })
 }
 
 /// Percentiles of last frames of bursts, ns, burst by burst in each of `runs`.
