@@ -159,8 +159,8 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         let after = snmp(ground, End::B)?;
         let rose = |name: &str| after.get(name).zip(before.get(name)).map(|(after, before)| after - before);
         let fragments = rose("Ip.ReasmFails").context("no ReasmFails")?;
-        // The fragments of another program, if it lost any, are no whole datagram of ours.
-        Ok(((fragments / 3.0).floor(), "SNMP, ReasmFails / 3 fragments".to_owned()))
+        // A datagram of which one fragment was refused is lost, whatever became of the other two.
+        Ok(((fragments / 3.0).ceil(), "SNMP, ReasmFails / 3 fragments".to_owned()))
     };
     lost_at(
         ground,
