@@ -73,8 +73,8 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     figures.put_some("congestion_window", direction, mean(&window));
     let paced =
         |state: &TcpState| (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS);
-    // BBR takes one compressed run of acknowledgements for the rate of the path and then paces at 20 times its rate or more for ten round
-    // trips: the mean of a few seconds depends on how many of these it met (48 Mbit/s typically, 98 and 182 in the mean of 4 s).
+    // BBR paces at 20 times the rate of the path and more for ten round trips now and then, probably after a compressed run of acknowledgements:
+    // the mean of a few seconds depends on how many of these it met (48 Mbit/s typically, 98 and more in the mean of 4 s).
     figures.put_some("pacing_rate", direction, connections.medians(span, paced));
     figures.put_some("unsent", direction, mean(&|state| Some(f64::from(state.not_sent))));
     figures.put_some("ecn_marks", direction, connections.change(span, |state| u64::from(state.delivered_ce)));
