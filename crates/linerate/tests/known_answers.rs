@@ -102,13 +102,13 @@ fn a_stream_that_recovers_from_losses_is_judged_by_what_arrived() {
     let goodput = measured.job().metric("goodput", Direction::Tx).expect("figures");
     println!("tcp_stream, bbr: up to {} B held at once, {:?}", held(&measured.campaign), goodput.values);
     assert!(held(&measured.campaign) > 0, "nothing is ever held");
-    // Had the link been declared 3 % slower than it is, nothing held would excuse it.
+    // Had the link been declared 10 % slower than it is, nothing held would excuse it.
     for capacity in &mut measured.campaign.header.capacities {
-        capacity.rate = BitRate(capacity.rate.0 * 0.97);
+        capacity.rate = BitRate(capacity.rate.0 * 0.9);
     }
     let slower = study(&measured.campaign);
     let refused = slower.points[0].trials.iter().filter(|trial| trial.validity == Validity::Impossible).count();
-    println!("against a link of 97 Mbit/s {refused} of 2 are impossible");
+    println!("against a link of 90 Mbit/s {refused} of 2 are impossible");
     assert!(refused > 0 || measured.disturbed(test));
 }
 
