@@ -308,19 +308,13 @@ fn fill(path: &Path) {
     file.write_all_at(&bytes, 0).and_then(|()| file.sync_all()).expect("room");
 }
 
-/// The digest of `image` from where the data begins.
-fn digest(image: &File) -> Vec<u8> {
+/// The digest of the first `bytes` of the data in `image`.
+fn digest(image: &File, bytes: usize) -> Vec<u8> {
     use sha2::{Digest, Sha256};
-    let mut bytes = vec![0; DATA_BYTES as usize];
+    let mut bytes = vec![0; bytes];
     image.sync_all().expect("it can be");
     image.read_exact_at(&mut bytes, DATA_AT).expect("it is that long");
     Sha256::digest(&bytes).to_vec()
-}
-
-/// Whether the kernel keeps anything in swap (proc_swaps(5): the fourth column is what is used).
-fn swaps_are_used() -> bool {
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    swaps.lines().skip(1).any(|line| line.split_whitespace().nth(3).is_some_and(|used| used != "0"))
 }
 
 /// Claims and opens `device` as far as the gate allows, and writes over all of it; `Err` with the reasons if it is refused.
@@ -385,8 +379,10 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
     // What waits in the page caches of the devices in between would change the image later.
     run("sync");
     let seen = file.as_ref().map(|file| digest_from(file, 0));
-    let before = digest(&held);
-    let mut fault = None;
+    // The kernel writes to swap whenever it likes; only the page of its header stays as it is.
+    let judged = if data == "swap" { 4096 } else { DATA_BYTES as usize };
+    let before = digest(&held, judged);
+    let mut faults = Vec::new();
     let mut revoked_after = None;
     if let Some((_, target)) = &session {
         while !target.is_revoked() && appeared.elapsed() < PATIENCE {
@@ -394,21 +390,22 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
         }
         revoked_after = target.is_revoked().then(|| appeared.elapsed());
         if revoked_after.is_none() {
-            fault = Some("the permission goes on".to_owned());
+            faults.push("the permission goes on".to_owned());
         }
     }
     drop(session);
     if overwrite(&device, is_claimed).is_ok() {
-        fault = Some("it was written to".to_owned());
+        faults.push("it was written to".to_owned());
     }
     // Mounted data is read again from the file below, not from the page cache.
     let _ = fs::write("/proc/sys/vm/drop_caches", "3");
-    // Where the kernel has swapped, the swap changes by itself, and the refusal above is all that can be judged.
-    let is_same = digest(&held) == before || data == "swap" && swaps_are_used();
-    if !is_same || file.map(|file| digest_from(&file, 0)) != seen {
-        fault = Some("the data has changed".to_owned());
+    if digest(&held, judged) != before {
+        faults.push("the image has changed".to_owned());
     }
-    Outcome { what, fault, revoked_after }
+    if file.map(|file| digest_from(&file, 0)) != seen {
+        faults.push("the mounted file has changed".to_owned());
+    }
+    Outcome { what, fault: (!faults.is_empty()).then(|| faults.join(", ")), revoked_after }
 }
 
 fn harmless(folder: &Path, dice: &mut Dice) -> Outcome {

@@ -128,7 +128,9 @@ fn a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespa
         command.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_linerate"), "lab", "up", "lab.toml"]);
         let mut child = command.current_dir(folder.path()).stdout(Stdio::piped()).spawn().expect("unshare starts");
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        output.read_line(&mut String::new()).expect("it speaks when everything stands");
+        let mut first = String::new();
+        output.read_line(&mut first).expect("it speaks when everything stands");
+        assert!(!first.is_empty(), "it does not stand");
         (child, output)
     };
     let listed = || run(folder.path(), &["lab", "list"]).expect(0).stdout;

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use linerate_sys::socket::peer;
 use rustix::io::Errno;
@@ -23,6 +24,8 @@ const SOCKETS: &str = "linerate-lab-";
 const LISTED: &str = "/proc/net/unix";
 /// Commands that may look for a lab at the same moment.
 const BACKLOG: i32 = 128;
+/// A process that was killed has let go of its sockets within this.
+const FREED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The claim of this process to the name of a lab.
 pub(crate) struct Claim {
@@ -32,19 +35,32 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the name `lab`.
+    /// Claims the name `lab`. A killed process keeps the name until its last thread has ended, so one that is taken is asked for again for a
+    /// while.
     pub(crate) fn new(lab: &str) -> Result<Self, Failure> {
-        let claimed = open().and_then(|socket| {
-            rustix::net::bind(&socket, &address(lab)?)?;
-            rustix::net::listen(&socket, BACKLOG)?;
-            Ok(socket)
-        });
-        claimed.map(|socket| Self { socket, seekers: Vec::new() }).map_err(|cause| match cause {
-            Errno::ADDRINUSE => Failure::missing(format!(
-                "lab up {lab}: another process builds or carries a lab of this name (see `linerate lab list`; end it with `linerate lab down {lab}`)"
-            )),
-            cause => Failure::missing(format!("lab up {lab}: claim the name: {}", io::Error::from(cause))),
-        })
+        let asked = Instant::now();
+        loop {
+            let claimed = open().and_then(|socket| {
+                rustix::net::bind(&socket, &address(lab)?)?;
+                rustix::net::listen(&socket, BACKLOG)?;
+                Ok(socket)
+            });
+            match claimed {
+                Ok(socket) => return Ok(Self { socket, seekers: Vec::new() }),
+                Err(Errno::ADDRINUSE) if asked.elapsed() < FREED_WITHIN => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(Errno::ADDRINUSE) => {
+                    return Err(Failure::missing(format!(
+                        "lab up {lab}: another process builds or carries a lab of this name (see `linerate lab list`; end it with `linerate lab down {lab}`)"
+                    )));
+                }
+                Err(cause) => {
+                    let cause = io::Error::from(cause);
+                    return Err(Failure::missing(format!("lab up {lab}: claim the name: {cause}")));
+                }
+            }
+        }
     }
 
     /// Takes in commands that look for the lab, and lets go of those that have ended.
