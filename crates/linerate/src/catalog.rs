@@ -4,8 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use linerate_model::nearest;
+use linerate_model::plan::{self, Draft, Plan};
 
 use crate::exit::Failure;
+use crate::problems;
 
 /// A text that comes with the program.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,16 @@ pub(crate) struct Found {
     pub(crate) origin: String,
     /// The text.
     pub(crate) text: String,
+}
+
+impl Found {
+    /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that the measurement can be repeated.
+    pub(crate) fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
+        let found = Self { origin: origin.into(), text: draft.text() };
+        let plan = plan::read(&found.text)
+            .map_err(|problems| problems::failure(&found.origin, &found.text, &problems))?;
+        Ok((found, plan))
+    }
 }
 
 /// The preset called `name`, or the file at that path.

@@ -7,6 +7,8 @@ use crate::exit::Failure;
 
 /// Every problem of the text `source`, which was read from `origin`, as one failure of the command line's class.
 pub(crate) fn failure(origin: &str, source: &str, problems: &[Problem]) -> Failure {
+    let unknown = [Problem::new(None, "the text is refused, and linerate does not say why: please report it")];
+    let problems = if problems.is_empty() { &unknown[..] } else { problems };
     let renderer = if crate::cli::color() { Renderer::styled() } else { Renderer::plain() };
     let shown: Vec<String> = problems.iter().map(|problem| render(&renderer, origin, source, problem)).collect();
     let n = problems.len();

@@ -14,12 +14,12 @@ const SECONDS: u32 = 60;
 
 /// Name of a test, its package, and the target that it is part of.
 static SUBJECTS: [(&str, &str, &[&str]); 14] = [
-    ("fuzz_fio_jobs", "linerate", &["--bin", "linerate"]),
+    ("fuzz_fio_jobs", "linerate-import", &["--lib"]),
     ("fuzz_ftp_commands", "linerate-load", &["--lib"]),
     ("fuzz_ftp_replies", "linerate-load", &["--lib"]),
     ("fuzz_http_answers", "linerate-load", &["--lib"]),
     ("fuzz_http_requests", "linerate-load", &["--lib"]),
-    ("fuzz_icf_files", "linerate", &["--bin", "linerate"]),
+    ("fuzz_icf_files", "linerate-import", &["--lib"]),
     ("fuzz_iperf3_json", "xtask", &["--bin", "xtask"]),
     ("fuzz_kernel_text", "linerate-observe", &["--test", "kernel_text"]),
     ("fuzz_ncsi", "linerate-packet", &["--test", "properties"]),

@@ -62,6 +62,20 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
     (Some(plan), problems)
 }
 
+/// Reads the TOML `text` as a plan that may be run.
+///
+/// # Errors
+/// Every problem, in the order of their places; at least one.
+pub fn read(text: &str) -> Result<Plan, Vec<Problem>> {
+    match parse(text) {
+        (Some(plan), problems) if problems.is_empty() => Ok(plan),
+        (None, problems) if problems.is_empty() => {
+            Err(vec![Problem::new(Some(0..text.len()), "the text is no TOML").expected("a plan")])
+        }
+        (_, problems) => Err(problems),
+    }
+}
+
 /// `span` cut to the text, on character boundaries.
 fn within(span: Range<usize>, text: &str) -> Range<usize> {
     let clamp = |mut at: usize| {

@@ -11,10 +11,12 @@
 //! The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no quotes. The new text holds
 //! the same keys in the same order, without the comments.
 
+use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::axis::AxisPath;
 use super::parse::{CAMPAIGN_KEYS, JOB_KEYS, SWEEP_KEYS};
+use super::value::json;
 use crate::{Problem, nearest};
 
 /// The plan `text` with `assignment` (`KEY=VALUE`, see the module) applied, as new TOML.
@@ -62,6 +64,24 @@ pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
         return Err(problem("no sweep has a job it fits".to_owned()).expected("a job that is there, numbered from 0"));
     }
     Ok(plan.to_string())
+}
+
+/// The parameter that `assignment` (`KEY=VALUE`) sets: the value is TOML, and what is not TOML or has no place in a plan is a string.
+///
+/// # Errors
+/// If there is no `=`, or nothing before it.
+pub fn parameter(assignment: &str) -> Result<(String, serde_json::Value), Problem> {
+    let (key, text) = assignment.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(|| {
+        Problem::new(None, format!("`{assignment}` sets no parameter"))
+            .expected("KEY=VALUE, such as streams=4 or message_size=\"64 B\"")
+    })?;
+    let text = text.trim();
+    let line = format!("value = {text}");
+    let table = DeTable::parse(&line).ok().filter(|table| table.get_ref().len() == 1);
+    let mut problems = Vec::new();
+    let value = table.as_ref().and_then(|table| table.get_ref().get("value")).map(|value| json(value, &mut problems));
+    let value = value.filter(|_| problems.is_empty()).unwrap_or_else(|| text.into());
+    Ok((key.trim().to_owned(), value))
 }
 
 /// `text` as a TOML value, or as a string if it is none.

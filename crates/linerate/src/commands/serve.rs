@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use linerate_analysis::{Study, study};
 use linerate_control::Progress;
-use linerate_model::plan::parse;
+use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{Counter, Direction, Interval, Nanos, Side, Unit};
 use linerate_report::study_json;
+use serde_json::Value;
 
 use super::to::binary;
 use crate::campaign::{self, Request};
@@ -105,35 +106,30 @@ impl ServeArgs {
     }
 
     /// The plan these options amount to: it is recorded.
-    fn plan_text(&self) -> Result<String, Failure> {
-        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    fn draft(&self) -> Result<Draft, Failure> {
         let direction = if self.upload { "tx" } else { "rx" };
-        let mut params = vec![
-            "clients = \"foreign\"".to_owned(),
-            format!("direction = \"{direction}\""),
-            format!("port = {}", self.address().port()),
-            format!("streams = {}", self.parallel),
-            format!("tls = {}", self.tls),
+        let mut params: Vec<(&str, Value)> = vec![
+            ("clients", "foreign".into()),
+            ("direction", direction.into()),
+            ("port", self.address().port().into()),
+            ("streams", self.parallel.into()),
+            ("tls", self.tls.into()),
         ];
         match &self.root {
-            Some(root) => params.push(format!("root = {}", quoted(&folder(root)?.display().to_string()))),
-            None => params.push(format!("file_size = \"{} B\"", binary("--size", &self.size)?)),
+            Some(root) => params.push(("root", folder(root)?.display().to_string().into())),
+            None => params.push(("file_size", format!("{} B", binary("--size", &self.size)?).into())),
         }
         match (self.chunked, self.protocol) {
-            (true, Protocol::Http) => params.push("chunked = true".into()),
+            (true, Protocol::Http) => params.push(("chunked", true.into())),
             (true, Protocol::Ftp) => return Err(Failure::wrong("serve: --chunked is for http: FTP has no chunks")),
             (false, _) => {}
         }
         if self.checksum {
-            params.extend(["sink = \"memory\"".into(), "checksum = true".into()]);
+            params.extend([("sink", "memory".into()), ("checksum", true.into())]);
         }
-        Ok(format!(
-            "[campaign]\nname = \"serve\"\nrepeats = 1\n\n[[sweep]]\nname = \"serve\"\nduration = \"{} ms\"\nwarmup = \"0 ms\"\n\
-             [[sweep.job]]\nworkload = \"{}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
-            (self.seconds * 1e3).round(),
-            self.protocol.name(),
-            params.join(", ")
-        ))
+        let job = DraftJob::new(self.protocol.name(), "a", "b").with(params);
+        let duration = Nanos::from_secs_f64(self.seconds);
+        Ok(Draft::new("serve", 1, vec![DraftSweep::one("serve", duration, Nanos(0), job)]))
     }
 }
 
@@ -144,13 +140,7 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 /// Serves, with a line a second in which something moved, and prints what was taken.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let ground = testbeds::serving(args.address().ip());
-    let found = Found { origin: "serve".into(), text: args.plan_text()? };
-    let (Some(plan), problems) = parse(&found.text) else {
-        return Err(crate::problems::failure("serve", &found.text, &[]));
-    };
-    if !problems.is_empty() {
-        return Err(crate::problems::failure("serve", &found.text, &problems));
-    }
+    let (found, plan) = Found::drafted("serve", &args.draft()?)?;
     let scratch =
         tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("serve.ledger"));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use linerate_analysis::{PointStudy, Study, study};
 use linerate_control::Progress;
+use linerate_model::plan::Draft;
 use linerate_model::{Campaign, TrialSpec};
 
 use crate::campaign::{self, Request};
@@ -53,15 +54,9 @@ impl From<Failure> for Ended {
 pub(crate) type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
 
 impl Stages<'_> {
-    /// Runs the plan `text` as stage `name`; `before` is called when a trial begins, before anything is opened for it.
-    pub(crate) fn run(&self, name: &str, text: String, before: BeforeTrial<'_>) -> Result<(Campaign, Study), Ended> {
-        let found = Found { origin: format!("{} {name}", self.what), text };
-        let (Some(plan), problems) = linerate_model::plan::parse(&found.text) else {
-            return Err(crate::problems::failure(&found.origin, &found.text, &[]).into());
-        };
-        if !problems.is_empty() {
-            return Err(crate::problems::failure(&found.origin, &found.text, &problems).into());
-        }
+    /// Runs the plan `draft` as stage `name`; `before` is called when a trial begins, before anything is opened for it.
+    pub(crate) fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<(Campaign, Study), Ended> {
+        let (found, plan) = Found::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));
         let request = Request { found: &found, plan: &plan, ground: self.ground, ledger: &ledger, resume: false };
         let mut display = Display::new(self.global);
@@ -89,10 +84,10 @@ impl Stages<'_> {
 
     /// As [`Stages::observe`], but what others disturb is measured again, [`MOST_LOOKS`] times in all, and `told`. The last one counts, whatever it
     /// says: which one does must not depend on what came of it. Each is in the ledger.
-    pub(crate) fn look(&self, name: &str, text: String, told: &mut Vec<String>) -> Result<(Campaign, Study), Ended> {
+    pub(crate) fn look(&self, name: &str, draft: &Draft, told: &mut Vec<String>) -> Result<(Campaign, Study), Ended> {
         let mut seen = Vec::new();
         loop {
-            let (campaign, study) = self.observe(name, text.clone())?;
+            let (campaign, study) = self.observe(name, draft)?;
             let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
             seen.push(format!("{:.0} %", taken * 100.0));
             let disturbed = taken > MOST_TAKEN;
@@ -112,8 +107,8 @@ impl Stages<'_> {
     }
 
     /// As [`Stages::run`], with nothing to do before a trial.
-    pub(crate) fn observe(&self, name: &str, text: String) -> Result<(Campaign, Study), Ended> {
-        self.run(name, text, &mut |_| Ok(()))
+    pub(crate) fn observe(&self, name: &str, draft: &Draft) -> Result<(Campaign, Study), Ended> {
+        self.run(name, draft, &mut |_| Ok(()))
     }
 }
 

@@ -7,9 +7,10 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
 use linerate_control::Progress;
-use linerate_model::plan::parse;
+use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Verdict};
 use linerate_report::study_json;
+use serde_json::Value;
 
 use crate::campaign::{self, Request};
 use crate::catalog::Found;
@@ -30,13 +31,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         "loopback" => testbeds::loopback(args.ipv6),
         host => testbeds::to_host(host, args.bind, args.ipv6)?,
     };
-    let found = Found { origin: "to".into(), text: plan_text(args)? };
-    let (Some(plan), problems) = parse(&found.text) else {
-        return Err(crate::problems::failure("to", &found.text, &[]));
-    };
-    if !problems.is_empty() {
-        return Err(crate::problems::failure("to", &found.text, &problems));
-    }
+    let (found, plan) = Found::drafted("to", &draft(args)?)?;
     let scratch =
         tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| PathBuf::from(scratch.path()).join("to.ledger"));
@@ -64,9 +59,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
 }
 
 /// The plan these options amount to: it is recorded, so that the measurement can be repeated.
-fn plan_text(args: &ToArgs) -> Result<String, Failure> {
-    let mut params: Vec<(&str, String)> = Vec::new();
-    let quoted = |text: String| format!("\"{text}\"");
+fn draft(args: &ToArgs) -> Result<Draft, Failure> {
+    let mut params: Vec<(&str, Value)> = Vec::new();
     let stream = matches!(args.mode, ToMode::Tcp | ToMode::Udp);
     let tcp = !matches!(args.mode, ToMode::Udp | ToMode::UdpRr);
     let refuse = |letter: &str, what: &str| Err(Failure::wrong(format!("to: {letter} means nothing for {what}")));
@@ -78,21 +72,21 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
         } else {
             "tx"
         };
-        params.push(("direction", quoted(direction.into())));
+        params.push(("direction", direction.into()));
     } else if args.bidir || args.reverse {
         return refuse("-R or --bidir", "requests and responses");
     }
-    params.push(("streams", args.parallel.to_string()));
+    params.push(("streams", args.parallel.into()));
     if let Some(length) = &args.length {
         let name = match args.mode {
             ToMode::Tcp => "message_size",
             ToMode::Udp => "datagram_size",
             ToMode::Rr | ToMode::Crr | ToMode::UdpRr => "request_size",
         };
-        params.push((name, quoted(format!("{} B", binary("-l", length)?))));
+        params.push((name, format!("{} B", binary("-l", length)?).into()));
     }
     if let Some(window) = &args.window {
-        let size = quoted(format!("{} B", binary("-w", window)?));
+        let size = Value::String(format!("{} B", binary("-w", window)?));
         match args.mode {
             ToMode::Udp => params.extend([("send_buffer", size.clone()), ("receive_buffer", size)]),
             ToMode::Tcp => params.push(("socket_buffer", size)),
@@ -109,29 +103,29 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
     // As with iperf3, 0 is no limit. The kernel paces each connection by itself.
     let share = if args.mode == ToMode::Tcp { f64::from(args.parallel.max(1)) } else { 1.0 };
     if let Some(rate) = Some(rate.unwrap_or(default) / share).filter(|rate| *rate > 0.0) {
-        params.push((name, quoted(BitRate(rate).to_string())));
+        params.push((name, BitRate(rate).to_string().into()));
     }
     if args.congestion.is_some() && !tcp {
         return refuse("-C", "UDP");
     }
     if tcp {
-        params.push(("congestion", quoted(args.congestion.clone().unwrap_or_else(|| HOST_DEFAULT.into()))));
+        params.push(("congestion", args.congestion.as_deref().unwrap_or(HOST_DEFAULT).into()));
     }
     let only_tcp_stream = [("-N", args.no_delay), ("-M", args.mss.is_some()), ("-Z", args.zerocopy)];
     if let Some((letter, _)) = only_tcp_stream.iter().find(|(_, given)| *given && args.mode != ToMode::Tcp) {
         return refuse(letter, "anything but tcp");
     }
     if args.no_delay {
-        params.push(("no_delay", "true".into()));
+        params.push(("no_delay", true.into()));
     }
     if let Some(mss) = args.mss {
-        params.push(("mss", quoted(format!("{mss} B"))));
+        params.push(("mss", format!("{mss} B").into()));
     }
     if args.zerocopy {
-        params.push(("send", quoted("sendfile".into())));
+        params.push(("send", "sendfile".into()));
     }
     if let Some(dscp) = args.dscp {
-        params.push(("dscp", dscp.to_string()));
+        params.push(("dscp", dscp.into()));
     }
     let workload = match args.mode {
         ToMode::Tcp => "tcp_stream",
@@ -140,14 +134,9 @@ fn plan_text(args: &ToArgs) -> Result<String, Failure> {
         ToMode::Crr => "tcp_crr",
         ToMode::UdpRr => "udp_rr",
     };
-    let params: Vec<String> = params.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    Ok(format!(
-        "[campaign]\nname = \"to\"\nrepeats = 1\n\n[[sweep]]\nname = \"to\"\nduration = \"{} ms\"\nwarmup = \"{} ms\"\n\
-         [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
-        (args.seconds * 1e3).round(),
-        (args.omit * 1e3).round(),
-        params.join(", ")
-    ))
+    let job = DraftJob::new(workload, "a", "b").with(params);
+    let (duration, warmup) = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.omit));
+    Ok(Draft::new("to", 1, vec![DraftSweep::one("to", duration, warmup, job)]))
 }
 
 /// A size with iperf3's letters: K, M, G are 1024, 1024^2, 1024^3.

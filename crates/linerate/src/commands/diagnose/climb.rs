@@ -41,7 +41,7 @@ impl Rung {
 /// Looks for the limits of `load`, from the one that shows on: for as many different ones as `limits` says.
 pub(super) fn climb(stages: &Stages<'_>, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
     let mut notes = Vec::new();
-    let (campaign, study) = stages.look("baseline", load.baseline(), &mut notes)?;
+    let (campaign, study) = stages.look("baseline", &load.baseline(), &mut notes)?;
     let why =
         campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
     let mut point = study.points.into_iter().next().ok_or_else(|| {

@@ -94,7 +94,7 @@ fn look_twice(
 ) -> Result<(Finding, Study), Ended> {
     let attempts = attempts(load.n_pairs());
     let mut look = |stage: &str, load: &Load, attempt: Attempt| -> Result<(Finding, Study), Ended> {
-        let (_, study) = stages.observe(stage, load.pairs(stage, rule, tested, attempt))?;
+        let (_, study) = stages.observe(stage, &load.pairs(stage, rule, tested, attempt))?;
         notes.extend(disturbed(stage, &study));
         let outcome = study.findings.iter().find(|finding| finding.rule == rule).cloned().ok_or_else(|| {
             Failure::new(Exit::Invalid, format!("diagnose: the pairs of {stage} gave no outcome: see their report"))

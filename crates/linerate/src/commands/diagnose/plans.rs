@@ -1,11 +1,10 @@
-//! The plans of `diagnose`, as text: they are recorded, and can be run again by hand.
-
-use std::fmt::Write as _;
+//! The plans of `diagnose`: they are recorded, and can be run again by hand.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::longer::Attempt;
-use linerate_model::plan::parse;
-use linerate_model::{HostSetting, Params};
+use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep, parameter};
+use linerate_model::{Hypothesis, Nanos, Params, Ratio};
+use serde_json::Value;
 
 use super::DiagnoseArgs;
 use crate::exit::Failure;
@@ -15,18 +14,28 @@ pub(super) const BASE: &str = "as it is";
 /// Runs of a baseline: enough to tell an accident from a limit, few enough to be quick.
 const BASELINE_RUNS: u32 = 2;
 /// How long a run waits for what is still under way.
-const LONGEST_DRAIN_MS: u64 = 200;
-/// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked (RFC 2474 clause 3).
-const PLACEBO: &str = "{ name = \"marked with an unknown code point\", params = { dscp = 4 } }";
-
-/// The placebo of a load on a disk or file: the window of a search for the depth. No rule judges a load that searches, so that nothing uses it.
-const PLACEBO_OF_DISKS: &str = "{ name = \"another window that nothing uses\", params = { latency_window = \"2 s\" } }";
+const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
+/// Length of an interval of a run.
+const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
 pub(super) const STORAGE: &str = "storage";
 
-/// A plan up to the value of its only parameter: the syntax of values is the plan's own.
-const ONE_PARAMETER: &str = "[campaign]\nname = \"parameter\"\n[[sweep]]\nname = \"parameter\"\n[[sweep.job]]\nworkload = \"null\"\n\
-                             from = \"a\"\nto = \"b\"\nparams = ";
+/// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked (RFC 2474 clause 3). Of a load on a disk or
+/// file it is the window of a search for the depth: no rule judges a load that searches, so that nothing uses it.
+fn placebo(workload: &str) -> DraftArm {
+    let (name, parameter, value) = match workload {
+        STORAGE => ("another window that nothing uses", "latency_window", "2 s".into()),
+        _ => ("marked with an unknown code point", "dscp", 4.into()),
+    };
+    arm(name, &[(parameter.to_owned(), value)])
+}
+
+/// The arm called `name` that makes `change`.
+fn arm(name: &str, change: &[(String, Value)]) -> DraftArm {
+    let mut arm = DraftArm::named(name);
+    change.iter().for_each(|(key, value)| arm.params.set(key, value.clone()));
+    arm
+}
 
 /// The load whose limit is looked for, and how long its runs are.
 #[derive(Clone, Debug)]
@@ -36,22 +45,21 @@ pub(super) struct Load {
     to: String,
     params: Params,
     pairs: u32,
-    measured_ms: u64,
-    omitted_ms: u64,
+    measured: Nanos,
+    omitted: Nanos,
     seed: u64,
 }
 
 impl Load {
     pub(super) fn new(args: &DiagnoseArgs, from: String, to: String) -> Result<Self, Failure> {
-        let milliseconds = |seconds: f64| (seconds * 1e3).round() as u64;
         let mut load = Self {
             workload: args.workload.clone(),
             from,
             to,
             params: Params::default(),
             pairs: args.pairs,
-            measured_ms: milliseconds(args.seconds).max(1),
-            omitted_ms: milliseconds(args.omit),
+            measured: Nanos::from_secs_f64(args.seconds).max(Nanos::from_millis(1)),
+            omitted: Nanos::from_secs_f64(args.omit),
             seed: args.seed,
         };
         for assignment in &args.params {
@@ -62,23 +70,12 @@ impl Load {
 
     /// Sets a parameter as a person gives it: `KEY=VALUE`, where a word without quotes is taken for a text.
     fn set(&mut self, assignment: &str) -> Result<(), Failure> {
-        let wrong =
-            || Failure::wrong(format!("diagnose --param {assignment}: not KEY=VALUE (such as message_size=\"64 B\")"));
-        let (key, value) = assignment.split_once('=').ok_or_else(wrong)?;
-        let read = |written: String| {
-            let (plan, problems) = parse(&format!("{ONE_PARAMETER}{{ {key} = {written} }}\n"));
-            let params = plan?.sweeps.first()?.jobs.first()?.params.clone();
-            problems.is_empty().then_some(params)
-        };
-        let params = read(value.to_owned()).or_else(|| read(format!("{value:?}"))).ok_or_else(wrong)?;
-        self.params.0.extend(params.0);
+        let (key, value) = parameter(assignment).map_err(|problem| {
+            let expected = problem.expected.unwrap_or_default();
+            Failure::wrong(format!("diagnose --param {assignment}: {}, expected {expected}", problem.message))
+        })?;
+        self.params.set(&key, value);
         Ok(())
-    }
-
-    /// The parameters as the inside of an inline table.
-    fn listed(&self) -> String {
-        let params = self.params.0.iter().map(|(name, value)| format!("{name} = {value}"));
-        params.collect::<Vec<_>>().join(", ")
     }
 
     /// The same with `change` made.
@@ -92,7 +89,7 @@ impl Load {
 
     /// The same with runs so many times as long.
     pub(super) fn longer(&self, times: f64) -> Self {
-        Self { measured_ms: (self.measured_ms as f64 * times).ceil() as u64, ..self.clone() }
+        Self { measured: Nanos::from_secs_f64(self.seconds() * times), ..self.clone() }
     }
 
     /// Pairs of an experiment.
@@ -102,84 +99,62 @@ impl Load {
 
     /// How long each run is.
     pub(super) fn seconds(&self) -> f64 {
-        self.measured_ms as f64 / 1e3
+        self.measured.as_secs_f64()
     }
 
-    fn head(&self, name: &str, repeats: u32) -> String {
-        format!(
-            "[campaign]\nname = \"diagnose-{name}\"\nrepeats = {repeats}\norder = \"interleaved\"\nseed = {}\n",
-            self.seed
-        )
+    /// The plan of stage `name`.
+    fn draft(&self, name: &str, repeats: u32, sweeps: Vec<DraftSweep>) -> Draft {
+        let mut draft = Draft::new(format!("diagnose-{name}"), repeats, sweeps);
+        draft.campaign.seed = Some(self.seed);
+        draft
     }
 
-    /// A sweep of one point. What is still under way when it ends has a quarter of the run to arrive, [`LONGEST_DRAIN_MS`] at the most.
-    fn sweep(&self, name: &str) -> String {
-        let drain = (self.measured_ms / 4).clamp(1, LONGEST_DRAIN_MS);
-        let rest = drain / 2;
-        format!(
-            "\n[[sweep]]\nname = {name:?}\nduration = \"{} ms\"\nwarmup = \"{} ms\"\ndrain = \"{drain} ms\"\nrest = \"{rest} ms\"\n\
-             interval = \"100 ms\"\n[[sweep.job]]\nfrom = {:?}\nto = {:?}\nworkload = \"{}\"\n",
-            self.measured_ms, self.omitted_ms, self.from, self.to, self.workload
-        )
-    }
-
-    fn params(&self) -> String {
-        format!("params = {{ {} }}\n", self.listed())
+    /// A sweep of one point. What is still under way when it ends has a quarter of the run to arrive, [`LONGEST_DRAIN`] at the most.
+    fn sweep(&self, name: &str) -> DraftSweep {
+        let drain = Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN);
+        let mut job = DraftJob::new(&self.workload, &self.from, &self.to);
+        job.params = self.params.clone();
+        DraftSweep {
+            drain: Some(drain),
+            rest: Some(Nanos(drain.0 / 2)),
+            interval: Some(INTERVAL.min(self.measured)),
+            ..DraftSweep::one(name, self.measured, self.omitted, job)
+        }
     }
 
     /// The load as it is.
-    pub(super) fn baseline(&self) -> String {
-        format!("{}{}{}", self.head("baseline", BASELINE_RUNS), self.sweep(BASE), self.params())
+    pub(super) fn baseline(&self) -> Draft {
+        self.draft("baseline", BASELINE_RUNS, vec![self.sweep(BASE)])
     }
 
     /// One run of each candidate, and one of the load as it is where `beside` it is wanted.
-    pub(super) fn scouts(&self, name: &str, candidates: &[Change], beside: Beside) -> String {
-        let sweep = |(number, change): (usize, &Change)| {
-            let load = self.changed(change);
-            format!("{}{}", load.sweep(&scout(number)), load.params())
-        };
-        let base = || format!("{}{}", self.sweep(BASE), self.params());
-        let base = if beside == Beside::Base { base() } else { String::new() };
-        let sweeps: String = candidates.iter().enumerate().map(sweep).collect();
-        format!("{}{base}{sweeps}", self.head(name, 1))
+    pub(super) fn scouts(&self, name: &str, candidates: &[Change], beside: Beside) -> Draft {
+        let base = (beside == Beside::Base).then(|| self.sweep(BASE));
+        let numbered = candidates.iter().enumerate();
+        let sweeps = numbered.map(|(number, change)| self.changed(change).sweep(&scout(number)));
+        self.draft(name, 1, base.into_iter().chain(sweeps).collect())
     }
 
     /// Pairs with and without each change. A placebo stands beside those of the first: it is the same for all, and run in the same time.
-    pub(super) fn pairs(&self, name: &str, rule: &str, tested: &[(Experiment, Change)], attempt: Attempt) -> String {
-        let mut text = self.head(name, 1);
-        for (number, (Experiment { name, ratio: [least, most], settings, failing, .. }, change)) in
-            tested.iter().enumerate()
-        {
-            let changes: Vec<String> = change.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-            let placebo = if self.workload == STORAGE { PLACEBO_OF_DISKS } else { PLACEBO };
-            let placebo = if number == 0 { format!("placebo = {placebo}\n") } else { String::new() };
-            let percent = |ratio: f64| format!("\"{:.1} %\"", ratio * 100.0);
-            text += &self.sweep(name);
-            text += &self.params();
-            let _infallible = write!(
-                text,
-                "[sweep.compare]\npairs = {}\n{placebo}tests = {{ rule = \"{rule}\", ratio = [{}, {}], failing = \"{}\", error = \"{}\" }}\n\
-                 a = {{ name = \"{BASE}\" }}\nb = {{ name = {name:?}, params = {{ {} }}{} }}\n",
-                attempt.pairs,
-                percent(*least),
-                percent(*most),
-                failing.name(),
-                attempt.error,
-                changes.join(", "),
-                set_at_hosts(settings)
-            );
-        }
-        text
+    pub(super) fn pairs(&self, name: &str, rule: &str, tested: &[(Experiment, Change)], attempt: Attempt) -> Draft {
+        let sweep = |(number, (experiment, change)): (usize, &(Experiment, Change))| {
+            let tests = Hypothesis {
+                rule: rule.to_owned(),
+                ratio: experiment.ratio.map(Ratio),
+                failing: experiment.failing,
+                error: Some(attempt.error),
+            };
+            let compare = DraftCompare {
+                pairs: attempt.pairs,
+                tests: Some(tests),
+                placebo: (number == 0).then(|| placebo(&self.workload)),
+                a: DraftArm::named(BASE),
+                b: DraftArm { settings: experiment.settings.clone(), ..arm(&experiment.name, change) },
+            };
+            DraftSweep { compare: Some(compare), ..self.sweep(&experiment.name) }
+        };
+        self.draft(name, 1, tested.iter().enumerate().map(sweep).collect())
     }
-}
-
-/// `, settings = [...]` of an arm; nothing where nothing is set.
-fn set_at_hosts(settings: &[HostSetting]) -> String {
-    let told = settings
-        .iter()
-        .map(|HostSetting { at, name, value }| format!("{{ at = {at:?}, name = {name:?}, value = {value:?} }}"));
-    let told: Vec<String> = told.collect();
-    if told.is_empty() { String::new() } else { format!(", settings = [{}]", told.join(", ")) }
 }
 
 /// What is run beside candidates.
@@ -201,6 +176,8 @@ mod tests {
     use super::*;
     use linerate_analysis::diagnosis::longer::attempts;
     use linerate_analysis::diagnosis::rules::RULES;
+    use linerate_model::HostSetting;
+    use linerate_model::plan::read;
 
     fn load() -> Load {
         Load {
@@ -209,8 +186,8 @@ mod tests {
             to: "b".into(),
             params: Params::default(),
             pairs: 6,
-            measured_ms: 500,
-            omitted_ms: 300,
+            measured: Nanos::from_millis(500),
+            omitted: Nanos::from_millis(300),
             seed: 7,
         }
     }
@@ -224,7 +201,7 @@ mod tests {
         assert_eq!(load.params.0["streams"], 2);
         assert_eq!((&load.params.0["message_size"], &load.params.0["congestion"]), (&"64 B".into(), &"bbr".into()));
         assert!(load.set("streams").is_err());
-        assert_eq!(parse(&load.baseline()).1, []);
+        assert!(read(&load.baseline().text()).is_ok());
     }
 
     #[test]
@@ -234,9 +211,8 @@ mod tests {
             load.set(assignment).expect(assignment);
         }
         let tested = [(Experiment::lift("twice the depth", vec![], [1.2, 2.5]), vec![("depth".to_owned(), 64.into())])];
-        let (plan, problems) = parse(&load.pairs("pairs", "disk_depth", &tested, attempts(6)[1]));
-        assert_eq!(problems, []);
-        let comparison = plan.expect("no problem").sweeps.remove(0).compare.expect("pairs");
+        let mut plan = read(&load.pairs("pairs", "disk_depth", &tested, attempts(6)[1]).text()).expect("no problem");
+        let comparison = plan.sweeps.remove(0).compare.expect("pairs");
         let changed = comparison.placebo.expect("one").params;
         assert_eq!(changed.0.keys().collect::<Vec<_>>(), ["latency_window"]);
         assert!(load.params.0.keys().all(|key| !changed.0.contains_key(key)));
@@ -254,11 +230,11 @@ mod tests {
         let tested = [(experiment, candidates[1].clone()), (elsewhere, Change::new())];
         let scouts = |beside| load().scouts("scout", &candidates, beside);
         let pairs = load().pairs("pairs", rule, &tested, attempts(6)[1]);
-        assert_eq!(pairs.matches("placebo = ").count(), 1, "{pairs}");
-        for text in [load().baseline(), scouts(Beside::Nothing), scouts(Beside::Base), pairs] {
-            let (plan, problems) = parse(&text);
-            assert_eq!(problems, [], "{text}");
-            for job in plan.expect("no problem").sweeps.iter().flat_map(|sweep| &sweep.jobs) {
+        assert_eq!(pairs.sweeps.iter().filter_map(|sweep| sweep.compare.as_ref()?.placebo.as_ref()).count(), 1);
+        for draft in [load().baseline(), scouts(Beside::Nothing), scouts(Beside::Base), pairs] {
+            let text = draft.text();
+            let plan = read(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+            for job in plan.sweeps.iter().flat_map(|sweep| &sweep.jobs) {
                 assert_eq!(linerate_load::workload(&job.workload).expect("known").check(&job.params), [], "{text}");
             }
         }

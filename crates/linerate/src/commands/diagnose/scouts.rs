@@ -30,7 +30,7 @@ pub(super) fn scout(
     if !experiment.settings.is_empty() {
         return Ok(Scouted::Chosen(first));
     }
-    let (_, study) = stages.look(stage, load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
+    let (_, study) = stages.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
     let at = |study: &Study, sweep: &str| study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput);
     let goes_on = |study: &Study, sweep: &str| {
         let point = study.points.iter().find(|point| point.sweep == sweep);
@@ -53,8 +53,8 @@ pub(super) fn scout(
         return Ok(Scouted::Chosen(change));
     }
     let again = format!("{stage}-again");
-    let text = load.scouts(&again, std::slice::from_ref(&change), Beside::Base);
-    let (_, study) = stages.look(&again, text, notes)?;
+    let both = load.scouts(&again, std::slice::from_ref(&change), Beside::Base);
+    let (_, study) = stages.look(&again, &both, notes)?;
     let (base, once_more) = (at(&study, plans::BASE), at(&study, &plans::scout(0)));
     let survived = survived && goes_on(&study, &plans::scout(0));
     if base > 0.0 && (survived || experiment.is_hopeless(&[seen / before, once_more / base])) {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
 use linerate_control::Progress;
-use linerate_model::plan::parse;
-use linerate_model::{Bytes, Direction};
+use linerate_model::plan::{Draft, DraftJob, DraftSweep};
+use linerate_model::{Bytes, Direction, Nanos};
 use linerate_report::study_json;
+use serde_json::Value;
 
 use crate::campaign::{self, Request};
 use crate::catalog::Found;
@@ -94,6 +95,8 @@ pub(crate) struct LoadArgs {
     plan: bool,
 }
 
+/// How long transfers under way at the end of a measurement may take.
+const DRAIN: Nanos = Nanos::from_secs(2);
 /// Repeats of a sweep's points, unless told otherwise: an interval needs three.
 const SWEEP_REPEATS: u32 = 3;
 
@@ -123,17 +126,12 @@ pub(super) fn sweep(args: &LoadArgs, global: Global) -> Outcome {
 }
 
 fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Outcome {
-    let found = Found { origin: "disk".into(), text: plan_text(args, depths, repeats)? };
+    let draft = draft(args, depths, repeats)?;
     if args.plan {
-        print!("{}", found.text);
+        print!("{}", draft.text());
         return Ok(Exit::Done);
     }
-    let (Some(plan), problems) = parse(&found.text) else {
-        return Err(crate::problems::failure("disk", &found.text, &[]));
-    };
-    if !problems.is_empty() {
-        return Err(crate::problems::failure("disk", &found.text, &problems));
-    }
+    let (found, plan) = Found::drafted("disk", &draft)?;
     let scratch =
         tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("disk.ledger"));
@@ -156,68 +154,59 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
 }
 
 /// The plan these options amount to: it is recorded, so that the measurement can be repeated.
-fn plan_text(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<String, Failure> {
+fn draft(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<Draft, Failure> {
     let target = std::fs::canonicalize(&args.target)
         .map_err(|error| Failure::missing(format!("disk: find {}: {error}", args.target.display())))?;
-    let quoted = |text: &str| format!("{text:?}");
-    let mut params = vec![
-        ("target", quoted(&target.to_string_lossy())),
-        ("workers", args.workers.to_string()),
-        ("engine", quoted(&args.engine)),
-        ("cache", quoted(if args.buffered { "buffered" } else { "direct" })),
-        ("verify", args.verify.to_string()),
+    let target = target.to_str().ok_or_else(|| {
+        Failure::wrong(format!("disk: {} has a name that is not UTF-8: no plan can name it", target.display()))
+    })?;
+    let cache = if args.buffered { "buffered" } else { "direct" };
+    let mut params: Vec<(&str, Value)> = vec![
+        ("target", target.into()),
+        ("workers", args.workers.into()),
+        ("engine", args.engine.as_str().into()),
+        ("cache", cache.into()),
+        ("verify", args.verify.into()),
     ];
     for (name, given) in [("size", &args.size), ("max_written", &args.max_written)] {
         if let Some(text) = given {
-            params.push((name, quoted(&size(&format!("--{}", name.replace('_', "-")), text)?)));
+            params.push((name, size(&format!("--{}", name.replace('_', "-")), text)?.into()));
         }
     }
-    if let Some(serial) = &args.consent {
-        params.push(("consent", quoted(serial)));
-    }
+    let words = [("consent", &args.consent), ("sync", &args.sync), ("flush", &args.flush)];
+    params.extend(words.into_iter().filter_map(|(name, given)| Some((name, given.as_deref()?.into()))));
     if let Some(text) = &args.reply {
-        params.push(("reply", quoted(&size("--reply", text)?)));
-    }
-    for (name, given) in [("sync", &args.sync), ("flush", &args.flush)] {
-        params.extend(given.as_ref().map(|word| (name, quoted(word))));
+        params.push(("reply", size("--reply", text)?.into()));
     }
     if args.flush_every != 1 {
-        params.push(("flush_every", args.flush_every.to_string()));
+        params.push(("flush_every", args.flush_every.into()));
     }
     if args.trim != 0.0 {
-        params.push(("trim", quoted(&format!("{} %", args.trim))));
+        params.push(("trim", format!("{} %", args.trim).into()));
     }
     if args.condition > 0 {
-        params.push(("condition", args.condition.to_string()));
+        params.push(("condition", args.condition.into()));
     }
-    let sizes: Vec<String> = args.bs.iter().map(|text| size("--bs", text)).collect::<Result<_, _>>()?;
-    let shares = |values: &[f64]| values.iter().map(|value| format!("{value} %")).collect::<Vec<_>>();
-    let mut axes = vec![("depth", depths.iter().map(u32::to_string).collect::<Vec<_>>())];
-    axes.push(("rate", args.rate.iter().map(|rate| quoted(&format!("{rate} pps"))).collect()));
+    let sizes = args.bs.iter().map(|text| Ok(size("--bs", text)?.into())).collect::<Result<Vec<Value>, Failure>>()?;
+    let shares = |values: &[f64]| values.iter().map(|value| format!("{value} %").into()).collect::<Vec<Value>>();
+    let mut axes: Vec<(&str, Vec<Value>)> = vec![
+        ("depth", depths.iter().map(|depth| Value::from(*depth)).collect()),
+        ("rate", args.rate.iter().map(|rate| format!("{rate} pps").into()).collect()),
+    ];
     match &args.access {
-        Some(lines) => params.push(("access", quoted(lines))),
-        None => {
-            for (name, values) in
-                [("block_size", sizes), ("read", shares(&args.read)), ("random", shares(&args.random))]
-            {
-                axes.push((name, values.iter().map(|value| quoted(value)).collect()));
-            }
-        }
+        Some(lines) => params.push(("access", lines.as_str().into())),
+        None => axes.extend([("block_size", sizes), ("read", shares(&args.read)), ("random", shares(&args.random))]),
     }
     let (swept, fixed): (Vec<_>, Vec<_>) = axes.into_iter().partition(|(_, values)| values.len() > 1);
     params.extend(fixed.into_iter().filter_map(|(name, values)| Some((name, values.into_iter().next()?))));
-    let params: Vec<String> = params.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let axes: Vec<String> =
-        swept.iter().map(|(name, values)| format!("\"params.{name}\" = [{}]\n", values.join(", "))).collect();
-    let axes = if axes.is_empty() { String::new() } else { format!("[sweep.axis]\n{}", axes.concat()) };
-    Ok(format!(
-        "[campaign]\nname = \"disk\"\nrepeats = {repeats}\n\n[[sweep]]\nname = \"disk\"\nduration = \"{} ms\"\nwarmup = \"{} ms\"\n\
-         drain = \"2 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"b\"\n\
-         params = {{ {} }}\n{axes}",
-        (args.seconds * 1e3).round(),
-        (args.ramp * 1e3).round(),
-        params.join(", ")
-    ))
+    let (duration, ramp) = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.ramp));
+    let sweep = DraftSweep {
+        drain: Some(DRAIN),
+        rest: Some(Nanos(0)),
+        axes: swept.into_iter().map(|(name, values)| (format!("params.{name}"), values)).collect(),
+        ..DraftSweep::one("disk", duration, ramp, DraftJob::new("storage", "a", "b").with(params))
+    };
+    Ok(Draft::new("disk", repeats, vec![sweep]))
 }
 
 /// A size with fio's letters, or one of linerate's own.

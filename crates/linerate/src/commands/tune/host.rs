@@ -16,7 +16,8 @@ use linerate_analysis::tune::experiments::{
 use linerate_analysis::tune::{change_of, missed, rates};
 use linerate_analysis::{End, PointStudy};
 use linerate_control::{ControlError, Setting, SettingState, Tuner};
-use linerate_model::{Campaign, Endpoint, HostRecord, Verdict};
+use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep};
+use linerate_model::{Campaign, Endpoint, HostRecord, HostSetting, Nanos, Verdict};
 use linerate_sys::steering;
 use serde_json::Value;
 
@@ -53,6 +54,10 @@ pub(crate) struct TuneHostArgs {
 
 /// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the grain of windows.
 const SLACK: f64 = 1.05;
+/// How long a run waits for what is still under way, the pause after it, and the length of its intervals.
+const DRAIN: Nanos = Nanos::from_millis(200);
+const REST: Nanos = Nanos::from_millis(50);
+const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The sweeps of an experiment.
 pub(super) const FORWARD: &str = "stream";
 const FLOOD: &str = "flood";
@@ -93,7 +98,7 @@ fn try_all(
     let (from, to) = args.path.among("tune", &ground.testbed.endpoints)?;
     let load = Load { args, from: &from.name, to: &to.name };
     let floods = chosen.iter().any(|experiment| experiment.floods());
-    let (campaign, study) = stages.observe("baseline", load.baseline(floods))?;
+    let (campaign, study) = stages.observe("baseline", &load.baseline(floods))?;
     let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
         Failure::new(Exit::Invalid, "tune: the path could not be measured: see the report of baseline.ledger")
     })?;
@@ -252,69 +257,75 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    fn head(&self, name: &str) -> String {
-        format!("[campaign]\nname = \"tune-{name}\"\nrepeats = 1\norder = \"interleaved\"\n")
+    fn draft(&self, name: &str, sweeps: Vec<DraftSweep>) -> Draft {
+        Draft::new(format!("tune-{name}"), 1, sweeps)
     }
 
-    fn sweep(&self, name: &str, workload: &str, params: &str) -> String {
-        let Self { args, from, to } = self;
-        let ms = |seconds: f64| (seconds * 1e3).round();
-        format!(
-            "\n[[sweep]]\nname = {name:?}\nduration = \"{} ms\"\nwarmup = \"{} ms\"\ndrain = \"200 ms\"\nrest = \"50 ms\"\n\
-             interval = \"100 ms\"\n[[sweep.job]]\nfrom = {from:?}\nto = {to:?}\nworkload = \"{workload}\"\nparams = {{ {params} }}\n",
-            ms(args.seconds),
-            ms(args.omit)
-        )
+    fn sweep(&self, name: &str, job: DraftJob) -> DraftSweep {
+        let (duration, warmup) = (Nanos::from_secs_f64(self.args.seconds), Nanos::from_secs_f64(self.args.omit));
+        DraftSweep {
+            drain: Some(DRAIN),
+            rest: Some(REST),
+            interval: Some(INTERVAL.min(duration)),
+            ..DraftSweep::one(name, duration, warmup, job)
+        }
     }
 
-    fn baseline(&self, floods: bool) -> String {
-        let flood = if floods { self.sweep(FLOOD, "udp_stream", "gso = 1") } else { String::new() };
-        format!("{}{}{flood}", self.head("baseline"), self.sweep(FORWARD, "tcp_stream", ""))
+    fn job(&self, workload: &str) -> DraftJob {
+        DraftJob::new(workload, self.from, self.to)
     }
 
-    fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> String {
+    fn baseline(&self, floods: bool) -> Draft {
+        let stream = self.sweep(FORWARD, self.job("tcp_stream"));
+        let flood = floods.then(|| self.sweep(FLOOD, self.job("udp_stream").with([("gso", 1.into())])));
+        self.draft("baseline", [stream].into_iter().chain(flood).collect())
+    }
+
+    fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> DraftCompare {
         let at = if candidate.end == End::Receiver { self.to } else { self.from };
         let setting = candidate.setting;
-        let set = |value: &str| match candidate.by {
-            By::Agent => format!(", settings = [{{ at = {at:?}, name = {setting:?}, value = {value:?} }}]"),
-            // A socket that nothing is asked of: the same once more.
-            By::Load if value.is_empty() => String::new(),
-            By::Load => format!(", params = {{ {setting} = {value:?} }}"),
+        let arm = |name: &str, value: &str| {
+            let mut arm = DraftArm::named(name);
+            match candidate.by {
+                By::Agent => {
+                    arm.settings.push(HostSetting { at: at.into(), name: setting.into(), value: value.into() });
+                }
+                // A socket that nothing is asked of: the same once more.
+                By::Load if value.is_empty() => {}
+                By::Load => arm.params.set(setting, value),
+            }
+            arm
         };
-        let placebo = match placebo {
-            true => format!("placebo = {{ name = \"written once more\"{} }}\n", set(&candidate.before)),
-            false => String::new(),
-        };
-        format!(
-            "[sweep.compare]\npairs = {pairs}\n{placebo}a = {{ name = \"as it is\" }}\nb = {{ name = {:?}{} }}\n",
-            candidate.name,
-            set(&candidate.after)
-        )
+        DraftCompare {
+            pairs,
+            tests: None,
+            placebo: placebo.then(|| arm("written once more", &candidate.before)),
+            a: DraftArm::named("as it is"),
+            b: arm(&candidate.name, &candidate.after),
+        }
     }
 
     /// A run with and without each.
-    fn scouts(&self, name: &str, candidates: &[Candidate]) -> String {
-        let sweep = |candidate: &Candidate| {
-            format!("{}{}", self.sweep(&candidate.name, "tcp_stream", ""), self.arms(candidate, 1, false))
+    fn scouts(&self, name: &str, candidates: &[Candidate]) -> Draft {
+        let sweep = |candidate: &Candidate| DraftSweep {
+            compare: Some(self.arms(candidate, 1, false)),
+            ..self.sweep(&candidate.name, self.job("tcp_stream"))
         };
-        format!("{}{}", self.head(name), candidates.iter().map(sweep).collect::<String>())
+        self.draft(name, candidates.iter().map(sweep).collect())
     }
 
-    fn pairs(&self, name: &str, candidate: &Candidate) -> String {
-        let pairs = self.args.pairs;
-        let sweep = |name: &str, workload: &str, params: &str, placebo: bool| {
-            format!("{}{}", self.sweep(name, workload, params), self.arms(candidate, pairs, placebo))
+    fn pairs(&self, name: &str, candidate: &Candidate) -> Draft {
+        let sweep = |name: &str, job: DraftJob, placebo: bool| DraftSweep {
+            compare: Some(self.arms(candidate, self.args.pairs, placebo)),
+            ..self.sweep(name, job)
         };
-        let forward = format!("{}{}", self.head(name), sweep(FORWARD, "tcp_stream", "", true));
-        if candidate.by == By::Load {
-            // What a socket does to itself, it does to no other.
-            return forward;
+        let mut sweeps = vec![sweep(FORWARD, self.job("tcp_stream"), true)];
+        // What a socket does to itself, it does to no other.
+        if candidate.by == By::Agent {
+            let backward = self.job("tcp_stream").with([("direction", "rx".into())]);
+            sweeps.extend([sweep(BACKWARD, backward, false), sweep(REQUESTS, self.job("tcp_rr"), false)]);
         }
-        format!(
-            "{forward}{}{}",
-            sweep(BACKWARD, "tcp_stream", "direction = \"rx\"", false),
-            sweep(REQUESTS, "tcp_rr", "", false)
-        )
+        self.draft(name, sweeps)
     }
 }
 
@@ -329,7 +340,7 @@ fn scout(
         return Ok((candidates.pop(), Vec::new()));
     }
     let stage = format!("{name}-scout");
-    let (_, study) = stages.observe(&stage, load.scouts(&stage, &candidates))?;
+    let (_, study) = stages.observe(&stage, &load.scouts(&stage, &candidates))?;
     let yields = |candidate: &Candidate| {
         let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
         of.and_then(linerate_analysis::diagnosis::goodput_of).map_or(0.0, |goodput| goodput.effect.shift)
@@ -357,7 +368,7 @@ fn put_to_test(
     candidate: Candidate,
     ends: (&Endpoint, &Endpoint),
 ) -> Result<Tried, Ended> {
-    let (_, study) = stages.observe(name, load.pairs(name, &candidate))?;
+    let (_, study) = stages.observe(name, &load.pairs(name, &candidate))?;
     let endpoint = endpoint(candidate.end, ends);
     let of = |sweep: &str| study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let goodput = of(FORWARD).and_then(linerate_analysis::diagnosis::goodput_of).cloned();

@@ -17,7 +17,7 @@ use linerate_analysis::{PointStudy, Study};
 use linerate_control::{ControlError, Setting, Tuner};
 use linerate_model::{BitRate, Bytes, Campaign, Direction, Endpoint, Nanos, TestbedKind, TrialRecord, Verdict};
 
-use super::plans::{Path, Sweep};
+use super::plans::{Path, Stint};
 use super::settings::{Present, Way, questions};
 use super::tell::{self, Told, Tried, WORTH, WindowRow};
 use crate::campaign;
@@ -286,7 +286,7 @@ fn typical(study: &Study, sweep: &str, metric: &str) -> Option<f64> {
 
 /// Looks at the path, finds its buffer and sweeps the window.
 fn find(stages: &Stages<'_>, ends: &Ends, quick: bool, told: &mut Told) -> Result<Found, Ended> {
-    let (campaign, study) = stages.observe("look", ends.path.text("tune-look", 1, &ends.path.look()))?;
+    let (campaign, study) = stages.observe("look", &ends.path.draft("tune-look", 1, &ends.path.look()))?;
     let missing = |what: &str| {
         let why =
             campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
@@ -342,8 +342,8 @@ fn search(stages: &Stages<'_>, ends: &Ends, hose: &Hose) -> Result<Option<Inferr
         let drained_ms = f64::from(wanted) * 2.0 * hose.frame.bits() / hose.drain.0 * 1e3;
         let gap_ms = TRAIN_GAP_MS.max(drained_ms.ceil() as u32);
         let name = format!("trains-{}", lengths.iter().max().unwrap_or(&wanted));
-        let text = ends.path.text("tune-trains", 1, &ends.path.trains(&lengths, gap_ms));
-        let (campaign, _) = stages.observe(&name, text)?;
+        let draft = ends.path.draft("tune-trains", 1, &ends.path.trains(&lengths, gap_ms));
+        let (campaign, _) = stages.observe(&name, &draft)?;
         let seen: Vec<_> = lengths
             .iter()
             .filter_map(|&length| trains(trial(&campaign, &format!("train {length}"))?, length))
@@ -399,7 +399,7 @@ fn sweep(
     let windows: Vec<u64> = segments.iter().map(|segments| segments * hose.mss.0).collect();
     let repeats = if quick { 1 } else { 2 };
     let (campaign, study) =
-        stages.observe("windows", ends.path.text("tune-windows", repeats, &ends.path.windows(&windows)))?;
+        stages.observe("windows", &ends.path.draft("tune-windows", repeats, &ends.path.windows(&windows)))?;
     let invalid = || Failure::new(Exit::Invalid, "tune: the window sweep gave no figures");
     let own = row(&campaign, &study, "own window", None).ok_or_else(invalid)?;
     let rows: Vec<WindowRow> =
@@ -467,9 +467,8 @@ fn settle(
             }
             let name =
                 format!("hold-{}", if way == Way::Route { "route".to_owned() } else { format!("host-{}", round + 1) });
-            let text =
-                ends.path.text("tune-hold", 1, &[Sweep::one("hold", ends.path.length(1_500), ends.path.stream(None))]);
-            let held = stages.observe(&name, text);
+            let stint = Stint::one("hold", ends.path.length(1_500), ends.path.stream(None));
+            let held = stages.observe(&name, &ends.path.draft("tune-hold", 1, &[stint]));
             tuner.revert()?;
             let (campaign, _) = held?;
             let seen = trial(&campaign, "hold").and_then(window_seen);
@@ -524,17 +523,17 @@ fn compare(
     told: &mut Told,
 ) -> Result<Proof, Ended> {
     let figures = ends.path.figures();
-    let mut sweeps = Vec::new();
+    let mut stints = Vec::new();
     for (index, (name, jobs)) in figures.iter().enumerate() {
         for arm in Arm::ALL.into_iter().filter(|arm| index == 0 || *arm != Arm::Placebo) {
-            sweeps.push(Sweep { name: arm.sweep(name), milliseconds: ends.path.length(1_000), jobs: jobs.clone() });
+            stints.push(Stint { name: arm.sweep(name), milliseconds: ends.path.length(1_000), jobs: jobs.clone() });
         }
     }
     let placebo = present.placebo(way);
     told.placebo = present.command(&placebo);
     let mut now = Arm::Before;
-    let text = ends.path.text("tune-proof", pairs, &sweeps);
-    let (_, study) = stages.run("proof", text, &mut |trial| {
+    let draft = ends.path.draft("tune-proof", pairs, &stints);
+    let (_, study) = stages.run("proof", &draft, &mut |trial| {
         let wanted = Arm::ALL.into_iter().find(|arm| trial.sweep.starts_with(arm.name())).unwrap_or(Arm::Before);
         if wanted != std::mem::replace(&mut now, wanted) {
             tuner.revert()?;

@@ -109,7 +109,7 @@ impl Reader {
         }
         self.job.text("stride", &format!("{} B", step.unsigned_abs()));
         if step < 0 {
-            self.job.value("backward", "true".into());
+            self.job.value("backward", true);
         }
         self.class(mode, Class::Exact, if step < 0 { "backward, stride" } else { "stride" });
         Ok(())

@@ -1,18 +1,19 @@
 //! Any bytes as a foreign file: a plan, or where and why there is none; and what is written of one is TOML.
 
-use std::path::Path;
+use super::simulated::SimulatedHost;
+use super::{Class, Imported, Malformed, Targets, plan};
 
-use super::{Class, Reader, Targets, plan};
-
-#[path = "../../../../../fuzz/driver.rs"]
+#[path = "../../../fuzz/driver.rs"]
 pub(super) mod driver;
+
+/// Reads the text of one kind of file.
+type Reader = fn(&str, &Targets<'_>) -> Result<Imported, Malformed>;
 
 /// Reads `bytes` as `reader` does, writes the plan and reads it; returns the class of what was said.
 pub(super) fn of_any(reader: Reader, bytes: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(bytes);
     // Nothing is there to be included.
-    let targets = Targets { map: Vec::new(), folder: Path::new("/nonexistent") };
-    let imported = match reader(&text, &targets) {
+    let imported = match reader(&text, &SimulatedHost::default().targets(&[])) {
         Err(wrong) => {
             assert!(wrong.line <= text.lines().count().max(1), "line {} of {}", wrong.line, text.lines().count());
             return driver::class(&wrong.what);

@@ -35,7 +35,7 @@ pub(super) fn job(
         job.is_reversed = is_read;
         job.text("request_size", &format!("{} B", line.size));
         job.text("response_size", &format!("{} B", line.reply));
-        job.value("streams", connections.to_string());
+        job.value("streams", connections);
     };
     let mut job = Job::default();
     let note = if let Some(each) = each {
@@ -52,7 +52,7 @@ pub(super) fn job(
         job.workload = Workload::TcpStream;
         job.text("direction", if is_read { "rx" } else { "tx" });
         job.text("message_size", &format!("{} B", line.size));
-        job.value("streams", connections.to_string());
+        job.value("streams", connections);
         "tcp_stream: one message a send; Iometer counts bytes at both ends, linerate at the receiver"
     };
     Ok((job, note.to_owned()))
@@ -72,8 +72,8 @@ mod tests {
     fn messages_become_a_stream_and_replies_make_requests() {
         let stream = of(&[(4096, 100, 0, 0)], 2).expect("a stream");
         assert_eq!(stream.workload, Workload::TcpStream);
-        let params = ["\"rx\"", "\"4096 B\"", "2"];
-        assert!(stream.params.iter().map(|(_, value)| value.as_str()).eq(params), "{:?}", stream.params);
+        let meant = serde_json::json!({ "direction": "rx", "message_size": "4096 B", "streams": 2 });
+        assert_eq!(serde_json::Value::Object(stream.params.0), meant);
         let requests = of(&[(512, 0, 0, 8192)], 1).expect("requests");
         assert_eq!((requests.workload, requests.is_reversed), (Workload::TcpRr, false));
         assert!(of(&[(512, 100, 0, 8192)], 1).expect("requests").is_reversed);

@@ -46,7 +46,7 @@ impl Reader {
         if is_synchronous {
             wanted = 1;
         }
-        self.job.value("depth", wanted.max(1).to_string());
+        self.job.value("depth", wanted.max(1));
         match (ours, engine) {
             (Some(ours), Some(engine)) => {
                 let ours = self.polled(ours);
@@ -92,7 +92,7 @@ impl Reader {
         if let Some(setting) = self.exact("numjobs", "workers") {
             workers = self.number::<u32>(&setting)?.max(1);
         }
-        self.job.value("workers", workers.to_string());
+        self.job.value("workers", workers);
         // fio's jobs all begin at the same place.
         self.job.text("regions", "same");
         self.rates(workers)?;
@@ -104,7 +104,7 @@ impl Reader {
         }
         if let Some(setting) = self.exact("thinktime_blocks", "burst") {
             let burst: u32 = self.number(&setting)?;
-            self.job.value("burst", burst.max(1).to_string());
+            self.job.value("burst", burst.max(1));
         }
         self.durability()?;
         self.flow()?;
@@ -144,7 +144,7 @@ impl Reader {
         }
         match self.take("rate_process") {
             Some(setting) if setting.value == "poisson" && found.is_some() => {
-                self.job.value("poisson", "true".into());
+                self.job.value("poisson", true);
                 self.class(&setting, Class::Exact, "poisson");
             }
             Some(setting) if setting.value == "poisson" || setting.value == "linear" => {
@@ -181,7 +181,7 @@ impl Reader {
             } else {
                 flushes += 1;
                 self.job.text("flush", key);
-                self.job.value("flush_every", every.to_string());
+                self.job.value("flush_every", every);
                 self.class(&setting, Class::Exact, "flush and flush_every, counted as writes end");
             }
         }
@@ -222,7 +222,7 @@ impl Reader {
             }
             return Ok(());
         }
-        self.job.value("verify", "true".into());
+        self.job.value("verify", true);
         let is_read_back = self.backlog(backlog, batch)?;
         let note = if is_read_back {
             "verify: every block is read back in between and checked by linerate's own stamps"
@@ -247,7 +247,7 @@ impl Reader {
                 0 => self.class(setting, Class::Ignored, "it is so anyway"),
                 _ if !writes => self.class(setting, Class::Ignored, "nothing is written that could be read back"),
                 _ => {
-                    self.job.value("verify_backlog", every.to_string());
+                    self.job.value("verify_backlog", every);
                     let note = "verify_backlog; writes wait until the blocks before them have been read back";
                     self.class(setting, Class::Approximate, note);
                 }

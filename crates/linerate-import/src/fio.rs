@@ -16,6 +16,8 @@ use std::path::Path;
 use keys::{AS_HERE, CANNOT, HARMLESS};
 use text::{Section, Setting, seconds, sections, size};
 
+use serde_json::Value;
+
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
 
@@ -30,7 +32,7 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
     let mut globals: Vec<Setting> = Vec::new();
     // Whether a job of the last sweep says how long it runs.
     let mut is_timed = false;
-    let sections = sections(text, targets.folder)?;
+    let sections = sections(text, targets)?;
     if !sections.iter().any(|section| !is_global(section)) {
         return Err(Malformed {
             line: text.lines().count().max(1),
@@ -98,22 +100,21 @@ struct Draft {
 }
 
 impl Draft {
-    fn text(&mut self, name: &'static str, value: &str) {
+    fn text(&mut self, name: &str, value: &str) {
         self.job.text(name, value);
     }
 
-    fn value(&mut self, name: &'static str, value: String) {
+    fn value(&mut self, name: &str, value: impl Into<Value>) {
         self.job.value(name, value);
     }
 
     /// A parameter that was set to a size.
     fn bytes(&self, name: &str) -> Option<u64> {
-        let (_, value) = self.job.params.iter().find(|(known, _)| *known == name)?;
-        value.trim_matches('"').trim_end_matches(" B").parse().ok()
+        self.job.number(name)
     }
 
     fn has(&self, name: &str) -> bool {
-        self.job.params.iter().any(|(known, _)| *known == name)
+        self.job.has(name)
     }
 }
 
@@ -238,13 +239,9 @@ impl Reader {
         };
         let job = std::mem::take(&mut self.job).job;
         let Some((step, setting)) = step else { return Ok(vec![job]) };
-        let number = |name: &str| {
-            let found = job.params.iter().find(|(known, _)| *known == name)?;
-            found.1.trim_matches('"').trim_end_matches(" B").parse::<u64>().ok()
-        };
-        let (n, offset) = (number("workers").unwrap_or(1), number("offset").unwrap_or(0));
+        let (n, offset) = (job.number("workers").unwrap_or(1), job.number("offset").unwrap_or(0));
         let last = step.checked_mul(n.saturating_sub(1)).and_then(|far| far.checked_add(offset));
-        let Some(_) = last.filter(|_| n <= MOST_JOBS && !job.params.iter().any(|(known, _)| *known == "size")) else {
+        let Some(_) = last.filter(|_| n <= MOST_JOBS && !job.has("size")) else {
             let note =
                 format!("{n} jobs at places of their own: at most {MOST_JOBS}, and on a device or an existing file");
             self.class(&setting, Class::Refused, note);
@@ -253,7 +250,7 @@ impl Reader {
         self.class(&setting, Class::Exact, "a job for each worker, with an offset of its own");
         let at = |worker| {
             let mut one = job.clone();
-            one.value("workers", "1".into());
+            one.value("workers", 1);
             one.text("offset", &format!("{} B", offset + worker * step));
             one
         };
@@ -271,9 +268,11 @@ impl Reader {
         };
         let target = targets.mapped(&written).map_or(path, str::to_owned);
         let at = Path::new(&target);
-        let is_scratch = at.is_dir() || (!at.exists() && at.parent().is_some_and(Path::is_dir));
+        let is_folder = targets.is_folder(at);
+        let is_new = targets.here.at(at).is_none() && at.parent().is_some_and(|parent| targets.is_folder(parent));
+        let is_scratch = is_folder || is_new;
         let chosen =
-            if at.is_dir() || !is_scratch { target.clone() } else { at.parent().unwrap_or(at).display().to_string() };
+            if is_folder || !is_scratch { target.clone() } else { at.parent().unwrap_or(at).display().to_string() };
         let (class, note) = match &file {
             Some(file) if file.value.contains(':') && targets.mapped(&written).is_none() => {
                 (Class::Refused, "several files: give each a job of its own, or name one with --map".to_owned())
@@ -354,21 +353,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::fuzz::{driver, of_any};
+    use super::super::simulated::SimulatedHost;
     use super::*;
 
-    fn none() -> Targets<'static> {
-        Targets { map: Vec::new(), folder: Path::new(".") }
+    /// Reads `text` where there are no other files.
+    fn alone(text: &str) -> Result<Imported, Malformed> {
+        read(text, &SimulatedHost::default().targets(&[]))
     }
 
+    /// A parameter as JSON.
     fn param(imported: &Imported, sweep: usize, job: usize, name: &str) -> Option<String> {
-        imported.sweeps[sweep].jobs[job].params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+        imported.sweeps[sweep].jobs[job].params.get(name).map(Value::to_string)
     }
 
-    const SAMPLE: &str = include_str!("../../../tests/fixtures/mixed.fio");
+    const SAMPLE: &str = include_str!("../tests/fixtures/mixed.fio");
 
     #[test]
     fn a_job_file_becomes_sweeps_at_its_stonewalls() {
-        let imported = read(SAMPLE, &none()).expect("well formed");
+        let imported = alone(SAMPLE).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
         assert_eq!(imported.sweeps.len(), 2, "{:?}", imported.sweeps);
         assert_eq!(
@@ -383,7 +385,7 @@ mod tests {
         let expected =
             "\"4096 B, weight 60 %, read 70 %, random 100 %; 65536 B, weight 40 %, read 70 %, random 100 %\"";
         assert_eq!(param(&imported, 1, 0, "access").as_deref(), Some(expected));
-        let text = super::super::plan::text("mixed", "mixed.fio", &imported);
+        let text = crate::plan::text("mixed", "mixed.fio", &imported);
         let (plan, problems) = linerate_model::plan::parse(&text);
         assert!(plan.is_some() && problems.is_empty(), "{problems:?}\n{text}");
     }
@@ -425,19 +427,19 @@ mod tests {
             ("max_latency=5", "by its time"),
             ("numa_cpu_nodes=1", "pinning"),
         ] {
-            let imported = read(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n"), &none()).expect("well formed");
+            let imported = alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n")).expect("well formed");
             let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
             assert!(refused.len() == 1 && refused[0].note.contains(why) && refused[0].line == 4, "{line}: {refused:?}");
         }
     }
 
     /// The parameters of the only job of `lines`, by name.
-    fn job_of(lines: &str) -> std::collections::BTreeMap<&'static str, String> {
-        let imported = read(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n"), &none()).expect("well formed");
+    fn job_of(lines: &str) -> std::collections::BTreeMap<String, String> {
+        let imported = alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n")).expect("well formed");
         let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
         assert!(refused.is_empty(), "{lines}: {refused:?}");
         assert_eq!((imported.sweeps.len(), imported.sweeps[0].jobs.len()), (1, 1), "{lines}");
-        imported.sweeps[0].jobs[0].params.iter().cloned().collect()
+        imported.sweeps[0].jobs[0].params.0.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
     }
 
     #[test]
@@ -519,25 +521,23 @@ mod tests {
 
     #[test]
     fn jobs_with_an_increment_have_places_of_their_own() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let text = format!("[job]\nfilename={}\noffset=4k\noffset_increment=1m\nnumjobs=3\n", file.path().display());
-        let imported = read(&text, &none()).expect("well formed");
+        let host = SimulatedHost::with([("/tmp/file", "")]);
+        let text = "[job]\nfilename=/tmp/file\noffset=4k\noffset_increment=1m\nnumjobs=3\n";
+        let imported = read(text, &host.targets(&[])).expect("well formed");
         let offsets: Vec<_> = (0..3).map(|job| param(&imported, 0, job, "offset").expect("set")).collect();
         assert_eq!(offsets, ["\"4096 B\"", "\"1052672 B\"", "\"2101248 B\""]);
     }
 
     #[test]
     fn a_file_includes_others_and_jobs_of_no_time_run_as_long_as_the_longest() {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("common.inc"), "bs=8k ; of both\ndirect=1\n").expect("written");
+        let host = SimulatedHost::with([("/jobs/common.inc", "bs=8k ; of both\ndirect=1\n")]);
         let text = "[global]\ndirectory=/tmp\nsize=1m\ninclude common.inc\n[first]\nrw=read\n[late]\nstartdelay=30\nname=later\n";
-        let targets = Targets { map: Vec::new(), folder: folder.path() };
-        let imported = read(text, &targets).expect("well formed");
+        let imported = read(text, &host.targets(&[])).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:?}", imported.keys);
         assert_eq!(param(&imported, 0, 1, "block_size").as_deref(), Some("\"8192 B\""));
         assert_eq!((imported.sweeps.len(), imported.sweeps[0].seconds), (1, UNTIMED_SECONDS + 30.0));
-        std::fs::write(folder.path().join("common.inc"), "include common.inc\n").expect("written");
-        assert!(read(text, &targets).expect_err("endless").what.contains("include each other"));
+        let endless = SimulatedHost::with([("/jobs/common.inc", "include common.inc\n")]);
+        assert!(read(text, &endless.targets(&[])).expect_err("endless").what.contains("include each other"));
     }
 
     #[test]
@@ -549,13 +549,14 @@ mod tests {
             ("[job]\nrw=read\n[glo", 3, "cut off"),
             ("[job]\ndirectory=${HOME\n", 2, "cut off"),
             ("[job]\nbs=${NO_SUCH_VARIABLE}\n", 2, "no NO_SUCH_VARIABLE"),
+            ("[job]\nbs=${SET}\n", 2, "bs=/tmp: not a size"),
             ("[job]\ninclude no-such-file\n", 2, "include no-such-file"),
             ("[job]\nbs=\n", 2, "not a size"),
             ("[job]\niodepth=many\n", 2, "not a number"),
             ("[job]\nruntime=soon\n", 2, "not a time"),
             ("[job]\nbssplit=4k/70:8k/70\n", 2, "add up to 140 %"),
         ] {
-            let wrong = read(text, &none()).expect_err(text);
+            let wrong = alone(text).expect_err(text);
             assert!(wrong.line == line && wrong.what.contains(what), "{text}: {wrong:?}");
         }
     }
@@ -567,27 +568,23 @@ mod tests {
             place in 0_usize..2_000,
             c: char,
         ) {
-            let _any = read(&text, &none());
+            let _any = alone(&text);
             let mut changed: Vec<char> = SAMPLE.chars().collect();
             let place = place % changed.len();
             changed[place] = c;
-            let _almost = read(&changed.into_iter().collect::<String>(), &none());
+            let _almost = alone(&changed.into_iter().collect::<String>());
         }
     }
 
     #[test]
-    fn a_job_file_includes_no_devices_and_not_thousands_of_files() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let targets = Targets { map: Vec::new(), folder: folder.path() };
-        for level in 0..12 {
-            let text = format!("include {}.inc\n", level + 1).repeat(2);
-            std::fs::write(folder.path().join(format!("{level}.inc")), text).expect("written");
-        }
-        std::fs::write(folder.path().join("12.inc"), "rw=read\n").expect("written");
-        let refused = read("[job]\nsize=1m\nfilename=/tmp/x\ninclude 0.inc\n", &targets).expect_err("2^13 files");
+    fn a_job_file_includes_not_thousands_of_files() {
+        let level = |n: u32| (format!("/jobs/{n}.inc"), format!("include {}.inc\n", n + 1).repeat(2));
+        let mut files: Vec<(String, String)> = (0..12).map(level).collect();
+        files.push(("/jobs/12.inc".into(), "rw=read\n".into()));
+        let host = SimulatedHost::with(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+        let text = "[job]\nsize=1m\nfilename=/tmp/x\ninclude 0.inc\n";
+        let refused = read(text, &host.targets(&[])).expect_err("2^13 files");
         assert!(refused.what.contains("more than 256 files"), "{refused:?}");
-        let refused = read("[job]\ninclude /dev/null\n", &targets).expect_err("a device");
-        assert!(refused.what.contains("not a regular file"), "{refused:?}");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 mod network;
 
+use std::path::Path;
+
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
 
@@ -502,7 +504,7 @@ impl Reader {
                     continue;
                 }
                 for (line, target) in &worker.targets {
-                    let job = job(&worker, &specification, targets.mapped(target), self.cycles);
+                    let job = job(&worker, &specification, targets.mapped(target), self.cycles, targets);
                     if !told.contains(target) {
                         told.push(target.clone());
                         let (class, note) = match targets.mapped(target) {
@@ -548,11 +550,17 @@ impl Reader {
     }
 }
 
-fn job(worker: &Worker, specification: &Specification, target: Option<&str>, cycles: bool) -> Job {
+fn job(
+    worker: &Worker,
+    specification: &Specification,
+    target: Option<&str>,
+    cycles: bool,
+    targets: &Targets<'_>,
+) -> Job {
     let mut job = Job::default();
     let target = target.unwrap_or_default();
     job.text("target", target);
-    if std::path::Path::new(target).is_dir() {
+    if targets.is_folder(Path::new(target)) {
         let span = worker.span.max(1 << 20);
         let size = if worker.span > 0 { format!("{} B", span + worker.offset) } else { SCRATCH.to_owned() };
         job.text("size", &size);
@@ -568,26 +576,29 @@ fn job(worker: &Worker, specification: &Specification, target: Option<&str>, cyc
     // Iometer's workers all begin at the same sector.
     job.text("regions", "same");
     if !cycles {
-        job.value("depth", worker.depth.to_string());
+        job.value("depth", worker.depth);
     }
     if let Some(each) = worker.reopens {
-        job.value("reopen_every", each.min(1 << 30).to_string());
+        job.value("reopen_every", each.min(1 << 30));
     }
-    job.value("workers", "1".into());
+    job.value("workers", 1);
     job
 }
 
 /// Adds `job`, or a worker to the one that is the same.
 fn push(sweep: &mut Sweep, job: Job) {
     let alike = |known: &&mut Job| {
-        let rest = |job: &Job| job.params.iter().filter(|(name, _)| *name != "workers").cloned().collect::<Vec<_>>();
+        let rest = |job: &Job| {
+            let mut job = job.clone();
+            job.value("workers", 1);
+            job
+        };
         rest(known) == rest(&job)
     };
     match sweep.jobs.iter_mut().find(alike) {
         Some(known) => {
-            let workers =
-                known.params.iter().find(|(name, _)| *name == "workers").and_then(|(_, n)| n.parse::<u32>().ok());
-            known.value("workers", (workers.unwrap_or(1) + 1).to_string());
+            let workers = known.number("workers").unwrap_or(1);
+            known.value("workers", workers + 1);
         }
         None => sweep.jobs.push(job),
     }
@@ -598,29 +609,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::fuzz::{driver, of_any};
+    use super::super::simulated::SimulatedHost;
     use super::*;
 
-    const SAMPLE: &str = include_str!("../../../tests/fixtures/mixed.icf");
+    const SAMPLE: &str = include_str!("../tests/fixtures/mixed.icf");
 
-    fn with<'a>(map: &[(&'a str, &'a str)]) -> Targets<'a> {
-        Targets { map: map.to_vec(), folder: std::path::Path::new(".") }
+    /// Reads `text` with targets of a person's.
+    fn with(text: &str, map: &[(&str, &str)]) -> Result<Imported, Malformed> {
+        read(text, &SimulatedHost::default().targets(map))
+    }
+
+    /// A parameter as JSON.
+    fn param(job: &Job, name: &str) -> Option<String> {
+        job.params.get(name).map(ToString::to_string)
     }
 
     #[test]
     fn a_file_of_version_1_1_0_becomes_sweeps_by_specification() {
-        let imported = read(SAMPLE, &with(&[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")])).expect("well formed");
+        let imported = with(SAMPLE, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")]).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
         let names: Vec<&str> = imported.sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
         assert_eq!(names, ["4K 70/30", "Burst, unequal"]);
         let first = &imported.sweeps[0];
         assert_eq!((first.seconds, first.warmup, &first.depths[..]), (90.0, 10.0, &[1, 2, 4, 8, 16, 32][..]));
         assert_eq!(first.jobs.len(), 2, "two workers alike on one target, one on another: {:?}", first.jobs);
-        let param =
-            |job: &Job, name: &str| job.params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
         assert_eq!(param(&first.jobs[0], "workers").as_deref(), Some("2"));
         let expected = "\"4096 B, weight 100 %, read 70 %, random 100 %, burst 1, align 4096 B\"";
         assert_eq!(param(&first.jobs[0], "access").as_deref(), Some(expected));
-        let text = super::super::plan::text("mixed", "mixed.icf", &imported);
+        let text = crate::plan::text("mixed", "mixed.icf", &imported);
         let (plan, problems) = linerate_model::plan::parse(&text);
         assert!(plan.is_some() && problems.is_empty(), "{problems:?}\n{text}");
         assert!(!text.contains("consent ="), "{text}");
@@ -629,7 +645,7 @@ mod tests {
     #[test]
     fn a_target_that_nobody_named_is_refused_and_so_is_what_cannot_be_had() {
         let refused = |text: &str| {
-            let imported = read(text, &with(&[("sda", "/dev/sdx")])).expect("well formed");
+            let imported = with(text, &[("sda", "/dev/sdx")]).expect("well formed");
             imported.keys.into_iter().filter(|key| key.class == Class::Refused).map(|key| key.note).collect::<Vec<_>>()
         };
         assert_eq!(refused(SAMPLE), ["say what it is here: --map 'C: \"label\"=/dev/...'"]);
@@ -647,11 +663,9 @@ mod tests {
 
     #[test]
     fn a_starting_sector_is_an_offset_and_a_network_worker_a_stream() {
-        let param =
-            |job: &Job, name: &str| job.params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
         let text = SAMPLE.replacen("\t0,0,0", "\t2048,8,0", 1).replacen("CYCLE_OUTSTANDING_IOS", "NORMAL", 1);
         let map = [("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")];
-        let imported = read(&text, &with(&map)).expect("well formed");
+        let imported = with(&text, &map).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
         let first = &imported.sweeps[0].jobs[0];
         assert_eq!(param(first, "offset").as_deref(), Some("\"4096 B\""));
@@ -659,8 +673,8 @@ mod tests {
         let network = text
             .replacen("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", 1)
             .replace("4096,100,70,100", "4096,100,100,100");
-        let imported = read(&network, &with(&map)).expect("well formed");
-        let plan = super::super::plan::text("mixed", "mixed.icf", &imported);
+        let imported = with(&network, &map).expect("well formed");
+        let plan = crate::plan::text("mixed", "mixed.icf", &imported);
         assert!(plan.contains("workload = \"tcp_stream\"") && plan.contains("message_size = \"4096 B\""), "{plan}");
         let (parsed, problems) = linerate_model::plan::parse(&plan);
         assert!(parsed.is_some() && problems.is_empty(), "{problems:?}\n{plan}");
@@ -670,11 +684,11 @@ mod tests {
     fn a_test_of_the_connection_rate_opens_the_target_again_and_again() {
         let text = SAMPLE.replacen("16,DISABLED,1,DISABLED,0", "16,ENABLED,5,DISABLED,0", 1);
         assert_ne!(text, SAMPLE);
-        let imported = read(&text, &with(&[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")])).expect("well formed");
+        let imported = with(&text, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")]).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
-        let plan = super::super::plan::text("mixed", "mixed.icf", &imported);
+        let plan = crate::plan::text("mixed", "mixed.icf", &imported);
         assert!(plan.contains("reopen_every = 5"), "{plan}");
-        let none = read(&text.replace("ENABLED,5", "ENABLED,0"), &with(&[])).expect_err("no number");
+        let none = with(&text.replace("ENABLED,5", "ENABLED,0"), &[]).expect_err("no number");
         assert!(none.what.contains("no transactions per connection"), "{none:?}");
     }
 
@@ -686,17 +700,17 @@ mod tests {
                 "Version 1.1.0\n'ACCESS SPECIFICATIONS ====\n{specifications}'END access specifications\n'MANAGER LIST ====\n'END manager list\nVersion 1.1.0\n"
             )
         };
-        let bare = read(&of(named), &with(&[])).expect("well formed");
+        let bare = with(&of(named), &[]).expect("well formed");
         assert!(
             bare.sweeps.is_empty() && bare.keys.iter().any(|key| key.note.contains("--map '*=TARGET'")),
             "{bare:?}"
         );
-        let mapped = read(&of(named), &with(&[("*", "/dev/sdx")])).expect("well formed");
+        let mapped = with(&of(named), &[("*", "/dev/sdx")]).expect("well formed");
         assert!(mapped.keys.iter().all(|key| key.class != Class::Refused), "{:?}", mapped.keys);
         assert_eq!((mapped.sweeps.len(), mapped.sweeps[0].jobs.len()), (1, 1));
         let old = of("'size, % of size, % reads, % random, delay, burst\n2048 100 67 100 0 1\n");
-        let old = read(&old, &with(&[("*", "/dev/sdx")])).expect("well formed");
-        let access = &old.sweeps[0].jobs[0].params.iter().find(|(name, _)| *name == "access").expect("set").1;
+        let old = with(&old, &[("*", "/dev/sdx")]).expect("well formed");
+        let access = param(&old.sweeps[0].jobs[0], "access").expect("set");
         assert!(access.starts_with("\"2048 B, weight 100 %, read 67 %"), "{access}");
     }
 
@@ -705,23 +719,23 @@ mod tests {
         let lines: Vec<&str> = SAMPLE.lines().collect();
         for n in 0..lines.len() {
             let cut = lines[..n].join("\n");
-            let wrong = read(&cut, &with(&[])).expect_err("cut off");
+            let wrong = with(&cut, &[]).expect_err("cut off");
             assert!(wrong.line <= n.max(1), "{n}: {wrong:?}");
         }
-        let foreign = read("[global]\nrw=randread\n", &with(&[])).expect_err("foreign");
+        let foreign = with("[global]\nrw=randread\n", &[]).expect_err("foreign");
         assert!(foreign.line == 1 && foreign.what.contains("no Iometer configuration"), "{foreign:?}");
-        let shares = read(&SAMPLE.replacen("4096,100,", "4096,90,", 1), &with(&[])).expect_err("90 %");
+        let shares = with(&SAMPLE.replacen("4096,100,", "4096,90,", 1), &[]).expect_err("90 %");
         assert!(shares.what.contains("add up to 90 %"), "{shares:?}");
     }
 
     proptest! {
         #[test]
         fn hostile_files_never_panic(text in "(Version 1\n)?(('[A-Za-z ,]{0,20}|[0-9A-Z, \t=-]{0,20})\n){0,20}(Version 1)?", place in 0_usize..3_000, c: char) {
-            let _any = read(&text, &with(&[]));
+            let _any = with(&text, &[]);
             let mut changed: Vec<char> = SAMPLE.chars().collect();
             let place = place % changed.len();
             changed[place] = c;
-            let _almost = read(&changed.into_iter().collect::<String>(), &with(&[("sda", "/dev/sdx")]));
+            let _almost = with(&changed.into_iter().collect::<String>(), &[("sda", "/dev/sdx")]);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::Malformed;
+use super::super::{Malformed, Targets};
 
 /// Microseconds in a second.
 pub(super) const MICROS: f64 = 1e6;
@@ -30,25 +30,17 @@ const MOST_FILES: u32 = 256;
 /// The largest file that is included.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The sections of a file that lies in `folder`. Settings of an included file have the line of the `include`.
-pub(super) fn sections(text: &str, folder: &Path) -> Result<Vec<Section>, Malformed> {
+/// The sections of a file. Settings of an included file have the line of the `include`.
+pub(super) fn sections(text: &str, targets: &Targets<'_>) -> Result<Vec<Section>, Malformed> {
     let mut sections = Vec::new();
-    add(&mut sections, text, (folder, 0), None, &mut 0)?;
+    add(&mut sections, text, targets, (targets.folder, 0), None, &mut 0)?;
     Ok(sections)
-}
-
-/// The text of an included file. A pipe or a device might never end.
-fn included(path: &Path) -> std::io::Result<String> {
-    let about = std::fs::metadata(path)?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        return Err(std::io::Error::other("not a regular file of at most 1 MiB"));
-    }
-    std::fs::read_to_string(path)
 }
 
 fn add(
     sections: &mut Vec<Section>,
     text: &str,
+    targets: &Targets<'_>,
     (folder, depth): (&Path, u32),
     included_at: Option<usize>,
     n_files: &mut u32,
@@ -70,8 +62,8 @@ fn add(
             if *n_files > MOST_FILES {
                 return Err(failed(format!("more than {MOST_FILES} files are included")));
             }
-            let text = included(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
-            add(sections, &text, (path.parent().unwrap_or(folder), depth + 1), Some(line), n_files)?;
+            let text = targets.here.text(&path, MOST_BYTES).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            add(sections, &text, targets, (path.parent().unwrap_or(folder), depth + 1), Some(line), n_files)?;
             continue;
         }
         if let Some(rest) = text.strip_prefix('[') {
@@ -88,14 +80,14 @@ fn add(
             });
         };
         let (key, value) = text.split_once('=').unwrap_or((text, "1"));
-        let value = expand(value.trim()).map_err(|what| Malformed { line, what })?;
+        let value = expand(value.trim(), targets).map_err(|what| Malformed { line, what })?;
         section.settings.push(Setting { line, key: key.trim().to_lowercase(), value });
     }
     Ok(())
 }
 
 /// `${NAME}` is the environment's. fio takes one that is not set for empty, and then complains of the value.
-fn expand(value: &str) -> Result<String, String> {
+fn expand(value: &str, targets: &Targets<'_>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
@@ -104,7 +96,7 @@ fn expand(value: &str) -> Result<String, String> {
         expanded.push_str(before);
         // No variable has such a name.
         let readable = !name.is_empty() && !name.contains(['=', '\0']);
-        let found = readable.then(|| std::env::var(name).ok()).flatten();
+        let found = readable.then(|| targets.here.variable(name)).flatten();
         expanded.push_str(
             &found.ok_or_else(|| {
                 format!("`{value}`: the environment has no {name}: set it to what fio would be given")

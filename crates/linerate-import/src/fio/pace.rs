@@ -14,7 +14,7 @@ impl Reader {
             return Ok(());
         }
         if weight > 0 {
-            self.job.value("flow", weight.to_string());
+            self.job.value("flow", weight);
         }
         let note = "flow: workers start transfers in the ratio of their weights";
         self.class(&setting, if weight > 0 { Class::Exact } else { Class::Ignored }, note);
@@ -112,7 +112,7 @@ impl Reader {
                 (_, false) => self.class(&set, Class::Ignored, "no working set"),
                 (Some((size, block)), true) => {
                     let n = (size as f64 * share / 100.0 / block as f64).max(1.0) as u64;
-                    self.job.value("copies_of", n.min(1 << 31).to_string());
+                    self.job.value("copies_of", n.min(1 << 31));
                     self.class(&set, Class::Exact, format!("copies_of {n}: so many blocks are that share of the size"));
                 }
                 (None, true) => self.class(&set, Class::Refused, "a share of a size: give `size`, and one block size"),

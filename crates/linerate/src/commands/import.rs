@@ -1,16 +1,9 @@
-//! `linerate import`: a foreign job file becomes a plan of workload `storage`. Every key of it is classed and told; a key that would change
-//! the load and cannot be had here is refused, and then there is no plan. An imported plan never carries consent to write.
-
-mod fio;
-#[cfg(test)]
-mod fuzz;
-mod icf;
-mod plan;
+//! `linerate import`: a foreign job file becomes a plan, and every key of it is told.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use linerate_import::{Class, Key, Kind, PathKind, Surroundings, Targets};
 
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -40,87 +33,33 @@ struct FileArgs {
     out: Option<PathBuf>,
 }
 
-/// What becomes of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Class {
-    /// The plan does the same.
-    Exact,
-    /// The plan does nearly the same; the note says how it differs.
-    Approximate,
-    /// It changes nothing that is measured.
-    Ignored,
-    /// It cannot be had: there is no plan.
-    Refused,
-}
+/// This host, as an importer asks for it. Only regular files are read: a pipe or a device might never end.
+struct ThisHost;
 
-impl Class {
-    const ALL: [Self; 4] = [Self::Exact, Self::Approximate, Self::Ignored, Self::Refused];
+impl Surroundings for ThisHost {
+    fn at(&self, path: &Path) -> Option<PathKind> {
+        let about = std::fs::metadata(path).ok()?;
+        Some(if about.is_dir() { PathKind::Folder } else { PathKind::Other })
+    }
 
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Approximate => "approximate",
-            Self::Ignored => "ignored",
-            Self::Refused => "refused",
+    fn text(&self, path: &Path, most_bytes: u64) -> Result<String, String> {
+        let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
+        if !about.is_file() || about.len() > most_bytes {
+            return Err(format!("not a regular file of at most {most_bytes} B"));
         }
+        std::fs::read_to_string(path).map_err(|error| error.to_string())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
     }
 }
-
-/// A key of a foreign file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Key {
-    /// Its line, from 1.
-    line: usize,
-    /// As written.
-    key: String,
-    class: Class,
-    /// What it becomes, or why it does not.
-    note: String,
-}
-
-/// A file that is not what it should be, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Malformed {
-    line: usize,
-    what: String,
-}
-
-/// A foreign file, read.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Imported {
-    keys: Vec<Key>,
-    sweeps: Vec<plan::Sweep>,
-}
-
-impl Imported {
-    fn class(&mut self, line: usize, key: impl Into<String>, class: Class, note: impl Into<String>) {
-        self.keys.push(Key { line, key: key.into(), class, note: note.into() });
-    }
-}
-
-/// What targets of the file are here.
-struct Targets<'a> {
-    map: Vec<(&'a str, &'a str)>,
-    /// Where the file lies: what it includes is looked for there.
-    folder: &'a Path,
-}
-
-impl Targets<'_> {
-    /// What stands for `name`, if a person said so.
-    fn mapped(&self, name: &str) -> Option<&str> {
-        self.map.iter().find(|(from, _)| *from == name).map(|(_, to)| *to)
-    }
-}
-
-/// Reads the text of one kind of file.
-type Reader = fn(&str, &Targets<'_>) -> Result<Imported, Malformed>;
 
 /// Reads the file, tells of every key, and writes the plan.
 pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
-    let (args, read): (_, Reader) = match &args.what {
-        ImportWhat::Icf(args) => (args, icf::read),
-        ImportWhat::Fio(args) => (args, fio::read),
+    let (args, kind) = match &args.what {
+        ImportWhat::Icf(args) => (args, Kind::Icf),
+        ImportWhat::Fio(args) => (args, Kind::Fio),
     };
     let name = args.file.display();
     let bytes = std::fs::read(&args.file).map_err(|error| Failure::missing(format!("import {name}: {error}")))?;
@@ -132,17 +71,17 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     });
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
     let folder = args.file.parent().unwrap_or(Path::new("."));
-    let targets = Targets { folder, map: pairs.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect() };
-    let imported = read(&text, &targets)
+    let map = pairs.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    let imported = linerate_import::read(kind, &text, &Targets { map, folder, here: &ThisHost })
         .map_err(|wrong| Failure::wrong(format!("import {name}, line {}: {}", wrong.line, wrong.what)))?;
-    let refused = imported.keys.iter().filter(|key| key.class == Class::Refused).count();
-    let plan = (refused == 0).then(|| plan::text(&stem(&args.file), &format!("{name}"), &imported));
+    let plan = imported.plan(&stem(&args.file), &name.to_string());
     if json {
         println!("{}", serde_json::json!({ "plan": plan, "keys": imported.keys }));
     } else {
         tell(&imported.keys);
     }
     let Some(plan) = plan else {
+        let refused = imported.n_refused();
         let plural = if refused == 1 { "" } else { "s" };
         return Err(Failure::wrong(format!("import {name}: {refused} key{plural} refused; no plan was written")));
     };
@@ -169,4 +108,20 @@ fn tell(keys: &[Key]) {
         format!("{n} {}", class.word())
     });
     eprintln!("{} keys: {}", keys.len(), counts.join(", "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_included() {
+        let refused = ThisHost.text(Path::new("/dev/null"), 1 << 20).expect_err("a device");
+        assert!(refused.contains("not a regular file"), "{refused}");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "rw=read\n").expect("written");
+        assert_eq!(ThisHost.text(file.path(), 8).as_deref(), Ok("rw=read\n"));
+        assert!(ThisHost.text(file.path(), 7).is_err(), "longer");
+        assert_eq!(ThisHost.at(file.path()), Some(PathKind::Other));
+    }
 }

@@ -1,0 +1,109 @@
+//! The plan that an imported file becomes.
+
+use linerate_model::plan::{Draft, DraftCampaign, DraftJob, DraftSweep};
+use linerate_model::{Lines, Nanos, Params, printable};
+use serde_json::Value;
+
+use super::Imported;
+
+/// Jobs that run side by side.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sweep {
+    pub(super) name: String,
+    /// Seconds.
+    pub(super) warmup: f64,
+    pub(super) seconds: f64,
+    pub(super) jobs: Vec<Job>,
+    /// Depths to go through; empty: each job's own.
+    pub(super) depths: Vec<u32>,
+}
+
+/// What a job does: the workload `storage` unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Workload {
+    #[default]
+    Storage,
+    TcpStream,
+    TcpRr,
+    TcpCrr,
+}
+
+impl Workload {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::TcpStream => "tcp_stream",
+            Self::TcpRr => "tcp_rr",
+            Self::TcpCrr => "tcp_crr",
+        }
+    }
+}
+
+/// One job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Job {
+    /// Parameters by name.
+    pub(super) params: Params,
+    pub(super) workload: Workload,
+    /// It runs from `b` to `a`.
+    pub(super) is_reversed: bool,
+}
+
+impl Job {
+    /// Sets a parameter to text.
+    pub(super) fn text(&mut self, name: &str, value: &str) {
+        self.params.set(name, value);
+    }
+
+    /// Sets a parameter to a number or flag.
+    pub(super) fn value(&mut self, name: &str, value: impl Into<Value>) {
+        self.params.set(name, value);
+    }
+
+    /// A parameter that was set to a number, or to a size in bytes.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        match self.params.get(name)? {
+            Value::String(text) => text.trim_end_matches(" B").parse().ok(),
+            value => value.as_u64(),
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.params.get(name).is_some()
+    }
+}
+
+/// How long transfers that are under way at the end of a sweep may take.
+const DRAIN: Nanos = Nanos::from_secs(1);
+
+/// The plan `imported` amounts to, named `name`, of the file `origin`.
+pub(super) fn text(name: &str, origin: &str, imported: &Imported) -> String {
+    let origin = printable(origin, Lines::One);
+    let draft = draft(name, imported).text();
+    format!("# Imported from {origin}. It carries no consent to write: a device needs `consent`, as of linerate disk claim.\n\n{draft}")
+}
+
+fn draft(name: &str, imported: &Imported) -> Draft {
+    let sweep = |(number, sweep): (usize, &Sweep)| {
+        // Names of sweeps are distinct; those of foreign files need not be.
+        let taken = imported.sweeps[..number].iter().any(|other| other.name == sweep.name);
+        let name = if taken { format!("{} ({})", sweep.name, number + 1) } else { sweep.name.clone() };
+        let depths: Vec<Value> = sweep.depths.iter().map(|depth| Value::from(*depth)).collect();
+        DraftSweep {
+            name,
+            duration: Nanos::from_secs_f64(sweep.seconds),
+            warmup: Nanos::from_secs_f64(sweep.warmup),
+            drain: Some(DRAIN),
+            jobs: sweep.jobs.iter().map(job).collect(),
+            axes: if depths.is_empty() { Vec::new() } else { vec![("params.depth".into(), depths)] },
+            ..DraftSweep::default()
+        }
+    };
+    let campaign = DraftCampaign { name: name.to_owned(), ..DraftCampaign::default() };
+    Draft { campaign, sweeps: imported.sweeps.iter().enumerate().map(sweep).collect() }
+}
+
+fn job(job: &Job) -> DraftJob {
+    let (from, to) = if job.is_reversed { ("b", "a") } else { ("a", "b") };
+    DraftJob { params: job.params.clone(), ..DraftJob::new(job.workload.name(), from, to) }
+}
