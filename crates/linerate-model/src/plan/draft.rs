@@ -229,11 +229,11 @@ mod tests {
     }
 
     /// Characters that are awkward somewhere between a keyboard and a TOML file.
-    const AWKWARD: &str = "[\"'\\\\\u{1}-\u{1f}\u{7f}-\u{9f}\u{300}-\u{36f}\u{202e}\u{feff}é😀 #={}\\[\\].,\n\r\ta-z]";
+    const AWKWARD: &str = "[\"'\\\\\u{1}-\u{1f}\u{7f}-\u{9f}\u{300}-\u{36f}\u{202e}\u{feff}é😀 #={}\\[\\].,\n\r\ta-z]{0,20}";
 
     proptest! {
         #[test]
-        fn every_string_a_person_can_type_survives_the_text_of_a_plan(text in "\\PC{0,20}", odd in format!("{AWKWARD}{{0,20}}"), any: String) {
+        fn every_string_a_person_can_type_survives_the_text_of_a_plan(text in "\\PC{0,20}", odd in AWKWARD, any: String) {
             for text in [text, odd, any] {
                 let problems = comes_back(&text);
                 // It is refused for what a terminal obeys, and otherwise as in a plan that a person wrote: never for its syntax.
