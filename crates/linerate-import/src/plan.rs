@@ -80,7 +80,9 @@ const DRAIN: Nanos = Nanos::from_secs(1);
 pub(super) fn text(name: &str, origin: &str, imported: &Imported) -> String {
     let origin = printable(origin, Lines::One);
     let draft = draft(name, imported).text();
-    format!("# Imported from {origin}. It carries no consent to write: a device needs `consent`, as of linerate disk claim.\n\n{draft}")
+    format!(
+        "# Imported from {origin}. It carries no consent to write: a device needs `consent`, as of linerate disk claim.\n\n{draft}"
+    )
 }
 
 fn draft(name: &str, imported: &Imported) -> Draft {

@@ -44,8 +44,8 @@ impl Found {
     /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that the measurement can be repeated.
     pub(crate) fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
         let found = Self { origin: origin.into(), text: draft.text() };
-        let plan = plan::read(&found.text)
-            .map_err(|problems| problems::failure(&found.origin, &found.text, &problems))?;
+        let plan =
+            plan::read(&found.text).map_err(|problems| problems::failure(&found.origin, &found.text, &problems))?;
         Ok((found, plan))
     }
 }

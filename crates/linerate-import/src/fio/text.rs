@@ -62,7 +62,8 @@ fn add(
             if *n_files > MOST_FILES {
                 return Err(failed(format!("more than {MOST_FILES} files are included")));
             }
-            let text = targets.here.text(&path, MOST_BYTES).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            let text =
+                targets.here.text(&path, MOST_BYTES).map_err(|error| failed(format!("{}: {error}", path.display())))?;
             add(sections, &text, targets, (path.parent().unwrap_or(folder), depth + 1), Some(line), n_files)?;
             continue;
         }

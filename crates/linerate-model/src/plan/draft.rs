@@ -172,8 +172,11 @@ mod tests {
     /// A draft with `text` in every place that takes one from a person.
     fn draft(text: &str) -> Draft {
         let value = Value::String(text.to_owned());
-        let job = DraftJob::new(text, format!("{text}a"), format!("{text}b"))
-            .with([("target", value.clone()), (text, 4.into()), ("list", vec![value.clone(), "x".into()].into())]);
+        let job = DraftJob::new(text, format!("{text}a"), format!("{text}b")).with([
+            ("target", value.clone()),
+            (text, 4.into()),
+            ("list", vec![value.clone(), "x".into()].into()),
+        ]);
         let params = Params([("size".to_owned(), value.clone())].into_iter().collect());
         let setting = HostSetting { at: text.to_owned(), name: "gro".into(), value: text.to_owned() };
         let tests = Hypothesis {
@@ -229,7 +232,8 @@ mod tests {
     }
 
     /// Characters that are awkward somewhere between a keyboard and a TOML file.
-    const AWKWARD: &str = "[\"'\\\\\u{1}-\u{1f}\u{7f}-\u{9f}\u{300}-\u{36f}\u{202e}\u{feff}é😀 #={}\\[\\].,\n\r\ta-z]{0,20}";
+    const AWKWARD: &str =
+        "[\"'\\\\\u{1}-\u{1f}\u{7f}-\u{9f}\u{300}-\u{36f}\u{202e}\u{feff}é😀 #={}\\[\\].,\n\r\ta-z]{0,20}";
 
     proptest! {
         #[test]
@@ -245,7 +249,19 @@ mod tests {
 
     #[test]
     fn names_that_once_broke_a_plan_come_back() {
-        for name in ["cafe\u{301}.bin", "cu\"bic", "a\\b", "it's", "'''", "\"\"\"", "😀", "\u{7f}", "two\nlines", "\r\n", "\u{0}"] {
+        for name in [
+            "cafe\u{301}.bin",
+            "cu\"bic",
+            "a\\b",
+            "it's",
+            "'''",
+            "\"\"\"",
+            "😀",
+            "\u{7f}",
+            "two\nlines",
+            "\r\n",
+            "\u{0}",
+        ] {
             comes_back(name);
         }
         assert!(comes_back("/data/cafe\u{301}.bin").iter().all(|problem| !problem.message.contains("control")));
@@ -255,7 +271,8 @@ mod tests {
     fn what_a_draft_leaves_out_has_the_default_of_plans() {
         let job = DraftJob::new("null", "a", "b");
         let sweep = DraftSweep::one("s", Nanos::from_secs(1), Nanos(0), job);
-        let draft = Draft { campaign: DraftCampaign { name: "n".into(), ..DraftCampaign::default() }, sweeps: vec![sweep] };
+        let draft =
+            Draft { campaign: DraftCampaign { name: "n".into(), ..DraftCampaign::default() }, sweeps: vec![sweep] };
         let (plan, problems) = read(&draft);
         assert_eq!(problems, []);
         assert_eq!((plan.seed, plan.sweeps[0].drain), (super::super::DEFAULT_SEED, super::super::DEFAULT_DRAIN));
