@@ -513,7 +513,7 @@ impl Reader {
                         };
                         self.imported.class(*line, target.clone(), class, note);
                     }
-                    push(&mut sweep, job);
+                    sweep.push(job);
                 }
             }
             if self.cycles {
@@ -583,25 +583,6 @@ fn job(
     }
     job.value("workers", 1);
     job
-}
-
-/// Adds `job`, or a worker to the one that is the same.
-fn push(sweep: &mut Sweep, job: Job) {
-    let alike = |known: &&mut Job| {
-        let rest = |job: &Job| {
-            let mut job = job.clone();
-            job.value("workers", 1);
-            job
-        };
-        rest(known) == rest(&job)
-    };
-    match sweep.jobs.iter_mut().find(alike) {
-        Some(known) => {
-            let workers = known.number("workers").unwrap_or(1);
-            known.value("workers", workers + 1);
-        }
-        None => sweep.jobs.push(job),
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,24 @@ pub(super) struct Sweep {
     pub(super) depths: Vec<u32>,
 }
 
+impl Sweep {
+    /// Adds `job`, or a worker to the one that is the same.
+    pub(super) fn push(&mut self, job: Job) {
+        let alike = |known: &&mut Job| {
+            let rest = |job: &Job| {
+                let mut job = job.clone();
+                job.value("workers", 1);
+                job
+            };
+            rest(known) == rest(&job)
+        };
+        match self.jobs.iter_mut().find(alike) {
+            Some(known) => known.value("workers", known.number("workers").unwrap_or(1) + 1),
+            None => self.jobs.push(job),
+        }
+    }
+}
+
 /// What a job does: the workload `storage` unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Workload {
