@@ -27,7 +27,7 @@ const LOG_SPREAD: f64 = 16.0;
 #[must_use]
 pub(crate) fn metric_title(name: &str) -> String {
     // Its figures may be shown in another unit than its name says.
-    let name = if name == "cpu_ns_per_packet" { "cpu_time_per_packet" } else { name };
+    let name = if name == metric::CPU_NS_PER_PACKET { "cpu_time_per_packet" } else { name };
     let mut words = name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT");
     if let Some(first) = words.get(..1).map(str::to_uppercase) {
         words.replace_range(..1, &first);

@@ -5,7 +5,7 @@
 //! bytes, `streams` a count).
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, Ratio};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, Ratio, Use, metric};
 use serde_json::Value;
 
 use crate::document::{Cell, Column};
@@ -361,7 +361,7 @@ impl<'a> Grid<'a> {
     #[must_use]
     pub fn tells(&self, metric: &str) -> bool {
         let streams = self.points.iter().filter_map(|point| headline(point)).any(is_stream);
-        streams || !STREAM_ONLY.contains(&metric)
+        streams || !Use::StreamOnly.has(metric)
     }
 
     /// The direction in which `metric` is told: the sum where both directions carry data, else the one that does.
@@ -406,21 +406,16 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Metrics that speak of a stream only: in requests and connections the payload is incidental.
-const STREAM_ONLY: [&str; 5] =
-    ["goodput", "packet_rate", "throughput_l2", "cpu_seconds_per_gigabyte", "cpu_ns_per_packet"];
-
 /// Whether a job moves whole files, each of which is a transaction.
 #[must_use]
 pub fn is_files(job: &JobStudy) -> bool {
-    job.metrics.iter().any(|metric| metric.name == "transfer_time_p50")
+    job.metrics.iter().any(|metric| metric.name == metric::TRANSFER_TIME_P50)
 }
 
 /// Whether a job moves data for its own sake: files, or it counts neither transactions nor connections.
 #[must_use]
 pub fn is_stream(job: &JobStudy) -> bool {
-    is_files(job)
-        || !job.metrics.iter().any(|metric| matches!(metric.name.as_str(), "transaction_rate" | "connection_rate"))
+    is_files(job) || !job.metrics.iter().any(|metric| Use::Request.has(&metric.name))
 }
 
 /// The jobs of a point whose figures are told: the sum of all where they are of one workload, else each by itself.

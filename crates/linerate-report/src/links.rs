@@ -8,7 +8,7 @@
 use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::nic::{Nic, frame_bytes, frame_rate};
 use linerate_analysis::limits::pcie::{Addressing, EndToEndCheck, LANES, Link, LinkLayerPackets};
-use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, Unit};
+use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, Unit, metric};
 use serde_json::{Value, json};
 
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Document, Mark, Plot, Role, Row, Section, Table};
@@ -162,7 +162,7 @@ fn bandwidth_frame(link: &Link) -> Frame<'static> {
         summary: String::new(),
         axis: "payload",
         sizes: &PAYLOADS,
-        scale: Scale::fit("bandwidth", Unit::BitPerSecond, [2.0 * link.rate.0]),
+        scale: Scale::fit(metric::BANDWIDTH, Unit::BitPerSecond, [2.0 * link.rate.0]),
         y_name: "payload bandwidth, both directions",
         y_scale: AxisScale::Linear,
         layer: None,
@@ -302,7 +302,7 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
         "frames, each way",
         AxisScale::Log10,
         Unit::PacketPerSecond,
-        "packet_rate",
+        metric::PACKET_RATE,
         &rates,
         None,
     );
@@ -312,7 +312,7 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
         "frame bits, each way",
         AxisScale::Linear,
         Unit::BitPerSecond,
-        "throughput_l2",
+        metric::THROUGHPUT_L2,
         &bits,
         Some(Layer::L2),
     );

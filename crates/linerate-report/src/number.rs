@@ -4,7 +4,7 @@
 //! shortest decimal text of the value, so that 0.125 to two places is 0.13 as on paper. The number itself is never
 //! rounded: only its display form is.
 
-use linerate_model::{Estimate, Unit};
+use linerate_model::{Estimate, Unit, metric};
 use serde::Serialize;
 
 /// The unit a number is shown in: its symbol, and how much of the base unit one of it is.
@@ -73,7 +73,7 @@ impl Scale {
             Unit::Nanosecond => pick(NANOSECONDS, low),
             Unit::Hertz => pick(HERTZ, high),
             // An index of fairness is read as a number, every other ratio as a share.
-            Unit::Ratio if name == "fairness" => Self { base: "ratio", ..Self::COUNT },
+            Unit::Ratio if name == metric::FAIRNESS => Self { base: "ratio", ..Self::COUNT },
             Unit::Ratio => Self::PERCENT,
             Unit::Count => Self { base: "1", ..Self::COUNT },
             Unit::Byte | Unit::SecondPerGigabyte | Unit::Core => {

@@ -16,7 +16,7 @@ const COUNTED: [&str; 4] = ["trial", "point", "run", "pair"];
 /// Series of one direction, and the metric whose ceilings bound them.
 const BOUNDED: [(&str, &str); 2] = [("goodput_tx", "tx"), ("goodput_rx", "rx")];
 /// Times between two clocks, by distribution and how their metrics begin.
-const TIMES: [(&str, &str); 2] = [("service", "service_time"), ("response", "response_time")];
+const TIMES: [(&str, &str); 2] = [("service", "service_time"), ("response", metric::RESPONSE_TIME)];
 
 /// What is wrong with the JSON of a study, each with its place; empty if nothing is.
 #[must_use]
@@ -125,8 +125,8 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         let mean = &study["mean"];
         let ends = [&study["estimate"], &study["low"], &study["high"], &mean["value"], &mean["low"], &mean["high"]];
         let numbers: Vec<f64> = ends.into_iter().chain(items(&study["values"])).filter_map(Value::as_f64).collect();
-        let of_goodput = || of(metrics, "goodput", study["direction"].as_str().unwrap_or_default());
-        let bound = if name == "goodput_peak" { of_goodput() } else { Some(study) };
+        let of_goodput = || of(metrics, metric::GOODPUT, study["direction"].as_str().unwrap_or_default());
+        let bound = if name == metric::GOODPUT_PEAK { of_goodput() } else { Some(study) };
         let most = bound.and_then(|bound| ceiling(point, bound));
         let range = metric(name).map(linerate_model::Metric::range);
         for number in &numbers {
@@ -171,7 +171,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
             let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
             Some(items(&study["values"]).chain(several).map(Value::as_f64).collect::<Vec<_>>())
         };
-        let (Some(frames), Some(payload)) = (value("throughput_l2"), value("goodput")) else { continue };
+        let (Some(frames), Some(payload)) = (value(metric::THROUGHPUT_L2), value(metric::GOODPUT)) else { continue };
         let pairs = frames.into_iter().zip(payload).filter_map(|(frames, payload)| frames.zip(payload));
         for (frames, payload) in pairs.filter(|(frames, payload)| frames < payload) {
             found.push(format!("throughput_l2 {direction} of {frames} is below its payload of {payload}"));
@@ -183,7 +183,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
 /// Times between two clocks that these cannot tell, and percentiles that fall.
 fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<String>) {
     let doubts: Vec<Option<f64>> =
-        items(&metrics.get("clock_uncertainty").unwrap_or(&Value::Null)["values"]).map(Value::as_f64).collect();
+        items(&metrics.get(metric::CLOCK_UNCERTAINTY).unwrap_or(&Value::Null)["values"]).map(Value::as_f64).collect();
     for (distribution, stem) in TIMES.iter().filter(|_| !doubts.is_empty()) {
         for (key, study) in metrics.iter().filter(|(key, _)| key.starts_with(stem)) {
             let values = items(&study["values"]).map(Value::as_f64);
@@ -246,13 +246,13 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
         .map(|(series, direction)| {
             // Series add up all measured jobs, of which the last stands for all.
             let metrics = measured().last().and_then(|job| job["metrics"].as_object());
-            (*series, metrics.and_then(|metrics| ceiling(point, of(metrics, "goodput", direction)?)))
+            (*series, metrics.and_then(|metrics| ceiling(point, of(metrics, metric::GOODPUT, direction)?)))
         })
         .collect();
     for trial in items(&point["trials"]) {
         let n = items(&trial["intervals"]["seconds"]).count();
         for (name, values) in trial["intervals"].as_object().into_iter().flatten() {
-            let most = if name == "loss_ratio" {
+            let most = if name == metric::LOSS_RATIO {
                 Some(1.0)
             } else {
                 bounds.iter().find(|(of, _)| of == name).and_then(|(_, most)| *most)

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{Campaign, Direction, Nanos, TrialId, Validity, metric};
+use linerate_model::{Campaign, Direction, Nanos, TrialId, Use, Validity, metric};
 use serde::{Deserialize, Serialize};
 
 use super::company::{Company, beside, moved_as};
@@ -25,19 +25,8 @@ use super::searches;
 use super::{Better, Change, Doubt, Effect, Margin, effect_beyond, effect_of_runs};
 use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust};
 
-/// Figures a workload is run for; the others say at what cost.
-const HEADLINES: [&str; 10] = [
-    "throughput",
-    "goodput",
-    "transaction_rate",
-    "connection_rate",
-    "iops",
-    "bandwidth",
-    "packet_rate",
-    "loss_ratio",
-    "response_time_p50",
-    "response_time_p99",
-];
+/// What a search found.
+const THROUGHPUT: &str = "throughput";
 
 /// So begin the names of rates that searches found.
 const OF_SEARCH: &str = "rate_of_";
@@ -63,7 +52,11 @@ pub enum Family {
 
 impl Family {
     fn of(metric: &str) -> Self {
-        if HEADLINES.contains(&metric) || metric.starts_with(OF_SEARCH) { Self::Headline } else { Self::Other }
+        if Use::Family.has(metric) || metric == THROUGHPUT || metric.starts_with(OF_SEARCH) {
+            Self::Headline
+        } else {
+            Self::Other
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! What this does not see: a congestion control that estimates the path from times of single acknowledgements that other programs delayed.
 
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 use serde::{Deserialize, Serialize};
 
 use super::environment::{Touch, touched};
@@ -31,7 +31,7 @@ const MOST_OCCUPIED: f64 = 0.7;
 /// A stream is limited by its path if its senders wait for nothing else for this share of the time.
 const LEAST_ON_PATH: f64 = 0.9;
 /// Rates that only loads have which ask again once they are answered: other programs change them as they change times.
-const ASKED: [&str; 4] = ["transaction_rate", "connection_rate", "iops", "exchange_rate"];
+const ASKED: [&str; 4] = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::IOPS, metric::EXCHANGE_RATE];
 
 /// Other programs beside a campaign, and what of its load they can reach: medians over its trials, `None` where that was not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl Company {
             points.clone().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(worse)
         };
         Self {
-            others: usual(&|point| of_hosts(point, "cpu_of_others")),
+            others: usual(&|point| of_hosts(point, metric::CPU_OF_OTHERS)),
             taken: usual(&PointStudy::taken),
             occupied: worst(&|point| point.occupied().map(|[active, passive]| active.max(passive)), f64::max),
             on_cpu: worst(&on_cpu, f64::max),
@@ -90,7 +90,7 @@ fn typical(values: &[Option<f64>]) -> Option<f64> {
 
 fn on_cpu(point: &PointStudy) -> Option<f64> {
     let [active, passive] = point.occupied()?;
-    Some(active + passive + of_hosts(point, "softirq_core")?)
+    Some(active + passive + of_hosts(point, metric::SOFTIRQ_CORE)?)
 }
 
 fn on_path(point: &PointStudy) -> Option<f64> {
@@ -98,7 +98,7 @@ fn on_path(point: &PointStudy) -> Option<f64> {
     let shares = measured.flat_map(|job| [Direction::Tx, Direction::Rx].map(|direction| (job, direction)));
     let share = |(job, direction): (&JobStudy, Direction)| {
         let of = |metric: &str| job.metric(metric, direction).and_then(|metric| typical(&metric.values));
-        Some(of("sender_busy")? - of("rwnd_limited")? - of("sndbuf_limited")?)
+        Some(of(metric::SENDER_BUSY)? - of(metric::RWND_LIMITED)? - of(metric::SNDBUF_LIMITED)?)
     };
     shares.filter_map(share).reduce(f64::min)
 }

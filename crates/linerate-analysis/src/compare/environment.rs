@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, HostRecord};
+use linerate_model::{Campaign, HostRecord, MetricGroup, metric};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -105,18 +105,13 @@ const NUMBERED: [&str; 4] = ["handle", "parent", "irq", "index"];
 /// Shares of the CPUs' work that differ by more are not the same.
 const ANOTHER_SHARE: f64 = 0.02;
 
-/// Which kind of figure a metric is.
-pub(super) fn touched(metric: &str) -> Touch {
-    let of = |words: &[&str]| words.iter().any(|word| metric.contains(word));
-    if of(&["loss", "lost", "drop", "retransmit", "late", "reorder", "duplicate"]) {
-        Touch::Loss
-    } else if of(&["cpu", "per_packet", "per_gigabyte", "interrupt", "instructions", "cycles", "switches", "run_queue"])
-    {
-        Touch::Cost
-    } else if of(&["time", "rtt", "latency", "delay", "gap"]) {
-        Touch::Time
-    } else {
-        Touch::Rate
+/// Which kind of figure a metric is; what a search found is a rate.
+pub(super) fn touched(name: &str) -> Touch {
+    match metric(name).map(|metric| metric.group) {
+        Some(MetricGroup::Loss) => Touch::Loss,
+        Some(MetricGroup::Cost) => Touch::Cost,
+        Some(MetricGroup::Time) => Touch::Time,
+        Some(MetricGroup::Rate) | None => Touch::Rate,
     }
 }
 

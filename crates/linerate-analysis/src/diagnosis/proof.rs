@@ -5,7 +5,7 @@
 //! several experiments on one claim all agree. A change that made no difference refutes the claim, unless its failing says nothing: such a
 //! one counts where no other was made. Everything else leaves the claim as it was: the evidence fits, and that is all.
 
-use linerate_model::{ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict};
+use linerate_model::{ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict, metric};
 
 use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
@@ -137,9 +137,9 @@ fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
 }
 
 /// What experiments move: goodput of a network, transfers per second of a disk or file.
-pub const GOODPUT: &str = "goodput";
+pub const GOODPUT: &str = metric::GOODPUT;
 /// See [`GOODPUT`].
-pub const IOPS: &str = "iops";
+pub const IOPS: &str = metric::IOPS;
 
 /// The figure that the test is judged by: goodput of the direction that carries most, or where there is none the transfers of a disk or file.
 #[must_use]

@@ -7,7 +7,7 @@
 //! What it does not see: pause frames, a NIC's own packet-rate limit, clock tolerance (100 ppm), energy-efficient
 //! sleep, and gaps shortened by a deficit idle count.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Layer, PacketRate, ParamError, Params};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Layer, PacketRate, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -117,10 +117,10 @@ impl Limit for Ethernet {
         let l2_line = format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
         let l1_line = format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
         Ok(vec![
-            Ceiling::new(name.clone(), "packet_rate", frames.0, Direction::Tx, per_frame.clone(), SOURCE)
+            Ceiling::new(name.clone(), metric::PACKET_RATE, frames.0, Direction::Tx, per_frame.clone(), SOURCE)
                 .at_layer(Layer::L2),
-            Ceiling::new(name.clone(), "throughput_l2", l2.0, Direction::Tx, then(l2_line), SOURCE),
-            Ceiling::new(name, "throughput_l2", rate.0, Direction::Tx, then(l1_line), SOURCE).at_layer(Layer::L1),
+            Ceiling::new(name.clone(), metric::THROUGHPUT_L2, l2.0, Direction::Tx, then(l2_line), SOURCE),
+            Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE).at_layer(Layer::L1),
         ])
     }
 }

@@ -6,7 +6,7 @@
 //! What it does not see: buffer-to-buffer credits over distance, SCSI or NVMe command overhead, and optional headers.
 //! From 16GFC on the delimiters travel inside the line code's blocks; the frame overhead is taken as the same.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -140,8 +140,8 @@ impl Limit for FibreChannel {
         let line_name = format!("{name}GFC, after the line code");
         let payload_name = format!("{name}GFC, frames of {} B", payload.0);
         Ok(vec![
-            Ceiling::new(payload_name, "bandwidth", value.0, Direction::Tx, derivation, source.clone()),
-            Ceiling::new(line_name, "bandwidth", data.0, Direction::Tx, vec![raw], source),
+            Ceiling::new(payload_name, metric::BANDWIDTH, value.0, Direction::Tx, derivation, source.clone()),
+            Ceiling::new(line_name, metric::BANDWIDTH, data.0, Direction::Tx, vec![raw], source),
         ])
     }
 }

@@ -6,7 +6,7 @@
 //! What it does not see: a real hash. It takes one that spreads flows independently and evenly; ports chosen in
 //! sequence, hashes of addresses only and links that fail are worse. A single flow gets one member, whatever there is.
 
-use linerate_model::{BitRate, Ceiling, Direction, Layer, ParamError, Params};
+use linerate_model::{BitRate, Ceiling, Direction, Layer, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -206,10 +206,10 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
         Ceiling::new(name(what), metric, value, Direction::Tx, derivation, SOURCE)
     };
     vec![
-        ceiling("expected links used", "links_used", occupancy.links_used, used),
-        ceiling("expected flows on the fullest link", "busiest_link_flows", occupancy.busiest, busiest),
-        ceiling("expected balance", "link_balance", occupancy.balance, balance),
-        ceiling("probability that all links are used", "all_links_used", occupancy.all_used, all),
+        ceiling("expected links used", metric::LINKS_USED, occupancy.links_used, used),
+        ceiling("expected flows on the fullest link", metric::BUSIEST_LINK_FLOWS, occupancy.busiest, busiest),
+        ceiling("expected balance", metric::LINK_BALANCE, occupancy.balance, balance),
+        ceiling("probability that all links are used", metric::ALL_LINKS_USED, occupancy.all_used, all),
     ]
 }
 
@@ -233,8 +233,9 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
     ];
     let name = |what: &str| format!("{what}: {flows} flows on {links} links of {member}");
     [
-        Ceiling::new(name("most, best hash"), "throughput_l2", bound, Direction::Tx, hard, SOURCE).at_layer(Layer::L1),
-        Ceiling::new(name("expected, ideal hash"), "throughput_l2", expected, Direction::Tx, average, SOURCE)
+        Ceiling::new(name("most, best hash"), metric::THROUGHPUT_L2, bound, Direction::Tx, hard, SOURCE)
+            .at_layer(Layer::L1),
+        Ceiling::new(name("expected, ideal hash"), metric::THROUGHPUT_L2, expected, Direction::Tx, average, SOURCE)
             .at_layer(Layer::L1),
     ]
 }

@@ -4,7 +4,7 @@
 //! Units: bytes in flight, bit/s of payload. Layer: L4; rates are those of the wires. Source: methodology 3.6, NC-SI reference
 //! 7.2; the sideband is 50 MHz x 2 bit with Ethernet framing (DSP0222, RMII). The law itself is in [`crate::fire_hose`].
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{mtu, plain, read, refusal};
@@ -119,7 +119,7 @@ fn full_rate(hose: &Hose) -> Ceiling {
         format!("{} bit/s x {} / {} = {} bit/s", plain(hose.drain.0), hose.mss.0, hose.frame.0 + 24, plain(rate.0)),
     ];
     let name = format!("slow link of {}", hose.drain);
-    Ceiling::new(name, "goodput", rate.0, Direction::Tx, derivation, "IEEE 802.3 clauses 3.2 and 4.4.2")
+    Ceiling::new(name, metric::GOODPUT, rate.0, Direction::Tx, derivation, "IEEE 802.3 clauses 3.2 and 4.4.2")
 }
 
 /// The three forms, and what of them to set.
@@ -128,7 +128,7 @@ fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
     let ratio = plain(hose.drain.0 / hose.feed.0);
     let frames = room.0 / hose.frame.0.max(1);
     let bound = |name: &str, bytes: Bytes, derivation: Vec<String>| {
-        Ceiling::new(name, "in_flight", bytes.0 as f64, Direction::Tx, derivation, SOURCE)
+        Ceiling::new(name, metric::IN_FLIGHT, bytes.0 as f64, Direction::Tx, derivation, SOURCE)
     };
     let mut bounds = vec![bound(
         "frame-granular: fits without any draining, at any feed",
@@ -199,7 +199,7 @@ fn predicted(hose: &Hose, bracket: &Bracket) -> Ceiling {
         ),
         format!("the slow link carries {} bit/s: the smaller is {} bit/s", plain(hose.full_rate().0), plain(rate.0)),
     ];
-    Ceiling::new("predicted with the safe window", "goodput", rate.0, Direction::Tx, derivation, SOURCE)
+    Ceiling::new("predicted with the safe window", metric::GOODPUT, rate.0, Direction::Tx, derivation, SOURCE)
 }
 
 #[cfg(test)]

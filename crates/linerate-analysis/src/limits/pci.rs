@@ -6,7 +6,7 @@
 //! What it does not see: arbitration and retries, bridges, and the latency of the host's memory beyond the clocks
 //! given. Half duplex: the bound holds for the sum of everything on the bus. PCI-X has other rules and is not here.
 
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -188,7 +188,7 @@ fn peak_ceiling(width: Width, clock: Clock) -> Ceiling {
         peak_line(width, clock),
         "shared by all devices on the bus, both directions added: the bus is half duplex".to_owned(),
     ];
-    Ceiling::new(name, "bandwidth", peak(width, clock).0, Direction::Sum, derivation, SOURCE)
+    Ceiling::new(name, metric::BANDWIDTH, peak(width, clock).0, Direction::Sum, derivation, SOURCE)
 }
 
 fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead: u64) -> Ceiling {
@@ -207,7 +207,7 @@ fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead:
         ),
     ];
     let name = format!("{}, {what} of {} B", bus_name(width, clock), burst.0);
-    Ceiling::new(name, "bandwidth", value.0, Direction::Sum, derivation, SOURCE)
+    Ceiling::new(name, metric::BANDWIDTH, value.0, Direction::Sum, derivation, SOURCE)
 }
 
 #[cfg(test)]

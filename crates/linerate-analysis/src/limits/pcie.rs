@@ -14,7 +14,7 @@ pub mod link;
 pub mod nic;
 pub mod slots;
 
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -276,11 +276,11 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
         if link.is_bound() { ceiling } else { ceiling.expected() }
     };
     vec![
-        ceiling("memory writes", "bandwidth", link.write(size).0, Direction::Rx, write_lines.clone()),
-        ceiling("memory reads", "bandwidth", link.read(size).0, Direction::Tx, read_lines),
-        ceiling("reads and writes together", "bandwidth", link.both(size).0, Direction::Sum, both_lines),
-        ceiling("writes both ways", "bandwidth", posted, Direction::Sum, posted_lines),
-        ceiling("memory writes", "bus_transaction_rate", rate, Direction::Rx, rate_lines),
+        ceiling("memory writes", metric::BANDWIDTH, link.write(size).0, Direction::Rx, write_lines.clone()),
+        ceiling("memory reads", metric::BANDWIDTH, link.read(size).0, Direction::Tx, read_lines),
+        ceiling("reads and writes together", metric::BANDWIDTH, link.both(size).0, Direction::Sum, both_lines),
+        ceiling("writes both ways", metric::BANDWIDTH, posted, Direction::Sum, posted_lines),
+        ceiling("memory writes", metric::BUS_TRANSACTION_RATE, rate, Direction::Rx, rate_lines),
     ]
 }
 
@@ -298,7 +298,7 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
     )];
     let name = format!("{tags} tags, memory reads of {} B", request.0);
     let ceiling =
-        Ceiling::new(name, "bandwidth", value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2");
+        Ceiling::new(name, metric::BANDWIDTH, value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2");
     Some(ceiling.of(BoundClass::Bus))
 }
 
@@ -328,8 +328,8 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
         let mut bits = derivation.clone();
         bits.push(format!("x {} B x 8 = {} bit/s", frame.0, plain(throughput.0)));
         [
-            Ceiling::new(name.clone(), "packet_rate", ways * each.0, direction, derivation, NIC_SOURCE),
-            Ceiling::new(name, "throughput_l2", throughput.0, direction, bits, NIC_SOURCE),
+            Ceiling::new(name.clone(), metric::PACKET_RATE, ways * each.0, direction, derivation, NIC_SOURCE),
+            Ceiling::new(name, metric::THROUGHPUT_L2, throughput.0, direction, bits, NIC_SOURCE),
         ]
         .map(|ceiling| ceiling.of(BoundClass::Bus).expected())
     };
@@ -359,7 +359,7 @@ fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
     let on_wire = frame + ethernet::WIRE_OVERHEAD;
     let line = format!("{} bit/s / ({} B x 8) = {} frames/s each way", plain(port.0), on_wire.0, plain(rate.0));
     let name = format!("port of {port}, frames of {} B", frame.0);
-    Ceiling::new(name, "packet_rate", rate.0, Direction::Tx, vec![line], "IEEE 802.3 clauses 3.1 and 4.4.2")
+    Ceiling::new(name, metric::PACKET_RATE, rate.0, Direction::Tx, vec![line], "IEEE 802.3 clauses 3.1 and 4.4.2")
         .of(BoundClass::Interface)
 }
 

@@ -6,7 +6,7 @@
 //! What it does not see: acknowledgements of data that flows the other way (up to 2.7 % of the wire with one for two
 //! segments), slow start, windows and loss (see [`super::window`]), and messages too small to fill a segment.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::headers::{self, IpVersion, Timestamps};
@@ -101,7 +101,7 @@ impl Limit for Tcp {
             format!("{} bit/s x {} / {} = {} bit/s each way", plain(rate.0), payload.0, wire.0, plain(goodput.0)),
         ];
         let name = format!("tcp over ethernet {rate}, mtu {}", mtu.0);
-        Ok(vec![Ceiling::new(name, "goodput", goodput.0, Direction::Tx, derivation, SOURCE)])
+        Ok(vec![Ceiling::new(name, metric::GOODPUT, goodput.0, Direction::Tx, derivation, SOURCE)])
     }
 }
 

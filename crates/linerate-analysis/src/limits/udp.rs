@@ -6,7 +6,7 @@
 //! What it does not see: the sender's and receiver's cost per datagram, which is nearly always what binds first, and
 //! tunnels.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, PacketRate, ParamError, Params};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, PacketRate, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::headers::{self, IpVersion};
@@ -153,9 +153,9 @@ impl Limit for Udp {
         let bits = format!("{} datagrams/s x {} B x 8 = {} bit/s", plain(rate_of.0), payload.0, plain(goodput.0));
         let then = |line: String| derivation.iter().cloned().chain([line]).collect::<Vec<_>>();
         Ok(vec![
-            Ceiling::new(name.clone(), "goodput", goodput.0, Direction::Tx, then(bits), SOURCE),
-            Ceiling::new(name.clone(), "message_rate", rate_of.0, Direction::Tx, derivation.clone(), SOURCE),
-            Ceiling::new(name, "packet_rate", packet_rate, Direction::Tx, then(per_packet), SOURCE),
+            Ceiling::new(name.clone(), metric::GOODPUT, goodput.0, Direction::Tx, then(bits), SOURCE),
+            Ceiling::new(name.clone(), metric::MESSAGE_RATE, rate_of.0, Direction::Tx, derivation.clone(), SOURCE),
+            Ceiling::new(name, metric::PACKET_RATE, packet_rate, Direction::Tx, then(per_packet), SOURCE),
         ])
     }
 }

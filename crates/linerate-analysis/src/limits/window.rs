@@ -7,7 +7,7 @@
 //! they are *not applicable*. The round-trip time is taken as constant. `SO_RCVBUF` is not the window: measure
 //! `tcpi_snd_wnd` at the sender.
 
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -205,7 +205,7 @@ fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
         format!("{} bit / {} s = {} bit/s", plain(window.bits()), plain(rtt.as_secs_f64()), plain(by_window.0)),
     ];
     let name = format!("window {window} in {rtt}");
-    Ceiling::new(name, "goodput", by_window.0, Direction::Tx, derivation, "RFC 9293 3.8; RFC 6349 3.3.1")
+    Ceiling::new(name, metric::GOODPUT, by_window.0, Direction::Tx, derivation, "RFC 9293 3.8; RFC 6349 3.3.1")
 }
 
 fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
@@ -225,7 +225,7 @@ fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
         verdict,
     ];
     let name = format!("bytes in flight that fill {rate} for {rtt}");
-    Ceiling::new(name, "in_flight", product.0 as f64, Direction::Tx, derivation, "RFC 6349 3.3.1")
+    Ceiling::new(name, metric::IN_FLIGHT, product.0 as f64, Direction::Tx, derivation, "RFC 6349 3.3.1")
 }
 
 fn mathis_ceiling(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<Ceiling> {
@@ -246,7 +246,14 @@ fn mathis_ceiling(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowle
         ),
     ];
     let name = format!("Mathis at {loss} loss, one ACK for {} segments", plain(b));
-    Some(Ceiling::new(name, "goodput", rate.0, Direction::Tx, derivation, "Mathis et al., CCR 27(3) 1997, equation 3"))
+    Some(Ceiling::new(
+        name,
+        metric::GOODPUT,
+        rate.0,
+        Direction::Tx,
+        derivation,
+        "Mathis et al., CCR 27(3) 1997, equation 3",
+    ))
 }
 
 fn pftk_ceiling(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, by_window: BitRate) -> Option<Ceiling> {
@@ -277,7 +284,7 @@ fn pftk_ceiling(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, by_window: BitR
     ];
     let name = format!("PFTK at {loss} loss, one ACK for 2 segments, timeout {rto}");
     let source = "Padhye et al., SIGCOMM 1998, equation 30; RFC 5348 3.1";
-    Some(Ceiling::new(name, "goodput", uncapped.0.min(by_window.0), Direction::Tx, derivation, source))
+    Some(Ceiling::new(name, metric::GOODPUT, uncapped.0.min(by_window.0), Direction::Tx, derivation, source))
 }
 
 #[cfg(test)]

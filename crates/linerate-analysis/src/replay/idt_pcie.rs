@@ -2,7 +2,7 @@
 //!
 //! Units: Gbit/s, and "MB/S" as printed, taken as 10^6 bytes a second (the report does not say).
 
-use linerate_model::Bytes;
+use linerate_model::{Bytes, metric};
 use serde::Deserialize;
 
 use super::{Replay, ReplayItem, agrees_to};
@@ -110,7 +110,7 @@ fn bandwidth(printed: &Printed) -> ReplayItem {
     let (packet, overhead) = (framing.payload_bytes, link(framing, 128).request_overhead().0);
     let value = 2.0 * one_way(framing);
     item(
-        "bandwidth",
+        metric::BANDWIDTH,
         "payload bandwidth of eight lanes in packets of 64 B",
         format!("{} Gbit/s", framing.both_ways_gigabits),
         format!("{} Gbit/s x {packet} / ({packet} + {overhead}) = {value:.2} Gbit/s", framing.encoded_gigabits),

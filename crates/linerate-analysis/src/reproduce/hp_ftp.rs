@@ -4,7 +4,7 @@
 //! unshaped link, where data paths, sources and sinks differ). Figures are Mbit/s of L4 payload counted where it is delivered. What
 //! is not reproduced: the paper's disks; a sink of known rate stands for them, so that the right answer is known.
 
-use linerate_model::{Direction, Estimate};
+use linerate_model::{Direction, Estimate, metric};
 
 use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole};
 use crate::statistics::mean_interval;
@@ -62,7 +62,7 @@ struct Clients<'a> {
 /// Aggregate goodput by number of clients, fewest first.
 fn curve(study: &Study) -> Vec<Clients<'_>> {
     let mut curve: Vec<Clients<'_>> = sweep(study, "clients")
-        .filter_map(|point| Some(Clients { n: pairs(point), goodput: figure(point, "goodput")?, point }))
+        .filter_map(|point| Some(Clients { n: pairs(point), goodput: figure(point, metric::GOODPUT)?, point }))
         .collect();
     curve.sort_by_key(|clients| clients.n);
     curve
@@ -167,9 +167,9 @@ struct SinkPoint {
 fn sink_points(study: &Study) -> Vec<SinkPoint> {
     let read = |clients: usize, point: &PointStudy| {
         let rate: linerate_model::BitRate = coordinate(&point.parameters, "sink_rate")?.parse().ok()?;
-        let goodput = whole(point)?.metric("goodput", Direction::Rx)?;
+        let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
         let jobs = point.jobs.iter().filter(|job| job.workload != "all");
-        let limited = jobs.filter_map(|job| Some(job.metric("rwnd_limited", Direction::Rx)?.estimate?.value));
+        let limited = jobs.filter_map(|job| Some(job.metric(metric::RWND_LIMITED, Direction::Rx)?.estimate?.value));
         Some(SinkPoint {
             clients,
             rate: rate.0 * clients as f64,
@@ -185,7 +185,7 @@ fn sink_points(study: &Study) -> Vec<SinkPoint> {
 /// What a null sink takes with so many clients, and its runs.
 fn null_runs(study: &Study, clients: usize) -> Option<(f64, Vec<f64>)> {
     let point = sweep(study, "clients").find(|point| pairs(point) == clients)?;
-    let metric = whole(point)?.metric("goodput", Direction::Rx)?;
+    let metric = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
     Some((metric.estimate?.value, metric.values.iter().flatten().copied().collect()))
 }
 
@@ -261,8 +261,8 @@ fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
 /// One way to send: Mbit/s, and CPU seconds of the sending thread per gigabyte.
 fn path(point: &PointStudy) -> Option<(String, Estimate, f64)> {
     let name = coordinate(&point.parameters, "send")?;
-    let goodput = whole(point)?.metric("goodput", Direction::Rx)?.estimate?;
-    let cpu = whole(point)?.metric("sender_cpu", Direction::Rx)?.estimate?;
+    let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?.estimate?;
+    let cpu = whole(point)?.metric(metric::SENDER_CPU, Direction::Rx)?.estimate?;
     const BITS_PER_GIGABYTE: f64 = 8e9;
     Some((name, goodput, cpu.value / goodput.value * BITS_PER_GIGABYTE))
 }
@@ -307,7 +307,7 @@ fn sources(server: &Study) -> Shape {
     let share = |source: &str| {
         let point =
             sweep(server, "source").find(|point| coordinate(&point.parameters, "source").as_deref() == Some(source))?;
-        Some(whole(point)?.metric("device_share", Direction::Rx)?.estimate?.value)
+        Some(whole(point)?.metric(metric::DEVICE_SHARE, Direction::Rx)?.estimate?.value)
     };
     match (share("warm"), share("cold")) {
         (Some(warm), Some(cold)) => {
@@ -412,7 +412,7 @@ fn paths_table(server: &Study) -> Comparison {
         .collect();
     for (sweep_name, axis) in [("source", "source"), ("sink", "sink")] {
         rows.extend(sweep(server, sweep_name).filter_map(|point| {
-            let goodput = whole(point)?.metric("goodput", Direction::Rx)?.estimate?;
+            let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?.estimate?;
             let interval = interval_of(goodput);
             Some(vec![
                 format!("{axis}: {}", coordinate(&point.parameters, axis)?),

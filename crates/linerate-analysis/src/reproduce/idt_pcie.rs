@@ -5,7 +5,7 @@
 //! 25 Mbit/s. What is not reproduced: the storage half (S5.6, S5.7, S5.9, S5.10), which says so; and bursts come from one port,
 //! not synchronised over several.
 
-use linerate_model::{Bytes, Distribution};
+use linerate_model::{Bytes, Distribution, metric};
 
 use super::{Comparison, Reproduction, Shape, coordinate, figure, not_judged, shape, sweep, whole};
 use crate::limits::ethernet;
@@ -266,7 +266,7 @@ fn waiting(latency: &Study) -> Vec<Shape> {
             "V5.5 (hard): the last of {burst} frames at once waits for all before it: at least {:.0} us",
             least * 1e6
         );
-        shapes.push(match figure(point, "response_time_max") {
+        shapes.push(match figure(point, metric::RESPONSE_TIME_MAX) {
             Some(most) => {
                 let measured = format!("{:.0} us", most.value * 1e6);
                 shape("V5.5b", claim, measured, Some(most.value >= least))
@@ -327,8 +327,13 @@ fn latency_table(latency: &Study) -> Comparison {
     let row = |what: String, point: &PointStudy| {
         let mut row = vec![what];
         row.extend(
-            ["response_time_p50", "response_time_p90", "response_time_p99", "response_time_max"]
-                .map(|m| micros(point, m)),
+            [
+                metric::RESPONSE_TIME_P50,
+                metric::RESPONSE_TIME_P90,
+                metric::RESPONSE_TIME_P99,
+                metric::RESPONSE_TIME_MAX,
+            ]
+            .map(|m| micros(point, m)),
         );
         row
     };

@@ -5,7 +5,7 @@
 //! network added, the network both ways, as the paper seems to add them (E5.f). The disks are files in memory that do not cross the hop:
 //! what is known of the capped case is measured with a second stream in place of the disk.
 
-use linerate_model::{Direction, Point, Validity};
+use linerate_model::{Direction, Point, Validity, metric};
 
 use super::{Comparison, Reproduction, Shape, coordinate, not_judged, shape, sweep};
 use crate::compare::{Better, Change, Effect, Margin, effect_beyond};
@@ -95,8 +95,8 @@ fn totals(point: &PointStudy) -> Option<[Vec<Option<f64>>; 3]> {
     let scaled = |values: Vec<Option<f64>>, unit: f64| -> Vec<Option<f64>> {
         values.into_iter().map(|value| value.map(|value| value / unit)).collect()
     };
-    let disk = scaled(values(of(STORAGE)?, "transfer_rate")?, MEGABYTE);
-    let network = scaled(values(of("tcp_stream")?, "goodput")?, BITS * MEGABYTE);
+    let disk = scaled(values(of(STORAGE)?, metric::TRANSFER_RATE)?, MEGABYTE);
+    let network = scaled(values(of("tcp_stream")?, metric::GOODPUT)?, BITS * MEGABYTE);
     let sum = disk.iter().zip(&network).map(|(disk, network)| Some((*disk)? + (*network)?)).collect();
     Some([disk, network, sum])
 }
@@ -167,7 +167,7 @@ fn of_edge(edge: &Study, mix: &Mix, claim: &str) -> Shape {
     });
     let found = point.and_then(|point| {
         let all = point.jobs.last()?;
-        let metric = all.metrics.iter().find(|metric| metric.name == "goodput" && metric.ceiling.is_some())?;
+        let metric = all.metrics.iter().find(|metric| metric.name == metric::GOODPUT && metric.ceiling.is_some())?;
         let (undisturbed, all) = undisturbed(point, metric);
         Some((median(&undisturbed)?, undisturbed.len(), all, point.ceilings[metric.ceiling?].value))
     });
@@ -218,10 +218,11 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     let by_size = exact(&|run| off_by((run.reads + run.writes) * TRANSFER, run.bytes_read + run.bytes_written));
     let by_part = exact(&|run| off_by(run.reads + run.writes, run.timed));
     let by_unit = worst(&|job| {
-        let [decimal, binary] = ["transfer_rate", "transfer_rate_binary"].map(|metric| typical(&values(job, metric)?));
+        let [decimal, binary] =
+            [metric::TRANSFER_RATE, metric::TRANSFER_RATE_BINARY].map(|metric| typical(&values(job, metric)?));
         Some((decimal? / binary? - 1.0).abs())
     });
-    let by_law = worst(&|job| typical(&job.metric("depth_error", Direction::Sum)?.values));
+    let by_law = worst(&|job| typical(&job.metric(metric::DEPTH_ERROR, Direction::Sum)?.values));
     let runs = "workers and runs";
     vec![
         judged("V5.10 (hard): transfers times 1 MiB are the bytes counted, exactly", by_size, runs, 0.0),
@@ -313,9 +314,9 @@ fn sizes_table(sizes: &Study) -> Comparison {
             let value = values.as_deref().and_then(typical);
             value.map_or("-".to_owned(), |value| format!("{:.decimals$}", value / unit))
         };
-        let disks = [false, true].map(|hop| of(hop, STORAGE, "transfer_rate"));
-        let frames = [false, true].map(|hop| of(hop, "frames", "packet_rate"));
-        let lost = [false, true].map(|hop| of(hop, "frames", "lost"));
+        let disks = [false, true].map(|hop| of(hop, STORAGE, metric::TRANSFER_RATE));
+        let frames = [false, true].map(|hop| of(hop, "frames", metric::PACKET_RATE));
+        let lost = [false, true].map(|hop| of(hop, "frames", metric::LOST));
         let effect = disks[0].as_ref().zip(disks[1].as_ref()).and_then(|(a, b)| against("disks", a, b));
         vec![
             read.to_owned(),

@@ -4,7 +4,7 @@
 //! tenths of that), `buses` (eight interfaces under a bus tree at a tenth of the paper's rates) and `host` (an unshaped
 //! link, where the CPUs are the limit).
 
-use linerate_model::{BoundClass, Bytes, Direction, Estimate, Validity};
+use linerate_model::{BoundClass, Bytes, Direction, Estimate, Validity, metric};
 
 use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep, whole};
 use crate::{PointStudy, Study};
@@ -54,7 +54,7 @@ fn at(study: &Study, name: &str, axis: &str, value: &str, metric: &str) -> Optio
 
 fn buffers(link: &Study) -> Vec<Shape> {
     const SWEEP: &str = "buffers";
-    let goodput = |buffer: &str| at(link, SWEEP, "socket_buffer", buffer, "goodput");
+    let goodput = |buffer: &str| at(link, SWEEP, "socket_buffer", buffer, metric::GOODPUT);
     let claim = "V2.1: throughput is ordered 24 KiB < 64 KiB <= 1 MiB of socket buffer";
     let (Some(small), Some(middle), Some(large)) = (goodput("24 KiB"), goodput("64 KiB"), goodput("1 MiB")) else {
         return vec![not_judged("V2.1a", claim, "a buffer size has no valid figure")];
@@ -70,7 +70,7 @@ fn buffers(link: &Study) -> Vec<Shape> {
         point.ceilings.iter().find(|c| c.class == BoundClass::Window && !c.hard).map(|c| c.value)
     };
     let ceiling = sweep(link, SWEEP).find_map(|point| {
-        let metric = whole(point)?.metric("goodput", Direction::Tx)?;
+        let metric = whole(point)?.metric(metric::GOODPUT, Direction::Tx)?;
         Some(point.ceilings.get(metric.ceiling?)?.value)
     });
     shapes.push(match (window_rate("24 KiB"), window_rate("64 KiB"), ceiling) {
@@ -102,7 +102,7 @@ fn by_size<'a>(study: &'a Study, name: &'a str, axis: &str) -> Vec<(Bytes, f64, 
     let mut points: Vec<(Bytes, f64, &PointStudy)> = sweep(study, name)
         .filter_map(|point| {
             let size = coordinate(&point.parameters, axis)?.parse().ok()?;
-            Some((size, one_way(point, "goodput")?.value, point))
+            Some((size, one_way(point, metric::GOODPUT)?.value, point))
         })
         .collect();
     points.sort_by_key(|(size, ..)| *size);
@@ -151,7 +151,8 @@ fn by_count<'a>(study: &'a Study, name: &'a str, axis: &str) -> Vec<(u64, &'a Po
 fn connections(link: &Study) -> Shape {
     let claim = "V2.2: the sum over connections does not fall on its way to the plateau";
     let points = by_count(link, "connections", "streams");
-    let sums: Vec<(u64, f64)> = points.iter().filter_map(|(n, p)| Some((*n, figure(p, "goodput")?.value))).collect();
+    let sums: Vec<(u64, f64)> =
+        points.iter().filter_map(|(n, p)| Some((*n, figure(p, metric::GOODPUT)?.value))).collect();
     if sums.len() < 3 {
         return not_judged("V2.2a", claim, "fewer than three connection counts have a valid figure");
     }
@@ -165,7 +166,7 @@ fn fairness(link: &Study) -> Shape {
     let worst = by_count(link, "connections", "streams")
         .into_iter()
         .filter(|(n, _)| *n > 1)
-        .filter_map(|(n, point)| Some((n, figure(point, "fairness")?.value)))
+        .filter_map(|(n, point)| Some((n, figure(point, metric::FAIRNESS)?.value)))
         .min_by(|a, b| a.1.total_cmp(&b.1));
     match worst {
         Some((n, jain)) => shape("V2.2b", claim, format!("worst {jain:.3} at {n} connections"), Some(jain >= 0.8)),
@@ -179,7 +180,7 @@ fn cpus(host: &Study) -> Shape {
         by_count(host, "cpus", "cpus")
             .into_iter()
             .filter(|(_, point)| coordinate(&point.parameters, "streams").as_deref() == Some(streams))
-            .filter_map(|(n, point)| Some((n, figure(point, "goodput")?.value)))
+            .filter_map(|(n, point)| Some((n, figure(point, metric::GOODPUT)?.value)))
             .collect()
     };
     let many = of("20");
@@ -200,7 +201,7 @@ fn placement(buses: &Study) -> Vec<Shape> {
         let Some(pairs) = coordinate(&point.parameters, "pairs") else { continue };
         let claim = format!("V2.4: interfaces {} reach the bound of their tree, within 5 %", label(&pairs));
         let bound = whole(point).and_then(|job| {
-            let metric = job.metric("goodput", Direction::Tx)?;
+            let metric = job.metric(metric::GOODPUT, Direction::Tx)?;
             Some((metric.estimate?, &point.ceilings[metric.ceiling?]))
         });
         shapes.push(match bound {
@@ -246,8 +247,9 @@ fn label(pairs: &str) -> String {
 /// The faster and the slower platform, and the faster against itself.
 fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     const SWEEP: &str = "platform";
-    let of =
-        |study: &Study| sweep(study, SWEEP).next().and_then(|point| Some((one_way(point, "goodput")?, values(point))));
+    let of = |study: &Study| {
+        sweep(study, SWEEP).next().and_then(|point| Some((one_way(point, metric::GOODPUT)?, values(point))))
+    };
     let claim = "V2.5: a platform configured 30 % slower shows it (0.70 within 5 %)";
     let (Some((fast, fast_runs)), Some((slow, _))) = (of(link), of(slower)) else {
         return vec![not_judged("V2.5a", claim, "a platform has no valid figure")];
@@ -271,7 +273,7 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
 }
 
 fn values(point: &PointStudy) -> Vec<f64> {
-    let metric = whole(point).and_then(|job| job.metric("goodput", Direction::Tx));
+    let metric = whole(point).and_then(|job| job.metric(metric::GOODPUT, Direction::Tx));
     metric.map(|metric| metric.values.iter().filter_map(|value| *value).collect()).unwrap_or_default()
 }
 
@@ -281,13 +283,13 @@ fn cost(host: &Study) -> Vec<Shape> {
     let claim = "V2.6: what a packet costs is reported for every message size";
     let costs: Vec<String> = points
         .iter()
-        .filter_map(|(size, _, p)| Some(format!("{size}: {:.0} ns", figure(p, "cpu_ns_per_packet")?.value)))
+        .filter_map(|(size, _, p)| Some(format!("{size}: {:.0} ns", figure(p, metric::CPU_NS_PER_PACKET)?.value)))
         .collect();
     let mut shapes =
         vec![shape("V2.6a", claim, costs.join(", "), Some(!points.is_empty() && costs.len() == points.len()))];
     let claim = "V2.6: without a hardware counter unit, instructions per packet are unavailable, never zero";
     let instructions: Vec<f64> =
-        points.iter().filter_map(|(_, _, p)| Some(figure(p, "instructions_per_packet")?.value)).collect();
+        points.iter().filter_map(|(_, _, p)| Some(figure(p, metric::INSTRUCTIONS_PER_PACKET)?.value)).collect();
     let measured = if instructions.is_empty() { "unavailable here".to_owned() } else { format!("{instructions:.0?}") };
     shapes.push(shape("V2.6b", claim, measured, Some(instructions.iter().all(|value| *value > 0.0))));
     shapes
@@ -318,11 +320,11 @@ fn table_1(host: &Study) -> Comparison {
         vec![
             (*size).to_owned(),
             instructions.to_string(),
-            cell(point, "instructions_per_packet", 0),
-            cell(point, "cpu_ns_per_packet", 0),
-            cell(point, "cpu_seconds_per_gigabyte", 2),
+            cell(point, metric::INSTRUCTIONS_PER_PACKET, 0),
+            cell(point, metric::CPU_NS_PER_PACKET, 0),
+            cell(point, metric::CPU_SECONDS_PER_GIGABYTE, 2),
             format!("{per_interrupt:.2}"),
-            cell(point, "packets_per_interrupt", 2),
+            cell(point, metric::PACKETS_PER_INTERRUPT, 2),
         ]
     });
     Comparison {
@@ -347,7 +349,7 @@ fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
         let of = |metric: &str| {
             points.iter().filter_map(|p| figure(p, metric)).max_by(|a: &Estimate, b| a.value.total_cmp(&b.value))
         };
-        (of("goodput"), of("packet_rate"))
+        (of(metric::GOODPUT), of(metric::PACKET_RATE))
     };
     let count =
         |point: &PointStudy, axis: &str, value: &str| coordinate(&point.parameters, axis).as_deref() == Some(value);

@@ -3,7 +3,7 @@
 //! Requests, connections, files and transfers have the account of [`super::operations`]. A datagram or frame belongs to the span in which
 //! it was sent ([`super::loss_series`]); answered are those that came, open those of an open load that were never sent.
 
-use linerate_model::{Counter, Direction, OperationKind};
+use linerate_model::{Counter, Direction, OperationKind, metric};
 
 use super::figures::Figures;
 use super::loss::LossStudy;
@@ -35,19 +35,19 @@ impl Sent {
     fn put(self, figures: &mut Figures, direction: Direction) {
         let Self { sent, lost, unsent } = self;
         if sent > 0 {
-            figures.put("lost", direction, lost as f64);
-            figures.put("loss_ratio", direction, lost as f64 / sent as f64);
+            figures.put(metric::LOST, direction, lost as f64);
+            figures.put(metric::LOSS_RATIO, direction, lost as f64 / sent as f64);
         }
         if sent + unsent > 0 {
             for (metric, n) in [
-                ("operations_due", sent + unsent),
-                ("operations_answered", sent - lost),
-                ("operations_lost", lost),
-                ("operations_open", unsent),
+                (metric::OPERATIONS_DUE, sent + unsent),
+                (metric::OPERATIONS_ANSWERED, sent - lost),
+                (metric::OPERATIONS_LOST, lost),
+                (metric::OPERATIONS_OPEN, unsent),
             ] {
                 figures.put(metric, direction, n as f64);
             }
-            figures.put("unanswered_ratio", direction, (lost + unsent) as f64 / (sent + unsent) as f64);
+            figures.put(metric::UNANSWERED_RATIO, direction, (lost + unsent) as f64 / (sent + unsent) as f64);
         }
     }
 }
@@ -57,9 +57,9 @@ pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, los
     let mut put = |direction, loss: &LossStudy, sent: Sent| {
         sent.put(figures, direction);
         let ledger = &loss.ledger;
-        figures.put("late", direction, ledger.late as f64);
-        figures.put("duplicates", direction, ledger.duplicates as f64);
-        figures.put("reordered", direction, ledger.reordered as f64);
+        figures.put(metric::LATE, direction, ledger.late as f64);
+        figures.put(metric::DUPLICATES, direction, ledger.duplicates as f64);
+        figures.put(metric::REORDERED, direction, ledger.reordered as f64);
     };
     let sent =
         |loss: &LossStudy| job.flow(loss.direction).map_or_else(Sent::default, |flow| Sent::of(&flow, span, loss));
@@ -84,9 +84,9 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
     let unanswered = by_either(Counter::TransactionsLost);
     if answered.is_some() || unanswered.is_some() {
         let (answered, lost) = (answered.unwrap_or(0.0), unanswered.unwrap_or(0.0));
-        figures.put("transaction_rate", Direction::Sum, answered / span.seconds());
-        figures.put("lost", Direction::Sum, lost);
-        figures.put("loss_ratio", Direction::Sum, lost / (answered + lost));
+        figures.put(metric::TRANSACTION_RATE, Direction::Sum, answered / span.seconds());
+        figures.put(metric::LOST, Direction::Sum, lost);
+        figures.put(metric::LOSS_RATIO, Direction::Sum, lost / (answered + lost));
     }
     if let Some(operations) = job.operations(span) {
         let Operations { due, answered, lost, open, .. } = operations;
@@ -97,23 +97,23 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
         }
         let of_due = |n: u64| n as f64 / due as f64;
         for (metric, n) in [
-            ("operations_due", due),
-            ("operations_answered", answered),
-            ("operations_lost", lost),
-            ("operations_open", open),
+            (metric::OPERATIONS_DUE, due),
+            (metric::OPERATIONS_ANSWERED, answered),
+            (metric::OPERATIONS_LOST, lost),
+            (metric::OPERATIONS_OPEN, open),
         ] {
             figures.put(metric, Direction::Sum, n as f64);
         }
         // Over the same set: those given up of those due.
-        figures.put("lost", Direction::Sum, lost as f64);
-        figures.put("loss_ratio", Direction::Sum, of_due(lost));
-        figures.put("unanswered_ratio", Direction::Sum, of_due(lost + open));
+        figures.put(metric::LOST, Direction::Sum, lost as f64);
+        figures.put(metric::LOSS_RATIO, Direction::Sum, of_due(lost));
+        figures.put(metric::UNANSWERED_RATIO, Direction::Sum, of_due(lost + open));
     }
     // Connections that only ended with the load had no rate during it.
     let [opened, failed] =
         [Counter::Connections, Counter::ConnectionsFailed].map(|counter| by_either(counter).unwrap_or(0.0));
     if opened > 0.0 || failed > 0.0 {
-        figures.put("connection_rate", Direction::Sum, opened / span.seconds());
+        figures.put(metric::CONNECTION_RATE, Direction::Sum, opened / span.seconds());
     }
 }
 
@@ -122,10 +122,10 @@ fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
     let Fates { due, answered, lost, open, unstarted } = fates;
     if due > unstarted {
         for (metric, n) in [
-            ("operations_due", due - unstarted),
-            ("operations_answered", answered),
-            ("operations_lost", lost),
-            ("operations_open", open),
+            (metric::OPERATIONS_DUE, due - unstarted),
+            (metric::OPERATIONS_ANSWERED, answered),
+            (metric::OPERATIONS_LOST, lost),
+            (metric::OPERATIONS_OPEN, open),
         ] {
             figures.put(metric, direction, n as f64);
         }

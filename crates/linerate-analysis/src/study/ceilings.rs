@@ -27,7 +27,7 @@ mod queues;
 use std::collections::BTreeSet;
 
 use linerate_model::{
-    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, Direction, METRICS, PacketRate, TestbedKind,
+    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, Direction, PacketRate, TestbedKind, metric,
 };
 use serde_json::Value;
 
@@ -118,10 +118,9 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
             bounds.extend(of_all(&shared, &elements, &flows, direction, payload));
         }
     }
-    let place = |bound: &Bound| METRICS.iter().position(|metric| metric.name == bound.ceiling.metric);
     bounds.sort_by(|a, b| {
-        (place(a), a.ceiling.direction, !a.hard)
-            .cmp(&(place(b), b.ceiling.direction, !b.hard))
+        (&a.ceiling.metric, a.ceiling.direction, !a.hard)
+            .cmp(&(&b.ceiling.metric, b.ceiling.direction, !b.hard))
             .then(a.ceiling.value.total_cmp(&b.ceiling.value))
     });
     bounds
@@ -295,7 +294,7 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
     };
     let (bound, mut derivation) = goodput(one, element);
     derivation.extend(left_out);
-    let mut bounds = vec![hard("goodput", bound.0, derivation)];
+    let mut bounds = vec![hard(metric::GOODPUT, bound.0, derivation)];
     let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
     if let Some(payload) = payload.filter(|payload| *payload <= udp::largest_payload(element.mtu, one.ip)) {
         let rate = udp::datagram_rate(element.rate, payload, element.mtu, element.frame_overhead, one.ip);
@@ -305,13 +304,13 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
             payload.0,
             element.frame_overhead.0 + one.ip.header().0 + headers::UDP.0
         );
-        bounds.push(hard("packet_rate", rate.0, vec![line]));
+        bounds.push(hard(metric::PACKET_RATE, rate.0, vec![line]));
     }
     if element.receives {
         let frame = element.mtu + ethernet::FRAME_OVERHEAD;
         let bits = ethernet::throughput_l2(element.rate, frame);
         let line = format!("{} x {} / {} = {bits}", element.rate, frame.0, frame.0 + ethernet::WIRE_OVERHEAD.0);
-        bounds.push(hard("throughput_l2", bits.0, vec![line]));
+        bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line]));
     }
     bounds
 }
@@ -337,7 +336,7 @@ fn together(
     bound.value.0.is_finite().then(|| Bound {
         ceiling: Ceiling::new(
             format!("{}, {name}", binding_names(&bound)),
-            "goodput",
+            metric::GOODPUT,
             bound.value.0,
             direction,
             bound.derivation(),
@@ -386,11 +385,11 @@ fn of_all(
         burst: binding(bound, elements).map(|element| element.burst).sum(),
     };
     let told = |bound: &tree::Bound| {
-        let mut told = vec![hard("goodput", bound.value.0, bound, bound.derivation())];
+        let mut told = vec![hard(metric::GOODPUT, bound.value.0, bound, bound.derivation())];
         told.extend(payload.map(|payload| {
             let rate = PacketRate(bound.value.0 / BITS / payload.0 as f64);
             let line = format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
-            hard("packet_rate", rate.0, bound, [bound.derivation(), vec![line]].concat())
+            hard(metric::PACKET_RATE, rate.0, bound, [bound.derivation(), vec![line]].concat())
         }));
         told
     };
@@ -436,7 +435,7 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
     Some(Bound {
         ceiling: Ceiling::new(
             format!("expected: peer window over round-trip time{}", one.label),
-            "goodput",
+            metric::GOODPUT,
             value,
             direction,
             vec![

@@ -1,18 +1,15 @@
 //! Figures that drift over the order in which the trials of a point were run: they are no repeats of one experiment.
 
-use linerate_model::TrialRecord;
+use linerate_model::{TrialRecord, Use};
 
 use super::JobStudy;
 use crate::statistics::drifts;
-
-/// Metrics whose drift speaks against a point.
-const HEADLINES: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 
 /// Why the figures of `job` are suspect; `trials` in the order of its values.
 pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<String> {
     let mut order: Vec<usize> = (0..trials.len()).collect();
     order.sort_by_key(|&place| (trials[place].started, trials[place].spec.id));
-    let headlines = job.metrics.iter().filter(|metric| HEADLINES.contains(&metric.name.as_str()));
+    let headlines = job.metrics.iter().filter(|metric| Use::Sweep.has(&metric.name));
     headlines
         .filter_map(|metric| {
             let values: Vec<f64> = order.iter().filter_map(|&place| metric.values[place]).collect();

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, SeriesSpec, TcpState, TrialRecord};
+use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, SeriesSpec, TcpState, TrialRecord, metric};
 use serde_json::Value;
 
 use super::figures::Figures;
@@ -43,16 +43,20 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
             Direction::Rx => (&job.spec.to, &job.spec.from),
             _ => (&job.spec.from, &job.spec.to),
         };
-        for (metric, end) in [("sender_throttled", sending), ("receiver_throttled", receiving)] {
+        for (metric, end) in [(metric::SENDER_THROTTLED, sending), (metric::RECEIVER_THROTTLED, receiving)] {
             figures.put_some(metric, flow.direction, throttled(&Samples::of(trial, &end.host), span));
         }
         let stalled = Samples::of(trial, &receiving.host)
             .rate(span, |s| (s.sampler.as_str(), s.instance.as_str(), s.name.as_str()) == ("pressure", "io", "some"));
-        figures.put_some("io_stalled", flow.direction, stalled.map(|ns| ns / NANOS));
-        figures.put_some("receive_queue", flow.direction, flow.own_receiver().and_then(|end| receive_queue(end, span)));
+        figures.put_some(metric::IO_STALLED, flow.direction, stalled.map(|ns| ns / NANOS));
+        figures.put_some(
+            metric::RECEIVE_QUEUE,
+            flow.direction,
+            flow.own_receiver().and_then(|end| receive_queue(end, span)),
+        );
         let counts_waits = job.spec.workload == TCP_STREAM;
         let waited = flow.own_sender().filter(|_| counts_waits).and_then(|end| source_wait(end, span));
-        figures.put_some("source_wait", flow.direction, waited);
+        figures.put_some(metric::SOURCE_WAIT, flow.direction, waited);
         if flow.is_tcp() {
             of_connections(figures, flow, span);
         }
@@ -70,22 +74,22 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     let window = |state: &TcpState| {
         (state.congestion_window > 0).then(|| f64::from(state.congestion_window) * f64::from(state.send_mss))
     };
-    figures.put_some("congestion_window", direction, mean(&window));
+    figures.put_some(metric::CONGESTION_WINDOW, direction, mean(&window));
     let paced =
         |state: &TcpState| (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS);
     // BBR paces at 20 times the rate of the path and more for ten round trips now and then, probably after a compressed run of acknowledgements:
     // the mean of a few seconds depends on how many of these it met (48 Mbit/s typically, 98 and more in the mean of 4 s).
-    figures.put_some("pacing_rate", direction, connections.medians(span, paced));
-    figures.put_some("unsent", direction, mean(&|state| Some(f64::from(state.not_sent))));
-    figures.put_some("ecn_marks", direction, connections.change(span, |state| u64::from(state.delivered_ce)));
-    figures.put_some("peer_window", direction, connections.peer_window(span).map(|bytes| bytes as f64));
+    figures.put_some(metric::PACING_RATE, direction, connections.medians(span, paced));
+    figures.put_some(metric::UNSENT, direction, mean(&|state| Some(f64::from(state.not_sent))));
+    figures.put_some(metric::ECN_MARKS, direction, connections.change(span, |state| u64::from(state.delivered_ce)));
+    figures.put_some(metric::PEER_WINDOW, direction, connections.peer_window(span).map(|bytes| bytes as f64));
     let mut windows: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (number, _, bytes) in connections.peer_windows().filter(|(_, at, _)| span.from < *at && *at <= span.to) {
         let (least, most) = windows.entry(number).or_insert((bytes, bytes));
         (*least, *most) = (least.min(bytes), most.max(bytes));
     }
     let swing = windows.into_values().map(|(least, most)| 1.0 - least / most).max_by(f64::total_cmp);
-    figures.put_some("window_swing", direction, swing);
+    figures.put_some(metric::WINDOW_SWING, direction, swing);
 }
 
 /// Share of the time the workers of a sending end that sent had nothing to send, mean over them.
@@ -151,13 +155,13 @@ pub(super) fn of_hosts(
         cycles = [cycles, counted("cycles")].into_iter().flatten().reduce(|a, b| a + b);
         instructions = [instructions, counted("instructions")].into_iter().flatten().reduce(|a, b| a + b);
     }
-    figures.put_some("softirq_core", Direction::Sum, busiest);
-    figures.put_some("idle_core", Direction::Sum, idlest);
+    figures.put_some(metric::SOFTIRQ_CORE, Direction::Sum, busiest);
+    figures.put_some(metric::IDLE_CORE, Direction::Sum, idlest);
     let ratio = cycles.zip(instructions).filter(|(_, n)| *n > 0.0).map(|(cycles, n)| cycles / n);
-    figures.put_some("cycles_per_instruction", Direction::Sum, ratio);
+    figures.put_some(metric::CYCLES_PER_INSTRUCTION, Direction::Sum, ratio);
     let ends: Vec<&Endpoint> = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]).collect();
     let remote = ends.into_iter().filter_map(|end| remote_cpus(end, hosts)).max_by(f64::total_cmp);
-    figures.put_some("remote_cpus", Direction::Sum, remote);
+    figures.put_some(metric::REMOTE_CPUS, Direction::Sum, remote);
 }
 
 /// Share of the CPUs that `end` is pinned to which lie in another node than its device; `None` where either is not known.

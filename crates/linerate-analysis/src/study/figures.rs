@@ -2,33 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Direction, METRICS, Metric};
+use linerate_model::{Direction, Metric};
 
-/// Values by metric, in the order of [`METRICS`], and direction; of infinite ones what they are at least, where that is known.
+/// Of which metric a figure is, and in which direction.
+pub(super) type Key = (&'static Metric, Direction);
+
+/// Values by metric, in the order of its name, and direction; of infinite ones what they are at least, where that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
-    values: BTreeMap<(usize, Direction), f64>,
-    at_least: BTreeMap<(usize, Direction), f64>,
+    values: BTreeMap<Key, f64>,
+    at_least: BTreeMap<Key, f64>,
 }
 
 impl Figures {
     /// Sets the figure of `metric` in `direction`; a NaN is no figure.
     pub(super) fn put(&mut self, metric: &str, direction: Direction, value: f64) {
-        let place = METRICS.iter().position(|known| known.name == metric).expect("a figure is of a known metric");
+        let metric = Metric::named(metric).expect("a figure is of a known metric");
         if !value.is_nan() {
-            self.values.insert((place, direction), value);
+            self.values.insert((metric, direction), value);
         }
     }
 
     /// Sets the figure of `metric` to infinity, which is `at_least` if that is known.
     pub(super) fn put_unbounded(&mut self, metric: &str, direction: Direction, at_least: Option<f64>) {
-        let place = METRICS.iter().position(|known| known.name == metric).expect("a figure is of a known metric");
-        self.values.insert((place, direction), f64::INFINITY);
-        self.at_least.extend(at_least.map(|bound| ((place, direction), bound)));
+        let metric = Metric::named(metric).expect("a figure is of a known metric");
+        self.values.insert((metric, direction), f64::INFINITY);
+        self.at_least.extend(at_least.map(|bound| ((metric, direction), bound)));
     }
 
     /// What the figure at `key` is at least: itself, or the bound of an infinite one; infinite if that is not known.
-    pub(super) fn at_least(&self, key: (usize, Direction)) -> Option<f64> {
+    pub(super) fn at_least(&self, key: Key) -> Option<f64> {
         let value = self.at(key)?;
         Some(if value.is_finite() { value } else { self.at_least.get(&key).copied().unwrap_or(value) })
     }
@@ -54,22 +57,21 @@ impl Figures {
 
     /// The figure of `metric` in `direction`.
     pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
-        let place = METRICS.iter().position(|known| known.name == metric)?;
-        self.values.get(&(place, direction)).copied()
+        self.values.get(&(Metric::named(metric)?, direction)).copied()
     }
 
     /// Takes away what `unwanted` picks by metric, direction and value.
     pub(super) fn remove(&mut self, unwanted: impl Fn(&str, Direction, f64) -> bool) {
-        self.values.retain(|(place, way), value| !unwanted(METRICS[*place].name, *way, *value));
+        self.values.retain(|(metric, way), value| !unwanted(metric.name, *way, *value));
     }
 
     /// Which metrics have a figure.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (usize, Direction)> + '_ {
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.values.keys().copied()
     }
 
     /// The figure at `key`.
-    pub(super) fn at(&self, key: (usize, Direction)) -> Option<f64> {
+    pub(super) fn at(&self, key: Key) -> Option<f64> {
         self.values.get(&key).copied()
     }
 
@@ -82,9 +84,4 @@ impl Figures {
             self.at_least.entry(key).or_insert(bound);
         }
     }
-}
-
-/// The metric at a key's place.
-pub(super) fn metric_at(place: usize) -> &'static Metric {
-    &METRICS[place]
 }

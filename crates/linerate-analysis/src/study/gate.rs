@@ -22,7 +22,7 @@ use linerate_model::{Campaign, Direction, Metric, Nanos, TrialRecord, metric};
 use serde::{Deserialize, Serialize};
 
 use super::ceilings::{Bound, Scope};
-use super::figures::{Figures, metric_at};
+use super::figures::{Figures, Key};
 use super::judge;
 use super::settling::Classes;
 use super::span::Span;
@@ -75,17 +75,17 @@ impl Admitted {
     }
 
     /// Which metrics have a figure.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (usize, Direction)> + '_ {
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.figures.keys()
     }
 
     /// The figure at `key`.
-    pub(super) fn at(&self, key: (usize, Direction)) -> Option<f64> {
+    pub(super) fn at(&self, key: Key) -> Option<f64> {
         self.figures.at(key)
     }
 
     /// What the figure at `key` is at least.
-    pub(super) fn at_least(&self, key: (usize, Direction)) -> Option<f64> {
+    pub(super) fn at_least(&self, key: Key) -> Option<f64> {
         self.figures.at_least(key)
     }
 
@@ -150,7 +150,7 @@ impl Gate<'_> {
         let one_way = OneWay::of(figures);
         let (mut admitted, mut impossible) = (Admitted { one_way, ..Admitted::default() }, Vec::new());
         for key in figures.keys() {
-            let (metric, direction) = (metric_at(key.0), key.1);
+            let (metric, direction) = key;
             let Some(value) = figures.at(key) else { continue };
             match self.judge(metric, direction, value, one_way) {
                 Judgement::Admitted(value) if value == f64::INFINITY => {

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Counter, Direction, Endpoint, SeriesSpec, TrialRecord};
+use linerate_model::{Counter, Direction, Endpoint, SeriesSpec, TrialRecord, metric};
 
 use super::figures::Figures;
 use super::own_cost;
@@ -42,7 +42,7 @@ const GIGABYTE: f64 = 1e9;
 pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Figures {
     let mut figures = Figures::default();
     if let Some((skew, uncertainty)) = trial.skew {
-        figures.put("start_skew", Direction::Sum, (skew + uncertainty) as f64 / NANOS);
+        figures.put(metric::START_SKEW, Direction::Sum, (skew + uncertainty) as f64 / NANOS);
     }
     if span.seconds() <= 0.0 {
         return figures;
@@ -56,29 +56,29 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     let cores = |rate: Option<f64>| rate.map(|ns| ns / NANOS);
     let busy = cores(each(&is_busy));
     figures.put_some(
-        "cpu_softirq",
+        metric::CPU_SOFTIRQ,
         Direction::Sum,
         cores(each(&|s| s.sampler == "cpu" && ["irq", "softirq"].contains(&s.name.as_str()))),
     );
-    figures.put_some("cpu_steal", Direction::Sum, cores(named("cpu", "steal")));
-    figures.put_some("cpu_of_others", Direction::Sum, share_of_others(trial, jobs, hosts, span, busy));
+    figures.put_some(metric::CPU_STEAL, Direction::Sum, cores(named("cpu", "steal")));
+    figures.put_some(metric::CPU_OF_OTHERS, Direction::Sum, share_of_others(trial, jobs, hosts, span, busy));
     ends(&mut figures, trial, jobs, hosts, span);
-    figures.put_some("interrupts", Direction::Sum, named("interrupts", "total"));
-    figures.put_some("context_switches", Direction::Sum, named("context_switches", "switches"));
-    for (metric, series) in [("softnet_dropped", "dropped"), ("softnet_squeezed", "squeezed")] {
+    figures.put_some(metric::INTERRUPTS, Direction::Sum, named(metric::INTERRUPTS, "total"));
+    figures.put_some(metric::CONTEXT_SWITCHES, Direction::Sum, named(metric::CONTEXT_SWITCHES, "switches"));
+    for (metric, series) in [(metric::SOFTNET_DROPPED, "dropped"), (metric::SOFTNET_SQUEEZED, "squeezed")] {
         figures.put_some(metric, Direction::Sum, named("softnet", series).map(|rate| rate * span.seconds()));
     }
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
     let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
     if let Some(own) = own.filter(|_| payload > 0.0) {
-        figures.put("cpu_seconds_per_gigabyte", Direction::Sum, own * GIGABYTE / payload);
+        figures.put(metric::CPU_SECONDS_PER_GIGABYTE, Direction::Sum, own * GIGABYTE / payload);
     }
     let packets = packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
     for (metric, rate) in [
-        ("cpu_ns_per_packet", own.map(|cores| cores * NANOS)),
-        ("instructions_per_packet", named("perf_hardware", "instructions")),
-        ("cache_misses_per_packet", named("perf_hardware", "cache_misses")),
+        (metric::CPU_NS_PER_PACKET, own.map(|cores| cores * NANOS)),
+        (metric::INSTRUCTIONS_PER_PACKET, named("perf_hardware", "instructions")),
+        (metric::CACHE_MISSES_PER_PACKET, named("perf_hardware", "cache_misses")),
     ] {
         figures.put_some(metric, Direction::Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
     }
@@ -94,7 +94,7 @@ fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], spa
     let hosts: BTreeSet<&str> =
         jobs.iter().flat_map(|job| [job.spec.from.host.as_str(), job.spec.to.host.as_str()]).collect();
     for (metric, series) in
-        [("controller_received", "pass_through_received"), ("controller_dropped", "pass_through_dropped")]
+        [(metric::CONTROLLER_RECEIVED, "pass_through_received"), (metric::CONTROLLER_DROPPED, "pass_through_dropped")]
     {
         let counts = hosts.iter().filter_map(|host| {
             Samples::of(trial, host).change(span, |s: &SeriesSpec| s.sampler == "ncsi" && s.name == series)
@@ -225,15 +225,15 @@ fn ends(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Ho
                 ends.map(|end| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span)).sum();
             (ns > 0.0).then(|| ns / NANOS / span.seconds())
         };
-        figures.put_some("cpu_from", Direction::Sum, workers(true));
-        figures.put_some("cpu_to", Direction::Sum, workers(false));
+        figures.put_some(metric::CPU_FROM, Direction::Sum, workers(true));
+        figures.put_some(metric::CPU_TO, Direction::Sum, workers(false));
         return;
     }
     let busy = |hosts_of_end: &BTreeSet<String>| {
         hosts_of_end.iter().map(|host| Samples::of(trial, host).rate(span, is_busy)).sum::<Option<f64>>()
     };
-    figures.put_some("cpu_from", Direction::Sum, busy(&from).map(|ns| ns / NANOS));
-    figures.put_some("cpu_to", Direction::Sum, busy(&to).map(|ns| ns / NANOS));
+    figures.put_some(metric::CPU_FROM, Direction::Sum, busy(&from).map(|ns| ns / NANOS));
+    figures.put_some(metric::CPU_TO, Direction::Sum, busy(&to).map(|ns| ns / NANOS));
 }
 
 /// IP packets that crossed during `span`; `None` where one job's are not known. A connection that carries data both ways is
@@ -269,21 +269,21 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
         let (bytes, packets) = (read(direction, "rx_bytes")?, read(direction, "rx_packets")?);
         Some((bytes + CHECK_SEQUENCE * packets) * BITS)
     };
-    figures.put_both("throughput_l2", frame_bits(Direction::Tx), frame_bits(Direction::Rx));
+    figures.put_both(metric::THROUGHPUT_L2, frame_bits(Direction::Tx), frame_bits(Direction::Rx));
     for direction in [Direction::Tx, Direction::Rx] {
         let devices = receiving(direction);
         let interrupts = devices.iter().map(|(host, device)| {
             let samples = Samples::of(trial, host);
             let alone = samples.n_devices() == 1;
             let of_device = |s: &SeriesSpec| {
-                let is_vector = s.sampler == "interrupts" && s.name == "count";
+                let is_vector = s.sampler == metric::INTERRUPTS && s.name == "count";
                 is_vector && (alone || s.instance.contains(device.as_str()))
             };
             samples.rate(span, of_device)
         });
         let interrupts = interrupts.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
         let ratio = read(direction, "rx_packets").zip(interrupts).map(|(packets, interrupts)| packets / interrupts);
-        figures.put_some("packets_per_interrupt", direction, ratio);
+        figures.put_some(metric::PACKETS_PER_INTERRUPT, direction, ratio);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Direction, TrialOutcome, TrialRecord, Until};
+use linerate_model::{Direction, Metric, TrialOutcome, TrialRecord, Until};
 use serde::{Deserialize, Serialize};
 
 use super::{JobStudy, MetricStudy, PointStudy};
@@ -12,10 +12,6 @@ use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_o
 
 /// Runs from which their spread is known well enough to give up on them (methodology 6.12).
 const ENOUGH_TO_GIVE_UP: usize = 10;
-
-/// What has to be known where the plan names nothing: the first of these that there is.
-const CHIEF: [&str; 7] =
-    ["goodput", "transaction_rate", "connection_rate", "iops", "transfer_rate", "packet_rate", "null_step_cost"];
 
 /// A point's looks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,7 +167,10 @@ pub(super) fn chief<'a>(study: &'a PointStudy, until: &Until) -> Option<(String,
         .or_else(|| study.jobs.iter().find(|job| !job.background))?;
     let named =
         |name: &str| -> Vec<&'a MetricStudy> { job.metrics.iter().filter(|metric| metric.name == name).collect() };
-    let names = until.of.as_deref().map_or(CHIEF.to_vec(), |name| vec![name]);
+    let names = until
+        .of
+        .as_deref()
+        .map_or_else(|| Metric::chiefs().into_iter().map(|metric| metric.name).collect(), |name| vec![name]);
     names.into_iter().map(|name| (name.to_owned(), named(name))).find(|(_, metrics)| !metrics.is_empty())
 }
 

@@ -9,7 +9,7 @@
 //! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or interface (`interface`), by the
 //! names the capacity gives. They count whatever crosses them, so these figures stand with the only measured job, or with `all`.
 
-use linerate_model::{Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord};
+use linerate_model::{Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord, metric};
 
 use super::figures::Figures;
 use super::samples::Samples;
@@ -33,10 +33,10 @@ pub(super) fn figures(campaign: &Campaign, trial: &TrialRecord, jobs: &[Job<'_>]
             members.extend(passed.unwrap_or_default());
         }
         let Some(used) = used.filter(|used| *used > 0) else { continue };
-        figures.put("links_used", direction, f64::from(used));
-        figures.put("links_available", direction, members.len() as f64);
+        figures.put(metric::LINKS_USED, direction, f64::from(used));
+        figures.put(metric::LINKS_AVAILABLE, direction, members.len() as f64);
         let largest = members.iter().copied().fold(0.0, f64::max);
-        figures.put("link_balance", direction, members.iter().sum::<f64>() / members.len() as f64 / largest);
+        figures.put(metric::LINK_BALANCE, direction, members.iter().sum::<f64>() / members.len() as f64 / largest);
     }
     figures
 }

@@ -10,7 +10,7 @@
 mod causes;
 mod matrix;
 
-use linerate_model::{Arm, Campaign, Direction, Endpoint, Point, Role};
+use linerate_model::{Arm, Campaign, Direction, Endpoint, Metric, Point, Role, Use, metric};
 use serde::{Deserialize, Serialize};
 
 pub use causes::{Attribution, Cause};
@@ -21,21 +21,6 @@ use super::samples::Hosts;
 use super::{Compared, Comparison, PointStudy};
 use crate::compare::Change;
 use crate::statistics::paired_shift;
-
-/// What a job is asked for, first come: bytes where bytes are moved, else operations.
-const MAIN: [&str; 5] = ["goodput", "transfer_rate", "transaction_rate", "connection_rate", "packet_rate"];
-/// Times whose growth is told: those of requests and transfers, then of datagrams, then the path's.
-const TIMES: [&str; 9] = [
-    "response_time_p50",
-    "response_time_p99",
-    "response_time_p999",
-    "service_time_p50",
-    "service_time_p90",
-    "service_time_p99",
-    "service_time_p999",
-    "rtt",
-    "delay_variation",
-];
 
 /// All jobs of one point together, against each alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -153,22 +138,22 @@ fn mix(
 
 fn mixed_job(campaign: &Campaign, point: &PointStudy, number: usize, compared: &[&Compared]) -> Option<MixedJob> {
     let of_job = || compared.iter().filter(|figure| figure.job == number);
-    let of_metric = |name: &&str| {
+    let of_metric = |metric: &Metric| {
         // The sum of both directions, where there is one, is what a job is asked for.
-        of_job().filter(|figure| figure.metric == **name).max_by_key(|figure| figure.direction == Direction::Sum)
+        of_job().filter(|figure| figure.metric == metric.name).max_by_key(|figure| figure.direction == Direction::Sum)
     };
-    let main = (**MAIN.iter().find_map(of_metric)?).clone();
+    let main = (**Metric::moved().find_map(of_metric)?).clone();
     let job = &point.jobs[number];
     let id = point.trials.first()?.id;
     let spec = &campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.jobs.get(number)?;
-    let is_storage = job.metric("iops", Direction::Tx).or(job.metric("iops", Direction::Rx)).is_some();
+    let is_storage = job.metric(metric::IOPS, Direction::Tx).or(job.metric(metric::IOPS, Direction::Rx)).is_some();
     let carries = |direction| job.metric(&main.metric, direction).is_some_and(|figure| figure.estimate.is_some());
     Some(MixedJob {
         job: number,
         workload: job.workload.clone(),
         from: job.from.clone(),
         to: job.to.clone(),
-        times: TIMES.iter().filter_map(of_metric).map(|figure| (*figure).clone()).collect(),
+        times: Use::Mixed.metrics().filter_map(of_metric).map(|figure| (*figure).clone()).collect(),
         ways: ways(is_storage, [&spec.from, &spec.to], carries(Direction::Tx), carries(Direction::Rx)),
         main,
     })

@@ -59,6 +59,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::{
     Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId, TrialRecord, Unit, Validity,
+    metric,
 };
 use serde::{Deserialize, Serialize};
 
@@ -340,7 +341,7 @@ fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {
     let steps: Vec<f64> = points
         .iter()
         .flat_map(|point| &point.jobs)
-        .filter_map(|job| job.metric("null_step_cost", Direction::Sum))
+        .filter_map(|job| job.metric(metric::NULL_STEP_COST, Direction::Sum))
         .filter_map(|metric| metric.estimate.map(|estimate| estimate.value))
         .collect();
     Overhead {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Direction, Distribution};
+use linerate_model::{Direction, Distribution, metric};
 use serde::{Deserialize, Serialize};
 
 use super::JobStudy;
@@ -53,7 +53,7 @@ pub struct CorrectedStudy {
 
 /// The correction of `runs` of `job`, a closed load; `None` if that is none of requests.
 pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<CorrectedStudy> {
-    let asks = job.metric("transaction_rate", Direction::Sum).is_some();
+    let asks = job.metric(metric::TRANSACTION_RATE, Direction::Sum).is_some();
     let pace_ns = job.service.percentile(0.5).flatten().filter(|_| asks)?;
     let filled = runs.iter().map(|run| filled_in(&run.service, pace_ns)).collect::<Option<Vec<_>>>()?;
     let times: Vec<&Distribution> = filled.iter().map(|run| &run.times).collect();
@@ -87,7 +87,7 @@ impl JobStudy {
         let (stem, quantile) =
             SUFFIXES.iter().find_map(|(suffix, share)| Some((name.strip_suffix(suffix)?, *share)))?;
         let times = match (stem, direction) {
-            ("response_time", Direction::Sum) => "response",
+            (metric::RESPONSE_TIME, Direction::Sum) => "response",
             ("service_time", Direction::Sum) => "service",
             ("service_time", Direction::Rx) => "reads",
             ("service_time", Direction::Tx) => "writes",

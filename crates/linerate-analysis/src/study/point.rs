@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, Direction, Estimate, Metric, TrialRecord, Until, Validity};
+use linerate_model::{Campaign, Direction, Estimate, METRICS, Metric, TrialRecord, Until, Use, Validity, metric};
 
 use super::ceilings::{self, Bound, Scope};
-use super::figures::{Figures, metric_at};
+use super::figures::Figures;
 use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
@@ -31,37 +31,10 @@ use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_in
 
 /// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
 const MOST_LEFT_OUT: f64 = 0.2;
-/// Metrics that add up over jobs.
-const ADDITIVE: [&str; 22] = [
-    "achieved_depth",
-    "calls_per_second",
-    "connection_rate",
-    "cpu_app",
-    "cpu_kernel",
-    "duplicates",
-    "exchange_rate",
-    "flush_rate",
-    "goodput",
-    "iops",
-    "late",
-    "lost",
-    "message_rate",
-    "packet_rate",
-    "reordered",
-    "retransmits",
-    "transaction_rate",
-    "transfer_errors",
-    "transfer_rate",
-    "transfer_rate_binary",
-    "trim_bytes",
-    "trim_rate",
-];
-/// Metrics told by their mean too.
-const MEANS: [&str; 3] = ["connection_rate", "goodput", "transaction_rate"];
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";
 /// What a load cost the CPUs.
-const CPU_COST: &str = "cpu_seconds_per_gigabyte";
+const CPU_COST: &str = metric::CPU_SECONDS_PER_GIGABYTE;
 /// Likewise of steadiness from run to run.
 const STEADY_ROUNDS: &str = "steady_rounds";
 
@@ -264,7 +237,7 @@ fn stages(jobs: &[Job<'_>], span: super::span::Span) -> linerate_model::Stages {
 fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Figures {
     let measured = || jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f);
     let mut all = Figures::default();
-    for metric in ADDITIVE {
+    for metric in METRICS.iter().filter(|metric| metric.is_additive).map(|metric| metric.name) {
         let sum = |direction| {
             measured()
                 .filter_map(|f| f.get(metric, direction))
@@ -286,7 +259,7 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Fi
         }
     }
     for (direction, (sent, lost)) in sent {
-        all.put("loss_ratio", direction, lost as f64 / sent as f64);
+        all.put(metric::LOSS_RATIO, direction, lost as f64 / sent as f64);
     }
     all
 }
@@ -483,7 +456,7 @@ fn metrics<'a>(
     let classes: Vec<Option<&Classes>> = picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
     let study = |key: (usize, Direction)| {
-        let metric = metric_at(key.0);
+        let metric = key.0;
         let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let settled = settling::settled(&classes, metric.name, key.1);
@@ -507,7 +480,7 @@ fn metrics<'a>(
             layer: metric.layer,
             direction: key.1,
             share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
-            mean: estimate.filter(|_| MEANS.contains(&metric.name)).and_then(|_| mean_interval(&known)).map(|mean| {
+            mean: estimate.filter(|_| metric.is_for(Use::Mean)).and_then(|_| mean_interval(&known)).map(|mean| {
                 let limits = Limits::of(metric, limit);
                 MeanInterval { value: mean.value, low: limits.cut(mean.low), high: limits.cut(mean.high) }
             }),
@@ -529,7 +502,7 @@ fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
 
 /// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both sides.
 fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -> Estimate {
-    let doubts = figures.iter().flatten().filter_map(|figures| figures.get("clock_uncertainty", Direction::Sum));
+    let doubts = figures.iter().flatten().filter_map(|figures| figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum));
     let doubt = doubts.filter(|_| times::is_time(metric.name)).fold(0.0, f64::max);
     let low = estimate.low.map(|low| Limits::of(metric, None).cut(low - doubt));
     Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }

@@ -1,14 +1,10 @@
 //! What the jobs of one trial reached, as a load that could be offered: operations and bits per second. What it does not see: whether the
 //! trial was typical; that is for whoever takes several.
 
-use linerate_model::{Campaign, Direction, TrialRecord};
+use linerate_model::{Campaign, Direction, Metric, TrialRecord, Unit, metric};
 
 use super::samples::Hosts;
 use super::{JobStudy, point};
-
-/// What counts a job's operations, the first of them that it has.
-const OPERATIONS: [&str; 4] = ["transaction_rate", "connection_rate", "iops", "packet_rate"];
-const BITS: [&str; 1] = ["goodput"];
 
 /// What one job reached; nothing where it carries no figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,13 +25,14 @@ pub fn reached(campaign: &Campaign, trial: &TrialRecord) -> Vec<Reached> {
 }
 
 fn of_job(job: &JobStudy) -> Reached {
-    let figures = |names: &[&str]| names.iter().map(|name| ways(job, name)).find(|ways| !ways.is_empty());
+    let some = |metric: &Metric| Some(ways(job, metric.name)).filter(|ways| !ways.is_empty());
+    let counts_operations = |metric: &&Metric| matches!(metric.unit, Unit::PerSecond | Unit::PacketPerSecond);
     let least = |ways: Vec<f64>| ways.into_iter().reduce(f64::min);
-    let operations = figures(&OPERATIONS);
+    let operations = Metric::chiefs().into_iter().filter(counts_operations).find_map(some);
     Reached {
         operations: operations.clone().map(|ways| ways.iter().sum()),
         operations_each_way: operations.and_then(least),
-        bits_each_way: figures(&BITS).and_then(least),
+        bits_each_way: Metric::named(metric::GOODPUT).and_then(some).and_then(least),
     }
 }
 

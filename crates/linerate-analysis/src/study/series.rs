@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, JobRecord, Nanos, TrialRecord};
+use linerate_model::{Counter, Direction, JobRecord, Nanos, TrialRecord, metric};
 
 use super::connections::Connections;
 use super::grid::Grid;
@@ -54,8 +54,8 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
     }
     datagrams(&grid, &flows, &mut series);
     for (name, counter) in [
-        ("transaction_rate", Counter::Transactions),
-        ("connection_rate", Counter::Connections),
+        (metric::TRANSACTION_RATE, Counter::Transactions),
+        (metric::CONNECTION_RATE, Counter::Connections),
         ("iops_rx", Counter::Reads),
         ("iops_tx", Counter::Writes),
     ] {
@@ -78,7 +78,7 @@ fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
             let (lost, sent) = (sum(|one| &one.lost), sum(|one| &one.sent));
             (sent > 0.0).then(|| lost / sent)
         };
-        series.insert("loss_ratio".to_owned(), (0..grid.n_bins).map(bin).collect());
+        series.insert(metric::LOSS_RATIO.to_owned(), (0..grid.n_bins).map(bin).collect());
     }
 }
 
@@ -113,15 +113,15 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let known = |bin: usize| n_seen[bin] > 0;
     let rtt = (0..grid.n_bins).map(|bin| known(bin).then(|| rtt_sum[bin] / f64::from(n_seen[bin]))).collect();
     let retransmits = retransmits.iter().enumerate().map(|(bin, n)| known(bin).then_some(*n)).collect();
-    series.insert("rtt".to_owned(), rtt);
+    series.insert(metric::RTT.to_owned(), rtt);
     if !windows.is_empty() {
         let mut sums = vec![None; grid.n_bins];
         for ((bin, ..), window) in windows {
             *sums[bin].get_or_insert(0.0) += window;
         }
-        series.insert("peer_window".to_owned(), sums);
+        series.insert(metric::PEER_WINDOW.to_owned(), sums);
     }
-    series.insert("retransmits".to_owned(), retransmits);
+    series.insert(metric::RETRANSMITS.to_owned(), retransmits);
 }
 
 /// The grid that covers a trial whose intervals reach until `end`, as far as it was under load.

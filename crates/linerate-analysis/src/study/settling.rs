@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{BitRate, Counter, Direction, JobRecord, Nanos};
+use linerate_model::{BitRate, Counter, Direction, JobRecord, Nanos, Use, metric};
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
@@ -28,11 +28,10 @@ const BITS: f64 = 8.0;
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 /// The rate of payload, and what it is in other words or at another layer.
-const GOODPUT: &str = "goodput";
-const AS_GOODPUT: [&str; 3] = ["message_rate", "packet_rate", "throughput_l2"];
+const GOODPUT: &str = metric::GOODPUT;
 /// Rates of the active end.
 const COUNTED: [(&str, Counter); 2] =
-    [("transaction_rate", Counter::Transactions), ("connection_rate", Counter::Connections)];
+    [(metric::TRANSACTION_RATE, Counter::Transactions), (metric::CONNECTION_RATE, Counter::Connections)];
 
 /// How a rate went in the trials of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -198,7 +197,7 @@ fn shown(rate: f64) -> String {
 
 /// How `metric` went in `trials`; `None` if none was asked.
 pub(super) fn settled(trials: &[Option<&Classes>], metric: &str, direction: Direction) -> Option<Settled> {
-    let asked = if AS_GOODPUT.contains(&metric) { GOODPUT } else { metric };
+    let asked = if Use::AsGoodput.has(metric) { GOODPUT } else { metric };
     let of = |classes: &Option<&Classes>| {
         let mut found = classes.as_ref()?.iter().filter(|((name, way), _)| *name == asked && *way == direction);
         found.next().map(|(_, one)| one.clone())

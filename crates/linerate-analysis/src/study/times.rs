@@ -3,7 +3,7 @@
 //! Times are in seconds. A percentile among operations without an answer is infinite, with the time that it exceeds where that is known;
 //! likewise a mean with such operations among it.
 
-use linerate_model::{Direction, Distribution, Stages};
+use linerate_model::{Direction, Distribution, Stages, metric};
 
 use super::figures::Figures;
 use super::samples::NANOS;
@@ -14,19 +14,19 @@ use crate::statistics::latency;
 pub(super) fn time_figures(figures: &mut Figures, distributions: &Distributions) {
     let Distributions { response, service, .. } = distributions;
     for (metric, distribution, quantile) in [
-        ("response_time_p50", response, 0.5),
-        ("response_time_p90", response, 0.9),
-        ("response_time_p99", response, 0.99),
-        ("response_time_p999", response, 0.999),
-        ("response_time_p9999", response, 0.9999),
-        ("service_time_p50", service, 0.5),
-        ("service_time_p99", service, 0.99),
-        ("service_time_p999", service, 0.999),
+        (metric::RESPONSE_TIME_P50, response, 0.5),
+        (metric::RESPONSE_TIME_P90, response, 0.9),
+        (metric::RESPONSE_TIME_P99, response, 0.99),
+        (metric::RESPONSE_TIME_P999, response, 0.999),
+        (metric::RESPONSE_TIME_P9999, response, 0.9999),
+        (metric::SERVICE_TIME_P50, service, 0.5),
+        (metric::SERVICE_TIME_P99, service, 0.99),
+        (metric::SERVICE_TIME_P999, service, 0.999),
     ] {
         put_percentile(figures, (metric, Direction::Sum), distribution, quantile);
     }
-    put_max(figures, ("response_time_max", Direction::Sum), response);
-    put_mean(figures, ("response_time", Direction::Sum), response);
+    put_max(figures, (metric::RESPONSE_TIME_MAX, Direction::Sum), response);
+    put_mean(figures, (metric::RESPONSE_TIME, Direction::Sum), response);
 }
 
 /// Which figure.
@@ -67,10 +67,10 @@ pub(super) fn put_mean(figures: &mut Figures, (metric, direction): Key<'_>, time
 /// Times of the parts of file transfers.
 pub(super) fn stage_figures(figures: &mut Figures, stages: &Stages) {
     for ((_, times), [median, tail]) in stages.all().into_iter().zip([
-        ["connect_time_p50", "connect_time_p99"],
-        ["first_byte_time_p50", "first_byte_time_p99"],
-        ["transfer_time_p50", "transfer_time_p99"],
-        ["close_time_p50", "close_time_p99"],
+        [metric::CONNECT_TIME_P50, metric::CONNECT_TIME_P99],
+        [metric::FIRST_BYTE_TIME_P50, metric::FIRST_BYTE_TIME_P99],
+        [metric::TRANSFER_TIME_P50, metric::TRANSFER_TIME_P99],
+        [metric::CLOSE_TIME_P50, metric::CLOSE_TIME_P99],
     ]) {
         for (metric, quantile) in [(median, 0.5), (tail, 0.99)] {
             let time = times.percentile(quantile).flatten().map(|ns| ns as f64 / NANOS);
@@ -81,19 +81,21 @@ pub(super) fn stage_figures(figures: &mut Figures, stages: &Stages) {
 
 /// Whether `metric` is a time that two clocks may be wrong about; differences of such times are not.
 pub(super) fn is_time(metric: &str) -> bool {
-    metric.starts_with("service_time") || metric.starts_with("response_time")
+    metric.starts_with("service_time") || metric.starts_with(metric::RESPONSE_TIME)
 }
 
 /// Variation of delay, RFC 8219 7.3; lost ones make it infinite.
 pub(super) fn variation_figures(figures: &mut Figures, distributions: &Distributions) {
     if let Some(run) = latency(&distributions.service) {
-        figures.put("service_time_min", Direction::Sum, run.least / NANOS);
-        figures.put_some("delay_variation", Direction::Sum, run.variation().map(|ns| ns / NANOS));
+        figures.put(metric::SERVICE_TIME_MIN, Direction::Sum, run.least / NANOS);
+        figures.put_some(metric::DELAY_VARIATION, Direction::Sum, run.variation().map(|ns| ns / NANOS));
     }
     if let Some((least, median, most)) = distributions.variation.extremes_and_median() {
-        for (metric, ns) in
-            [("delay_variation_min", least), ("delay_variation_p50", median), ("delay_variation_max", most)]
-        {
+        for (metric, ns) in [
+            (metric::DELAY_VARIATION_MIN, least),
+            (metric::DELAY_VARIATION_P50, median),
+            (metric::DELAY_VARIATION_MAX, most),
+        ] {
             figures.put(metric, Direction::Sum, ns as f64 / NANOS);
         }
     }

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::{
     Bytes, Counter, Direction, Distribution, FlowReport, Interval, JobRecord, JobSpec, Nanos, OperationKind, Stages,
-    Variation,
+    Variation, metric,
 };
 
 use super::account::{loss_figures, operation_figures};
@@ -420,35 +420,36 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
         (job.flow(Direction::Tx).and_then(f), job.flow(Direction::Rx).and_then(f))
     };
     let (tx, rx) = each(&|flow| Some(flow.goodput(span)));
-    figures.put_both("goodput", tx, rx);
+    figures.put_both(metric::GOODPUT, tx, rx);
     let is_files = !job.distributions(span).stages.is_empty();
     for flow in job.flows().into_iter().filter(|_| is_files) {
-        figures.put_some("goodput_peak", flow.direction, flow.peak(span));
+        figures.put_some(metric::GOODPUT_PEAK, flow.direction, flow.peak(span));
     }
     let (tx, rx) = each(&|flow| {
         let counts = total(flow.receiver, Counter::MessagesReceived) + total(flow.sender, Counter::MessagesSent) > 0;
         counts.then(|| counted(flow.receiver, Counter::MessagesReceived, span) / span.seconds())
     });
-    figures.put_both("message_rate", tx, rx);
+    figures.put_both(metric::MESSAGE_RATE, tx, rx);
     let (tx, rx) = each(&|flow| flow.packet_rate(span, path));
-    figures.put_both("packet_rate", tx, rx);
+    figures.put_both(metric::PACKET_RATE, tx, rx);
     for flow in job.flows() {
         connection_figures(&mut figures, flow, span);
         figures.put_some(
-            "fairness",
+            metric::FAIRNESS,
             flow.direction,
             Some(flow.shares(span)).filter(|s| s.len() > 1).and_then(|s| jain(&s)),
         );
     }
-    if let (Some(tx), Some(rx)) = (figures.get("retransmits", Direction::Tx), figures.get("retransmits", Direction::Rx))
+    if let (Some(tx), Some(rx)) =
+        (figures.get(metric::RETRANSMITS, Direction::Tx), figures.get(metric::RETRANSMITS, Direction::Rx))
     {
-        figures.put("retransmits", Direction::Sum, tx + rx);
+        figures.put(metric::RETRANSMITS, Direction::Sum, tx + rx);
     }
     for flow in job.flows() {
         let sent = (counted(flow.sender, Counter::PayloadSent, span), counted(flow.sender, Counter::CallsSent, span));
-        figures.put_some("payload_per_send", flow.direction, (sent.1 > 0.0).then(|| sent.0 / sent.1));
-        figures.put_some("receiver_cpu", flow.direction, flow.own_receiver().and_then(|end| busiest(end, span)));
-        figures.put_some("sender_cpu", flow.direction, flow.own_sender().and_then(|end| busiest(end, span)));
+        figures.put_some(metric::PAYLOAD_PER_SEND, flow.direction, (sent.1 > 0.0).then(|| sent.0 / sent.1));
+        figures.put_some(metric::RECEIVER_CPU, flow.direction, flow.own_receiver().and_then(|end| busiest(end, span)));
+        figures.put_some(metric::SENDER_CPU, flow.direction, flow.own_sender().and_then(|end| busiest(end, span)));
     }
     loss_figures(&mut figures, job, span, losses);
     operation_figures(&mut figures, job, span);
@@ -458,7 +459,7 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     variation_figures(&mut figures, &distributions);
     if let Some(doubt) = job.clock_uncertainty() {
         // The gate withholds what is no longer than this.
-        figures.put("clock_uncertainty", Direction::Sum, doubt);
+        figures.put(metric::CLOCK_UNCERTAINTY, Direction::Sum, doubt);
     }
     effort_figures(&mut figures, job, span);
     figures
@@ -517,17 +518,17 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     }
     let direction = flow.direction;
     let change = |counter: fn(&linerate_model::TcpState) -> u64| connections.change(span, counter);
-    figures.put_some("retransmits", direction, connections.events(span, |state| u64::from(state.retransmits)));
+    figures.put_some(metric::RETRANSMITS, direction, connections.events(span, |state| u64::from(state.retransmits)));
     let sent = change(|state| state.bytes_sent).filter(|sent| *sent > 0.0);
     let repeated = change(|state| state.bytes_retransmitted);
-    figures.put_some("retransmit_ratio", direction, repeated.zip(sent).map(|(repeated, sent)| repeated / sent));
-    figures.put_some("rtt", direction, connections.rtt_seconds(span));
-    figures.put_some("rtt_min", direction, connections.smallest_rtt_seconds(span));
+    figures.put_some(metric::RETRANSMIT_RATIO, direction, repeated.zip(sent).map(|(repeated, sent)| repeated / sent));
+    figures.put_some(metric::RTT, direction, connections.rtt_seconds(span));
+    figures.put_some(metric::RTT_MIN, direction, connections.smallest_rtt_seconds(span));
     let flow_time = span.seconds() * connections.n_sending(span) as f64 * MICROS;
     for (metric, micros) in [
-        ("rwnd_limited", change(|state| state.receive_window_limited_us)),
-        ("sender_busy", change(|state| state.busy_us)),
-        ("sndbuf_limited", change(|state| state.send_buffer_limited_us)),
+        (metric::RWND_LIMITED, change(|state| state.receive_window_limited_us)),
+        (metric::SENDER_BUSY, change(|state| state.busy_us)),
+        (metric::SNDBUF_LIMITED, change(|state| state.send_buffer_limited_us)),
     ] {
         figures.put_some(metric, direction, micros.map(|micros| micros / flow_time));
     }
@@ -543,23 +544,23 @@ fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
     let user = both_ends(Counter::CpuUser);
     let system = both_ends(Counter::CpuSystem);
     if user + system > 0.0 {
-        figures.put("cpu_app", Direction::Sum, user / NANOS / span.seconds());
-        figures.put("cpu_kernel", Direction::Sum, system / NANOS / span.seconds());
+        figures.put(metric::CPU_APP, Direction::Sum, user / NANOS / span.seconds());
+        figures.put(metric::CPU_KERNEL, Direction::Sum, system / NANOS / span.seconds());
     }
     let waited = job.ends().into_iter().flat_map(|end| waits(end, span)).map(|waited| waited.ns).reduce(f64::max);
-    figures.put_some("run_queue_wait", Direction::Sum, waited.map(|ns| ns / NANOS / span.seconds()));
+    figures.put_some(metric::RUN_QUEUE_WAIT, Direction::Sum, waited.map(|ns| ns / NANOS / span.seconds()));
     let intended = both_ends(Counter::Intended);
     if intended > 0.0 {
-        figures.put("pacing_error", Direction::Sum, (both_ends(Counter::Started) / intended - 1.0).abs());
+        figures.put(metric::PACING_ERROR, Direction::Sum, (both_ends(Counter::Started) / intended - 1.0).abs());
     }
     let error = super::pacing::gap_errors(&job.ends(), span).percentile(0.99);
-    figures.put_some("departure_gap_error_p99", Direction::Sum, error.flatten().map(|ns| ns as f64 / NANOS));
+    figures.put_some(metric::DEPARTURE_GAP_ERROR_P99, Direction::Sum, error.flatten().map(|ns| ns as f64 / NANOS));
     let calls = both_ends(Counter::CallsSent) + both_ends(Counter::CallsReceived);
     if calls > 0.0 {
-        figures.put("calls_per_second", Direction::Sum, calls / span.seconds());
+        figures.put(metric::CALLS_PER_SECOND, Direction::Sum, calls / span.seconds());
     }
     let steps = both_ends(Counter::Steps);
     if job.spec.workload == NULL_WORKLOAD && steps > 0.0 && user > 0.0 {
-        figures.put("null_step_cost", Direction::Sum, user / steps);
+        figures.put(metric::NULL_STEP_COST, Direction::Sum, user / steps);
     }
 }

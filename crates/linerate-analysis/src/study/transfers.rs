@@ -15,7 +15,7 @@
 //! | `host_cpu*`, `cpu_effectiveness`, `host_packets`, `host_packet_errors`, `host_retransmits` | samplers `cpu`, `interface` without `lo`, and `tcp_extension` of the active host: the rest of Iometer's table |
 
 use linerate_model::{
-    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, SeriesSpec, TrialRecord,
+    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, SeriesSpec, TrialRecord, metric,
 };
 
 use super::figures::Figures;
@@ -41,40 +41,50 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
         return;
     }
     let of = |counter| Some(counted(job.active, counter, span) / span.seconds()).filter(|rate| *rate > 0.0);
-    figures.put_both("iops", of(Counter::Writes), of(Counter::Reads));
-    for metric in ["transfer_rate", "transfer_rate_binary"] {
+    figures.put_both(metric::IOPS, of(Counter::Writes), of(Counter::Reads));
+    for metric in [metric::TRANSFER_RATE, metric::TRANSFER_RATE_BINARY] {
         figures.put_both(metric, of(Counter::BytesWritten), of(Counter::BytesRead));
     }
     let transfers = counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span);
     let cpu = counted(job.active, Counter::CpuUser, span) + counted(job.active, Counter::CpuSystem, span);
-    figures.put_some("iops_per_core", Direction::Sum, (cpu > 0.0).then(|| transfers * NANOS / cpu));
+    figures.put_some(metric::IOPS_PER_CORE, Direction::Sum, (cpu > 0.0).then(|| transfers * NANOS / cpu));
     let depth = counted(job.active, Counter::OutstandingTime, span) / NANOS / span.seconds();
-    figures.put("achieved_depth", Direction::Sum, depth);
+    figures.put(metric::ACHIEVED_DEPTH, Direction::Sum, depth);
     let distributions = job.distributions(span);
     let service = &distributions.service;
-    figures.put_some("depth_error", Direction::Sum, depth_error(job.active));
+    figures.put_some(metric::DEPTH_ERROR, Direction::Sum, depth_error(job.active));
     times(figures, Direction::Sum, service);
     times(figures, Direction::Rx, &distributions.reads);
     times(figures, Direction::Tx, &distributions.writes);
-    for (metric, counter) in
-        [("flush_rate", Counter::Flushes), ("trim_rate", Counter::Trims), ("trim_bytes", Counter::BytesTrimmed)]
-    {
+    for (metric, counter) in [
+        (metric::FLUSH_RATE, Counter::Flushes),
+        (metric::TRIM_RATE, Counter::Trims),
+        (metric::TRIM_BYTES, Counter::BytesTrimmed),
+    ] {
         figures.put_some(metric, Direction::Sum, of(counter));
     }
-    apart(figures, ["flush_time_mean", "flush_time_p50", "flush_time_p99", "flush_time_max"], &distributions.flushes);
-    apart(figures, ["trim_time_mean", "trim_time_p50", "trim_time_p99", "trim_time_max"], &distributions.trims);
+    apart(
+        figures,
+        [metric::FLUSH_TIME_MEAN, metric::FLUSH_TIME_P50, metric::FLUSH_TIME_P99, metric::FLUSH_TIME_MAX],
+        &distributions.flushes,
+    );
+    apart(
+        figures,
+        [metric::TRIM_TIME_MEAN, metric::TRIM_TIME_P50, metric::TRIM_TIME_P99, metric::TRIM_TIME_MAX],
+        &distributions.trims,
+    );
     for (direction, counter) in [(Direction::Rx, Counter::ReadErrors), (Direction::Tx, Counter::WriteErrors)] {
-        figures.put("transfer_errors", direction, total(job.active, counter) as f64);
+        figures.put(metric::TRANSFER_ERRORS, direction, total(job.active, counter) as f64);
     }
-    figures.put_some("exchange_rate", Direction::Sum, of(Counter::Exchanges));
+    figures.put_some(metric::EXCHANGE_RATE, Direction::Sum, of(Counter::Exchanges));
     if let Some(steadiness) = steadiness(job, span) {
-        figures.put("steady_range", Direction::Sum, steadiness.range);
-        figures.put("steady_trend", Direction::Sum, steadiness.excursion);
+        figures.put(metric::STEADY_RANGE, Direction::Sum, steadiness.range);
+        figures.put(metric::STEADY_TREND, Direction::Sum, steadiness.excursion);
     }
     of_host(figures, &Samples::of(trial, &job.spec.from.host), span, transfers / span.seconds());
     let (tx, rx) = device_shares(trial, job, span);
-    figures.put_some("device_share", Direction::Tx, tx);
-    figures.put_some("device_share", Direction::Rx, rx);
+    figures.put_some(metric::DEVICE_SHARE, Direction::Tx, tx);
+    figures.put_some(metric::DEVICE_SHARE, Direction::Rx, rx);
 }
 
 /// How far the times of all operations of a trial, added up, are from the time with which they were under way (Little 1961). Of those that
@@ -90,14 +100,14 @@ fn depth_error(end: &JobRecord) -> Option<f64> {
 /// Times of transfers in one direction, or all.
 fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
     /// Those of both together are figures of every workload.
-    const OF_ONE_DIRECTION: [(&str, f64); 2] = [("service_time_p50", 0.5), ("service_time_p99", 0.99)];
+    const OF_ONE_DIRECTION: [(&str, f64); 2] = [(metric::SERVICE_TIME_P50, 0.5), (metric::SERVICE_TIME_P99, 0.99)];
     const OF_ALL: [(&str, f64); 3] =
-        [("service_time_p90", 0.9), ("service_time_p999", 0.999), ("service_time_p9999", 0.9999)];
+        [(metric::SERVICE_TIME_P90, 0.9), (metric::SERVICE_TIME_P999, 0.999), (metric::SERVICE_TIME_P9999, 0.9999)];
     for (metric, quantile) in OF_ONE_DIRECTION.into_iter().chain(OF_ALL) {
         put_percentile(figures, (metric, direction), times, quantile);
     }
-    put_max(figures, ("service_time_max", direction), times);
-    put_mean(figures, ("service_time_mean", direction), times);
+    put_max(figures, (metric::SERVICE_TIME_MAX, direction), times);
+    put_mean(figures, (metric::SERVICE_TIME_MEAN, direction), times);
 }
 
 /// Mean, median, 99th percentile and maximum of what is no transfer.
@@ -146,12 +156,12 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
     let (user, privileged) = (share(&["user", "nice"]), share(&PRIVILEGED));
     let busy = user.zip(privileged).map(|(user, privileged)| user + privileged);
     for (metric, value) in [
-        ("host_cpu", busy),
-        ("host_cpu_user", user),
-        ("host_cpu_privileged", privileged),
-        ("host_cpu_softirq", share(&["softirq"])),
-        ("host_cpu_irq", share(&["irq"])),
-        ("cpu_effectiveness", busy.filter(|busy| *busy > 0.0).map(|busy| iops / (busy * PER_CENT))),
+        (metric::HOST_CPU, busy),
+        (metric::HOST_CPU_USER, user),
+        (metric::HOST_CPU_PRIVILEGED, privileged),
+        (metric::HOST_CPU_SOFTIRQ, share(&["softirq"])),
+        (metric::HOST_CPU_IRQ, share(&["irq"])),
+        (metric::CPU_EFFECTIVENESS, busy.filter(|busy| *busy > 0.0).map(|busy| iops / (busy * PER_CENT))),
     ] {
         figures.put_some(metric, Direction::Sum, value);
     }
@@ -161,10 +171,10 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
             is_real && names.contains(&series.name.as_str())
         })
     };
-    figures.put_some("host_packets", Direction::Sum, interfaces(["rx_packets", "tx_packets"]));
-    figures.put_some("host_packet_errors", Direction::Sum, interfaces(["rx_errors", "tx_errors"]));
+    figures.put_some(metric::HOST_PACKETS, Direction::Sum, interfaces(["rx_packets", "tx_packets"]));
+    figures.put_some(metric::HOST_PACKET_ERRORS, Direction::Sum, interfaces(["rx_errors", "tx_errors"]));
     let again = |series: &SeriesSpec| series.sampler == "tcp_extension" && series.name == "retrans_segs";
-    figures.put_some("host_retransmits", Direction::Sum, samples.rate(span, again));
+    figures.put_some(metric::HOST_RETRANSMITS, Direction::Sum, samples.rate(span, again));
 }
 
 /// What the disks under the files of a transfer read or wrote, over what the transfer did: 1 is a cold file, 0 a warm one.
@@ -178,7 +188,7 @@ fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: 
             let own = counted(end, counter, span) / span.seconds();
             let Some(device) = mode(end, device).filter(|_| own > 0.0) else { continue };
             let seen = Samples::of(trial, host).of_instance(span, "disk", name, device);
-            figures.put_some("device_share", direction, seen.map(|seen| seen / own));
+            figures.put_some(metric::DEVICE_SHARE, direction, seen.map(|seen| seen / own));
         }
     }
 }
@@ -225,21 +235,21 @@ pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Stri
     let mut doubts = Vec::new();
     let enough =
         counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span) >= LEAST_TRANSFERS;
-    if let Some(error) = get("depth_error", Direction::Sum).filter(|error| enough && *error > MOST_DEPTH_ERROR) {
-        let depth = get("achieved_depth", Direction::Sum).unwrap_or(0.0);
+    if let Some(error) = get(metric::DEPTH_ERROR, Direction::Sum).filter(|error| enough && *error > MOST_DEPTH_ERROR) {
+        let depth = get(metric::ACHIEVED_DEPTH, Direction::Sum).unwrap_or(0.0);
         doubts.push(format!(
             "{depth:.2} transfers were under way, {:.1} % from the service times added up (Little's law): one of them is wrong",
             error * 100.0
         ));
     }
-    let counted_longest = get("service_time_max", Direction::Sum).unwrap_or(0.0);
+    let counted_longest = get(metric::SERVICE_TIME_MAX, Direction::Sum).unwrap_or(0.0);
     if let Some(longest) = longest_over_the_end(trial, job, span).filter(|longest| *longest > counted_longest) {
         doubts.push(format!(
             "a transfer under way at the end of the measurement took {longest:.2} s, longer than any that is counted"
         ));
     }
     for (direction, verb) in [(Direction::Rx, "read"), (Direction::Tx, "wrote")] {
-        let Some(share) = get("device_share", direction) else { continue };
+        let Some(share) = get(metric::DEVICE_SHARE, direction) else { continue };
         if share < 1.0 - MOST_DEVICE_ERROR {
             let seen = share * 100.0;
             doubts.push(format!(

@@ -3,6 +3,7 @@
 //! Samples of `bw_*` and `iops_*` are the runs of the point. What linerate does not count (`ctx`, faults, submission apart) is 0, as it is
 //! in fio where it was not asked for.
 
+use linerate_model::metric;
 use serde_json::{Map, Value, json};
 
 use super::storage::{self, StorageJob, between, count, moments, quantile};
@@ -55,8 +56,8 @@ fn job(group: usize, one: &StorageJob<'_>) -> Value {
         "trim": direction(one, TRIM),
         "sync": { "total_ios": one.counted(None).flushes, "lat_ns": times(&one.flushes) },
         "job_runtime": (one.seconds() * MILLIS).round() as u64,
-        "usr_cpu": cpu("cpu_app"),
-        "sys_cpu": cpu("cpu_kernel"),
+        "usr_cpu": cpu(metric::CPU_APP),
+        "sys_cpu": cpu(metric::CPU_KERNEL),
         "ctx": 0,
         "majf": 0,
         "minf": 0,
@@ -111,13 +112,13 @@ fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
         _ => (counted.trims, counted.bytes_trimmed),
     };
     let (iops, bytes) = match direction {
-        TRIM => (one.figure("trim_rate", "sum"), one.figure("trim_bytes", "sum")),
-        _ => (one.figure("iops", direction), one.figure("transfer_rate", direction)),
+        TRIM => (one.figure(metric::TRIM_RATE, "sum"), one.figure(metric::TRIM_BYTES, "sum")),
+        _ => (one.figure(metric::IOPS, direction), one.figure(metric::TRANSFER_RATE, direction)),
     };
     let seconds = if counted.seconds > 0.0 { counted.seconds } else { one.seconds() };
     let nothing = linerate_model::Distribution::default();
     let service = &if direction == TRIM { one.trims.clone() } else { one.times(direction) };
-    let (rates, counts) = (one.runs("transfer_rate", direction), one.runs("iops", direction));
+    let (rates, counts) = (one.runs(metric::TRANSFER_RATE, direction), one.runs(metric::IOPS, direction));
     let kibibytes: Vec<f64> = rates.iter().map(|rate| rate / 1024.0).collect();
     let (rate, count) = (spread(&kibibytes), spread(&counts));
     let mut clat = times(service);

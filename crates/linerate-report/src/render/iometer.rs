@@ -5,7 +5,7 @@
 //! the trials, of the whole host. Ticks are nanoseconds. A transaction is a transfer, or with replies both. What was not measured is an empty
 //! cell: connections, and of one worker among several what is kept of all together.
 
-use linerate_model::Distribution;
+use linerate_model::{Distribution, metric};
 use serde_json::Value;
 
 use super::storage::{DEPTH, StorageJob, TARGET, between, count, jobs, moments};
@@ -213,12 +213,25 @@ fn row(kind: &str, name: &str, counts: [String; 3], job: &StorageJob<'_>, worker
         let host = |metric: &str| job.known(metric, "sum");
         let percent = |metric: &str| told(host(metric).map(|share| share * 100.0));
         cells.extend(
-            ["host_cpu", "host_cpu_user", "host_cpu_privileged", "host_cpu_softirq", "host_cpu_irq"].map(percent),
+            [
+                metric::HOST_CPU,
+                metric::HOST_CPU_USER,
+                metric::HOST_CPU_PRIVILEGED,
+                metric::HOST_CPU_SOFTIRQ,
+                metric::HOST_CPU_IRQ,
+            ]
+            .map(percent),
         );
         cells.push(ticks);
         cells.extend(
-            ["interrupts", "cpu_effectiveness", "host_packets", "host_packet_errors", "host_retransmits"]
-                .map(|metric| told(host(metric))),
+            [
+                metric::INTERRUPTS,
+                metric::CPU_EFFECTIVENESS,
+                metric::HOST_PACKETS,
+                metric::HOST_PACKET_ERRORS,
+                metric::HOST_RETRANSMITS,
+            ]
+            .map(|metric| told(host(metric))),
         );
     } else {
         cells.extend(std::iter::repeat_n(String::new(), 5));

@@ -1,7 +1,7 @@
 //! Storage jobs of a study as formats of other tools want them: figures by direction, and what a distribution says.
 
 use linerate_analysis::TransferCounts;
-use linerate_model::Distribution;
+use linerate_model::{Distribution, metric};
 use serde_json::Value;
 
 /// A storage job at one point.
@@ -124,7 +124,7 @@ impl StorageJob<'_> {
             "sum" => return self.service.clone(),
             _ => return Distribution::default(),
         };
-        let is_only = self.figure("iops", direction) > 0.0 && self.figure("iops", other) == 0.0;
+        let is_only = self.figure(metric::IOPS, direction) > 0.0 && self.figure(metric::IOPS, other) == 0.0;
         if apart.is_empty() && is_only { self.service.clone() } else { apart.clone() }
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod verdict;
 use std::collections::BTreeSet;
 
 use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, TrialStudy, headline};
-use linerate_model::{ARM_AXIS, Direction, TrialId, Validity, metric};
+use linerate_model::{ARM_AXIS, Direction, TrialId, Use, Validity, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -22,14 +22,12 @@ use crate::number::{Scale, round_half_up};
 use crate::words::{count, date, testbed_words};
 
 /// Rates of streams.
-const STREAM_RATES: [&str; 2] = ["goodput", "packet_rate"];
-/// Rates of requests and connections.
-const REQUEST_RATES: [&str; 2] = ["transaction_rate", "connection_rate"];
+const STREAM_RATES: [&str; 2] = [metric::GOODPUT, metric::PACKET_RATE];
 /// The latency one remembers, and the tail told beside it.
-const MEDIAN: &str = "response_time_p50";
-const TAIL: &str = "response_time_p99";
+const MEDIAN: &str = metric::RESPONSE_TIME_P50;
+const TAIL: &str = metric::RESPONSE_TIME_P99;
 /// What a stream cost.
-const COST: &str = "cpu_seconds_per_gigabyte";
+const COST: &str = metric::CPU_SECONDS_PER_GIGABYTE;
 /// Reasons against trials told here, at most.
 const REASONS: usize = 3;
 /// Comparisons that are told before the path's picture, at most: more would hide it.
@@ -301,9 +299,9 @@ impl Best<'_> {
         let name = match self.metric.name.as_str() {
             MEDIAN => "median".to_owned(),
             COST => "CPU cost".to_owned(),
-            "transaction_rate" if is_files(self.job) => "files a second".to_owned(),
-            "connection_rate" => "connection rate".to_owned(),
-            name if REQUEST_RATES.contains(&name) => "rate".to_owned(),
+            metric::TRANSACTION_RATE if is_files(self.job) => "files a second".to_owned(),
+            metric::CONNECTION_RATE => "connection rate".to_owned(),
+            name if Use::Request.has(name) => "rate".to_owned(),
             name => metric_title(name).to_lowercase(),
         };
         // Where one direction was measured as well, the sum says that it is one.
@@ -372,16 +370,17 @@ fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
         |name: &str, ways: Ways, of: &str| best(subject, name, ways, "all", |point, job| workload(point, job) == of);
     let mut told = Vec::new();
     for of in &workloads {
-        told.extend([Ways::One, Ways::Both].into_iter().filter_map(|ways| all("goodput", ways, of)));
+        told.extend([Ways::One, Ways::Both].into_iter().filter_map(|ways| all(metric::GOODPUT, ways, of)));
     }
     // Packets of a TCP stream are cut by the kernel; those of datagrams are the workload's own.
     let packets: Vec<&&str> = workloads.iter().filter(|of| keeps_ledger(subject, of)).collect();
     let packets = if packets.is_empty() { workloads.iter().collect() } else { packets };
-    told.extend(packets.into_iter().filter_map(|of| all("packet_rate", Ways::One, of)));
+    told.extend(packets.into_iter().filter_map(|of| all(metric::PACKET_RATE, Ways::One, of)));
     // A gigabyte of datagrams is another thing than a gigabyte of a TCP stream: each is told beside its own maxima.
     told.extend(workloads.iter().filter_map(|of| all(COST, Ways::Both, of)));
     for of in &workloads {
-        told.extend(REQUEST_RATES.iter().chain([&MEDIAN]).filter_map(|name| all(name, Ways::Both, of)));
+        let requests = Use::Request.metrics().map(|metric| metric.name);
+        told.extend(requests.chain([MEDIAN]).filter_map(|name| all(name, Ways::Both, of)));
     }
     told
 }

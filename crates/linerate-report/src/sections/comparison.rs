@@ -6,7 +6,7 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
-use linerate_model::{Arm, Role as ArmRole};
+use linerate_model::{Arm, Role as ArmRole, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -18,10 +18,17 @@ use crate::words::count;
 
 /// Figures drawn: the first of each group that was compared. Requests are told by their times first, streams by their rate.
 const DRAWN: [&[&str]; 4] = [
-    &["throughput", "response_time_p50"],
-    &["transaction_rate", "connection_rate", "goodput", "iops", "bandwidth", "packet_rate"],
-    &["response_time_p99", "rtt"],
-    &["cpu_seconds_per_gigabyte", "cpu_ns_per_packet"],
+    &["throughput", metric::RESPONSE_TIME_P50],
+    &[
+        metric::TRANSACTION_RATE,
+        metric::CONNECTION_RATE,
+        metric::GOODPUT,
+        metric::IOPS,
+        metric::BANDWIDTH,
+        metric::PACKET_RATE,
+    ],
+    &[metric::RESPONSE_TIME_P99, metric::RTT],
+    &[metric::CPU_SECONDS_PER_GIGABYTE, metric::CPU_NS_PER_PACKET],
 ];
 
 /// Pairs that are drawn: the figures of one stand in the table below.

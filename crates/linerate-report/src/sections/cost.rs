@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_analysis::PointStudy;
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Use, metric};
 
 use super::{Section, Subject};
 use crate::curves::{curves, metric_title};
@@ -15,20 +15,12 @@ use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Ta
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
-/// Columns of the table, as far as one point has them.
-const COSTS: [&str; 6] = [
-    "cpu_seconds_per_gigabyte",
-    "cpu_ns_per_packet",
-    "instructions_per_packet",
-    "cache_misses_per_packet",
-    "packets_per_interrupt",
-    "context_switches",
-];
 /// Where the cores went.
 const SPLIT: [(&str, &str); 3] =
-    [("cpu_app", "application"), ("cpu_kernel", "system calls"), ("cpu_softirq", "softirq and irq")];
+    [(metric::CPU_APP, "application"), (metric::CPU_KERNEL, "system calls"), (metric::CPU_SOFTIRQ, "softirq and irq")];
 /// Figures whose absence is worth a sentence.
-const EXPECTED: [&str; 3] = ["instructions_per_packet", "cache_misses_per_packet", "packets_per_interrupt"];
+const EXPECTED: [&str; 3] =
+    [metric::INSTRUCTIONS_PER_PACKET, metric::CACHE_MISSES_PER_PACKET, metric::PACKETS_PER_INTERRUPT];
 
 /// See the file.
 pub(super) struct Cost;
@@ -61,17 +53,18 @@ impl Section for Cost {
 
 fn of_family(family: &Family<'_>) -> Vec<Block> {
     let told = |name: &&str| family.grids.iter().any(|grid| grid.tells(name) && grid.direction(name).is_some());
-    let names: Vec<&str> = COSTS.iter().chain(SPLIT.iter().map(|(name, _)| name)).copied().filter(told).collect();
+    let names: Vec<&str> =
+        Use::Cost.metrics().map(|metric| metric.name).chain(SPLIT.map(|(name, _)| name)).filter(told).collect();
     if names.is_empty() {
         return Vec::new();
     }
     let mut blocks = Vec::new();
     // Sweeps of a single point have no axis to draw along.
     for (grid, main) in family.grids.iter().filter_map(|grid| Some((grid, grid.main_axis()?))) {
-        let by = if grid.direction("cpu_ns_per_packet").is_some() {
-            "cpu_ns_per_packet"
+        let by = if grid.direction(metric::CPU_NS_PER_PACKET).is_some() {
+            metric::CPU_NS_PER_PACKET
         } else {
-            "cpu_seconds_per_gigabyte"
+            metric::CPU_SECONDS_PER_GIGABYTE
         };
         blocks.extend(curves("cost", grid, main, by));
         blocks.extend(split(grid, main).map(Block::Chart));
@@ -115,9 +108,9 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     }
     let others: Vec<usize> = (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
     let setting = |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
-    let direction = grid.direction("goodput");
+    let direction = grid.direction(metric::GOODPUT);
     let rate = |point: &&&PointStudy| {
-        direction.and_then(|d| Some(headline(point)?.metric("goodput", d)?.estimate?.value)).unwrap_or(0.0)
+        direction.and_then(|d| Some(headline(point)?.metric(metric::GOODPUT, d)?.estimate?.value)).unwrap_or(0.0)
     };
     let best = grid.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let chosen = setting(best);

@@ -3,13 +3,12 @@
 //! Only sweeps with two axes of at least two values have one. Further axes are held where the figure is highest, and the
 //! caption says where that is.
 
+use linerate_model::Use;
+
 use super::{Section, Subject};
 use crate::curves::heat;
 use crate::document::Block;
 use crate::grid::Grid;
-
-/// The figures shown as a matrix, as far as they were measured.
-const METRICS: [&str; 4] = ["goodput", "transaction_rate", "connection_rate", "iops"];
 
 /// See the file.
 pub(super) struct Heat;
@@ -41,5 +40,9 @@ fn matrix(grid: &Grid<'_>) -> Option<Block> {
     let across = (0..grid.axes.len())
         .filter(|&axis| axis != main && grid.axes[axis].values.len() > 1)
         .max_by_key(|&axis| grid.axes[axis].values.len())?;
-    METRICS.iter().filter(|name| grid.tells(name)).find_map(|name| heat(grid, main, across, name)).map(Block::Chart)
+    Use::Sweep
+        .metrics()
+        .filter(|metric| grid.tells(metric.name))
+        .find_map(|metric| heat(grid, main, across, metric.name))
+        .map(Block::Chart)
 }

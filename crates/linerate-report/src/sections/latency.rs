@@ -10,7 +10,7 @@ mod one_way;
 
 use linerate_analysis::statistics::{Basis, Percentile};
 use linerate_analysis::{CorrectedStudy, PointStudy};
-use linerate_model::{Campaign, Distribution, Estimate, Layer, Unit};
+use linerate_model::{Campaign, Distribution, Estimate, Layer, Unit, metric};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table};
@@ -150,7 +150,7 @@ fn basis<'a>(told: impl Iterator<Item = &'a Percentile>) -> String {
 /// One unit for all: that of the smallest median.
 fn scale(points: &[Timed<'_>]) -> Scale {
     let medians = points.iter().filter_map(|(_, point)| distribution(point)?.percentile(0.5).flatten().map(seconds));
-    Scale::fit("response_time", Unit::Second, medians)
+    Scale::fit(metric::RESPONSE_TIME, Unit::Second, medians)
 }
 
 fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {

@@ -4,7 +4,7 @@
 //! from readings taken once per interval; figures may exceed it, and charts do not draw it. What no model covers (a CPU,
 //! memory) is not here.
 
-use linerate_model::Ceiling;
+use linerate_model::{Ceiling, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -82,7 +82,7 @@ fn expectation(name: &str) -> &str {
 }
 
 fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
-    let of_rate = |bound: &&&Ceiling| bound.metric == "goodput";
+    let of_rate = |bound: &&&Ceiling| bound.metric == metric::GOODPUT;
     let same = |a: &Ceiling, b: &Ceiling| {
         (capacity(&a.name), &a.metric, a.direction, &a.derivation)
             == (capacity(&b.name), &b.metric, b.direction, &b.derivation)
@@ -94,7 +94,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let columns = vec![
         Column::text("ceiling"),
         Column::text("of"),
-        Column::number("value", Scale::fit("goodput", rows.first()?.bound.unit, rows.iter().map(|row| row.most))),
+        Column::number("value", Scale::fit(metric::GOODPUT, rows.first()?.bound.unit, rows.iter().map(|row| row.most))),
         Column::text("direction"),
         Column::text("derivation"),
         Column::text("source"),

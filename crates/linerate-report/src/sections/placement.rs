@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::PointStudy;
-use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord};
+use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord, metric};
 use serde_json::Value;
 
 use super::{Section, Subject};
@@ -65,7 +65,7 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     shown.sort_by(|a, b| totals[b].total_cmp(&totals[a]));
     shown.truncate(MOST_CPUS);
     shown.sort_unstable();
-    let scale = Scale::fit("packet_rate", linerate_model::Unit::PacketPerSecond, totals.values().copied());
+    let scale = Scale::fit(metric::PACKET_RATE, linerate_model::Unit::PacketPerSecond, totals.values().copied());
     let mut columns = vec![Column::text("point"), Column::text("machine")];
     columns.extend(shown.iter().map(|cpu| Column::number(format!("CPU {cpu}"), scale)));
     columns.extend([Column::text("workers on"), Column::text("set for this arm")]);

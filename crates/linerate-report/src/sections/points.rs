@@ -4,7 +4,7 @@
 //! values of single trials.
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{Direction, Estimate, METRICS, Metric};
+use linerate_model::{Direction, Estimate, Metric, Use};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
@@ -12,32 +12,6 @@ use crate::document::{Block, Cell, Column, Row, Table};
 use crate::grid::{Family, estimate_cell, families, headline};
 use crate::number::Scale;
 
-/// Metrics shown, in this order; all others are in the JSON.
-const SHOWN: [&str; 21] = [
-    "goodput",
-    "throughput_l2",
-    "packet_rate",
-    "message_rate",
-    "transaction_rate",
-    "connection_rate",
-    "iops",
-    "transfer_rate",
-    "transfer_rate_binary",
-    "response_time_p50",
-    "response_time_p99",
-    "loss_ratio",
-    "retransmits",
-    "controller_dropped",
-    "rtt",
-    "fairness",
-    "cpu_seconds_per_gigabyte",
-    "cpu_ns_per_packet",
-    "iops_per_core",
-    "achieved_depth",
-    "device_share",
-];
-/// Rates that are asked how they went over time.
-const ASKED: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
 const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum];
 
 /// Where the study's JSON has the metrics of all points.
@@ -83,8 +57,8 @@ fn means(family: &Family<'_>) -> Option<Table> {
     let mut columns = family.place_columns();
     columns.push(Column::number("runs", Scale::COUNT));
     let mut figures: Vec<(&str, Direction)> = Vec::new();
-    for name in ASKED {
-        let Some(known) = METRICS.iter().find(|metric| metric.name == name) else { continue };
+    for known in Use::Mean.metrics() {
+        let name = known.name;
         for direction in DIRECTIONS {
             let values: Vec<f64> =
                 family.points().filter_map(|(_, point)| Some(mean(point, name, direction)?.value)).collect();
@@ -117,8 +91,8 @@ fn means(family: &Family<'_>) -> Option<Table> {
 
 fn table(family: &Family<'_>) -> Table {
     let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
-    for name in SHOWN.into_iter().filter(|name| family.grids.iter().any(|grid| grid.tells(name))) {
-        let Some(known) = METRICS.iter().find(|metric| metric.name == name) else { continue };
+    for known in Use::Points.metrics().filter(|known| family.grids.iter().any(|grid| grid.tells(known.name))) {
+        let name = known.name;
         let told = DIRECTIONS.into_iter().filter(|direction| {
             let jobs = family.points().filter_map(|(_, point)| headline(point));
             let told = |metric: &MetricStudy| metric.estimate.is_some() || metric.settled.is_some();

@@ -3,12 +3,11 @@
 //! Fairness is Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow taking all. It does not fit
 //! a scaling law to the points.
 
+use linerate_model::Use;
+
 use super::{Section, Subject};
 use crate::curves::curves;
 use crate::document::Block;
-
-/// What is drawn, as far as it was measured.
-const METRICS: [&str; 6] = ["goodput", "packet_rate", "transaction_rate", "connection_rate", "iops", "fairness"];
 
 /// See the file.
 pub(super) struct Scaling;
@@ -34,7 +33,12 @@ impl Section for Scaling {
         let over_count = |grid| {
             let grid: &crate::grid::Grid<'_> = grid;
             let main = grid.main_axis().filter(|&axis| grid.axes[axis].is_parallel())?;
-            Some(METRICS.iter().flat_map(move |name| curves("scaling", grid, main, name)).collect::<Vec<_>>())
+            Some(
+                Use::ByCount
+                    .metrics()
+                    .flat_map(move |metric| curves("scaling", grid, main, metric.name))
+                    .collect::<Vec<_>>(),
+            )
         };
         subject.grids.iter().filter_map(over_count).flatten().collect()
     }

@@ -14,13 +14,13 @@ use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
 
 /// What is drawn as lines: the first of these with a reading.
-const RATES: [&str; 3] = ["transaction_rate", "connection_rate", "goodput"];
+const RATES: [&str; 3] = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::GOODPUT];
 /// The same of files, of which each interval has few.
-const RATES_OF_FILES: [&str; 3] = ["goodput", "transaction_rate", "connection_rate"];
+const RATES_OF_FILES: [&str; 3] = [metric::GOODPUT, metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
 /// What is drawn as bars: the first of these with a reading.
-const COUNTS: [&str; 2] = ["retransmits", "loss_ratio"];
+const COUNTS: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
 /// Series that stand in the table only.
-const BESIDE: [&str; 4] = ["rtt", "peer_window", "datagrams_sent", "datagrams_received"];
+const BESIDE: [&str; 4] = [metric::RTT, metric::PEER_WINDOW, "datagrams_sent", "datagrams_received"];
 /// Doubtful points drawn in each sweep beside the best.
 const DOUBTFUL: usize = 1;
 
@@ -74,7 +74,7 @@ fn rates(point: &PointStudy) -> [&'static str; 3] {
 pub(crate) fn unit_of(series: &str) -> (Unit, Option<Layer>) {
     match (metric(split(series).0), series) {
         (Some(metric), _) => (metric.unit, metric.layer),
-        (None, "peer_window") => (Unit::Byte, None),
+        (None, metric::PEER_WINDOW) => (Unit::Byte, None),
         (None, _) => (Unit::PerSecond, None),
     }
 }

@@ -2,13 +2,11 @@
 //!
 //! Sweeps over message size and over counts have sections of their own.
 
+use linerate_model::Use;
+
 use super::{Section, Subject};
 use crate::curves::curves;
 use crate::document::Block;
-
-/// What is drawn, as far as it was measured.
-const METRICS: [&str; 6] =
-    ["goodput", "packet_rate", "loss_ratio", "transaction_rate", "connection_rate", "response_time_p99"];
 
 /// See the file.
 pub(super) struct Settings;
@@ -35,7 +33,12 @@ impl Section for Settings {
             let grid: &crate::grid::Grid<'_> = grid;
             let axis = |index: usize| &grid.axes[index];
             let main = grid.main_axis().filter(|&main| !axis(main).is_message() && !axis(main).is_parallel())?;
-            Some(METRICS.iter().flat_map(move |name| curves("settings", grid, main, name)).collect::<Vec<_>>())
+            Some(
+                Use::BySetting
+                    .metrics()
+                    .flat_map(move |metric| curves("settings", grid, main, metric.name))
+                    .collect::<Vec<_>>(),
+            )
         };
         subject.grids.iter().filter_map(over_rest).flatten().collect()
     }

@@ -5,7 +5,7 @@
 //! there are no replies each transfer is one, as in Iometer. `% CPU` is of the whole host, without steal and waiting, as there.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table};
@@ -28,99 +28,109 @@ const TABLES: [(&str, &str, &[Told]); 6] = [
         "rates",
         "Transfers and bytes",
         &[
-            Told("IOps", &["iops"], Direction::Sum, PER_SECOND),
-            Told("Read IOps", &["iops"], Direction::Rx, PER_SECOND),
-            Told("Write IOps", &["iops"], Direction::Tx, PER_SECOND),
-            Told("MBps (Decimal)", &["transfer_rate"], Direction::Sum, MEGABYTES),
-            Told("Read MBps (Decimal)", &["transfer_rate"], Direction::Rx, MEGABYTES),
-            Told("Write MBps (Decimal)", &["transfer_rate"], Direction::Tx, MEGABYTES),
-            Told("MiBps (Binary)", &["transfer_rate_binary"], Direction::Sum, MEBIBYTES),
-            Told("Read MiBps (Binary)", &["transfer_rate_binary"], Direction::Rx, MEBIBYTES),
-            Told("Write MiBps (Binary)", &["transfer_rate_binary"], Direction::Tx, MEBIBYTES),
-            Told("Transactions per Second", &["exchange_rate", "iops"], Direction::Sum, PER_SECOND),
+            Told("IOps", &[metric::IOPS], Direction::Sum, PER_SECOND),
+            Told("Read IOps", &[metric::IOPS], Direction::Rx, PER_SECOND),
+            Told("Write IOps", &[metric::IOPS], Direction::Tx, PER_SECOND),
+            Told("MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Sum, MEGABYTES),
+            Told("Read MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Rx, MEGABYTES),
+            Told("Write MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Tx, MEGABYTES),
+            Told("MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Sum, MEBIBYTES),
+            Told("Read MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Rx, MEBIBYTES),
+            Told("Write MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Tx, MEBIBYTES),
+            Told("Transactions per Second", &[metric::EXCHANGE_RATE, metric::IOPS], Direction::Sum, PER_SECOND),
         ],
     ),
     (
         "times",
         "Response times and errors",
         &[
-            Told("Average Response Time", &["service_time_mean"], Direction::Sum, MILLISECONDS),
-            Told("Average Read Response Time", &["service_time_mean"], Direction::Rx, MILLISECONDS),
-            Told("Average Write Response Time", &["service_time_mean"], Direction::Tx, MILLISECONDS),
-            Told("Average Transaction Time", &["response_time", "service_time_mean"], Direction::Sum, MILLISECONDS),
-            Told("Maximum Response Time", &["service_time_max"], Direction::Sum, MILLISECONDS),
-            Told("Maximum Read Response Time", &["service_time_max"], Direction::Rx, MILLISECONDS),
-            Told("Maximum Write Response Time", &["service_time_max"], Direction::Tx, MILLISECONDS),
-            Told("Maximum Transaction Time", &["response_time_max", "service_time_max"], Direction::Sum, MILLISECONDS),
-            Told("Read Errors", &["transfer_errors"], Direction::Rx, Scale::COUNT),
-            Told("Write Errors", &["transfer_errors"], Direction::Tx, Scale::COUNT),
+            Told("Average Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Sum, MILLISECONDS),
+            Told("Average Read Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Rx, MILLISECONDS),
+            Told("Average Write Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Tx, MILLISECONDS),
+            Told(
+                "Average Transaction Time",
+                &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN],
+                Direction::Sum,
+                MILLISECONDS,
+            ),
+            Told("Maximum Response Time", &[metric::SERVICE_TIME_MAX], Direction::Sum, MILLISECONDS),
+            Told("Maximum Read Response Time", &[metric::SERVICE_TIME_MAX], Direction::Rx, MILLISECONDS),
+            Told("Maximum Write Response Time", &[metric::SERVICE_TIME_MAX], Direction::Tx, MILLISECONDS),
+            Told(
+                "Maximum Transaction Time",
+                &[metric::RESPONSE_TIME_MAX, metric::SERVICE_TIME_MAX],
+                Direction::Sum,
+                MILLISECONDS,
+            ),
+            Told("Read Errors", &[metric::TRANSFER_ERRORS], Direction::Rx, Scale::COUNT),
+            Told("Write Errors", &[metric::TRANSFER_ERRORS], Direction::Tx, Scale::COUNT),
         ],
     ),
     (
         "account",
         "Operations due, answered, lost, and open at the end; flushes and discards count in the totals",
         &[
-            Told("due", &["operations_due"], Direction::Sum, Scale::COUNT),
-            Told("answered", &["operations_answered"], Direction::Sum, Scale::COUNT),
-            Told("lost", &["operations_lost"], Direction::Sum, Scale::COUNT),
-            Told("open", &["operations_open"], Direction::Sum, Scale::COUNT),
-            Told("reads due", &["operations_due"], Direction::Rx, Scale::COUNT),
-            Told("reads answered", &["operations_answered"], Direction::Rx, Scale::COUNT),
-            Told("reads lost", &["operations_lost"], Direction::Rx, Scale::COUNT),
-            Told("reads open", &["operations_open"], Direction::Rx, Scale::COUNT),
-            Told("writes due", &["operations_due"], Direction::Tx, Scale::COUNT),
-            Told("writes answered", &["operations_answered"], Direction::Tx, Scale::COUNT),
-            Told("writes lost", &["operations_lost"], Direction::Tx, Scale::COUNT),
-            Told("writes open", &["operations_open"], Direction::Tx, Scale::COUNT),
+            Told("due", &[metric::OPERATIONS_DUE], Direction::Sum, Scale::COUNT),
+            Told("answered", &[metric::OPERATIONS_ANSWERED], Direction::Sum, Scale::COUNT),
+            Told(metric::LOST, &[metric::OPERATIONS_LOST], Direction::Sum, Scale::COUNT),
+            Told("open", &[metric::OPERATIONS_OPEN], Direction::Sum, Scale::COUNT),
+            Told("reads due", &[metric::OPERATIONS_DUE], Direction::Rx, Scale::COUNT),
+            Told("reads answered", &[metric::OPERATIONS_ANSWERED], Direction::Rx, Scale::COUNT),
+            Told("reads lost", &[metric::OPERATIONS_LOST], Direction::Rx, Scale::COUNT),
+            Told("reads open", &[metric::OPERATIONS_OPEN], Direction::Rx, Scale::COUNT),
+            Told("writes due", &[metric::OPERATIONS_DUE], Direction::Tx, Scale::COUNT),
+            Told("writes answered", &[metric::OPERATIONS_ANSWERED], Direction::Tx, Scale::COUNT),
+            Told("writes lost", &[metric::OPERATIONS_LOST], Direction::Tx, Scale::COUNT),
+            Told("writes open", &[metric::OPERATIONS_OPEN], Direction::Tx, Scale::COUNT),
         ],
     ),
     (
         "tails",
         "Times of reads (rx) and writes (tx), and depth",
         &[
-            Told("p50 read", &["service_time_p50"], Direction::Rx, MILLISECONDS),
-            Told("p99 read", &["service_time_p99"], Direction::Rx, MILLISECONDS),
-            Told("p99.9 read", &["service_time_p999"], Direction::Rx, MILLISECONDS),
-            Told("p50 write", &["service_time_p50"], Direction::Tx, MILLISECONDS),
-            Told("p99 write", &["service_time_p99"], Direction::Tx, MILLISECONDS),
-            Told("p99.9 write", &["service_time_p999"], Direction::Tx, MILLISECONDS),
-            Told("depth", &["achieved_depth"], Direction::Sum, Scale::COUNT),
-            Told("off Little's law", &["depth_error"], Direction::Sum, Scale::PERCENT),
-            Told("device over load, read", &["device_share"], Direction::Rx, Scale::PERCENT),
-            Told("device over load, written", &["device_share"], Direction::Tx, Scale::PERCENT),
+            Told("p50 read", &[metric::SERVICE_TIME_P50], Direction::Rx, MILLISECONDS),
+            Told("p99 read", &[metric::SERVICE_TIME_P99], Direction::Rx, MILLISECONDS),
+            Told("p99.9 read", &[metric::SERVICE_TIME_P999], Direction::Rx, MILLISECONDS),
+            Told("p50 write", &[metric::SERVICE_TIME_P50], Direction::Tx, MILLISECONDS),
+            Told("p99 write", &[metric::SERVICE_TIME_P99], Direction::Tx, MILLISECONDS),
+            Told("p99.9 write", &[metric::SERVICE_TIME_P999], Direction::Tx, MILLISECONDS),
+            Told("depth", &[metric::ACHIEVED_DEPTH], Direction::Sum, Scale::COUNT),
+            Told("off Little's law", &[metric::DEPTH_ERROR], Direction::Sum, Scale::PERCENT),
+            Told("device over load, read", &[metric::DEVICE_SHARE], Direction::Rx, Scale::PERCENT),
+            Told("device over load, written", &[metric::DEVICE_SHARE], Direction::Tx, Scale::PERCENT),
         ],
     ),
     (
         "durability",
         "Flushes and discards, which are no transfers",
         &[
-            Told("flushes per second", &["flush_rate"], Direction::Sum, PER_SECOND),
-            Told("flush mean", &["flush_time_mean"], Direction::Sum, MILLISECONDS),
-            Told("flush p50", &["flush_time_p50"], Direction::Sum, MILLISECONDS),
-            Told("flush p99", &["flush_time_p99"], Direction::Sum, MILLISECONDS),
-            Told("flush max", &["flush_time_max"], Direction::Sum, MILLISECONDS),
-            Told("discards per second", &["trim_rate"], Direction::Sum, PER_SECOND),
-            Told("discarded", &["trim_bytes"], Direction::Sum, MEGABYTES),
-            Told("discard mean", &["trim_time_mean"], Direction::Sum, MILLISECONDS),
-            Told("discard p50", &["trim_time_p50"], Direction::Sum, MILLISECONDS),
-            Told("discard p99", &["trim_time_p99"], Direction::Sum, MILLISECONDS),
-            Told("discard max", &["trim_time_max"], Direction::Sum, MILLISECONDS),
+            Told("flushes per second", &[metric::FLUSH_RATE], Direction::Sum, PER_SECOND),
+            Told("flush mean", &[metric::FLUSH_TIME_MEAN], Direction::Sum, MILLISECONDS),
+            Told("flush p50", &[metric::FLUSH_TIME_P50], Direction::Sum, MILLISECONDS),
+            Told("flush p99", &[metric::FLUSH_TIME_P99], Direction::Sum, MILLISECONDS),
+            Told("flush max", &[metric::FLUSH_TIME_MAX], Direction::Sum, MILLISECONDS),
+            Told("discards per second", &[metric::TRIM_RATE], Direction::Sum, PER_SECOND),
+            Told("discarded", &[metric::TRIM_BYTES], Direction::Sum, MEGABYTES),
+            Told("discard mean", &[metric::TRIM_TIME_MEAN], Direction::Sum, MILLISECONDS),
+            Told("discard p50", &[metric::TRIM_TIME_P50], Direction::Sum, MILLISECONDS),
+            Told("discard p99", &[metric::TRIM_TIME_P99], Direction::Sum, MILLISECONDS),
+            Told("discard max", &[metric::TRIM_TIME_MAX], Direction::Sum, MILLISECONDS),
         ],
     ),
     (
         "host",
         "The host meanwhile",
         &[
-            Told("% CPU Utilization", &["host_cpu"], Direction::Sum, Scale::PERCENT),
-            Told("% User Time", &["host_cpu_user"], Direction::Sum, Scale::PERCENT),
-            Told("% Privileged Time", &["host_cpu_privileged"], Direction::Sum, Scale::PERCENT),
-            Told("% DPC Time", &["host_cpu_softirq"], Direction::Sum, Scale::PERCENT),
-            Told("% Interrupt Time", &["host_cpu_irq"], Direction::Sum, Scale::PERCENT),
-            Told("Interrupts per Second", &["interrupts"], Direction::Sum, PER_SECOND),
-            Told("CPU Effectiveness", &["cpu_effectiveness"], Direction::Sum, PER_SECOND),
-            Told("Packets/Second", &["host_packets"], Direction::Sum, PACKETS),
-            Told("Packet Errors", &["host_packet_errors"], Direction::Sum, PER_SECOND),
-            Told("Segments Retransmitted/Second", &["host_retransmits"], Direction::Sum, PER_SECOND),
+            Told("% CPU Utilization", &[metric::HOST_CPU], Direction::Sum, Scale::PERCENT),
+            Told("% User Time", &[metric::HOST_CPU_USER], Direction::Sum, Scale::PERCENT),
+            Told("% Privileged Time", &[metric::HOST_CPU_PRIVILEGED], Direction::Sum, Scale::PERCENT),
+            Told("% DPC Time", &[metric::HOST_CPU_SOFTIRQ], Direction::Sum, Scale::PERCENT),
+            Told("% Interrupt Time", &[metric::HOST_CPU_IRQ], Direction::Sum, Scale::PERCENT),
+            Told("Interrupts per Second", &[metric::INTERRUPTS], Direction::Sum, PER_SECOND),
+            Told("CPU Effectiveness", &[metric::CPU_EFFECTIVENESS], Direction::Sum, PER_SECOND),
+            Told("Packets/Second", &[metric::HOST_PACKETS], Direction::Sum, PACKETS),
+            Told("Packet Errors", &[metric::HOST_PACKET_ERRORS], Direction::Sum, PER_SECOND),
+            Told("Segments Retransmitted/Second", &[metric::HOST_RETRANSMITS], Direction::Sum, PER_SECOND),
         ],
     ),
 ];
@@ -191,10 +201,10 @@ fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
         known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
     };
     let shown = |value: f64, scale: Scale| format!("{} {}", scale.plain(value), scale.symbol);
-    let (iops, at, job) = top("iops")?;
-    let tail = value(job, "service_time_p99")
+    let (iops, at, job) = top(metric::IOPS)?;
+    let tail = value(job, metric::SERVICE_TIME_P99)
         .map_or_else(String::new, |tail| format!(", 99 % of them within {}", shown(tail, MILLISECONDS)));
-    let (bytes, bytes_at, _) = top("transfer_rate")?;
+    let (bytes, bytes_at, _) = top(metric::TRANSFER_RATE)?;
     let place = |point| if loaded.len() > 1 { format!(" at {}", grid.place_of(point)) } else { String::new() };
     let also = if std::ptr::eq(at, bytes_at) { String::new() } else { place(bytes_at) };
     Some(format!(
@@ -246,8 +256,8 @@ impl Redundant {
             loaded.iter().any(|(_, job)| of(job))
         };
         Self {
-            has_one_direction: !(has("iops", Direction::Rx) && has("iops", Direction::Tx)),
-            has_replies: has("exchange_rate", Direction::Sum),
+            has_one_direction: !(has(metric::IOPS, Direction::Rx) && has(metric::IOPS, Direction::Tx)),
+            has_replies: has(metric::EXCHANGE_RATE, Direction::Sum),
         }
     }
 
@@ -336,7 +346,8 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     }
     let value = |job, names: &[&str]| Some(metric(job, names, Direction::Sum)?.estimate?.value);
     let powers = loaded.iter().filter_map(|(point, job)| {
-        let (rate, time) = (value(job, &["iops"])?, value(job, &["response_time", "service_time_mean"])?);
+        let (rate, time) =
+            (value(job, &[metric::IOPS])?, value(job, &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN])?);
         (time > 0.0 && time.is_finite()).then(|| (rate / time, rate, time, grid.place_of(point)))
     });
     let (_, rate, time, place) = powers.max_by(|a, b| a.0.total_cmp(&b.0))?;

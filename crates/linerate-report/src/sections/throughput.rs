@@ -3,12 +3,11 @@
 //! Goodput is bit/s at L4, packet rate packets/s at L3, both in the direction stated. It does not show points whose
 //! figures were refused; those stand in `validity`.
 
+use linerate_model::Use;
+
 use super::{Section, Subject};
 use crate::curves::curves;
 use crate::document::Block;
-
-/// What is drawn over size, as far as it was measured.
-const METRICS: [&str; 6] = ["goodput", "packet_rate", "transaction_rate", "iops", "transfer_rate", "response_time_p50"];
 
 /// See the file.
 pub(super) struct Throughput;
@@ -34,7 +33,12 @@ impl Section for Throughput {
         let by_size = |grid| {
             let grid: &crate::grid::Grid<'_> = grid;
             let main = grid.main_axis().filter(|&axis| grid.axes[axis].is_message())?;
-            Some(METRICS.iter().flat_map(move |name| curves("throughput", grid, main, name)).collect::<Vec<_>>())
+            Some(
+                Use::BySize
+                    .metrics()
+                    .flat_map(move |metric| curves("throughput", grid, main, metric.name))
+                    .collect::<Vec<_>>(),
+            )
         };
         subject.grids.iter().filter_map(by_size).flatten().collect()
     }

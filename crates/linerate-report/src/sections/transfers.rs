@@ -5,7 +5,7 @@
 //! first that has times stands for the point. Medians of parts do not add up to the median of the whole.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
@@ -19,10 +19,10 @@ const PER_SECOND: Scale = Scale { base: "/s", symbol: "/s", factor: 1.0 };
 
 /// A part of a transfer: its name, its median and its tail.
 const PARTS: [(&str, &str, &str); 4] = [
-    ("connect", "connect_time_p50", "connect_time_p99"),
-    ("first byte", "first_byte_time_p50", "first_byte_time_p99"),
-    ("transfer", "transfer_time_p50", "transfer_time_p99"),
-    ("close", "close_time_p50", "close_time_p99"),
+    ("connect", metric::CONNECT_TIME_P50, metric::CONNECT_TIME_P99),
+    ("first byte", metric::FIRST_BYTE_TIME_P50, metric::FIRST_BYTE_TIME_P99),
+    ("transfer", metric::TRANSFER_TIME_P50, metric::TRANSFER_TIME_P99),
+    ("close", metric::CLOSE_TIME_P50, metric::CLOSE_TIME_P99),
 ];
 
 /// What a row says of how bytes went.
@@ -67,7 +67,7 @@ type Moved<'a> = (&'a PointStudy, &'a JobStudy);
 
 fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     let of_point = |point: &&'_ PointStudy| {
-        point.jobs.iter().position(|job| !job.background && figure(job, "transfer_time_p50").is_some())
+        point.jobs.iter().position(|job| !job.background && figure(job, metric::TRANSFER_TIME_P50).is_some())
     };
     let moved: Vec<Moved<'_>> =
         grid.points.iter().filter_map(|point| Some((*point, &point.jobs[of_point(point)?]))).collect();
@@ -128,8 +128,8 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
 fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut told: Vec<(String, &str, Scale)> = vec![
         ("goodput".into(), "goodput", MEGABITS),
-        ("best second".into(), "goodput_peak", MEGABITS),
-        ("files".into(), "transaction_rate", PER_SECOND),
+        ("best second".into(), metric::GOODPUT_PEAK, MEGABITS),
+        ("files".into(), metric::TRANSACTION_RATE, PER_SECOND),
     ];
     for (name, p50, p99) in PARTS {
         told.extend([(format!("{name}, p50"), p50, MILLISECONDS), (format!("{name}, p99"), p99, MILLISECONDS)]);

@@ -3,7 +3,7 @@
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::limits::LIMITS;
 use linerate_load::WORKLOADS;
-use linerate_model::METRICS;
+use linerate_model::{METRICS, Metric};
 use linerate_observe::SAMPLERS;
 use linerate_report::sections::SECTIONS;
 use serde_json::{Value, json};
@@ -68,12 +68,14 @@ pub(crate) fn entries(what: Registry) -> Vec<Value> {
         Registry::Sections => SECTIONS.iter().map(|section| entry(section.name(), section.summary())).collect(),
         Registry::Plans => presets(PLANS),
         Registry::Labs => presets(LABS),
-        Registry::Metrics => METRICS
-            .iter()
-            .map(|m| {
+        Registry::Metrics => {
+            let mut metrics: Vec<&Metric> = METRICS.iter().collect();
+            metrics.sort_unstable();
+            let entry = |m: &Metric| {
                 let layer = m.layer.map(|layer| layer.to_string());
                 json!({ "name": m.name, "unit": m.unit.symbol(), "layer": layer, "summary": m.meaning })
-            })
-            .collect(),
+            };
+            metrics.into_iter().map(entry).collect()
+        }
     }
 }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use linerate_analysis::{Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{Counter, Direction, Interval, Nanos, Side, Unit};
+use linerate_model::{Counter, Direction, Interval, Nanos, Side, Unit, Use, metric};
 use linerate_report::study_json;
 use serde_json::Value;
 
@@ -233,7 +233,7 @@ impl Lines {
         let [acknowledged, received, files] = self.sums.get(&second).copied().unwrap_or_default();
         if acknowledged + received + files > 0 {
             let rate = (acknowledged + received) as f64 * 8.0;
-            let rate = show::quantity("goodput", rate, Unit::BitPerSecond);
+            let rate = show::quantity(metric::GOODPUT, rate, Unit::BitPerSecond);
             println!("{second:>5} - {:<5}  {rate:>14}  {files} files", second + 1);
         }
     }
@@ -245,7 +245,7 @@ fn result(study: &Study, seconds: f64) {
     println!();
     for job in &point.jobs {
         let mut told = 0;
-        for name in ["goodput", "goodput_peak", "transaction_rate", "transfer_time_p50", "transfer_time_p99"] {
+        for name in Use::Served.metrics().map(|metric| metric.name) {
             for metric in job.metrics.iter().filter(|metric| metric.name == name) {
                 let Some(estimate) = metric.estimate else { continue };
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();

@@ -8,7 +8,7 @@ use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Verdict};
+use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Use, Verdict, metric};
 use linerate_report::study_json;
 use serde_json::Value;
 
@@ -191,7 +191,7 @@ impl Printer {
         let none = || "-".to_owned();
         let rate = |bytes: f64| match bytes {
             0.0 => none(),
-            _ => show::quantity("goodput", bytes * 8.0 / seconds, Unit::BitPerSecond),
+            _ => show::quantity(metric::GOODPUT, bytes * 8.0 / seconds, Unit::BitPerSecond),
         };
         // Those open are of the lines so far: none is missing between the lines and the result.
         let unanswered = line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));
@@ -217,22 +217,12 @@ fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
     println!();
     let mut has_interval = false;
     for job in &point.jobs {
-        for name in [
-            "goodput",
-            "transaction_rate",
-            "connection_rate",
-            "response_time_p50",
-            "response_time_p99",
-            "loss_ratio",
-            "retransmits",
-            "unanswered_ratio",
-            "cpu_seconds_per_gigabyte",
-        ] {
+        for name in Use::Answer.metrics().map(|metric| metric.name) {
             for one in job.withheld.iter().filter(|one| one.name == name) {
                 println!("{name} {}: withheld: {}", one.direction, one.why);
             }
             // Datagrams that never came are in `loss_ratio`.
-            let is_repeated = name == "unanswered_ratio" && args.mode == ToMode::Udp;
+            let is_repeated = name == metric::UNANSWERED_RATIO && args.mode == ToMode::Udp;
             for metric in job.metrics.iter().filter(|metric| metric.name == name && !is_repeated) {
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
                 let Some(estimate) = metric.estimate else {
@@ -310,8 +300,8 @@ fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<Str
 /// What became of the requests or transfers that were due, if any was not answered.
 fn operations(job: &JobStudy) -> Option<String> {
     let count = |name: &str| job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
-    let (due, answered) = (count("operations_due")?, count("operations_answered")?);
-    let (lost, open) = (count("operations_lost")?, count("operations_open")?);
+    let (due, answered) = (count(metric::OPERATIONS_DUE)?, count(metric::OPERATIONS_ANSWERED)?);
+    let (lost, open) = (count(metric::OPERATIONS_LOST)?, count(metric::OPERATIONS_OPEN)?);
     (lost + open > 0.0).then(|| {
         format!("operations: {due} due = {answered} answered + {lost} lost + {open} open at the end; each time includes those without an answer")
     })
@@ -321,7 +311,7 @@ fn operations(job: &JobStudy) -> Option<String> {
 fn corrected(job: &JobStudy) -> Option<String> {
     let corrected = job.corrected.as_ref()?;
     let seconds = |ns: Option<u64>| {
-        ns.map_or_else(|| "∞".to_owned(), |ns| show::quantity("response_time_p99", ns as f64 / 1e9, Unit::Second))
+        ns.map_or_else(|| "∞".to_owned(), |ns| show::quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9, Unit::Second))
     };
     let told = |of: &Percentile| {
         let ends = || format!(" [{}, {}]", seconds(of.low_ns), seconds(of.high_ns));
@@ -343,10 +333,10 @@ fn corrected(job: &JobStudy) -> Option<String> {
 fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     let Some(trial) = study.points.first().and_then(|point| point.trials.first()) else { return String::new() };
     // Segments sent again are a count of the whole measurement.
-    if metric == "retransmits" {
+    if metric == metric::RETRANSMITS {
         return String::new();
     }
-    let key = if metric == "goodput" { format!("goodput_{direction}") } else { metric.to_owned() };
+    let key = if metric == metric::GOODPUT { format!("goodput_{direction}") } else { metric.to_owned() };
     let Some(series) = trial.series.get(&key) else { return String::new() };
     let measured =
         trial.seconds.iter().zip(series).filter(|(at, _)| **at > trial.measured_from).filter_map(|(_, value)| *value);

@@ -4,7 +4,7 @@
 //! and goodput is what the congestion window, or the kernel's pacing, lets through. What it does not see: a path whose rate nobody
 //! knows and that a paced sender fills exactly.
 
-use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict};
+use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score, standing_queue, subject,
@@ -48,12 +48,12 @@ impl Rule for CongestionControl {
             .find(|(job, direction)| only_the_path(job, *direction) && room(job, *direction) > ROOM)
             .filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
-        let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min")?);
-        if read("retransmit_ratio")? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE {
+        let (goodput, rtt, least) = (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
+        if read(metric::RETRANSMIT_RATIO)? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE {
             return None;
         }
-        let window = read("congestion_window").map(|bytes| bytes * BITS_PER_BYTE / rtt);
-        let paced = read("pacing_rate");
+        let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
+        let paced = read(metric::PACING_RATE);
         let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
         let (what, rate, source) = match (by(paced), by(window)) {
             (Some(rate), _) => ("pacing", rate, "TCP_INFO of the sender: tcpi_pacing_rate"),
@@ -82,13 +82,13 @@ impl Rule for CongestionControl {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let read = |metric| value(job, metric, direction);
-            let (goodput, rtt) = (read("goodput")?, read("rtt")?);
-            let window = read("congestion_window").map(|bytes| bytes * BITS_PER_BYTE / rtt);
+            let (goodput, rtt) = (read(metric::GOODPUT)?, read(metric::RTT)?);
+            let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
             let follows = |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
-            let followed = follows(read("pacing_rate")).into_iter().chain(follows(window)).reduce(f64::max)?;
+            let followed = follows(read(metric::PACING_RATE)).into_iter().chain(follows(window)).reduce(f64::max)?;
             let queue = score::below(standing_queue(job, direction)?, NO_QUEUE);
             let path = if only_the_path(job, direction) && room(job, direction) > ROOM { 1.0 } else { 0.0 };
-            Some(score::all([followed, queue, path, score::below(read("retransmit_ratio")?, LOSSLESS)]))
+            Some(score::all([followed, queue, path, score::below(read(metric::RETRANSMIT_RATIO)?, LOSSLESS)]))
         })
     }
 

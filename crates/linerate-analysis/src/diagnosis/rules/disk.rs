@@ -1,6 +1,6 @@
 //! What rules about disks and files read of a load on one.
 
-use linerate_model::{About, Direction, Evidence, Finding, Verdict};
+use linerate_model::{About, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{BUSY, coordinate, param};
 use crate::{JobStudy, PointStudy};
@@ -62,17 +62,17 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
         return None;
     }
     let count = |name, otherwise| param(job, name).and_then(serde_json::Value::as_f64).unwrap_or(otherwise);
-    let rate = figure(job, "iops").filter(|rate| *rate > 0.0)?;
+    let rate = figure(job, metric::IOPS).filter(|rate| *rate > 0.0)?;
     Some(Load {
         job,
         depth: count("depth", DEPTH),
         workers: count("workers", WORKERS),
-        achieved: figure(job, "achieved_depth")?,
+        achieved: figure(job, metric::ACHIEVED_DEPTH)?,
         rate,
         // Infinite where a transfer never ended: a disk that hangs is limited by nothing that more transfers would change.
-        service_seconds: figure(job, "service_time_mean").filter(|seconds| seconds.is_finite())?,
-        cores: figure(job, "iops_per_core").filter(|each| *each > 0.0).map(|each| rate / each),
-        flushes: figure(job, "flush_rate").zip(figure(job, "flush_time_mean")).unwrap_or((0.0, 0.0)),
+        service_seconds: figure(job, metric::SERVICE_TIME_MEAN).filter(|seconds| seconds.is_finite())?,
+        cores: figure(job, metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| rate / each),
+        flushes: figure(job, metric::FLUSH_RATE).zip(figure(job, metric::FLUSH_TIME_MEAN)).unwrap_or((0.0, 0.0)),
     })
 }
 

@@ -6,7 +6,7 @@
 //! tells the two apart, which is the experiment it proposes. A sender that waits for its peer's window overruns nothing: what it sends
 //! again then are probes and tails.
 
-use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict};
+use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value,
@@ -27,8 +27,8 @@ const BITS_PER_BYTE: f64 = 8.0;
 /// What stands in queues: goodput of the time by which the round trip exceeds its least.
 fn standing(job: &JobStudy, direction: Direction) -> Option<Bytes> {
     let read = |metric| value(job, metric, direction);
-    let waited = (read("rtt")? - read("rtt_min")?).max(0.0);
-    Some(Bytes((waited * read("goodput")? / BITS_PER_BYTE) as u64))
+    let waited = (read(metric::RTT)? - read(metric::RTT_MIN)?).max(0.0);
+    Some(Bytes((waited * read(metric::GOODPUT)? / BITS_PER_BYTE) as u64))
 }
 
 /// Fires where bytes are sent again and no queue stands.
@@ -50,13 +50,13 @@ impl Rule for FireHose {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let loses = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, "retransmit_ratio", *direction).is_some_and(|ratio| ratio >= LOSS)
+            value(job, metric::RETRANSMIT_RATIO, *direction).is_some_and(|ratio| ratio >= LOSS)
                 && !waits_for_window(job, *direction)
         };
         let (job, direction) = flows(point).find(loses).filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
-        let (ratio, goodput) = (read("retransmit_ratio")?, read("goodput")?);
-        let (rtt, least) = (read("rtt")?, read("rtt_min")?);
+        let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
+        let (rtt, least) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
         let queue = standing(job, direction)?;
         if queue > SHALLOW {
             return None;
@@ -77,7 +77,7 @@ impl Rule for FireHose {
                 source: "TCP_INFO of the sender: tcpi_rtt and tcpi_min_rtt".into(),
             },
         ];
-        let dropped = value(job, "controller_dropped", Direction::Sum);
+        let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
         let claim = match dropped {
             Some(dropped) if dropped >= 1.0 => {
                 evidence.push(Evidence {
@@ -101,7 +101,7 @@ impl Rule for FireHose {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let read = |metric| value(job, metric, direction);
-            let (ratio, queue) = (read("retransmit_ratio")?, standing(job, direction)?);
+            let (ratio, queue) = (read(metric::RETRANSMIT_RATIO)?, standing(job, direction)?);
             let shallow = score::below(queue.0 as f64, SHALLOW.0 as f64);
             Some(score::all([score::reached(ratio, LOSS, MUCH), shallow, window_open(job, direction)]))
         })
@@ -113,7 +113,7 @@ impl Rule for FireHose {
         let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
         let segment = job.obtained.get("mss").and_then(|told| leading_number(told));
         // Where nothing came through, no rate can be derived from it.
-        let goodput = value(job, "goodput", direction).filter(|goodput| *goodput > 0.0);
+        let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
         let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
         let room = room(job, direction);
         let rates = if room.is_finite() {
@@ -129,7 +129,7 @@ impl Rule for FireHose {
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let survived = Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
         let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
-        [survived, paced].map(|experiment| experiment.ending("retransmit_ratio")).into()
+        [survived, paced].map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).into()
     }
 }
 

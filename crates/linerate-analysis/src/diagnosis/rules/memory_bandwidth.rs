@@ -3,7 +3,7 @@
 //! Evidence: an end is out of CPU on large messages, and its CPUs wait: more than [`STALLED`] cycles an instruction. What it does not
 //! see: cycles in virtual machines without counters, where it is silent, and who else uses the memory.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{End, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value};
 use crate::PointStudy;
@@ -36,13 +36,15 @@ impl Rule for MemoryBandwidth {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
-            .filter(|(job, direction)| value(job, "payload_per_send", *direction).is_some_and(|bytes| bytes >= LARGE))
+            .filter(|(job, direction)| {
+                value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
+            })
             .find_map(|(job, direction)| {
                 let end = [End::Sending, End::Receiving].into_iter().find_map(|end| out_of_cpu(job, end, direction));
                 Some((job, direction, end?))
             })
             .filter(|_| may_be_judged(point))?;
-        let cycles = value(job, "cycles_per_instruction", Direction::Sum).filter(|cycles| *cycles > STALLED)?;
+        let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum).filter(|cycles| *cycles > STALLED)?;
         evidence.push(Evidence {
             observed: format!("{cycles:.2} cycles an instruction"),
             source: "perf events of both hosts: cycles, instructions".into(),
@@ -61,10 +63,10 @@ impl Rule for MemoryBandwidth {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let large = value(job, "payload_per_send", direction).filter(|bytes| *bytes >= LARGE);
+            let large = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
             let ends = [End::Sending, End::Receiving].into_iter();
             let busy = ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
-            let cycles = value(job, "cycles_per_instruction", Direction::Sum)?;
+            let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)?;
             large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))
         })
     }

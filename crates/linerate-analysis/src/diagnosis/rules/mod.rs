@@ -26,7 +26,9 @@ mod small_message;
 mod softirq_core;
 mod unknown;
 
-use linerate_model::{About, BitRate, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity};
+use linerate_model::{
+    About, BitRate, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
+};
 
 use super::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -111,12 +113,12 @@ fn may_be_judged(point: &PointStudy) -> bool {
 
 /// The measured jobs of `point` with the directions in which data arrived: of one in which nothing did there is no rate to explain.
 fn flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
-    directions(point).filter(|(job, direction)| value(job, "goodput", *direction).is_some_and(|rate| rate > 0.0))
+    directions(point).filter(|(job, direction)| value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate > 0.0))
 }
 
 /// The measured jobs of `point` with the directions in which data was sent and nothing arrived.
 fn silent_flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
-    directions(point).filter(|(job, direction)| value(job, "goodput", *direction).is_some_and(|rate| rate <= 0.0))
+    directions(point).filter(|(job, direction)| value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate <= 0.0))
 }
 
 fn directions(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
@@ -147,8 +149,8 @@ impl End {
     /// Cores of the busiest worker. Workers that spin are always busy and say nothing.
     fn cores(self, job: &JobStudy, direction: Direction) -> Option<f64> {
         let metric = match self {
-            Self::Sending => "sender_cpu",
-            Self::Receiving => "receiver_cpu",
+            Self::Sending => metric::SENDER_CPU,
+            Self::Receiving => metric::RECEIVER_CPU,
         };
         let spins = job.obtained.get("wait").is_some_and(|modes| modes.contains(SPINNING));
         value(job, metric, direction).filter(|cores| *cores <= BUSY || !spins)
@@ -157,8 +159,8 @@ impl End {
     /// Share of the scheduling periods in which its control group had used up its CPU quota.
     fn throttled(self, job: &JobStudy, direction: Direction) -> Option<f64> {
         let metric = match self {
-            Self::Sending => "sender_throttled",
-            Self::Receiving => "receiver_throttled",
+            Self::Sending => metric::SENDER_THROTTLED,
+            Self::Receiving => metric::RECEIVER_THROTTLED,
         };
         value(job, metric, direction)
     }
@@ -217,7 +219,7 @@ fn twice_the_quota(point: &PointStudy, end: End) -> Option<Experiment> {
 
 /// How many times as much the lowest ceiling known lets pass; infinite where none is known.
 fn room(job: &JobStudy, direction: Direction) -> f64 {
-    let share = job.metric("goodput", direction).and_then(|metric| metric.share);
+    let share = job.metric(metric::GOODPUT, direction).and_then(|metric| metric.share);
     share.map_or(f64::INFINITY, |share| 1.0 / share)
 }
 
@@ -293,7 +295,7 @@ fn at_ceiling<'a>(
     wanted: impl Fn(BoundClass) -> bool,
 ) -> Option<(&'a JobStudy, Direction, Evidence, &'a str)> {
     let reached = |(job, direction): (&'a JobStudy, Direction)| {
-        let metric = job.metric("goodput", direction)?;
+        let metric = job.metric(metric::GOODPUT, direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
         let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class))?;
         let evidence = Evidence {
@@ -317,8 +319,8 @@ fn n_flows(job: &JobStudy) -> f64 {
 
 /// Member links of the group that flows in `direction` cross, and how many carried some; `None` if they cross none.
 fn members(job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
-    let available = value(job, "links_available", direction).filter(|links| *links >= 2.0)?;
-    Some((available, value(job, "links_used", direction)?))
+    let available = value(job, metric::LINKS_AVAILABLE, direction).filter(|links| *links >= 2.0)?;
+    Some((available, value(job, metric::LINKS_USED, direction)?))
 }
 
 /// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their acknowledgements wait for the second.
@@ -328,7 +330,8 @@ const A_BURST: f64 = 4.0 * 1448.0;
 fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
     const BITS_PER_BYTE: f64 = 8.0;
     let read = |metric| value(job, metric, direction);
-    let (goodput, rtt, least) = (read("goodput")?, read("rtt")?, read("rtt_min").filter(|least| *least > 0.0)?);
+    let (goodput, rtt, least) =
+        (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN).filter(|least| *least > 0.0)?);
     let standing = (rtt - least) * goodput / BITS_PER_BYTE;
     Some(if standing < A_BURST { 0.0 } else { rtt / least - 1.0 })
 }
@@ -336,20 +339,20 @@ fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
 /// How much speaks for the peer's window not being what holds the sender back: 1 where it never waited for it. A sender that waits for the
 /// window probes it, and what it sends again then is no loss.
 fn window_open(job: &JobStudy, direction: Direction) -> f64 {
-    value(job, "rwnd_limited", direction).map_or(1.0, |share| score::below(share, HELD_BACK))
+    value(job, metric::RWND_LIMITED, direction).map_or(1.0, |share| score::below(share, HELD_BACK))
 }
 
 /// Whether the sender waited for the peer's window so long that loss is no explanation.
 fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
-    value(job, "rwnd_limited", direction).is_some_and(|share| share >= HELD_BACK)
+    value(job, metric::RWND_LIMITED, direction).is_some_and(|share| share >= HELD_BACK)
 }
 
 /// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
-    let busy = value(job, "sender_busy", direction).is_some_and(|share| share > 1.0 - HELD_BACK);
+    let busy = value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > 1.0 - HELD_BACK);
     let cpu = [End::Sending, End::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some());
-    busy && below("rwnd_limited") && below("sndbuf_limited") && !cpu
+    busy && below(metric::RWND_LIMITED) && below(metric::SNDBUF_LIMITED) && !cpu
 }
 
 /// See [`super::unknown`].
@@ -367,7 +370,7 @@ pub(super) fn subject_of(point: &PointStudy) -> About {
 }
 
 fn payload_evidence(job: &JobStudy, direction: Direction) -> Option<Evidence> {
-    let bytes = value(job, "payload_per_send", direction)?;
+    let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
     Some(Evidence { observed: format!("{bytes:.0} bytes a call"), source: "the sending worker's counters".into() })
 }
 

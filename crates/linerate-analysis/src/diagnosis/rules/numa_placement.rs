@@ -3,7 +3,7 @@
 //! Evidence: some lie in another node than the device, and neither end is out of CPU, which would be a reason of its own. What it does
 //! not see: workers that are not pinned, which wander; where interrupts of the device are handled; machines of one node.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{End, Rule, flows, may_be_judged, out_of_cpu, score, subject, value};
 use crate::PointStudy;
@@ -27,7 +27,7 @@ impl Rule for NumaPlacement {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
-        let remote = value(job, "remote_cpus", Direction::Sum).filter(|share| *share > 0.0)?;
+        let remote = value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
         if [End::Sending, End::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some()) {
             return None;
         }
@@ -49,7 +49,7 @@ impl Rule for NumaPlacement {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let remote = value(job, "remote_cpus", Direction::Sum)?;
+            let remote = value(job, metric::REMOTE_CPUS, Direction::Sum)?;
             let idle = [End::Sending, End::Receiving].iter().all(|end| out_of_cpu(job, *end, direction).is_none());
             Some(if remote > 0.0 && idle { 0.5 + remote / 2.0 } else { 0.0 })
         })

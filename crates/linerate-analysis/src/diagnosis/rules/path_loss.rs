@@ -5,7 +5,7 @@
 //! knows no timeouts: Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). What it does not see: where the path loses; a
 //! shallow buffer that overflows is asked about first.
 
-use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict};
+use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, smaller_segments, subject,
@@ -39,8 +39,8 @@ impl PathLoss {
     // Linux lets its window grow by the bytes acknowledged (RFC 3465), so that delayed acknowledgements do not slow it: b = 1.
     /// What the models say of a flow, bit/s: with timeouts, and without.
     fn models(job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
-        let loss = Ratio(value(job, "retransmit_ratio", direction).filter(|loss| *loss >= LOSS)?);
-        let rtt = value(job, "rtt", direction)?;
+        let loss = Ratio(value(job, metric::RETRANSMIT_RATIO, direction).filter(|loss| *loss >= LOSS)?);
+        let rtt = value(job, metric::RTT, direction)?;
         let segment = job.obtained.get("mss").and_then(|told| leading_number(told)).unwrap_or(USUAL_SEGMENT);
         let (rtt, rto) = (Nanos::from_secs_f64(rtt), Nanos::from_secs_f64(LEAST_TIMEOUT + rtt));
         let segment = Bytes(segment as u64);
@@ -51,7 +51,7 @@ impl PathLoss {
 
     /// Goodput over the nearest that the models give: 1 from one to the other.
     fn ratio(job: &JobStudy, direction: Direction) -> Option<f64> {
-        let goodput = value(job, "goodput", direction)?;
+        let goodput = value(job, metric::GOODPUT, direction)?;
         let [least, most] = Self::models(job, direction)?;
         Some(goodput / goodput.clamp(least, most))
     }
@@ -77,8 +77,8 @@ impl Rule for PathLoss {
         };
         let (job, direction) = flows(point).find(explained).filter(|_| may_be_judged(point))?;
         let [least, most] = Self::models(job, direction)?;
-        let goodput = value(job, "goodput", direction)?;
-        let loss = value(job, "retransmit_ratio", direction)?;
+        let goodput = value(job, metric::GOODPUT, direction)?;
+        let loss = value(job, metric::RETRANSMIT_RATIO, direction)?;
         let evidence = vec![
             Evidence {
                 observed: format!("{:.2} % of the bytes were sent again", loss * 100.0),
@@ -104,7 +104,7 @@ impl Rule for PathLoss {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let loss = score::reached(value(job, "retransmit_ratio", direction)?, LOSS, MUCH);
+            let loss = score::reached(value(job, metric::RETRANSMIT_RATIO, direction)?, LOSS, MUCH);
             let loss = loss.min(window_open(job, direction));
             let Some(ratio) = Self::ratio(job, direction).filter(|_| room(job, direction) > ROOM) else {
                 return Some(loss.min(BELOW));

@@ -5,7 +5,7 @@
 //! needed", "packet too big") are filtered. What it does not see: whether the path broke down altogether just after the greeting. Small
 //! segments tell the two apart, which is what it advises; as nothing passed before, no ratio can prove it.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{Rule, TCP_STREAM, leading_number, may_be_judged, score, silent_flows, subject, value};
 use crate::{JobStudy, PointStudy};
@@ -19,7 +19,7 @@ const ALL_REPEATED: f64 = 0.5;
 pub(super) struct PathMtu;
 
 fn repeated(job: &JobStudy, direction: Direction) -> Option<f64> {
-    value(job, "retransmit_ratio", direction)
+    value(job, metric::RETRANSMIT_RATIO, direction)
 }
 
 impl Rule for PathMtu {

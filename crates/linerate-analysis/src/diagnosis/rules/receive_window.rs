@@ -5,7 +5,7 @@
 //! the verdict is inconclusive. A receiver without CPU, or one that reads slowly (its buffer is more than half full, or a window that
 //! was larger is shut), is another rule's affair. What it does not see: a queue that fills and empties between two readings.
 
-use linerate_model::{BitRate, BoundClass, Direction, Evidence, Finding, Verdict};
+use linerate_model::{BitRate, BoundClass, Direction, Evidence, Finding, Verdict, metric};
 
 use super::slow_receiver::{UNREAD, Unread};
 use super::{End, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
@@ -37,14 +37,14 @@ impl Rule for ReceiveWindow {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, "rwnd_limited", *direction).is_some_and(|share| share > WAITED)
+            value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > WAITED)
         };
         let is_read = |(job, direction): &(&JobStudy, Direction)| {
             Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
                 && out_of_cpu(job, End::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
-        let waited = value(job, "rwnd_limited", direction)?;
+        let waited = value(job, metric::RWND_LIMITED, direction)?;
         let mut evidence = vec![Evidence {
             observed: format!("waited for the peer's window {:.0} % of the time", waited * 100.0),
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
@@ -69,7 +69,7 @@ impl Rule for ReceiveWindow {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let waited = score::reached(value(job, "rwnd_limited", direction)?, WAITED, 1.0);
+            let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, WAITED, 1.0);
             let fits = from_window(point, job, direction).map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
             let unread = match Unread::of(job, direction) {
                 Some(Unread::Held(held)) => score::below(held, UNREAD),
@@ -84,7 +84,7 @@ impl Rule for ReceiveWindow {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let window = |(job, direction)| {
             let job: &JobStudy = job;
-            let window = value(job, "peer_window", direction).filter(|_| job.workload == TCP_STREAM)?;
+            let window = value(job, metric::PEER_WINDOW, direction).filter(|_| job.workload == TCP_STREAM)?;
             let streams = super::n_flows(job);
             let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
             Some(Experiment::lift("twice the receive buffer", change, grown(LARGER, room(job, direction))))
@@ -103,9 +103,9 @@ fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Opti
         ceiling.class == BoundClass::Window && !ceiling.hard && ceiling.direction == direction && measured_jobs == 1
     };
     let over_smallest = point.ceilings.iter().find(named)?.value;
-    let (smallest, smoothed) = (value(job, "rtt_min", direction)?, value(job, "rtt", direction)?);
+    let (smallest, smoothed) = (value(job, metric::RTT_MIN, direction)?, value(job, metric::RTT, direction)?);
     let expected = over_smallest * smallest / smoothed;
-    (expected > 0.0).then(|| (expected, value(job, "goodput", direction).unwrap_or(0.0) / expected))
+    (expected > 0.0).then(|| (expected, value(job, metric::GOODPUT, direction).unwrap_or(0.0) / expected))
 }
 
 #[cfg(test)]

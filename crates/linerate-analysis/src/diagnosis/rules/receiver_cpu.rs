@@ -4,7 +4,7 @@
 //! window is told with it. What it does not see: work that the kernel does for the receiver in softirq, which is
 //! most of it for small packets; spinning ends, which are busy whatever they do, are left out.
 
-use linerate_model::{Evidence, Finding, Verdict};
+use linerate_model::{Evidence, Finding, Verdict, metric};
 
 use super::{End, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value};
 use crate::PointStudy;
@@ -16,7 +16,7 @@ pub(super) struct ReceiverCpu;
 
 impl Rule for ReceiverCpu {
     fn name(&self) -> &'static str {
-        "receiver_cpu"
+        metric::RECEIVER_CPU
     }
 
     fn summary(&self) -> &'static str {
@@ -31,7 +31,7 @@ impl Rule for ReceiverCpu {
         let (job, direction, mut evidence) = flows(point)
             .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Receiving, direction)?)))
             .filter(|_| may_be_judged(point))?;
-        evidence.extend(value(job, "rwnd_limited", direction).map(|share| Evidence {
+        evidence.extend(value(job, metric::RWND_LIMITED, direction).map(|share| Evidence {
             observed: format!("the sender waited for the receiver's window {:.0} % of the time", share * 100.0),
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }));

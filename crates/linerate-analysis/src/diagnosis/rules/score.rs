@@ -3,7 +3,7 @@
 //!
 //! What it does not see: how probable a claim is. Scores order what to look at; experiments decide.
 
-use linerate_model::{BoundClass, Direction};
+use linerate_model::{BoundClass, Direction, metric};
 
 use super::{BUSY, End, THROTTLED, flows, may_be_judged};
 use crate::{JobStudy, PointStudy};
@@ -51,7 +51,7 @@ pub(super) fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Opti
 /// How nearly the share of the lowest ceiling, where that is `wanted`, reaches `threshold`.
 pub(super) fn share(point: &PointStudy, threshold: f64, wanted: impl Fn(BoundClass) -> bool) -> Option<f64> {
     best(point, |job, direction| {
-        let metric = job.metric("goodput", direction)?;
+        let metric = job.metric(metric::GOODPUT, direction)?;
         point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class))?;
         Some(reached(metric.share?, threshold, 1.0))
     })

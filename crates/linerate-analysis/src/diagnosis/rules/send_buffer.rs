@@ -3,7 +3,7 @@
 //! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. What it does not see: whether the
 //! application would have filled a larger one.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     End, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room, score, subject, value,
@@ -33,11 +33,11 @@ impl Rule for SendBuffer {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, "sndbuf_limited", *direction).is_some_and(|share| share > WAITED)
+            value(job, metric::SNDBUF_LIMITED, *direction).is_some_and(|share| share > WAITED)
                 && out_of_cpu(job, End::Sending, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
-        let waited = value(job, "sndbuf_limited", direction)?;
+        let waited = value(job, metric::SNDBUF_LIMITED, direction)?;
         let evidence = Evidence {
             observed: format!("waited for the own send buffer {:.0} % of the time", waited * 100.0),
             source: "TCP_INFO of the sender: tcpi_sndbuf_limited".into(),
@@ -50,7 +50,7 @@ impl Rule for SendBuffer {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let waited = score::reached(value(job, "sndbuf_limited", direction)?, WAITED, 1.0);
+            let waited = score::reached(value(job, metric::SNDBUF_LIMITED, direction)?, WAITED, 1.0);
             let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, cpu]))
         })
@@ -62,8 +62,9 @@ impl Rule for SendBuffer {
             let granted = option_of_sender(job, "send_buffer", direction).filter(|_| job.workload == TCP_STREAM)?;
             // A packet that was begun is filled though the buffer is full: more than the buffer may be under way, and that is to be doubled.
             let read = |metric| value(job, metric, direction);
-            let under_way =
-                read("goodput").zip(read("rtt")).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE / super::n_flows(job));
+            let under_way = read(metric::GOODPUT)
+                .zip(read(metric::RTT))
+                .map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE / super::n_flows(job));
             // The kernel grants twice what is asked for: asking for what there is doubles it.
             let change = vec![set("send_buffer", bytes(under_way.map_or(granted, |bytes| bytes.max(granted))))];
             Some(Experiment::lift("twice the send buffer", change, grown(LARGER, room(job, direction))))

@@ -4,7 +4,7 @@
 //! [`super::LARGE`]. What it does not see: a worker that spins is busy whatever it does, so that spinning ends are left out; and
 //! work that the kernel does for the sender in softirq.
 
-use linerate_model::{Finding, Verdict};
+use linerate_model::{Finding, Verdict, metric};
 
 use super::{
     End, LARGE, Rule, TCP_STREAM, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value,
@@ -18,7 +18,7 @@ pub(super) struct SenderCpu;
 
 impl Rule for SenderCpu {
     fn name(&self) -> &'static str {
-        "sender_cpu"
+        metric::SENDER_CPU
     }
 
     fn summary(&self) -> &'static str {
@@ -31,7 +31,9 @@ impl Rule for SenderCpu {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
-            .filter(|(job, direction)| value(job, "payload_per_send", *direction).is_some_and(|bytes| bytes >= LARGE))
+            .filter(|(job, direction)| {
+                value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
+            })
             .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Sending, direction)?)))
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
@@ -47,7 +49,7 @@ impl Rule for SenderCpu {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let large = value(job, "payload_per_send", direction)? >= LARGE;
+            let large = value(job, metric::PAYLOAD_PER_SEND, direction)? >= LARGE;
             score::out_of_cpu(job, End::Sending, direction).filter(|_| large)
         })
     }

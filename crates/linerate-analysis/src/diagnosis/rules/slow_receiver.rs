@@ -6,7 +6,7 @@
 //! been open and was shut. A window that opens and shuts delays acknowledgements; where it moved by half or more, what was under way is
 //! therefore reckoned by the least round trip. What it does not see: what it waits for.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     End, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param, score, subject, value,
@@ -39,11 +39,15 @@ impl Unread {
     pub(super) fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
         let read = |metric| value(job, metric, direction);
         let used = || {
-            let is_shut = read("window_swing").is_some_and(|swing| swing >= SHUT);
-            let round_trip = read("rtt_min").filter(|_| is_shut).or_else(|| read("rtt"))?;
-            Some(read("goodput")? * round_trip / BITS_PER_BYTE / read("peer_window").filter(|window| *window > 0.0)?)
+            let is_shut = read(metric::WINDOW_SWING).is_some_and(|swing| swing >= SHUT);
+            let round_trip = read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
+            Some(
+                read(metric::GOODPUT)? * round_trip
+                    / BITS_PER_BYTE
+                    / read(metric::PEER_WINDOW).filter(|window| *window > 0.0)?,
+            )
         };
-        read("receive_queue").map(Self::Held).or_else(|| used().map(Self::WindowUsed))
+        read(metric::RECEIVE_QUEUE).map(Self::Held).or_else(|| used().map(Self::WindowUsed))
     }
 
     pub(super) fn speaks(&self) -> bool {
@@ -94,12 +98,12 @@ impl Rule for SlowReceiver {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let unread = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, "rwnd_limited", *direction).is_some_and(|share| share > HELD_BACK)
+            value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > HELD_BACK)
                 && Unread::of(job, *direction).is_some_and(|unread| unread.speaks())
                 && out_of_cpu(job, End::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
-        let (waited, unread) = (value(job, "rwnd_limited", direction)?, Unread::of(job, direction)?);
+        let (waited, unread) = (value(job, metric::RWND_LIMITED, direction)?, Unread::of(job, direction)?);
         let mut evidence = vec![
             Evidence {
                 observed: format!("the sender waited for the window {:.0} % of the time", waited * 100.0),
@@ -107,11 +111,11 @@ impl Rule for SlowReceiver {
             },
             unread.evidence(),
         ];
-        evidence.extend(value(job, "window_swing", direction).map(|swing| Evidence {
+        evidence.extend(value(job, metric::WINDOW_SWING, direction).map(|swing| Evidence {
             observed: format!("the window advertised moved by {:.0} % of its largest", swing * 100.0),
             source: "TCP_INFO of the sender: tcpi_snd_wnd".into(),
         }));
-        let stalled = value(job, "io_stalled", direction).filter(|share| *share > STALLED);
+        let stalled = value(job, metric::IO_STALLED, direction).filter(|share| *share > STALLED);
         evidence.extend(stalled.map(|share| Evidence {
             observed: format!("tasks of its host stalled for storage {:.0} % of the time", share * 100.0),
             source: "/proc/pressure/io".into(),
@@ -129,7 +133,7 @@ impl Rule for SlowReceiver {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let waited = score::reached(value(job, "rwnd_limited", direction)?, HELD_BACK, 1.0);
+            let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, HELD_BACK, 1.0);
             let unread = Unread::of(job, direction)?.score();
             let cpu = out_of_cpu(job, End::Receiving, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, unread, cpu]))

@@ -12,7 +12,7 @@
 //! way as well. (The kernel's own mark, `tcpi_delivery_rate_app_limited`, stays off as long as a sample from before was faster.) What it does not
 //! see: why the application has nothing: a disk, a peer it waits for, or its own pace.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     End, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu, param, score, subject,
@@ -58,7 +58,7 @@ struct Idle {
 impl Starved {
     fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
         if job.workload == TCP_STREAM {
-            return value(job, "source_wait", direction).map(Self::Counted);
+            return value(job, metric::SOURCE_WAIT, direction).map(Self::Counted);
         }
         Idle::of(job, direction).map(Self::Seen)
     }
@@ -109,18 +109,19 @@ impl Starved {
 impl Idle {
     fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
         let read = |metric| value(job, metric, direction);
-        let free =
-            ["rwnd_limited", "sndbuf_limited"].iter().all(|held| read(held).is_some_and(|held| held < HELD_BACK));
+        let free = [metric::RWND_LIMITED, metric::SNDBUF_LIMITED]
+            .iter()
+            .all(|held| read(held).is_some_and(|held| held < HELD_BACK));
         let is_taken = out_of_cpu(job, End::Receiving, direction).is_none();
-        let at_rest = read("sender_cpu").is_some_and(|cores| cores < AT_REST);
-        let under_way = read("goodput").zip(read("rtt")).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
-        let filled = under_way.zip(read("congestion_window")).map(|(bytes, window)| bytes / window);
-        let unsent = read("unsent").map(|bytes| bytes / n_flows(job));
+        let at_rest = read(metric::SENDER_CPU).is_some_and(|cores| cores < AT_REST);
+        let under_way = read(metric::GOODPUT).zip(read(metric::RTT)).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
+        let filled = under_way.zip(read(metric::CONGESTION_WINDOW)).map(|(bytes, window)| bytes / window);
+        let unsent = read(metric::UNSENT).map(|bytes| bytes / n_flows(job));
         Some(Self {
-            share: 1.0 - read("sender_busy")?,
+            share: 1.0 - read(metric::SENDER_BUSY)?,
             waited: unsent.zip(filled).filter(|_| free && at_rest && is_taken),
-            message: read("payload_per_send").unwrap_or_default().min(A_MESSAGE) + A_SEGMENT,
-            cpu_wait: value(job, "run_queue_wait", Direction::Sum).unwrap_or_default(),
+            message: read(metric::PAYLOAD_PER_SEND).unwrap_or_default().min(A_MESSAGE) + A_SEGMENT,
+            cpu_wait: value(job, metric::RUN_QUEUE_WAIT, Direction::Sum).unwrap_or_default(),
         })
     }
 
@@ -159,7 +160,7 @@ impl Rule for SlowSource {
         let idles = |(job, direction): &(&JobStudy, Direction)| {
             Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
                 && out_of_cpu(job, End::Sending, *direction).is_none()
-                && value(job, "transaction_rate", Direction::Sum).is_none()
+                && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
         };
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
         let evidence = Starved::of(job, direction)?.evidence();
@@ -173,7 +174,7 @@ impl Rule for SlowSource {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let asked = value(job, "transaction_rate", Direction::Sum).is_some();
+            let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
             let starved = Starved::of(job, direction)?;
             let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
             (!asked).then(|| score::all([starved.score(), cpu]))

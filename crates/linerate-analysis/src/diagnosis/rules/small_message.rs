@@ -4,7 +4,7 @@
 //! [`super::LARGE`]. What it does not see: requests, whose size is the application's; spinning ends, which are busy whatever
 //! they do; and whether calls per second really stay when messages grow, which the advice would show.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     End, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value,
@@ -31,18 +31,20 @@ impl Rule for SmallMessage {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
-            .filter(|(job, _)| value(job, "transaction_rate", Direction::Sum).is_none())
-            .filter(|(job, direction)| value(job, "payload_per_send", *direction).is_some_and(|bytes| bytes < LARGE))
+            .filter(|(job, _)| value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none())
+            .filter(|(job, direction)| {
+                value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
+            })
             .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Sending, direction)?)))
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
-        evidence.extend(value(job, "calls_per_second", Direction::Sum).map(|rate| Evidence {
+        evidence.extend(value(job, metric::CALLS_PER_SECOND, Direction::Sum).map(|rate| Evidence {
             observed: format!("{rate:.0} calls per second, both ends added"),
             source: "the workers' counters".into(),
         }));
         let claim = "the cost of each system call limits the sender: messages are small";
         let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        let bytes = value(job, "payload_per_send", direction)?;
+        let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
         let command = advise_command(point, job, &format!("-l {:.0}", 2.0 * bytes));
         let advice = "hand over twice as much per call, or several messages a call: goodput should rise by 1.6 or more";
         Some(finding.advise(format!("{advice}{command}")))
@@ -50,8 +52,8 @@ impl Rule for SmallMessage {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let small = value(job, "payload_per_send", direction)? < LARGE;
-            let asked = value(job, "transaction_rate", Direction::Sum).is_some();
+            let small = value(job, metric::PAYLOAD_PER_SEND, direction)? < LARGE;
+            let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
             score::out_of_cpu(job, End::Sending, direction).filter(|_| small && !asked)
         })
     }
@@ -59,7 +61,7 @@ impl Rule for SmallMessage {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let sizes = |(job, direction)| {
             let job: &crate::JobStudy = job;
-            let size = value(job, "payload_per_send", direction).filter(|_| job.workload == TCP_STREAM)?;
+            let size = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|_| job.workload == TCP_STREAM)?;
             let change = vec![set("message_size", bytes(LARGER * size))];
             Some(Experiment::lift("messages of twice the size", change, grown(LARGER, room(job, direction))))
         };

@@ -3,7 +3,7 @@
 //! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker fills a core, and another CPU idles. What it does not
 //! see: which device's interrupts these are, and work that the kernel does in threads of its own.
 
-use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict};
+use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict, metric};
 
 use super::{End, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
 use crate::PointStudy;
@@ -29,7 +29,7 @@ pub(super) struct SoftirqCore;
 
 impl Rule for SoftirqCore {
     fn name(&self) -> &'static str {
-        "softirq_core"
+        metric::SOFTIRQ_CORE
     }
 
     fn summary(&self) -> &'static str {
@@ -43,9 +43,11 @@ impl Rule for SoftirqCore {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, Direction::Sum);
-        let (softirq, idle) = (read("softirq_core")?, read("idle_core")?);
-        let workers =
-            ["sender_cpu", "receiver_cpu"].iter().filter_map(|cpu| value(job, cpu, direction)).fold(0.0, f64::max);
+        let (softirq, idle) = (read(metric::SOFTIRQ_CORE)?, read(metric::IDLE_CORE)?);
+        let workers = [metric::SENDER_CPU, metric::RECEIVER_CPU]
+            .iter()
+            .filter_map(|cpu| value(job, cpu, direction))
+            .fold(0.0, f64::max);
         if softirq <= FULL || workers >= TO_SPARE || idle < IDLE {
             return None;
         }
@@ -59,8 +61,8 @@ impl Rule for SoftirqCore {
             source: "/proc/stat, CPU by CPU, and getrusage of the workers".into(),
         }];
         for (metric, what) in [
-            ("softnet_squeezed", "times a softirq ended with packets waiting"),
-            ("softnet_dropped", "packets dropped at the backlog"),
+            (metric::SOFTNET_SQUEEZED, "times a softirq ended with packets waiting"),
+            (metric::SOFTNET_DROPPED, "packets dropped at the backlog"),
         ] {
             evidence.extend(read(metric).filter(|count| *count >= 1.0).map(|count| Evidence {
                 observed: format!("{count:.0} {what}"),
@@ -87,10 +89,16 @@ impl Rule for SoftirqCore {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let read = |metric| value(job, metric, Direction::Sum);
-            let workers =
-                ["sender_cpu", "receiver_cpu"].iter().filter_map(|cpu| value(job, cpu, direction)).fold(0.0, f64::max);
-            let full = score::reached(read("softirq_core")?, FULL, 1.0);
-            Some(score::all([full, score::below(workers, TO_SPARE), score::reached(read("idle_core")?, IDLE, 1.0)]))
+            let workers = [metric::SENDER_CPU, metric::RECEIVER_CPU]
+                .iter()
+                .filter_map(|cpu| value(job, cpu, direction))
+                .fold(0.0, f64::max);
+            let full = score::reached(read(metric::SOFTIRQ_CORE)?, FULL, 1.0);
+            Some(score::all([
+                full,
+                score::below(workers, TO_SPARE),
+                score::reached(read(metric::IDLE_CORE)?, IDLE, 1.0),
+            ]))
         })
     }
 }

@@ -3,42 +3,25 @@
 //! It speaks only where a ceiling is known and goodput is below it, for without a ceiling there is nothing to explain. What it
 //! does not see: everything no rule looks at. The experiment it proposes is the one whose rule was nearest to speaking.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Direction, Evidence, Finding, Unit, Use, Verdict, metric};
 
 use super::{RULES, Rule, UNKNOWN, disk, flows, may_be_judged, standing_queue, subject, value};
 use crate::{JobStudy, PointStudy};
-
-/// Metrics whose values are told where they explained nothing, with their unit's factor and symbol.
-const LOOKED_AT: [(&str, f64, &str); 13] = [
-    ("idle_core", 100.0, "%"),
-    ("receive_queue", 100.0, "%"),
-    ("receiver_cpu", 100.0, "%"),
-    ("receiver_throttled", 100.0, "%"),
-    ("retransmit_ratio", 100.0, "%"),
-    ("rtt", 1e6, "us"),
-    ("run_queue_wait", 100.0, "%"),
-    ("rwnd_limited", 100.0, "%"),
-    ("sender_busy", 100.0, "%"),
-    ("sender_cpu", 100.0, "%"),
-    ("sender_throttled", 100.0, "%"),
-    ("sndbuf_limited", 100.0, "%"),
-    ("softirq_core", 100.0, "%"),
-];
 
 const CLAIM: &str = "what limits it is not known from what was recorded";
 /// Not a metric but a relation of two.
 const STANDING_QUEUE: &str = "the standing queue";
 /// What waits for a CPU makes a queue that is no hop's.
-const NO_CPU: &str = "run_queue_wait";
+const NO_CPU: &str = metric::RUN_QUEUE_WAIT;
 /// What would speak for a rule, from where on, and the experiment that would tell.
 const NEAREST: [(&str, f64, &str); 8] = [
     (
-        "receiver_cpu",
+        metric::RECEIVER_CPU,
         super::BUSY,
         "receive two flows on two CPUs, linerate diagnose --to HOST --param streams=2 (goodput should rise by half or more)",
     ),
     (
-        "receiver_throttled",
+        metric::RECEIVER_THROTTLED,
         super::THROTTLED,
         "give the receiving host more CPU, then linerate diagnose --to HOST (goodput should rise as the quota does)",
     ),
@@ -49,22 +32,22 @@ const NEAREST: [(&str, f64, &str); 8] = [
          linerate diagnose --to HOST --param streams=1 (the wait should end)",
     ),
     (
-        "rwnd_limited",
+        metric::RWND_LIMITED,
         super::HELD_BACK,
         "a larger receive buffer, linerate diagnose --to HOST --param 'receive_buffer=8 MiB' (goodput should rise by half or more)",
     ),
     (
-        "sender_cpu",
+        metric::SENDER_CPU,
         super::BUSY,
         "send two flows from two CPUs, linerate diagnose --to HOST --param streams=2 (goodput should rise by half or more)",
     ),
     (
-        "sender_throttled",
+        metric::SENDER_THROTTLED,
         super::THROTTLED,
         "give the sending host more CPU, then linerate diagnose --to HOST (goodput should rise as the quota does)",
     ),
     (
-        "sndbuf_limited",
+        metric::SNDBUF_LIMITED,
         super::HELD_BACK,
         "a larger send buffer, linerate diagnose --to HOST --param 'send_buffer=8 MiB' (goodput should rise by half or more)",
     ),
@@ -101,7 +84,7 @@ impl Rule for Unknown {
         let explained =
             others.filter_map(|rule| rule.judge(point)).any(|finding| finding.verdict != Verdict::Inconclusive);
         let below = |(job, direction): &(&JobStudy, Direction)| {
-            job.metric("goodput", *direction).is_some_and(|metric| metric.share.is_some())
+            job.metric(metric::GOODPUT, *direction).is_some_and(|metric| metric.share.is_some())
         };
         let (job, direction) = flows(point).find(below).filter(|_| may_be_judged(point) && !explained)?;
         Some(finding(point, job, direction))
@@ -130,15 +113,18 @@ pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
 }
 
 fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding {
-    let goodput = job.metric("goodput", direction);
+    let goodput = job.metric(metric::GOODPUT, direction);
     let share = goodput.and_then(|metric| metric.share).map(|share| Evidence {
         observed: format!("goodput is {:.1} % of the lowest ceiling", share * 100.0),
         source: "the study's ceilings".into(),
     });
     let read = |metric: &str| value(job, metric, direction).or_else(|| value(job, metric, Direction::Sum));
-    let looked_at = LOOKED_AT.iter().filter_map(|(metric, factor, unit)| {
-        let seen = read(metric)?;
-        Some(Evidence { observed: format!("{metric} {:.2} {unit}", seen * factor), source: meaning(metric).into() })
+    let looked_at = Use::LookedAt.metrics().filter_map(|metric| {
+        let seen = read(metric.name)?;
+        // Shares, and CPU time as a share of one CPU, in per cent.
+        let (factor, unit) = if metric.unit == Unit::Second { (1e6, "us") } else { (100.0, "%") };
+        let observed = format!("{} {:.2} {unit}", metric.name, seen * factor);
+        Some(Evidence { observed, source: metric.meaning.into() })
     });
     let mut evidence: Vec<Evidence> = share.into_iter().chain(looked_at).collect();
     if evidence.is_empty() {
@@ -165,10 +151,6 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
                  not)"
             .to_owned(),
     })
-}
-
-fn meaning(metric: &str) -> &'static str {
-    linerate_model::metric(metric).map_or("", |metric| metric.meaning)
 }
 
 #[cfg(test)]

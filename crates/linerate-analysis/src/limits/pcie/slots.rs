@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Params};
+use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Params, metric};
 use serde_json::Value;
 
 use super::link::{Link, PAGE, generation};
@@ -182,7 +182,7 @@ impl Slots {
         let names = devices.iter().cloned().collect::<Vec<_>>().join(" + ");
         let binding = bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ");
         let name = format!("pcie of {names}, {what}: {binding}");
-        Some(Ceiling::new(name, "bandwidth", bound.value.0, direction, derivation, SOURCE).of(BoundClass::Bus))
+        Some(Ceiling::new(name, metric::BANDWIDTH, bound.value.0, direction, derivation, SOURCE).of(BoundClass::Bus))
     }
 
     /// The options of the calculator `pcie` for the edge that bounds writes of the only device asked for; `None` for several, or

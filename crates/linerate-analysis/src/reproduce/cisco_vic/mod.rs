@@ -11,7 +11,7 @@ mod tables;
 
 pub use settings::cisco_settings;
 
-use linerate_model::{Bytes, Direction};
+use linerate_model::{Bytes, Direction, metric};
 
 use super::{Comparison, Reproduction, coordinate, one_way, sweep, whole};
 use crate::limits::lag;
@@ -66,7 +66,7 @@ fn fabrics(point: &PointStudy) -> u32 {
 /// One flow on each of `fabrics` fabrics, bit/s.
 fn one_flow(study: &Study, n_fabrics: u32) -> Option<f64> {
     let point = sweep(study, "one flow").find(|point| fabrics(point) == n_fabrics)?;
-    Some(one_way(point, "goodput")?.value)
+    Some(one_way(point, metric::GOODPUT)?.value)
 }
 
 /// A size of packet, both fabrics.
@@ -90,11 +90,11 @@ fn packets(study: &Study) -> Vec<Packets> {
     let read = |point: &PointStudy| {
         let size: Bytes = coordinate(&point.parameters, "frame_size")?.parse().ok()?;
         let frame = size.0 as f64 - CHECK_SEQUENCE;
-        let counted = one_way(point, "throughput_l2");
+        let counted = one_way(point, metric::THROUGHPUT_L2);
         Some(Packets {
             frame,
-            rate: one_way(point, "packet_rate")?.value,
-            bandwidth: one_way(point, "goodput")?.value * frame / (frame - HEADERS),
+            rate: one_way(point, metric::PACKET_RATE)?.value,
+            bandwidth: one_way(point, metric::GOODPUT)?.value * frame / (frame - HEADERS),
             at_interface: counted.map(|counted| counted.value * frame / (frame + CHECK_SEQUENCE)),
         })
     };
@@ -138,7 +138,8 @@ fn draws(study: &Study) -> Vec<Draws> {
     let read = |point: &PointStudy| {
         let n_flows = coordinate(&point.parameters, "streams")?.parse().ok()?;
         let values = |metric| whole(point)?.metric(metric, Direction::Tx).map(|metric| metric.values.clone());
-        let (links, goodput) = (values("links_used").unwrap_or_default(), values("goodput").unwrap_or_default());
+        let (links, goodput) =
+            (values(metric::LINKS_USED).unwrap_or_default(), values(metric::GOODPUT).unwrap_or_default());
         let draws = links.into_iter().zip(goodput).filter_map(|(links, goodput)| links.zip(goodput)).collect();
         Some(Draws { fabrics: fabrics(point), n_flows, draws })
     };

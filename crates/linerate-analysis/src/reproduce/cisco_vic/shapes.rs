@@ -1,6 +1,6 @@
 //! The shapes V3.1 to V3.6 of methodology 2.2. All but the last follow from arithmetic.
 
-use linerate_model::{Direction, Validity};
+use linerate_model::{Direction, Validity, metric};
 
 use super::{
     CiscoStudies, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SLOT, VIC_PORTS, bound, coordinate, draws, ideal,
@@ -69,11 +69,11 @@ fn single_stream(payload: &Study) -> Shape {
         })
         .max_by_key(|(size, _)| *size);
     let Some((size, point)) = largest else { return not_judged("V3.1b", claim, "it was not run") };
-    let metric = whole(point).and_then(|job| job.metric("goodput", Direction::Tx));
+    let metric = whole(point).and_then(|job| job.metric(metric::GOODPUT, Direction::Tx));
     let Some(share) = metric.and_then(|metric| metric.share) else {
         return not_judged("V3.1b", claim, "no figure or no ceiling");
     };
-    let cpu = ["sender_cpu", "receiver_cpu"].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
+    let cpu = [metric::SENDER_CPU, metric::RECEIVER_CPU].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
     let busiest = cpu[0].max(cpu[1]);
     let measured = format!("{:.1} % in messages of {size}, busiest thread {:.0} %", share * 100.0, busiest * 100.0);
     let limited = busiest > 1.0 - NEAR && share < 1.0 - NEAR;
@@ -241,7 +241,7 @@ fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
     let claim = format!("V3.6: {what}: the effect on goodput is told with its interval, and a placebo has none");
     let compared = study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let figure = compared.and_then(|comparison| {
-        comparison.figures.iter().find(|figure| figure.metric == "goodput" && figure.direction == Direction::Tx)
+        comparison.figures.iter().find(|figure| figure.metric == metric::GOODPUT && figure.direction == Direction::Tx)
     });
     let Some(figure) = figure else { return not_judged(&name, &claim, "no pair has a figure (two CPUs are needed)") };
     let told = |effect: &Effect| {

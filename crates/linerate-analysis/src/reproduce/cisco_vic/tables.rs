@@ -1,6 +1,6 @@
 //! The paper's figures 8 to 11 and table 7, a hundredth of each, beside ours.
 
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 
 use super::{
     CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SCALE, SLOT, VIC_PORTS, bound, coordinate,
@@ -31,18 +31,19 @@ pub(super) fn payload(study: &Study) -> Comparison {
     for (name, protocol, axis) in [("payload, TCP", "TCP", "message_size"), ("payload, UDP", "UDP", "datagram_size")] {
         for point in sweep(study, name) {
             let Some(size) = coordinate(&point.parameters, axis) else { continue };
-            let metric = whole(point).and_then(|job| job.metric("goodput", Direction::Tx));
+            let metric = whole(point).and_then(|job| job.metric(metric::GOODPUT, Direction::Tx));
             let value = metric.and_then(|metric| metric.estimate).map_or(DASH.to_owned(), |e| mbit(e.value));
             let ceiling = metric.and_then(|metric| point.ceilings.get(metric.ceiling?));
             let share = metric.and_then(|metric| metric.share);
-            let cpu = ["sender_cpu", "receiver_cpu"].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
+            let cpu =
+                [metric::SENDER_CPU, metric::RECEIVER_CPU].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
             rows.push(vec![
                 protocol.to_owned(),
                 size,
                 value,
                 ceiling.map_or(DASH.to_owned(), |ceiling| mbit(ceiling.value)),
                 share.map_or(DASH.to_owned(), |share| format!("{:.1} %", share * 100.0)),
-                figure(point, "loss_ratio").map_or(DASH.to_owned(), |e| format!("{:.2} %", e.value * 100.0)),
+                figure(point, metric::LOSS_RATIO).map_or(DASH.to_owned(), |e| format!("{:.2} %", e.value * 100.0)),
                 format!("{:.0} %", cpu[0].max(cpu[1]) * 100.0),
             ]);
         }

@@ -1,7 +1,7 @@
 //! What overruns the sideband, row by row, and which row each of the paper's consoles resembles; and what holds traffic back
 //! when data goes both ways.
 
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 
 use super::{Way, change, is_worse, value};
 use crate::Study;
@@ -20,9 +20,9 @@ const BUFFER_BITS: f64 = 8192.0 * 8.0;
 /// Payload delivered to the management controller, bit/s.
 fn goodput(study: &Study, row: &str) -> Option<f64> {
     if MEDIA.contains(&row) {
-        return value(study, row, "transaction_rate", Direction::Sum).map(|rate| rate * BLOCK_BITS);
+        return value(study, row, metric::TRANSACTION_RATE, Direction::Sum).map(|rate| rate * BLOCK_BITS);
     }
-    value(study, row, "goodput", Direction::Tx)
+    value(study, row, metric::GOODPUT, Direction::Tx)
 }
 
 /// Default and tuned goodput of a row.
@@ -59,12 +59,13 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
         let resent = |study| {
             // A management controller that asks for blocks is the active end of its requests.
             let bulk = if MEDIA.contains(&row) { Direction::Rx } else { Direction::Tx };
-            let ratio = value(study, row, "retransmit_ratio", bulk);
+            let ratio = value(study, row, metric::RETRANSMIT_RATIO, bulk);
             ratio.map_or("-".into(), |ratio| format!("{:.2} %", ratio * 100.0))
         };
         let dropped = |study| {
             let read = |metric| value(study, row, metric, Direction::Sum);
-            let share = read("controller_dropped").zip(read("controller_received")).filter(|(_, all)| *all > 0.0);
+            let share =
+                read(metric::CONTROLLER_DROPPED).zip(read(metric::CONTROLLER_RECEIVED)).filter(|(_, all)| *all > 0.0);
             share.map_or("-".into(), |(dropped, all)| format!("{:.2} %", dropped / all * 100.0))
         };
         let figures = pair(default, tuned, row);
@@ -103,9 +104,12 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
             for bmc in ["bmc1", "bmc2"] {
                 let name = |mode: &str| format!("{console} {bmc} {mode} {}", Way::ToBmc.word());
                 let read = |mode, metric| value(study, &name(mode), metric, Direction::Tx);
-                let (Some(alone), Some(goodput), Some(rtt), Some(rtt_alone)) =
-                    (read("uni", "goodput"), read("bidi", "goodput"), read("bidi", "rtt"), read("uni", "rtt"))
-                else {
+                let (Some(alone), Some(goodput), Some(rtt), Some(rtt_alone)) = (
+                    read("uni", metric::GOODPUT),
+                    read("bidi", metric::GOODPUT),
+                    read("bidi", metric::RTT),
+                    read("uni", metric::RTT),
+                ) else {
                     continue;
                 };
                 rows.push(vec![

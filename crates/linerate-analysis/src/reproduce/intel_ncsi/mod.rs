@@ -8,7 +8,7 @@ mod causes;
 mod shapes;
 mod tables;
 
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 
 use super::{Comparison, Reproduction, sweep, whole};
 use crate::{PointStudy, Study};
@@ -62,12 +62,12 @@ fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Optio
 
 /// Goodput of one way of one cell of the tables, bit/s.
 fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: Way) -> Option<f64> {
-    value(study, &format!("{console} {bmc} {mode} {}", way.word()), "goodput", way.direction())
+    value(study, &format!("{console} {bmc} {mode} {}", way.word()), metric::GOODPUT, way.direction())
 }
 
 /// How the goodput of one way of sweep `name` went, if that leaves it without a single number.
 fn unsettled(study: &Study, name: &str, way: Way) -> Option<String> {
-    let settled = whole(only(study, name)?)?.metric("goodput", way.direction())?.settled.as_ref()?;
+    let settled = whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
     (!settled.has_single_number).then(|| settled.word.clone())
 }
 

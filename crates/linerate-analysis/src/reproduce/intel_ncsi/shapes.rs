@@ -1,7 +1,7 @@
 //! The shapes V1.1 to V1.14 of methodology 2.2. Those that follow from arithmetic are marked "hard"; the others compare with
 //! what the paper saw.
 
-use linerate_model::{BitRate, Bytes, Direction, Nanos};
+use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 
 use super::{IntelStudies, NOISE, SIDEBAND, Way, causes, cell, only, tables, value};
 use crate::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
@@ -35,7 +35,7 @@ fn management(causes: &Study) -> Vec<Shape> {
     const BITS: f64 = 100.0 * 8.0;
     let claim = "V1.1 (hard): request and response load takes less than 2 % of either way of the sideband";
     let Some(point) = only(causes, "management") else { return vec![not_judged("V1.1", claim, "it was not run")] };
-    let Some(rate) = value(causes, "management", "transaction_rate", Direction::Sum) else {
+    let Some(rate) = value(causes, "management", metric::TRANSACTION_RATE, Direction::Sum) else {
         return vec![not_judged("V1.1", claim, "no valid transaction rate")];
     };
     let share = rate * BITS / SIDEBAND;
@@ -63,22 +63,22 @@ fn mean_response(point: &PointStudy) -> Option<f64> {
 fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
     let read = |study, metric| value(study, "stream", metric, Direction::Tx);
     let claim = "V1.4 (hard): at a port as fast as the sideband a stream reaches 97 % of it, and never more than all";
-    let metric = only(slow, "stream").and_then(|point| whole(point)?.metric("goodput", Direction::Tx)?.share);
+    let metric = only(slow, "stream").and_then(|point| whole(point)?.metric(metric::GOODPUT, Direction::Tx)?.share);
     let mut shapes = vec![match metric {
         Some(share) => shape("V1.4", claim, format!("{:.1} %", share * 100.0), Some((0.97..=1.0025).contains(&share))),
         None => not_judged("V1.4", claim, "no figure or no ceiling"),
     }];
-    let dropped = |study| value(study, "stream", "controller_dropped", Direction::Sum);
+    let dropped = |study| value(study, "stream", metric::CONTROLLER_DROPPED, Direction::Sum);
     let said = |again: f64, dropped: f64| {
         format!("{:.4} % sent again, {dropped:.0} frames dropped by the controller", again * 100.0)
     };
     let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0), and the controller drops nothing";
-    shapes.push(match read(slow, "retransmit_ratio").zip(dropped(slow)) {
+    shapes.push(match read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow)) {
         Some((again, dropped)) => shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0)),
         None => not_judged("V1.5a", claim, "no figure"),
     });
     let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again (paper: up to 5 %), and the controller drops";
-    shapes.push(match read(fast, "retransmit_ratio").zip(dropped(fast)) {
+    shapes.push(match read(fast, metric::RETRANSMIT_RATIO).zip(dropped(fast)) {
         Some((again, dropped)) => {
             shape("V1.5b", claim, said(again, dropped), Some(again >= NONE * 10.0 && dropped >= 1.0))
         }
@@ -95,7 +95,7 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
         let all: Option<Vec<f64>> = cells().map(|name| value(studies.tuned, &name, metric, direction)).collect();
         Some(all?.into_iter().fold(0.0, f64::max))
     };
-    let worst = most("retransmit_ratio", Direction::Tx).zip(most("controller_dropped", Direction::Sum));
+    let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx).zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
     let mut shapes = vec![match worst {
         Some((again, dropped)) => {
             let measured = format!("at most {:.4} % sent again and {dropped:.0} frames dropped", again * 100.0);
@@ -176,7 +176,7 @@ fn cpu_share(study: &Study) -> Shape {
     let mut sent: Vec<(f64, f64)> = sweep(study, "share")
         .filter_map(|point| {
             let job = whole(point)?;
-            Some((share(&job.to)?, job.metric("goodput", Direction::Rx)?.estimate?.value))
+            Some((share(&job.to)?, job.metric(metric::GOODPUT, Direction::Rx)?.estimate?.value))
         })
         .collect();
     sent.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -239,7 +239,8 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
         "V1.10 (hard): the window the console sees grows with default settings and stays within tcp_rmem when tuned";
     let seen = |study| {
         let point = only(study, "a bmc1 uni net2bmc")?;
-        let windows: Vec<f64> = point.trials.first()?.series.get("peer_window")?.iter().flatten().copied().collect();
+        let windows: Vec<f64> =
+            point.trials.first()?.series.get(metric::PEER_WINDOW)?.iter().flatten().copied().collect();
         Some((*windows.first()?, windows.into_iter().fold(0.0, f64::max)))
     };
     match (seen(default), seen(tuned)) {
@@ -266,8 +267,9 @@ fn lab_hose(rtt: Nanos) -> Hose {
 }
 
 fn fire_hose(hose: &Study) -> Vec<Shape> {
-    let rtt =
-        sweep(hose, "window").filter_map(|p| whole(p)?.metric("rtt_min", Direction::Tx)?.estimate).map(|e| e.value);
+    let rtt = sweep(hose, "window")
+        .filter_map(|p| whole(p)?.metric(metric::RTT_MIN, Direction::Tx)?.estimate)
+        .map(|e| e.value);
     let rtt = Nanos((rtt.fold(f64::INFINITY, f64::min) * 1e9) as u64);
     let lab = lab_hose(rtt);
     vec![inferred(hose, &lab), loss_onset(hose, &lab)]
@@ -304,8 +306,8 @@ fn loss_onset(study: &Study, lab: &Hose) -> Shape {
             let read = |metric| Some(job.metric(metric, Direction::Tx)?.estimate?.value);
             Some(WindowPoint {
                 window: coordinate(&point.parameters, "window_clamp")?.parse().ok()?,
-                loss: read("retransmit_ratio")?,
-                goodput: BitRate(read("goodput")?),
+                loss: read(metric::RETRANSMIT_RATIO)?,
+                goodput: BitRate(read(metric::GOODPUT)?),
             })
         })
         .collect();

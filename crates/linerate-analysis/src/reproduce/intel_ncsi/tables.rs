@@ -1,5 +1,6 @@
 //! The paper's four raw tables in its columns, with their Average rows, and its bars before and after tuning.
 
+use linerate_model::metric;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -72,7 +73,7 @@ struct Series {
 
 /// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may not stand for it.
 fn unsettled_first(point: &PointStudy, way: Way) -> Option<&'static str> {
-    let first = whole(point)?.metric("goodput", way.direction())?.settled.as_ref()?.trials.first()?.as_ref()?;
+    let first = whole(point)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?.trials.first()?.as_ref()?;
     (!first.class.has_single_number()).then(|| first.class.word())
 }
 

@@ -3,7 +3,7 @@
 //! A load above the line by no more than the trial's tolerance (`path`) is the line. Beyond that, a trial without loss proves nothing
 //! and is left out; the line itself is then the upper bound, which arithmetic gives. A trial with loss counts at any load.
 
-use linerate_model::{LoadUnit, Nanos};
+use linerate_model::{LoadUnit, Nanos, metric};
 
 use super::super::ceilings::{Bound, Scope};
 use super::Doubt;
@@ -30,8 +30,8 @@ impl Line {
     /// The lowest hard bound of the first job's loads counted in `unit`; `payload` is that of its datagrams, bytes.
     pub(in crate::study) fn of(bounds: &[Bound], unit: LoadUnit, payload: Option<f64>, doubt: Doubt) -> Option<Self> {
         let (metric, per_byte) = match unit {
-            LoadUnit::Bits => ("goodput", path::BITS),
-            LoadUnit::Frames => ("packet_rate", 1.0 / payload.filter(|payload| *payload > 0.0)?),
+            LoadUnit::Bits => (metric::GOODPUT, path::BITS),
+            LoadUnit::Frames => (metric::PACKET_RATE, 1.0 / payload.filter(|payload| *payload > 0.0)?),
         };
         let is_one_way = |bound: &&Bound| bound.ceiling.direction != linerate_model::Direction::Sum;
         let of_loads = bounds.iter().filter(|bound| bound.hard && bound.ceiling.metric == metric).filter(is_one_way);

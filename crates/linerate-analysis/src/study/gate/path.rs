@@ -11,7 +11,7 @@
 //! - what the receiving application read in the span although it had arrived before, as observed at the receivers, and what a foreign
 //!   receiver may have acknowledged in it likewise ([`super::super::backlog`]). It does not widen what is counted at a device.
 
-use linerate_model::{Counter, Direction, JobRecord, Nanos};
+use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
 
 use super::{Bound, Doubt, Gate, Judgement};
 use crate::statistics::quantum_of_counts;
@@ -24,11 +24,11 @@ pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;
 /// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket of a shaper.
 const BUCKET: f64 = 65_536.0;
 /// Metrics that no application counts.
-const COUNTED_AT_DEVICES: [&str; 1] = ["throughput_l2"];
+const COUNTED_AT_DEVICES: [&str; 1] = [metric::THROUGHPUT_L2];
 /// The metric in packets; the others with ceilings are in bits.
-const PACKET_RATE: &str = "packet_rate";
+const PACKET_RATE: &str = metric::PACKET_RATE;
 /// A rate of single seconds, and the metric whose ceilings hold for it.
-const PEAK: (&str, &str) = ("goodput_peak", "goodput");
+const PEAK: (&str, &str) = (metric::GOODPUT_PEAK, metric::GOODPUT);
 /// Bits in a byte.
 pub(super) const BITS: f64 = 8.0;
 

@@ -1,7 +1,7 @@
 //! What a metric's own meaning allows: shares up to one, whole counts, nothing negative but differences, frames no smaller than what
 //! they carry.
 
-use linerate_model::{Direction, Metric};
+use linerate_model::{Direction, Metric, metric};
 
 use super::path::CLOCK_RATE_ERROR;
 use super::{Admitted, Judgement, Withheld};
@@ -14,8 +14,8 @@ const TICK: f64 = 0.01;
 /// Ticks by which a difference of two readings may be off.
 const TICKS: f64 = 2.0;
 /// The rate of frames, and that of what they carry.
-const FRAMES: &str = "throughput_l2";
-const PAYLOAD: &str = "goodput";
+const FRAMES: &str = metric::THROUGHPUT_L2;
+const PAYLOAD: &str = metric::GOODPUT;
 /// What adding and dividing may leave above one.
 const ROUNDING: f64 = 1e-9;
 

@@ -14,7 +14,7 @@ type Series = BTreeMap<String, Vec<Option<f64>>>;
 
 /// Series that a ceiling bounds, the metric of that ceiling, and the direction.
 const BOUNDED: [(&str, &str, Direction); 2] =
-    [("goodput_tx", "goodput", Direction::Tx), ("goodput_rx", "goodput", Direction::Rx)];
+    [("goodput_tx", metric::GOODPUT, Direction::Tx), ("goodput_rx", metric::GOODPUT, Direction::Rx)];
 
 impl Gate<'_> {
     /// What of `counted` may be drawn: the ends of the intervals in seconds, and the series.

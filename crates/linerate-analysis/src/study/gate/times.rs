@@ -1,6 +1,6 @@
 //! One-way times between two clocks. An error of the clocks moves all of them by the same amount, so they stand or fall together.
 
-use linerate_model::{Direction, Nanos};
+use linerate_model::{Direction, Nanos, metric};
 
 use super::Figures;
 use crate::statistics::Percentile;
@@ -8,7 +8,8 @@ use crate::study::times::is_time;
 use crate::study::traffic::Distributions;
 
 /// Medians by which a job's one-way times are judged, and how the names of all of them begin.
-const MEDIANS: [(&str, &str); 2] = [("service_time_p50", "service_time"), ("response_time_p50", "response_time")];
+const MEDIANS: [(&str, &str); 2] =
+    [(metric::SERVICE_TIME_P50, "service_time"), (metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME)];
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 
@@ -22,7 +23,7 @@ pub(in crate::study) struct OneWay {
 impl OneWay {
     /// What `figures` say.
     pub(super) fn of(figures: &Figures) -> Self {
-        let doubt = figures.get("clock_uncertainty", Direction::Sum);
+        let doubt = figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum);
         let withheld = |(median, _): (&str, &str)| {
             doubt.is_some_and(|doubt| figures.get(median, Direction::Sum).is_none_or(|median| median <= doubt))
         };

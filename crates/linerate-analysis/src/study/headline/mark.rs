@@ -1,6 +1,6 @@
 //! What the study says of each stage, and which of them limits.
 
-use linerate_model::{BoundPart, Direction, Finding, Unit};
+use linerate_model::{BoundPart, Direction, Finding, Unit, metric};
 
 use super::super::searched::SearchTrial;
 use super::super::{JobStudy, PointStudy};
@@ -14,21 +14,21 @@ const NEARLY_ALL: f64 = 0.9;
 
 /// Metrics of a job that are readings of a stage: where, which, and in whose direction they stand (`None`: the sum).
 const JUDGED: [(End, Place, &str, &str, bool); 15] = [
-    (End::Sender, Place::Application, "sender_cpu", "CPU of its busiest thread", true),
-    (End::Sender, Place::Application, "sender_throttled", "without CPU quota", true),
-    (End::Sender, Place::Application, "payload_per_send", "a call", true),
-    (End::Sender, Place::Socket, "rwnd_limited", "waited for the peer's window", true),
-    (End::Sender, Place::Socket, "sndbuf_limited", "waited for its own buffer", true),
-    (End::Sender, Place::Socket, "retransmit_ratio", "sent again", true),
-    (End::Sender, Place::Socket, "rtt", "round trip", true),
-    (End::Sender, Place::Socket, "congestion_window", "congestion window", true),
-    (End::Receiver, Place::Socket, "peer_window", "window advertised", true),
-    (End::Receiver, Place::Socket, "receive_queue", "buffer filled", true),
-    (End::Receiver, Place::Socket, "softnet_dropped", "dropped at the backlog", false),
-    (End::Receiver, Place::Socket, "softirq_core", "CPU of the busiest softirq", false),
-    (End::Receiver, Place::Application, "receiver_cpu", "CPU of its busiest thread", true),
-    (End::Receiver, Place::Application, "receiver_throttled", "without CPU quota", true),
-    (End::Sender, Place::Queue, "achieved_depth", "under way", false),
+    (End::Sender, Place::Application, metric::SENDER_CPU, "CPU of its busiest thread", true),
+    (End::Sender, Place::Application, metric::SENDER_THROTTLED, "without CPU quota", true),
+    (End::Sender, Place::Application, metric::PAYLOAD_PER_SEND, "a call", true),
+    (End::Sender, Place::Socket, metric::RWND_LIMITED, "waited for the peer's window", true),
+    (End::Sender, Place::Socket, metric::SNDBUF_LIMITED, "waited for its own buffer", true),
+    (End::Sender, Place::Socket, metric::RETRANSMIT_RATIO, "sent again", true),
+    (End::Sender, Place::Socket, metric::RTT, "round trip", true),
+    (End::Sender, Place::Socket, metric::CONGESTION_WINDOW, "congestion window", true),
+    (End::Receiver, Place::Socket, metric::PEER_WINDOW, "window advertised", true),
+    (End::Receiver, Place::Socket, metric::RECEIVE_QUEUE, "buffer filled", true),
+    (End::Receiver, Place::Socket, metric::SOFTNET_DROPPED, "dropped at the backlog", false),
+    (End::Receiver, Place::Socket, metric::SOFTIRQ_CORE, "CPU of the busiest softirq", false),
+    (End::Receiver, Place::Application, metric::RECEIVER_CPU, "CPU of its busiest thread", true),
+    (End::Receiver, Place::Application, metric::RECEIVER_THROTTLED, "without CPU quota", true),
+    (End::Sender, Place::Queue, metric::ACHIEVED_DEPTH, "under way", false),
 ];
 
 /// Where on the path each rule sees the limit; those that name a capacity are looked up by it.
@@ -46,14 +46,14 @@ const PLACES: [(&str, &[(End, Place)]); 22] = [
     ("path_loss", &[]),
     ("path_mtu", &[]),
     ("receive_window", &[(End::Receiver, Place::Socket)]),
-    ("receiver_cpu", &[(End::Receiver, Place::Application)]),
+    (metric::RECEIVER_CPU, &[(End::Receiver, Place::Application)]),
     ("send_buffer", &[(End::Sender, Place::Socket)]),
-    ("sender_cpu", &[(End::Sender, Place::Application)]),
+    (metric::SENDER_CPU, &[(End::Sender, Place::Application)]),
     ("single_flow", &[]),
     ("slow_receiver", &[(End::Receiver, Place::Application)]),
     ("slow_source", &[(End::Sender, Place::Application)]),
     ("small_message", &[(End::Sender, Place::Application)]),
-    ("softirq_core", &[(End::Receiver, Place::Socket)]),
+    (metric::SOFTIRQ_CORE, &[(End::Receiver, Place::Socket)]),
     ("unknown", &[]),
 ];
 /// The rule whose limit is where losses are.
@@ -77,7 +77,7 @@ pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec
 
 /// The lowest bound known at `stage`.
 pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<StageCeiling> {
-    let metric = job.metric("goodput", direction).map_or("goodput", |metric| metric.name.as_str());
+    let metric = job.metric(metric::GOODPUT, direction).map_or(metric::GOODPUT, |metric| metric.name.as_str());
     let here = stage.part.as_ref()?;
     let bounds = point.ceilings.iter().filter(|ceiling| {
         ceiling.metric == metric && ceiling.direction == direction && ceiling.parts == std::slice::from_ref(here)
@@ -146,7 +146,7 @@ pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottle
         return Some(Bottleneck { job, at: At::Places(places) });
     }
     let flow = finding.flow?;
-    let goodput = point.jobs.get(number?)?.metric("goodput", flow.direction);
+    let goodput = point.jobs.get(number?)?.metric(metric::GOODPUT, flow.direction);
     let bound = goodput.and_then(|metric| point.ceilings.get(metric.ceiling?));
     let parts = bound.map_or_else(Vec::new, |bound| bound.parts.clone());
     Some(Bottleneck { job, at: if rule == PATH_LOSS { At::MostLost(parts) } else { At::Parts(parts) } })

@@ -15,7 +15,8 @@ mod mark;
 mod storage;
 
 use linerate_model::{
-    BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Point, TrialRecord, Unit, Validity, Verdict,
+    BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Metric, Point, TrialRecord, Unit, Use,
+    Validity, Verdict, metric,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +27,8 @@ use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, search
 use crate::diagnosis;
 use crate::statistics::median;
 
-/// What is told of a point, the first that has a figure.
-const FIGURES: [&str; 5] = ["goodput", "transfer_rate", "connection_rate", "transaction_rate", "packet_rate"];
-/// Metrics of jobs whose payload is incidental.
-const REQUESTS: [&str; 2] = ["connection_rate", "transaction_rate"];
 /// A metric that only files have.
-const OF_FILES: &str = "transfer_time_p50";
+const OF_FILES: &str = metric::TRANSFER_TIME_P50;
 /// The job that adds up all measured ones of a point.
 const ALL: &str = "all";
 /// The workload that moves nothing.
@@ -320,11 +317,11 @@ fn figure(point: &PointStudy) -> Option<&MetricStudy> {
 fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
     let has = |name: &str| job.metrics.iter().any(|metric| metric.name == name);
     // Of files, each of which is a transaction, the payload is what counts.
-    let answers = REQUESTS.into_iter().any(has) && !has(OF_FILES);
-    let told = FIGURES.iter().filter(|name| !answers || REQUESTS.contains(name));
+    let answers = Use::Request.metrics().any(|metric| has(metric.name)) && !has(OF_FILES);
+    let told = Metric::moved().filter(|metric| !answers || metric.is_for(Use::Request));
     let directions = [Direction::Sum, Direction::Tx, Direction::Rx];
     let usable = |metric: &&MetricStudy| metric.estimate.is_some_and(|e| e.value.is_finite() && e.value > 0.0);
-    told.filter_map(|name| directions.into_iter().filter_map(|d| job.metric(name, d)).find(usable)).next()
+    told.filter_map(|told| directions.into_iter().filter_map(|d| job.metric(told.name, d)).find(usable)).next()
 }
 
 /// How the rate of `point` went, if it has no single number for that.
@@ -337,7 +334,7 @@ fn unsettled(point: &PointStudy) -> Option<String> {
 /// The direction in which `job` carries most.
 fn direction(job: &JobStudy) -> Direction {
     let carried = |direction| {
-        let names = ["goodput", "transfer_rate"];
+        let names = [metric::GOODPUT, metric::TRANSFER_RATE];
         let metric = names.into_iter().find_map(|name| job.metric(name, direction)?.estimate);
         metric.map_or(0.0, |estimate| estimate.value)
     };
@@ -400,7 +397,7 @@ fn of_point(
 /// Who sends and who receives.
 fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
     // What reads and writes a disk has one end.
-    if job.metrics.iter().any(|metric| metric.name == "iops") || direction == Direction::Tx {
+    if job.metrics.iter().any(|metric| metric.name == metric::IOPS) || direction == Direction::Tx {
         return (job.from.clone(), job.to.clone());
     }
     (job.to.clone(), job.from.clone())

@@ -4,7 +4,7 @@
 //! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what was asked for is both counts
 //! over one another.
 
-use linerate_model::{BitRate, Counter, Direction, PacketRate, Unit};
+use linerate_model::{BitRate, Counter, Direction, PacketRate, Unit, metric};
 
 use super::super::JobStudy;
 use super::super::transfers::mode;
@@ -27,9 +27,10 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
         let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
         ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
     };
-    let iops = value("iops")?;
+    let iops = value(metric::IOPS)?;
     // A rate in bits is one of the bytes moved.
-    let in_bits = |text: &str| Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value("transfer_rate")?);
+    let in_bits =
+        |text: &str| Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value(metric::TRANSFER_RATE)?);
     let asked = job.params.0.get("rate").and_then(serde_json::Value::as_str);
     let asked = asked.and_then(|text| text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text)));
     if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
@@ -38,14 +39,14 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
         ));
     }
     let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
-    let cores = value("iops_per_core").filter(|each| *each > 0.0).map(|each| iops / each);
+    let cores = value(metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| iops / each);
     if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
         return Some(format!(
             "not tested: the load's {workers} threads used {cores:.2} CPUs, so they had no time for more: repeat with \
              twice the `workers`"
         ));
     }
-    let (depth, seconds) = (value("achieved_depth")?, value("service_time_mean")?);
+    let (depth, seconds) = (value(metric::ACHIEVED_DEPTH)?, value(metric::SERVICE_TIME_MEAN)?);
     if !seconds.is_finite() {
         return Some(format!(
             "not tested: a transfer was still in flight when the load ended ({iops:.0} per second on average until then): \

@@ -9,7 +9,7 @@
 //!
 //! Anything else is inconclusive. Memory bandwidth is never claimed: nothing here counts it.
 
-use linerate_model::{Arm, Bytes, Campaign, Direction, JobSpec, TestbedKind, Verdict};
+use linerate_model::{Arm, Bytes, Campaign, Direction, JobSpec, TestbedKind, Verdict, metric};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -117,10 +117,10 @@ fn known_edge(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJo
     // The job that adds up all measured ones comes last.
     let all = point.jobs.last()?;
     let full = |direction: Direction| {
-        let metric = all.metric("goodput", direction)?;
+        let metric = all.metric(metric::GOODPUT, direction)?;
         let bound = &point.ceilings[metric.ceiling?];
-        let asked: f64 = jobs.iter().filter_map(|job| typical(base(alone, job)?, "goodput", direction)).sum();
-        let passed = typical(all, "goodput", direction)?;
+        let asked: f64 = jobs.iter().filter_map(|job| typical(base(alone, job)?, metric::GOODPUT, direction)).sum();
+        let passed = typical(all, metric::GOODPUT, direction)?;
         (asked > bound.value * MORE && passed > bound.value * FULL).then(|| {
             let mega = |rate: f64| format!("{:.1} Mbit/s", rate / 1e6);
             let (asked, room, passed) = (mega(asked), mega(bound.value), mega(passed));
@@ -136,7 +136,7 @@ fn known_edge(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJo
 
 /// How long the workers of `job` waited for a CPU, and whether that explains what it lost.
 fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (bool, String) {
-    let waited = |job: Option<&super::super::JobStudy>| typical(job?, "run_queue_wait", Direction::Sum);
+    let waited = |job: Option<&super::super::JobStudy>| typical(job?, metric::RUN_QUEUE_WAIT, Direction::Sum);
     let lost = 1.0 - job.main.effect.shift;
     let (together, before) = (waited(point.jobs.get(job.job)), waited(base(alone, job)));
     match (together, before) {
@@ -225,8 +225,8 @@ fn full_link(
     let bits = |job: &MixedJob, study: &super::super::JobStudy| {
         let rate = typical(study, &job.main.metric, job.main.direction)?;
         match job.main.metric.as_str() {
-            "goodput" => Some(rate),
-            "transfer_rate" => Some(rate * BITS),
+            metric::GOODPUT => Some(rate),
+            metric::TRANSFER_RATE => Some(rate * BITS),
             _ => None,
         }
     };

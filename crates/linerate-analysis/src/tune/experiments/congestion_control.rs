@@ -4,6 +4,8 @@
 //! recover over many round trips (RFC 9438, RFC 5681); a control that models the path does not. What it does not see: what it does to others on
 //! the path.
 
+use linerate_model::metric;
+
 use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Proposal, TuningExperiment};
 use crate::End;
 
@@ -30,7 +32,7 @@ impl TuningExperiment for CongestionControl {
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         let look = |other: Option<&String>| {
             path.at(End::Sender, SETTING, |before| {
-                let again = path.share("retransmit_ratio", LOSSY, "segments sent again")?;
+                let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again")?;
                 let room = path.room();
                 if room <= LEAST_ROOM {
                     return Err(Hindrance::no_evidence(format!("the path has room for no more than x{room:.2}")));

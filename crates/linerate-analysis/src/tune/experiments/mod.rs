@@ -14,7 +14,7 @@ mod socket_buffers;
 
 use std::collections::BTreeMap;
 
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 use serde::Serialize;
 
 use super::Rates;
@@ -217,7 +217,7 @@ impl Known<'_> {
 
     /// What softirqs take of the CPU that has most of them, if that is nearly all of it.
     fn full_of_softirqs(&self) -> Result<f64, Hindrance> {
-        self.share("softirq_core", FULL, "softirqs of one CPU")
+        self.share(metric::SOFTIRQ_CORE, FULL, "softirqs of one CPU")
     }
 
     fn job(&self) -> Option<&JobStudy> {
@@ -228,7 +228,7 @@ impl Known<'_> {
     fn room(&self) -> f64 {
         /// Nothing is known to be in the way.
         const MUCH: f64 = 100.0;
-        let share = self.job().and_then(|job| job.metric("goodput", Direction::Tx)?.share);
+        let share = self.job().and_then(|job| job.metric(metric::GOODPUT, Direction::Tx)?.share);
         share.map_or(MUCH, |share| 1.0 / share)
     }
 }

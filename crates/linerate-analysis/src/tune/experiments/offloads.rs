@@ -3,12 +3,17 @@
 //! What speaks for it: a worker or the kernel's softirqs are short of CPU, and every segment crosses the stack by itself. What it costs:
 //! segments arrive in bunches, so that a short answer may wait for a long one before it.
 
+use linerate_model::metric;
+
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
 
 /// Where each is switched, and whose want of CPU speaks for it.
-const SWITCHES: [(&str, End, &str); 3] =
-    [("gro", End::Receiver, "receiver_cpu"), ("gso", End::Sender, "sender_cpu"), ("tso", End::Sender, "sender_cpu")];
+const SWITCHES: [(&str, End, &str); 3] = [
+    ("gro", End::Receiver, metric::RECEIVER_CPU),
+    ("gso", End::Sender, metric::SENDER_CPU),
+    ("tso", End::Sender, metric::SENDER_CPU),
+];
 /// CPU that softirqs take of one core, or a worker of its own, from which cutting and merging is worth something.
 const BUSY: f64 = 0.8;
 /// Segments in the largest packet the stack carries whole: 64 KiB of 1448 bytes.
@@ -36,7 +41,8 @@ impl TuningExperiment for Offloads {
                 if before != "0" {
                     return Err(Hindrance::already(format!("{setting} is on")));
                 }
-                let busiest = if path.value(cpu) > path.value("softirq_core") { cpu } else { "softirq_core" };
+                let busiest =
+                    if path.value(cpu) > path.value(metric::SOFTIRQ_CORE) { cpu } else { metric::SOFTIRQ_CORE };
                 let used = path.share(busiest, BUSY, "what is used of the busiest core there")?;
                 Ok(Proposal {
                     name: format!("{setting} on"),

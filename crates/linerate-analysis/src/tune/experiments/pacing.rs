@@ -8,7 +8,7 @@
 //! What it does not see: how long a burst the buffer takes. A paced sender still sends two segments at once at the least, and on paths shorter than a
 //! millisecond far more (`net.ipv4.tcp_tso_rtt_log`): then the prediction fails, and it is not kept.
 
-use linerate_model::BitRate;
+use linerate_model::{BitRate, metric};
 
 use super::{By, Candidate, Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, TuningExperiment, Untried};
 use crate::End;
@@ -57,7 +57,8 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
         return Err(Hindrance::no_evidence(format!("a flood of {} drains at {}", rates.feed, rates.drain)));
     }
     let pace = pace(&rates);
-    let now = path.value("goodput").filter(|now| *now > 0.0).ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
+    let now =
+        path.value(metric::GOODPUT).filter(|now| *now > 0.0).ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
     if pace.0 <= now * LEAST_EFFECT {
         return Err(Hindrance::no_evidence(format!("{} is all but what the path drains at", BitRate(now))));
     }
@@ -75,7 +76,7 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
 
 /// What overran a buffer, if anything did.
 fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
-    match (path.share("retransmit_ratio", LOSSY, "segments sent again"), path.dropped) {
+    match (path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again"), path.dropped) {
         (Ok(again), _) => Ok(format!("{:.2} % of the segments are sent again", again * 100.0)),
         (Err(_), Some(dropped)) if dropped > 0 => {
             Ok(format!("queues of the sender dropped {dropped} packets of a stream"))

@@ -7,6 +7,8 @@
 //!
 //! What it does not see: losses that a driver does not count, and which of a host's interfaces missed packets, if several did.
 
+use linerate_model::metric;
+
 use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Missed, Proposal, TuningExperiment};
 use crate::End;
 
@@ -61,7 +63,7 @@ fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
 
 /// What goodput is multiplied by at the most when a loss of this share ends.
 fn yields(path: &Known<'_>, missed: f64) -> f64 {
-    let again = path.value("retransmit_ratio").unwrap_or(missed);
+    let again = path.value(metric::RETRANSMIT_RATIO).unwrap_or(missed);
     let left = again - missed;
     if left <= LOSSY { path.room() } else { path.room().min((again / left).sqrt() * MODEL) }
 }

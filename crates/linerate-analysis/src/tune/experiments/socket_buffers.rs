@@ -4,6 +4,8 @@
 //! room is covered: goodput grows with it until then (RFC 7323, methodology 3.6). What it costs: memory, for every connection that fills it, and
 //! queues as long as the buffer where nothing else bounds them.
 
+use linerate_model::metric;
+
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
 
@@ -36,8 +38,8 @@ impl TuningExperiment for SocketBuffers {
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         let waits = [
-            (End::Receiver, RECEIVE, "rwnd_limited", "the peer's window"),
-            (End::Sender, SEND, "sndbuf_limited", "its own buffer"),
+            (End::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
+            (End::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
         ];
         let look = |(end, setting, metric, what): (End, &'static str, &str, &str)| {
             path.at(end, setting, |before| {

@@ -5,9 +5,9 @@
 //! only repeat the key figures is left out.
 
 use linerate_analysis::{JobStudy, PointStudy};
-use linerate_model::{Campaign, Capacity, Direction, Validity, metric};
+use linerate_model::{Campaign, Capacity, Direction, Use, Validity, metric};
 
-use super::{Best, REQUEST_RATES, STREAM_RATES, TAIL, Ways, best, workload_label, workloads};
+use super::{Best, STREAM_RATES, TAIL, Ways, best, workload_label, workloads};
 use crate::curves::{capitalised, metric_title};
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::{ceiling, estimate_cell, workload};
@@ -18,12 +18,12 @@ use crate::sections::Subject;
 const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
 /// Response times told beside a rate.
 const TIMES: [(&str, &str); 3] =
-    [("response_time_p50", "median"), ("response_time_p99", "p99"), ("response_time_p999", "p99.9")];
+    [(metric::RESPONSE_TIME_P50, "median"), (metric::RESPONSE_TIME_P99, "p99"), (metric::RESPONSE_TIME_P999, "p99.9")];
 
 /// A table for each rate of streams, and one for requests.
 pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
     let streams = STREAM_RATES.iter().filter_map(|name| maxima(subject, name));
-    streams.chain(REQUEST_RATES.iter().filter_map(|name| requests(subject, name))).collect()
+    streams.chain(Use::Request.metrics().filter_map(|metric| requests(subject, metric.name))).collect()
 }
 
 fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {

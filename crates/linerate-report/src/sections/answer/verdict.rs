@@ -2,7 +2,7 @@
 //! nothing else: a stage that nobody looked at says so.
 
 use linerate_analysis::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety};
-use linerate_model::{ARM_AXIS, Direction, Layer, Unit};
+use linerate_model::{ARM_AXIS, Direction, Layer, Unit, metric};
 
 use crate::document::{Block, Cell, Column, Lead, PathPicture, PathStage, Row, StageSeen, Table, Tone};
 use crate::grid::words;
@@ -83,9 +83,9 @@ fn rate(moved: &Moved, of: &str) -> String {
         return format!("{figure} meets {goal}: {of} ({runs}{above})");
     }
     let what = match (moved.metric.as_str(), moved.layer) {
-        ("goodput", _) => " goodput",
-        ("transaction_rate", _) => " transactions",
-        ("connection_rate", _) => " connections",
+        (metric::GOODPUT, _) => " goodput",
+        (metric::TRANSACTION_RATE, _) => " transactions",
+        (metric::CONNECTION_RATE, _) => " connections",
         _ => "",
     };
     let ways =

@@ -6,7 +6,7 @@
 //! where senders are synchronous, an upper bound of it where they are not.
 
 use linerate_analysis::{BurstStudy, JobStudy, PointStudy};
-use linerate_model::{Bytes, Campaign, Distribution, Unit};
+use linerate_model::{Bytes, Campaign, Distribution, Unit, metric};
 
 use super::{basis, cell, with_interval};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table};
@@ -80,7 +80,7 @@ pub(super) fn blocks(campaign: &Campaign, id: &str, of: &str, grids: &[&Grid<'_>
         return Vec::new();
     }
     let longest = bursts.iter().filter_map(|(_, _, burst, _)| waits(burst, burst.frames()));
-    let scale = Scale::fit("service_time_p50", Unit::Second, longest);
+    let scale = Scale::fit(metric::SERVICE_TIME_P50, Unit::Second, longest);
     let kept = bursts.iter().filter_map(|(grid, point, burst, _)| Some((*grid, *point, burst, point.bursts.as_ref()?)));
     let snapshots = kept.take(MOST_SNAPSHOTS).enumerate();
     let snapshots = snapshots.map(|(number, (grid, point, burst, kept))| {

@@ -15,23 +15,23 @@ use crate::number::Scale;
 
 /// Columns of the table: head, metric.
 const FIGURES: [(&str, &str); 7] = [
-    ("typical (TL)", "service_time_p50"),
-    ("worst case (WCL)", "service_time_p999"),
-    ("variation (PDV)", "delay_variation"),
-    ("largest fall (IPDV)", "delay_variation_min"),
-    ("median (IPDV)", "delay_variation_p50"),
-    ("largest rise (IPDV)", "delay_variation_max"),
-    ("from schedule, median", "response_time_p50"),
+    ("typical (TL)", metric::SERVICE_TIME_P50),
+    ("worst case (WCL)", metric::SERVICE_TIME_P999),
+    ("variation (PDV)", metric::DELAY_VARIATION),
+    ("largest fall (IPDV)", metric::DELAY_VARIATION_MIN),
+    ("median (IPDV)", metric::DELAY_VARIATION_P50),
+    ("largest rise (IPDV)", metric::DELAY_VARIATION_MAX),
+    ("from schedule, median", metric::RESPONSE_TIME_P50),
 ];
 /// How wrong the clocks of two hosts may be to each other.
-const DOUBT: &str = "clock_uncertainty";
+const DOUBT: &str = metric::CLOCK_UNCERTAINTY;
 const WITHHELD: &str = "withheld: shorter than the clocks are known";
 /// What the note says of clocks, and what instead where hosts have two.
 const ONE_CLOCK: &str = "on one clock; the last column is from its scheduled departure.";
 const TWO_READ: &str = "on two clocks that were compared by four time stamps before, during and after each run: a one-way time may be wrong \
      by as much as the last column says, which its interval holds, and is withheld if it is no longer; variation is not concerned.";
 /// What is drawn over the load.
-const DRAWN: [&str; 3] = ["service_time_p50", "service_time_p999", "delay_variation"];
+const DRAWN: [&str; 3] = [metric::SERVICE_TIME_P50, metric::SERVICE_TIME_P999, metric::DELAY_VARIATION];
 /// What the mode `clock` says of ends without a common clock begins with.
 const TWO_CLOCKS: &str = "two clocks: no";
 
@@ -61,7 +61,7 @@ pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
 
 /// Whether frames of `point` were timed one way.
 fn is_timed(point: &PointStudy) -> bool {
-    headline(point).is_some_and(|job| job.metric("delay_variation_p50", Direction::Sum).is_some())
+    headline(point).is_some_and(|job| job.metric(metric::DELAY_VARIATION_P50, Direction::Sum).is_some())
 }
 
 fn has_two_clocks(point: &PointStudy) -> bool {
@@ -83,12 +83,12 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
     let grid =
         points.first().map(|(grid, _)| *grid).filter(|grid| points.iter().all(|(own, _)| own.number == grid.number));
     let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
-    let layer = metric("service_time_p50").and_then(|metric| metric.layer);
+    let layer = metric(metric::SERVICE_TIME_P50).and_then(|metric| metric.layer);
     // One unit for all: that of the smallest median.
     let scale = Scale::fit(
-        "service_time_p50",
+        metric::SERVICE_TIME_P50,
         Unit::Second,
-        points.iter().filter_map(|(_, point)| seconds(point, "service_time_p50")),
+        points.iter().filter_map(|(_, point)| seconds(point, metric::SERVICE_TIME_P50)),
     );
     columns.extend(FIGURES.iter().map(|(head, _)| Column::estimate(*head, scale, layer, Direction::Sum)));
     let doubts = |point: &PointStudy| headline(point).and_then(|job| job.metric(DOUBT, Direction::Sum)).cloned();
@@ -104,7 +104,7 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
             let study = job.and_then(|job| job.metric(name, Direction::Sum));
             match (study, *name) {
                 (None, time) if doubts(point).is_some() && time.contains("time_p50") => Cell::Missing(WITHHELD.into()),
-                (None, "service_time_p999" | "delay_variation") => Cell::Missing("too few".into()),
+                (None, metric::SERVICE_TIME_P999 | metric::DELAY_VARIATION) => Cell::Missing("too few".into()),
                 (study, _) => estimate_cell(point, study),
             }
         }));

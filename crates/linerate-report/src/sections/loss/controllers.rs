@@ -14,10 +14,10 @@ use crate::number::Scale;
 use crate::sections::Subject;
 
 /// Frames from the network that a controller received, and those of them it dropped.
-const RECEIVED: &str = "controller_received";
-const DROPPED: &str = "controller_dropped";
+const RECEIVED: &str = metric::CONTROLLER_RECEIVED;
+const DROPPED: &str = metric::CONTROLLER_DROPPED;
 /// What the ends noticed.
-const NOTICED: [&str; 2] = ["retransmits", "loss_ratio"];
+const NOTICED: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
 
 /// A point at which a controller was read.
 struct Reading<'a> {

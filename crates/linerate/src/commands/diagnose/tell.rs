@@ -2,7 +2,7 @@
 
 use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
 use linerate_analysis::{PointStudy, Study};
-use linerate_model::{Campaign, Finding, Unit, Verdict};
+use linerate_model::{Campaign, Finding, Unit, Verdict, metric};
 use serde_json::{Value, json};
 
 use super::DiagnoseArgs;
@@ -98,7 +98,7 @@ const fn word(verdict: Verdict) -> &'static str {
 }
 
 fn amount(metric: &str, value: f64) -> String {
-    if metric == IOPS { amount_of(metric, value) } else { quantity("goodput", value, Unit::BitPerSecond) }
+    if metric == IOPS { amount_of(metric, value) } else { quantity(metric::GOODPUT, value, Unit::BitPerSecond) }
 }
 
 fn rung(rung: &Rung) -> Value {

@@ -6,7 +6,7 @@ use clap::Args;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{Bytes, Direction, Nanos};
+use linerate_model::{Bytes, Direction, Nanos, metric};
 use linerate_report::study_json;
 use serde_json::Value;
 
@@ -255,30 +255,30 @@ fn depths(texts: &[String]) -> Result<Vec<u32>, Failure> {
 
 /// Columns: heading, metric, direction.
 const COLUMNS: [(&str, &str, Direction); 24] = [
-    ("read IOPS", "iops", Direction::Rx),
-    ("write IOPS", "iops", Direction::Tx),
-    ("read", "transfer_rate", Direction::Rx),
-    ("read (binary)", "transfer_rate_binary", Direction::Rx),
-    ("write", "transfer_rate", Direction::Tx),
-    ("write (binary)", "transfer_rate_binary", Direction::Tx),
-    ("mean", "service_time_mean", Direction::Sum),
-    ("p50", "service_time_p50", Direction::Sum),
-    ("p99", "service_time_p99", Direction::Sum),
-    ("p99.9", "service_time_p999", Direction::Sum),
-    ("max", "service_time_max", Direction::Sum),
-    ("read p99", "service_time_p99", Direction::Rx),
-    ("write p99", "service_time_p99", Direction::Tx),
-    ("flushes", "flush_rate", Direction::Sum),
-    ("flush p50", "flush_time_p50", Direction::Sum),
-    ("flush p99", "flush_time_p99", Direction::Sum),
-    ("trims", "trim_rate", Direction::Sum),
-    ("trim p50", "trim_time_p50", Direction::Sum),
-    ("trim p99", "trim_time_p99", Direction::Sum),
-    ("with replies", "exchange_rate", Direction::Sum),
-    ("CPU effectiveness", "cpu_effectiveness", Direction::Sum),
-    ("response p99", "response_time_p99", Direction::Sum),
-    ("depth", "achieved_depth", Direction::Sum),
-    ("IOPS per core", "iops_per_core", Direction::Sum),
+    ("read IOPS", metric::IOPS, Direction::Rx),
+    ("write IOPS", metric::IOPS, Direction::Tx),
+    ("read", metric::TRANSFER_RATE, Direction::Rx),
+    ("read (binary)", metric::TRANSFER_RATE_BINARY, Direction::Rx),
+    ("write", metric::TRANSFER_RATE, Direction::Tx),
+    ("write (binary)", metric::TRANSFER_RATE_BINARY, Direction::Tx),
+    ("mean", metric::SERVICE_TIME_MEAN, Direction::Sum),
+    ("p50", metric::SERVICE_TIME_P50, Direction::Sum),
+    ("p99", metric::SERVICE_TIME_P99, Direction::Sum),
+    ("p99.9", metric::SERVICE_TIME_P999, Direction::Sum),
+    ("max", metric::SERVICE_TIME_MAX, Direction::Sum),
+    ("read p99", metric::SERVICE_TIME_P99, Direction::Rx),
+    ("write p99", metric::SERVICE_TIME_P99, Direction::Tx),
+    ("flushes", metric::FLUSH_RATE, Direction::Sum),
+    ("flush p50", metric::FLUSH_TIME_P50, Direction::Sum),
+    ("flush p99", metric::FLUSH_TIME_P99, Direction::Sum),
+    ("trims", metric::TRIM_RATE, Direction::Sum),
+    ("trim p50", metric::TRIM_TIME_P50, Direction::Sum),
+    ("trim p99", metric::TRIM_TIME_P99, Direction::Sum),
+    ("with replies", metric::EXCHANGE_RATE, Direction::Sum),
+    ("CPU effectiveness", metric::CPU_EFFECTIVENESS, Direction::Sum),
+    ("response p99", metric::RESPONSE_TIME_P99, Direction::Sum),
+    ("depth", metric::ACHIEVED_DEPTH, Direction::Sum),
+    ("IOPS per core", metric::IOPS_PER_CORE, Direction::Sum),
 ];
 
 fn tell(study: &Study, repeats: u32) {

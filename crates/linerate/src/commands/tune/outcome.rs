@@ -6,7 +6,7 @@ use std::path::Path;
 use linerate_analysis::compare::Change;
 use linerate_analysis::tune::experiments::{By, Candidate, Hindrance, HindranceKind, Untried};
 use linerate_analysis::{Compared, Comparison, Study};
-use linerate_model::{BitRate, Direction, Endpoint, Verdict};
+use linerate_model::{BitRate, Direction, Endpoint, Verdict, metric};
 use serde_json::{Value, json};
 
 use super::host::{BACKWARD, FORWARD, REQUESTS};
@@ -17,10 +17,10 @@ use crate::exit::Failure;
 const MOST_HARM: f64 = 0.1;
 /// Figures that tell of side effects: in which sweep, which metric, what a person calls it.
 const SIDE_EFFECTS: [(&str, &str, &str); 4] = [
-    (FORWARD, "cpu_seconds_per_gigabyte", "CPU for a gigabyte"),
-    (FORWARD, "rtt", LOADED),
-    (BACKWARD, "goodput", "goodput the other way"),
-    (REQUESTS, "response_time_p50", "response time, median"),
+    (FORWARD, metric::CPU_SECONDS_PER_GIGABYTE, "CPU for a gigabyte"),
+    (FORWARD, metric::RTT, LOADED),
+    (BACKWARD, metric::GOODPUT, "goodput the other way"),
+    (REQUESTS, metric::RESPONSE_TIME_P50, "response time, median"),
 ];
 /// The queue that comes with a full link: told, but no harm of the change.
 const LOADED: &str = "round trip under load";

@@ -2,7 +2,7 @@
 
 use linerate_analysis::fire_hose::{Attribution, Culprit, Hose, Inferred, Onset};
 use linerate_analysis::tune::{Change, Choice, Effect, Proof, Report};
-use linerate_model::{BitRate, Bytes, Unit, Verdict};
+use linerate_model::{BitRate, Bytes, Unit, Verdict, metric};
 use serde::Serialize;
 use serde_json::json;
 
@@ -245,7 +245,7 @@ pub(super) fn tell(told: &Told, global: Global) {
 }
 
 fn rate(bits: f64) -> String {
-    quantity("goodput", bits, Unit::BitPerSecond)
+    quantity(metric::GOODPUT, bits, Unit::BitPerSecond)
 }
 
 fn percent(ratio: f64) -> String {
@@ -261,7 +261,7 @@ fn found(told: &Told) {
             "  path      {} in, {} out, round trip {}",
             rate(path.feed_bit_per_s),
             rate(path.drain_bit_per_s),
-            quantity("rtt", path.round_trip_s, Unit::Second)
+            quantity(metric::RTT, path.round_trip_s, Unit::Second)
         );
     }
     match &told.buffer {

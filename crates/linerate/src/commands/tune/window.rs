@@ -15,7 +15,7 @@ use linerate_analysis::tune::{
 };
 use linerate_analysis::{PointStudy, Study};
 use linerate_control::{ControlError, Setting, Tuner};
-use linerate_model::{BitRate, Bytes, Campaign, Direction, Endpoint, Nanos, TestbedKind, TrialRecord, Verdict};
+use linerate_model::{BitRate, Bytes, Campaign, Direction, Endpoint, Nanos, TestbedKind, TrialRecord, Verdict, metric};
 
 use super::plans::{Path, Stint};
 use super::settings::{Present, Way, questions};
@@ -295,7 +295,7 @@ fn find(stages: &Stages<'_>, ends: &Ends, quick: bool, told: &mut Told) -> Resul
             format!("tune: {what} could not be measured: {}", why.unwrap_or("no figure came of it")),
         )
     };
-    let rtt = typical(&study, "round trip", "response_time_p50").ok_or_else(|| missing("the round trip"))?;
+    let rtt = typical(&study, "round trip", metric::RESPONSE_TIME_P50).ok_or_else(|| missing("the round trip"))?;
     let flood = trial(&campaign, "flood").and_then(rates).ok_or_else(|| missing("what the path carries"))?;
     let stream = trial(&campaign, "as it is").ok_or_else(|| missing("a stream as it is"))?;
     let flows = stream.jobs.first().map(|(active, _)| &active.flows[..]).unwrap_or_default();
@@ -375,9 +375,9 @@ fn between(seen: &[(u32, bool)], next: Option<u32>) -> Vec<u32> {
 
 /// A stream with one window.
 fn row(campaign: &Campaign, study: &Study, name: &str, window: Option<u64>) -> Option<WindowRow> {
-    let goodput = typical(study, name, "goodput")?;
+    let goodput = typical(study, name, metric::GOODPUT)?;
     let seen = campaign.trials.iter().filter(|trial| trial.spec.sweep == name).filter_map(window_seen).max();
-    let loss = typical(study, name, "retransmit_ratio").unwrap_or(0.0);
+    let loss = typical(study, name, metric::RETRANSMIT_RATIO).unwrap_or(0.0);
     Some(WindowRow { window, goodput, loss, seen })
 }
 
@@ -552,23 +552,23 @@ fn compare(
         effect(&format!("{metric} {figure}{way}"), &before, &of(arm, figure, metric, direction), better)
     };
     let (main, _) = &figures[0];
-    let made = pair(main, Arm::Tuned, "goodput", None, Better::More);
+    let made = pair(main, Arm::Tuned, metric::GOODPUT, None, Better::More);
     let made = made.ok_or_else(|| Failure::new(Exit::Invalid, "tune: no pair of the proof gave two figures"))?;
-    let proof = prove(made, pair(main, Arm::Placebo, "goodput", None, Better::More));
+    let proof = prove(made, pair(main, Arm::Placebo, metric::GOODPUT, None, Better::More));
     told.side_effects = figures[1..]
         .iter()
         .flat_map(|(name, jobs)| {
             if jobs[0].workload == "tcp_rr" {
-                return vec![pair(name, Arm::Tuned, "response_time_p50", None, Better::Less)];
+                return vec![pair(name, Arm::Tuned, metric::RESPONSE_TIME_P50, None, Better::Less)];
             }
             let both = *name == "both ways";
             let directions = if both { vec![Some(Direction::Tx), Some(Direction::Rx)] } else { vec![None] };
-            directions.into_iter().map(|d| pair(name, Arm::Tuned, "goodput", d, Better::More)).collect()
+            directions.into_iter().map(|d| pair(name, Arm::Tuned, metric::GOODPUT, d, Better::More)).collect()
         })
         .flatten()
         .collect();
     let loss = |arm: Arm| {
-        let known: Vec<f64> = of(arm, main, "retransmit_ratio", None).into_iter().flatten().collect();
+        let known: Vec<f64> = of(arm, main, metric::RETRANSMIT_RATIO, None).into_iter().flatten().collect();
         linerate_analysis::statistics::median(&known)
     };
     told.loss = loss(Arm::Before).zip(loss(Arm::Tuned));
