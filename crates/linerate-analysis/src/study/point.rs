@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::{Campaign, Direction, Estimate, METRICS, Metric, TrialRecord, Until, Use, Validity, metric};
 
 use super::ceilings::{self, Bound, Scope};
-use super::figures::Figures;
+use super::figures::{Figures, Key};
 use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
@@ -455,7 +455,7 @@ fn metrics<'a>(
     let figures: Vec<Option<&Admitted>> = picked.iter().map(|one| one.map(|(figures, _)| figures)).collect();
     let classes: Vec<Option<&Classes>> = picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
-    let study = |key: (usize, Direction)| {
+    let study = |key: Key| {
         let metric = key.0;
         let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();

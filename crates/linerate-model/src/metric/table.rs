@@ -7,7 +7,7 @@ use super::Use::{
     Answer, AsGoodput, ByCount, BySetting, BySize, Cost, Family, LookedAt, Mean, Mixed, Points, Request, Served,
     StreamOnly, Sweep,
 };
-use super::{Layer, Metric, MetricGroup, Unit, Values};
+use super::{Layer, Metric, Unit, Values};
 
 const UP: Option<bool> = Some(true);
 const DOWN: Option<bool> = Some(false);

@@ -135,7 +135,7 @@ fn table(family: &Family<'_>) -> Table {
 
 /// How the rates of `point` went over time, each word once with the ways it stands for: `steady`, or `tx slows down, rx steady`.
 fn over_time(point: &PointStudy) -> Option<String> {
-    let rates = headline(point)?.metrics.iter().filter(|metric| ASKED.contains(&metric.name.as_str()));
+    let rates = headline(point)?.metrics.iter().filter(|metric| Use::Mean.has(&metric.name));
     let known: Vec<(Direction, &str)> =
         rates.filter_map(|metric| Some((metric.direction, metric.settled.as_ref()?.word.as_str()))).collect();
     let (_, first) = known.first()?;

@@ -195,7 +195,7 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 
 /// What was reached: the most transfers and the most bytes, and where.
 fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
-    let value = |job, name: &str| Some(metric(job, &[name], Direction::Sum)?.estimate?.value);
+    let value = |job, name: &str| Some(metric_of(job, &[name], Direction::Sum)?.estimate?.value);
     let top = |name: &str| {
         let known = loaded.iter().filter_map(|(point, job)| Some((value(job, name)?, *point, *job)));
         known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
@@ -232,7 +232,7 @@ fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
 }
 
 /// The first of `names` that `job` has a figure of; of a total, that of the only direction there is.
-fn metric<'a>(job: &'a JobStudy, names: &[&str], direction: Direction) -> Option<&'a MetricStudy> {
+fn metric_of<'a>(job: &'a JobStudy, names: &[&str], direction: Direction) -> Option<&'a MetricStudy> {
     let of = |name: &str, direction| {
         job.metrics.iter().find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
     };
@@ -274,7 +274,9 @@ fn figures(grid: &Grid<'_>, loaded: &[Loaded<'_>], (id, caption, told): &(&str, 
     let known: Vec<&Told> = told
         .iter()
         .filter(|column| !redundant.has(column, told))
-        .filter(|Told(_, names, direction, _)| loaded.iter().any(|(_, job)| metric(job, names, *direction).is_some()))
+        .filter(|Told(_, names, direction, _)| {
+            loaded.iter().any(|(_, job)| metric_of(job, names, *direction).is_some())
+        })
         .collect();
     if known.is_empty() {
         return None;
@@ -286,7 +288,7 @@ fn figures(grid: &Grid<'_>, loaded: &[Loaded<'_>], (id, caption, told): &(&str, 
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
         cells.extend(
-            known.iter().map(|Told(_, names, direction, _)| estimate_cell(point, metric(job, names, *direction))),
+            known.iter().map(|Told(_, names, direction, _)| estimate_cell(point, metric_of(job, names, *direction))),
         );
         table.rows.push(Row::judged(cells, point.validity));
     }
@@ -344,7 +346,7 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     if is_several(loaded) || loaded.len() < LEAST_POINTS || !AXES.contains(&axis.name.as_str()) {
         return None;
     }
-    let value = |job, names: &[&str]| Some(metric(job, names, Direction::Sum)?.estimate?.value);
+    let value = |job, names: &[&str]| Some(metric_of(job, names, Direction::Sum)?.estimate?.value);
     let powers = loaded.iter().filter_map(|(point, job)| {
         let (rate, time) =
             (value(job, &[metric::IOPS])?, value(job, &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN])?);

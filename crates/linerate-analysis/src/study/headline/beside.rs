@@ -3,11 +3,11 @@
 //!
 //! Where nothing changed for certain it is a comparison that the point which moved most belongs to.
 
-use linerate_model::{ARM_AXIS, Role};
+use linerate_model::{ARM_AXIS, Metric, Role};
 
 use super::super::pairs::arm_removed;
 use super::super::{Comparison, PointStudy, SearchStudy, Study};
-use super::{FIGURES, busiest};
+use super::busiest;
 use crate::compare::{Change, Scale};
 
 /// The arms to tell, each with the number of the job in it; `None` if `best` is no arm and nothing was put to the test.
@@ -66,8 +66,8 @@ fn most_changed<'a>(comparisons: impl DoubleEndedIterator<Item = &'a Comparison>
 
 /// Whether the main figure changed for certain, and by how much, either way.
 fn change(comparison: &Comparison) -> Option<(bool, f64)> {
-    let named = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
-    let effect = &FIGURES.iter().find_map(named)?.effect;
+    let named = |metric: &Metric| comparison.figures.iter().find(|figure| figure.metric == metric.name);
+    let effect = &Metric::moved().find_map(named)?.effect;
     (effect.scale == Scale::Ratio)
         .then_some((matches!(effect.change, Change::Better | Change::Worse), effect.shift.ln().abs()))
 }

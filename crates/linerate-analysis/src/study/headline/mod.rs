@@ -285,7 +285,7 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
 fn best(study: &Study) -> Option<&PointStudy> {
     let rank = |point: &PointStudy| {
         let figure = figure(point)?;
-        let kind = FIGURES.iter().rposition(|name| *name == figure.name)?;
+        let kind = Metric::moved().position(|metric| metric.name == figure.name)?;
         Some((std::cmp::Reverse(kind), figure.estimate?.value))
     };
     let by_rank = |a: &&PointStudy, b: &&PointStudy| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal);
