@@ -3,8 +3,6 @@
 //! Nothing outlives the lab: its namespaces are deleted when it is dropped, and by its supervisor when its maker was killed. Where names are
 //! private ([`linerate_sys::netns::keep_names_private`]) the kernel removes them with the last process of the lab.
 
-use std::fs::File;
-
 use linerate_model::{Capacity, HostAddress, Nanos, Testbed};
 use linerate_sys::clock::monotonic;
 
@@ -14,7 +12,7 @@ use crate::element;
 use crate::layout::{DeviceKind, Layout, Namespace, SwitchPort, layout};
 use crate::middle::Middle;
 use crate::quota::Quota;
-use crate::reap;
+use crate::reap::{self, Made};
 use crate::supervisor::Supervisor;
 use crate::tool::{LabError, run};
 
@@ -29,10 +27,9 @@ pub struct Lab {
     controllers: Vec<Running>,
     elements: Vec<element::Running>,
     quotas: Vec<Quota>,
-    /// Locks that say that its namespaces have a living maker.
-    held: Vec<File>,
+    /// Its namespaces: removed before their supervisor goes.
+    made: Vec<Made>,
     supervisor: Supervisor,
-    keep: bool,
 }
 
 impl Lab {
@@ -47,19 +44,13 @@ impl Lab {
             controllers: Vec::new(),
             elements: Vec::new(),
             quotas: Vec::new(),
-            held: Vec::new(),
+            made: Vec::new(),
             supervisor: Supervisor::start()?,
-            keep: false,
         };
-        if let Err(error) = clear(&lab.layout) {
-            // What stands there is another lab's: it is not taken down with this one.
-            lab.keep = true;
-            return Err(error);
-        }
+        clear(&lab.layout)?;
         for namespace in &lab.layout.namespaces {
             lab.supervisor.namespace(&namespace.name);
-            run("ip", &["netns", "add", &namespace.name], None)?;
-            lab.held.push(reap::hold(&namespace.name)?);
+            lab.made.push(reap::make(&namespace.name)?);
         }
         for namespace in &lab.layout.namespaces {
             prepare(namespace)?;
@@ -171,14 +162,13 @@ impl Lab {
     /// # Errors
     /// If it cannot be marked as one that stays.
     pub fn keep(&mut self) -> Result<(), LabError> {
-        for namespace in &self.layout.namespaces {
-            reap::keep(&namespace.name).map_err(|cause| LabError::Refused {
-                what: format!("mark network namespace {} as one that stays", namespace.name),
+        for made in &mut self.made {
+            made.keep().map_err(|cause| LabError::Refused {
+                what: format!("mark network namespace {} as one that stays", made.name()),
                 cause: cause.to_string(),
                 remedy: "",
             })?;
         }
-        self.keep = true;
         Ok(())
     }
 }
@@ -186,13 +176,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         self.middles.clear();
-        if !self.keep {
-            for namespace in &self.layout.namespaces {
-                // Already gone, or never made: either way it does not outlive us.
-                let _gone = run("ip", &["netns", "delete", &namespace.name], None);
-                reap::forget(&namespace.name);
-            }
-        }
+        self.made.clear();
         self.quotas.clear();
         self.supervisor.dismiss();
     }

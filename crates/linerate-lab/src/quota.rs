@@ -53,7 +53,7 @@ impl Quota {
             remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to go without)",
         };
         let (root, unified) = mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
-        for group in abandoned() {
+        for (group, _until_it_is_gone) in abandoned() {
             // Something may still be ending in it.
             let _later = reap::remove_group(&group);
         }
@@ -79,10 +79,11 @@ impl Quota {
             let folder = root.join(if number == 0 { name.to_owned() } else { format!("{name}.{number}") });
             match fs::create_dir(&folder) {
                 // Whoever removes abandoned ones may have taken it for one before it had a lock.
-                Ok(()) => match reap::lock(&folder) {
-                    Ok(Some(lock)) if folder.exists() => return Ok(Self { folder, _lock: lock }),
-                    _ => {}
-                },
+                Ok(()) => {
+                    if let Ok(Some(lock)) = reap::lock(&folder) {
+                        return Ok(Self { folder, _lock: lock });
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -118,12 +119,12 @@ impl Drop for Quota {
 const PATIENCE: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Groups of labs whose maker is gone.
-pub(crate) fn abandoned() -> Vec<PathBuf> {
+/// Groups of labs whose maker is gone, each with its lock: nobody else removes one, or makes one of its name, while that is held.
+pub(crate) fn abandoned() -> Vec<(PathBuf, File)> {
     let Some((root, _)) = mount() else { return Vec::new() };
     let runs = |pid: &str| Path::new("/proc").join(pid).exists();
     let is_ours = |name: &str| reap::may_be_abandoned(name, runs);
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path());
-    ours.filter(|group| matches!(reap::lock(group), Ok(Some(_)))).collect()
+    ours.filter_map(|group| reap::lock(&group).ok().flatten().map(|lock| (group, lock))).collect()
 }

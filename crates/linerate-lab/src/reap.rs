@@ -3,10 +3,16 @@
 //! A maker holds a lock (flock(2)) on each namespace and group that it has made, and the kernel lets go of it when the maker ends, however that
 //! is. So a lock tells a living maker from a dead one in any PID namespace or container, and after any number of PIDs: no PID is
 //! compared with another's. A lab that is to stay without a maker has a mark instead ([`keep`]).
+//!
+//! Whoever removes a namespace holds its lock until it is gone, and takes the lock for one only if the name still means what was locked:
+//! meanwhile another lab may have made one of the same name. So a name never changes its meaning between the look and the removal. A maker
+//! whose new namespace was taken for an abandoned one, before it had the lock, makes it again ([`make`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use linerate_sys::netns::STANDING_MARKS;
 
@@ -24,7 +30,7 @@ const NAMES: &str = "/run/netns";
 pub fn abandoned() -> Result<Vec<String>, LabError> {
     let list = run("ip", &["netns", "list"], None)?;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    Ok(names.filter(|name| is_abandoned(name)).map(str::to_owned).collect())
+    Ok(names.filter(|name| take(name).is_some()).map(str::to_owned).collect())
 }
 
 /// Deletes every abandoned namespace and returns their names. Labs that were left standing on purpose
@@ -33,14 +39,32 @@ pub fn abandoned() -> Result<Vec<String>, LabError> {
 /// # Errors
 /// If one cannot be deleted.
 pub fn reap() -> Result<Vec<String>, LabError> {
-    let names = abandoned()?;
-    for name in &names {
-        run("ip", &["netns", "delete", name], None)?;
+    let mut names = abandoned()?;
+    let mut failed = None;
+    names.retain(|name| match remove(name, delete) {
+        Ok(is_removed) => is_removed,
+        Err(error) => {
+            failed = Some(error);
+            false
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error);
     }
-    for group in quota::abandoned() {
+    for (group, _until_it_is_gone) in quota::abandoned() {
         remove_group(&group)?;
     }
     Ok(names)
+}
+
+/// Removes the namespace `name` by `delete`, under its lock; `false` if it is not abandoned, or not any more.
+fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Result<bool, LabError> {
+    let Some(_until_it_is_gone) = take(name) else { return Ok(false) };
+    delete(name).map(|()| true)
+}
+
+fn delete(name: &str) -> Result<(), LabError> {
+    run("ip", &["netns", "delete", name], None).map(drop)
 }
 
 pub(crate) fn remove_group(group: &Path) -> Result<(), LabError> {
@@ -64,7 +88,7 @@ pub fn is_device(node: &str) -> bool {
 ///
 /// # Errors
 /// If the mark cannot be written.
-pub(crate) fn keep(name: &str) -> io::Result<()> {
+fn keep(name: &str) -> io::Result<()> {
     fs::create_dir_all(STANDING_MARKS)?;
     File::create(mark(name)).map(drop)
 }
@@ -79,15 +103,81 @@ fn mark(name: &str) -> PathBuf {
     Path::new(STANDING_MARKS).join(name)
 }
 
-/// Takes the lock that says that the namespace `name` has a living maker.
+/// A namespace that a lab has made. Its lock says that its maker lives. It is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Made {
+    name: String,
+    _lock: File,
+    keep: bool,
+}
+
+impl Made {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Has it stay.
+    ///
+    /// # Errors
+    /// If it cannot be marked as one that stays.
+    pub(crate) fn keep(&mut self) -> io::Result<()> {
+        keep(&self.name)?;
+        self.keep = true;
+        Ok(())
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Somebody may have removed it by hand: either way it does not outlive us.
+            let _gone = delete(&self.name);
+            forget(&self.name);
+        }
+    }
+}
+
+/// How often a namespace is made that others take for an abandoned one.
+const ATTEMPTS: u32 = 5;
+/// How long somebody may have the lock: whoever looks lets go of it at once, whoever removes it within this.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to get it.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Makes the namespace `name` and takes the lock that says that its maker lives.
 ///
 /// # Errors
-/// If somebody else has it.
-pub(crate) fn hold(name: &str) -> Result<File, LabError> {
-    let path = Path::new(NAMES).join(name);
-    lock(&path).and_then(|lock| lock.ok_or_else(|| io::Error::other("another process has it"))).map_err(|cause| {
-        LabError::Refused { what: format!("hold network namespace {name}"), cause: cause.to_string(), remedy: "" }
-    })
+/// If it cannot be made, or somebody else has it.
+pub(crate) fn make(name: &str) -> Result<Made, LabError> {
+    let add = || run("ip", &["netns", "add", name], None).map(drop);
+    make_by(name, &Path::new(NAMES).join(name), add)
+}
+
+/// As [`make`], by `add`, at `path`.
+fn make_by(name: &str, path: &Path, mut add: impl FnMut() -> Result<(), LabError>) -> Result<Made, LabError> {
+    let refused = |cause: &str| LabError::Refused {
+        what: format!("hold network namespace {name}"),
+        cause: cause.to_owned(),
+        remedy: "",
+    };
+    for attempt in 1..=ATTEMPTS {
+        match add() {
+            // Half made, it may have been removed already.
+            Err(error) if path.exists() || attempt == ATTEMPTS => return Err(error),
+            _ => {}
+        }
+        let until = Instant::now() + PATIENCE;
+        while path.exists() {
+            if let Ok(Some(lock)) = lock(path) {
+                return Ok(Made { name: name.to_owned(), _lock: lock, keep: false });
+            }
+            if Instant::now() >= until {
+                return Err(refused("another process has it"));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Err(refused("others have removed it each time"))
 }
 
 /// Removes the namespace `name` of an earlier lab whose maker is gone.
@@ -95,12 +185,10 @@ pub(crate) fn hold(name: &str) -> Result<File, LabError> {
 /// # Errors
 /// If it stands on purpose, or its maker lives.
 pub(crate) fn clear(name: &str) -> Result<(), LabError> {
-    if !Path::new(NAMES).join(name).exists() {
+    let path = Path::new(NAMES).join(name);
+    if remove(name, delete)? || !path.exists() {
         forget(name);
         return Ok(());
-    }
-    if is_abandoned(name) {
-        return run("ip", &["netns", "delete", name], None).map(drop);
     }
     Err(LabError::Refused {
         what: format!("make network namespace {name}"),
@@ -109,21 +197,30 @@ pub(crate) fn clear(name: &str) -> Result<(), LabError> {
     })
 }
 
-/// Locks what is at `path` until the file is dropped; `None` if somebody else has.
+/// Locks what is at `path` until the file is dropped; `None` if somebody else has, or if it is no longer there.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(file).filter(|file| is_at(file, path))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(cause)) => Err(cause),
     }
 }
 
-/// Whether `namespace` is ours, has no living maker, and is not to stay.
-fn is_abandoned(namespace: &str) -> bool {
-    may_be_abandoned(namespace, |pid| Path::new("/proc").join(pid).exists())
-        && !mark(namespace).exists()
-        && matches!(lock(&Path::new(NAMES).join(namespace)), Ok(Some(_)))
+/// Whether `path` still leads to what was opened as `file`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let there = fs::metadata(path).map(identity);
+    there.is_ok_and(|there| file.metadata().is_ok_and(|found| identity(found) == there))
+}
+
+/// The lock of a namespace that is ours, has no living maker, and is not to stay.
+fn take(namespace: &str) -> Option<File> {
+    let may_be = may_be_abandoned(namespace, |pid| Path::new("/proc").join(pid).exists());
+    let path = Path::new(NAMES).join(namespace);
+    let lock = if may_be { lock(&path).ok().flatten() } else { None };
+    // The mark is looked for under the lock: a maker marks what it holds.
+    lock.filter(|_| !mark(namespace).exists())
 }
 
 /// Whether a name is one that labs have: `lr-PID.START-node` of a process, `lr-up.NAME-node`, or `lr-PID-node` of earlier versions, which have no
@@ -152,10 +249,68 @@ mod tests {
         }
     }
 
+    /// A folder of this test's own.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn a_namespace_is_locked_until_it_is_removed() {
+        let name = format!("lr-{}.1-locked", std::process::id());
+        if let Err(error) = run("ip", &["netns", "add", &name], None) {
+            return println!("skipped: a namespace is locked until it is removed: {error}");
+        }
+        let path = Path::new(NAMES).join(&name);
+        let is_held = || matches!(lock(&path), Ok(None));
+        assert!(!is_held());
+        let delete = |name: &str| {
+            assert!(is_held(), "another lab could take the name meanwhile");
+            delete(name)
+        };
+        assert!(remove(&name, delete).expect("it can be"), "nobody has it");
+        assert!(!path.exists());
+        assert!(!remove(&name, |_| panic!("there is nothing to delete")).expect("nothing is no fault"));
+    }
+
+    #[test]
+    fn a_namespace_that_was_taken_for_an_abandoned_one_is_made_again() {
+        let folder = folder("made-again");
+        let path = folder.join("lr-1.1-a");
+        let mut n_made = 0;
+        let made = make_by("lr-1.1-a", &path, || {
+            n_made += 1;
+            File::create(&path).expect("made");
+            if n_made < 3 {
+                // Somebody else was faster.
+                fs::remove_file(&path).expect("removed");
+            }
+            Ok(())
+        });
+        let mut made = made.expect("the third one stays");
+        made.keep = true;
+        assert_eq!(n_made, 3);
+        assert!(lock(&path).expect("it is there").is_none(), "it is held");
+        fs::remove_dir_all(&folder).expect("it is ours");
+    }
+
+    #[test]
+    fn a_name_that_means_something_else_by_now_is_not_locked() {
+        let folder = folder("renamed");
+        let path = folder.join("lr-1.1-a");
+        let opened = File::create(&path).expect("made");
+        assert!(is_at(&opened, &path));
+        fs::rename(&path, folder.join("other")).expect("renamed");
+        assert!(!is_at(&opened, &path), "nothing is there");
+        File::create(&path).expect("made");
+        assert!(!is_at(&opened, &path), "another lab's is there");
+        fs::remove_dir_all(&folder).expect("it is ours");
+    }
+
     #[test]
     fn a_lock_is_held_as_long_as_its_file_is_open() {
-        let folder = std::env::temp_dir().join(format!("linerate-lock-{}", std::process::id()));
-        fs::create_dir(&folder).expect("a folder");
+        let folder = folder("lock");
         let held = lock(&folder).expect("it is there").expect("nobody has it");
         assert!(lock(&folder).expect("it is there").is_none());
         drop(held);

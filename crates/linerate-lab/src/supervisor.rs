@@ -34,6 +34,12 @@ clock() {
   ticks=$((ticks + 5)) now=$ticks
   read -r uptime idle < /proc/uptime && now=${uptime%.*}${uptime#*.}
 }
+# Runs a command under the lock of the file that is its first argument, if that is free and still means what was locked.
+locked() (
+  at=$1
+  shift
+  exec 9<"$at" && flock -n 9 && [ /dev/fd/9 -ef "$at" ] && "$@"
+)
 clock
 began=$now
 while :; do
@@ -44,14 +50,14 @@ while :; do
     left=yes
     inside=$(ip netns pids "$name")
     [ -z "$inside" ] || [ $age -ge 50 ] || continue
-    flock -n "/run/netns/$name" ip netns delete "$name" || continue
+    locked "/run/netns/$name" ip netns delete "$name" || continue
     [ -z "$inside" ] || [ $sees = no ] || kill -9 $inside
   done
   for group in $groups; do
     [ -d "$group" ] || continue
     left=yes
-    [ $age -lt 50 ] || [ $sees = no ] || flock -n "$group" sh -c 'kill -9 $(cat "$0/cgroup.procs")' "$group"
-    flock -n "$group" rmdir "$group"
+    [ $age -lt 50 ] || [ $sees = no ] || locked "$group" sh -c 'kill -9 $(cat "$0/cgroup.procs")' "$group"
+    locked "$group" rmdir "$group"
   done
   [ $age -lt 100 ] || [ -n "$left" ] || exit 0
   [ $age -lt 500 ] || exit 0
