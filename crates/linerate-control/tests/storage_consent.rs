@@ -36,9 +36,11 @@ impl Disk {
             return None;
         };
         let device: PathBuf = String::from_utf8_lossy(&made.stdout).trim().into();
-        let serial = inspect(&device).unwrap().topology.serial.unwrap();
-        claim(&device, &serial).unwrap();
-        Some(Self { device, image, serial, _folder: folder })
+        // Whole before anything may fail: it is freed when it is dropped.
+        let mut disk = Self { device, image, serial: String::new(), _folder: folder };
+        disk.serial = inspect(&disk.device).unwrap().topology.serial.unwrap();
+        claim(&disk.device, &disk.serial).unwrap();
+        Some(disk)
     }
 
     fn contents(&self) -> Vec<u8> {

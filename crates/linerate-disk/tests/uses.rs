@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Loop, MIB, attach, detach, digest_from, reasons, tool};
+use common::{Loop, MIB, attach, digest_from, reasons, tool};
 use linerate_disk::{
     CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect, list, release,
 };
@@ -25,6 +25,15 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Swap that is given up with the test.
+struct Swap<'a>(&'a Path);
+
+impl Drop for Swap<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("swapoff").arg(self.0).status();
     }
 }
 
@@ -103,8 +112,8 @@ fn swap_in_use_is_refused() {
     if !on.status.success() {
         return println!("skipped: swap in use: swapon: {}", String::from_utf8_lossy(&on.stderr).trim());
     }
+    let _swap = Swap(&device.device);
     let refusals = reasons(claim(&device.device, &device.serial()));
-    let _ = Command::new("swapoff").arg(&device.device).status();
     assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
     assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Swap { .. } })), "{refusals:?}");
 }
@@ -114,21 +123,20 @@ fn what_a_loop_device_shows_is_refused() {
     let Some(device) = Loop::blank("loop over loop", 16 * MIB) else { return };
     let Some(upper) = attach("loop over loop", &[], &device.device) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
-    detach(&upper);
+    drop(upper);
     assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })), "{refusals:?}");
-    let Some(twin) = attach("loop beside loop", &[], &device.image) else { return };
+    let Some(_twin) = attach("loop beside loop", &[], &device.image) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
-    detach(&twin);
     assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })), "{refusals:?}");
 }
 
 #[test]
 fn a_read_only_device_is_refused() {
-    let Some(device) = Loop::blank("read-only", 16 * MIB) else { return };
-    detach(&device.device);
-    let Some(fixed) = attach("read-only", &["-r"], &device.image) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = folder.path().join("image");
+    std::fs::File::create(&image).and_then(|file| file.set_len(16 * MIB)).expect("a sparse file");
+    let Some(fixed) = attach("read-only", &["-r"], &image) else { return };
     let refusals = reasons(claim(&fixed, "any"));
-    detach(&fixed);
     assert!(refusals.contains(&Refusal::ReadOnly), "{refusals:?}");
 }
 

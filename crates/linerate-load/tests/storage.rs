@@ -6,7 +6,7 @@ mod ground;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use ground::{Loop, MEMORY, SPANS_MS, in_memory, mode, run, run_until, service, sum};
+use ground::{Attached, Loop, MEMORY, SPANS_MS, in_memory, mode, run, run_until, service, sum};
 use linerate_disk::{Disks, Writable, claim, inspect};
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
@@ -312,7 +312,7 @@ fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
     claim(&disk.device, &serial).expect("blank and free");
     let link = disk.image.with_extension("link");
     std::fs::hard_link(&disk.image, &link).expect("one filesystem");
-    let shown = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let shown = scope.spawn(|| {
             // Not before the load has written something: until then the gate itself would refuse.
             let begun = || std::fs::read(&disk.image).is_ok_and(|image| image[4096..].iter().any(|byte| *byte != 0));
@@ -321,17 +321,16 @@ fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
             let output = std::process::Command::new("losetup").args(["-f", "--show"]).arg(&link).output();
-            String::from_utf8(output.expect("losetup ran before").stdout).expect("text")
+            let name = String::from_utf8(output.expect("losetup ran before").stdout).expect("text");
+            Attached(name.trim().into())
         });
         let params = json!({ "target": disk.device, "read": "0 %", "consent": serial, "max_written": "1 TiB", "rate": "2 kpps" });
         let report = run(&Disks::new(Writable::Claimed), params, 60_000).expect("it runs");
         let shown = shown.join().expect("no panic");
         let why = report.incidents.first().map(|incident| incident.message.clone()).unwrap_or_default();
-        let name = shown.trim().trim_start_matches("/dev/").to_owned();
+        let name = shown.0.strip_prefix("/dev").expect("a device").display();
         assert!(why.contains("stopped") && why.contains(&format!("{name} shows the same contents")), "{why}");
-        shown
     });
-    let _ = std::process::Command::new("losetup").args(["-d", shown.trim()]).status();
 }
 
 #[test]

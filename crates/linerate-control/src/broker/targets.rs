@@ -89,7 +89,7 @@ impl Targets {
 
 /// A pipe that says why the permission to write to `target` has ended, or ends without a word when nobody holds the target.
 fn tell_of_revocation(target: &Arc<Target>) -> io::Result<OwnedFd> {
-    /// The watch looks once a second.
+    /// Short against the time between two looks of the watch.
     const PERIOD: Duration = Duration::from_millis(100);
     let (heard, told) = io::pipe()?;
     let watched: Weak<Target> = Arc::downgrade(target);

@@ -15,7 +15,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 /// A loop device over a file of its own.
 pub(crate) struct Loop {
-    pub(crate) device: PathBuf,
+    pub(crate) device: Attached,
     pub(crate) image: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -44,26 +44,45 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+/// A loop device that is freed when this is dropped, also by a test that fails.
+pub(crate) struct Attached(PathBuf);
+
+impl Drop for Attached {
     fn drop(&mut self) {
-        detach(&self.device);
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+impl std::ops::Deref for Attached {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for Attached {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<std::ffi::OsStr> for Attached {
+    fn as_ref(&self) -> &std::ffi::OsStr {
+        self.0.as_ref()
     }
 }
 
 /// Attaches `image` to a free loop device.
-pub(crate) fn attach(test: &str, options: &[&str], image: &Path) -> Option<PathBuf> {
+pub(crate) fn attach(test: &str, options: &[&str], image: &Path) -> Option<Attached> {
     let output = Command::new("losetup").args(["-f", "--show"]).args(options).arg(image).output();
     match output {
         Ok(output) if output.status.success() => {
-            Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+            Some(Attached(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned())))
         }
         Ok(output) => skip(test, &format!("losetup: {}", String::from_utf8_lossy(&output.stderr).trim())),
         Err(error) => skip(test, &format!("losetup: {error}")),
     }
-}
-
-pub(crate) fn detach(device: &Path) {
-    let _ = Command::new("losetup").arg("-d").arg(device).status();
 }
 
 pub(crate) fn skip<T>(test: &str, why: &str) -> Option<T> {

@@ -175,6 +175,16 @@ impl Loop {
     }
 }
 
+/// A loop device that is freed when this is dropped, also by a test that fails.
+#[derive(Debug)]
+pub struct Attached(pub PathBuf);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
 impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
