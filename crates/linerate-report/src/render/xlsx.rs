@@ -1,9 +1,12 @@
 //! XLSX: a cover sheet, then a sheet for each table, with real numbers in the unit of the heading and native charts.
 //!
 //! Numbers are written unrounded; how many digits are shown is a number format, so a sheet computes with what was
-//! measured. Interval ends have columns of their own.
+//! measured. Interval ends have columns of their own. Every text goes through [`words`].
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+
+use linerate_model::{Lines, printable};
 
 use rust_xlsxwriter::{
     Chart as NativeChart, ChartAxisLabelPosition, ChartFormat, ChartLine, ChartLineDashType, ChartMarker, ChartType,
@@ -32,7 +35,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let seconds = i64::try_from(document.started.0 / NANOSECONDS_PER_SECOND).unwrap_or(0);
     let created = ExcelDateTime::from_timestamp(seconds)?;
     // The time of the campaign, not of the rendering: the same document gives the same file.
-    let properties = DocProperties::new().set_title(&document.title).set_creation_datetime(&created);
+    let properties = DocProperties::new().set_title(words(&document.title)).set_creation_datetime(&created);
     workbook.set_properties(&properties);
     let blocks: Vec<&Block> = document.sections.iter().flat_map(|section| &section.blocks).collect();
     let mut taken = HashSet::from(["summary".to_owned()]);
@@ -57,9 +60,15 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     Ok(workbook.save_to_buffer()?)
 }
 
+/// `text` with control characters written out, as in every other format: the file format itself keeps those of C0 only as `_x001B_`, which
+/// Excel turns back, and passes on C1 and what orders text in both directions.
+fn words(text: &str) -> Cow<'_, str> {
+    printable(text, Lines::One)
+}
+
 /// `id` as a sheet's name: short enough, and not taken.
 fn sheet_name(id: &str, taken: &mut HashSet<String>) -> String {
-    let clean: String = id.chars().map(|c| if "[]:*?/\\'".contains(c) { ' ' } else { c }).collect();
+    let clean: String = words(id).chars().map(|c| if "[]:*?/\\'".contains(c) { ' ' } else { c }).collect();
     let short = |suffix: &str| -> String {
         clean.chars().take(SHEET_NAME_LENGTH - suffix.chars().count()).chain(suffix.chars()).collect()
     };
@@ -77,24 +86,24 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
     let bold = Format::new().set_bold();
     let wrap = Format::new().set_text_wrap().set_align(FormatAlign::Top);
     sheet.set_name("Summary")?.set_column_width(0, 30)?.set_column_width(1, 16)?.set_column_width(2, 90)?;
-    sheet.write_string_with_format(0, 0, &document.title, &title)?;
+    sheet.write_string_with_format(0, 0, words(&document.title), &title)?;
     let mark = document.mark().map_or(String::new(), |mark| format!(" ({mark})"));
-    sheet.write_string(1, 0, format!("{}{mark}", document.subtitle))?;
+    sheet.write_string(1, 0, words(&format!("{}{mark}", document.subtitle)))?;
     let mut row = 3;
     let answer = document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks);
     for block in answer {
         match block {
             Block::Paragraph(text) | Block::Lead(Lead { text, .. }) => {
-                sheet.merge_range(row, 0, row, 2, text, &wrap)?.set_row_height(row, 48)?;
+                sheet.merge_range(row, 0, row, 2, &words(text), &wrap)?.set_row_height(row, 48)?;
                 row += 1;
             }
             Block::KeyFigures(figures) => {
                 for figure in figures {
                     let scale = &figure.scale;
                     let digits = number_format(scale.decimals_of(&figure.estimate)).set_bold();
-                    sheet.write_string(row, 0, format!("{}, {}", figure.label, scale.symbol))?;
+                    sheet.write_string(row, 0, words(&format!("{}, {}", figure.label, scale.symbol)))?;
                     sheet.write_number_with_format(row, 1, figure.estimate.value / scale.factor, &digits)?;
-                    sheet.write_string(row, 2, figure_note(figure, document.mark()))?;
+                    sheet.write_string(row, 2, words(&figure_note(figure, document.mark())))?;
                     row += 1;
                 }
             }
@@ -107,7 +116,7 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
         row += 1;
         let link = format!("internal:'{name}'!A1");
         sheet.write_url_with_text(row, 0, link.as_str(), name)?;
-        sheet.write_string(row, 2, &table.caption)?;
+        sheet.write_string(row, 2, words(&table.caption))?;
     }
     Ok(())
 }
@@ -147,11 +156,11 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
     sheet.write_string_with_format(
         0,
         0,
-        format!("{}{mark}", table.caption),
+        words(&format!("{}{mark}", table.caption)),
         &Format::new().set_bold().set_font_size(14),
     )?;
     if let Some(note) = &table.note {
-        sheet.write_string_with_format(1, 0, note, &Format::new().set_font_color(Color::Gray))?;
+        sheet.write_string_with_format(1, 0, words(note), &Format::new().set_font_color(Color::Gray))?;
     }
     let head =
         Format::new().set_bold().set_text_wrap().set_border_bottom(FormatBorder::Thin).set_align(FormatAlign::Bottom);
@@ -164,7 +173,7 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
         let told = if qualifiers.is_empty() { column.head.clone() } else { format!("{} ({qualifiers})", column.head) };
         let head =
             if column.kind == ColumnKind::Text { head.clone() } else { head.clone().set_align(FormatAlign::Right) };
-        sheet.write_string_with_format(HEAD_ROW, at, &told, &head)?;
+        sheet.write_string_with_format(HEAD_ROW, at, words(&told), &head)?;
         if column.kind == ColumnKind::Estimate {
             sheet.write_string_with_format(HEAD_ROW, at + 1, "low", &head)?;
             sheet.write_string_with_format(HEAD_ROW, at + 2, "high", &head)?;
@@ -208,7 +217,7 @@ fn write_cell(
     let scale = &column.scale;
     match cell {
         Cell::Text(text) => {
-            sheet.write_string_with_format(row, at, text, &tinted(Format::new()))?;
+            sheet.write_string_with_format(row, at, words(text), &tinted(Format::new()))?;
         }
         Cell::AtLeast(_) => {
             let format = Format::new().set_align(FormatAlign::Right);
@@ -216,7 +225,7 @@ fn write_cell(
         }
         Cell::Missing(why) => {
             let format = Format::new().set_font_color(Color::Gray).set_align(FormatAlign::Right);
-            sheet.write_string_with_format(row, at, why, &tinted(format))?;
+            sheet.write_string_with_format(row, at, words(why), &tinted(format))?;
         }
         Cell::Coordinate { value, .. } => {
             sheet.write_number_with_format(row, at, *value, &tinted(Format::new()))?;
@@ -260,14 +269,14 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
     });
     let base =
         table.columns.get(chart.marks.first().map_or(1, |mark| mark.column)).map_or("", |column| column.scale.symbol);
-    native.title().set_name(&chart.title);
+    native.title().set_name(&*words(&chart.title));
     let x = &table.columns[0];
     let x_name = match x.base_qualifiers() {
         qualifiers if qualifiers.is_empty() => x.head.clone(),
         qualifiers => format!("{} ({qualifiers})", x.head),
     };
-    native.x_axis().set_name(&x_name);
-    native.y_axis().set_name(&format!("{} ({base})", chart.y_name));
+    native.x_axis().set_name(&*words(&x_name));
+    native.y_axis().set_name(&*words(&format!("{} ({base})", chart.y_name)));
     if !categories && chart.x_scale == AxisScale::Log2 {
         native.x_axis().set_log_base(2);
     }
@@ -279,7 +288,7 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
         let at = place(table, mark.column);
         let series = native.add_series();
         series
-            .set_name(mark.name.as_str())
+            .set_name(&*words(&mark.name))
             .set_categories((name, first, 0, last, 0))
             .set_values((name, first, at, last, at));
         match mark.role {

@@ -78,7 +78,7 @@ fn a_cell_of_a_column_of_numbers_is_a_number_or_empty_in_csv() {
 }
 
 /// The files of a ZIP archive by name, read from its central directory (PKWARE APPNOTE 4.3.12).
-fn unzip(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn unzip(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
     let word = |at: usize, bytes: usize| (0..bytes).fold(0_usize, |sum, i| sum | (archive[at + i] as usize) << (8 * i));
     let end = archive.windows(4).rposition(|window| window == b"PK\x05\x06").expect("an end record");
     let (count, mut at) = (word(end + 10, 2), word(end + 16, 4));
