@@ -17,13 +17,15 @@ use std::time::{Duration, Instant};
 const FEW: u64 = 500;
 /// It ends after this, too, so that a slow parser does not make the tests long.
 const SHORT: Duration = Duration::from_secs(2);
-/// The longest input.
+/// The longest input; measured, every [`SELDOM`]th may have [`MOST_MEASURED_BYTES`], so that what grows faster than its input shows.
 const MOST_BYTES: usize = 64 << 10;
+const MOST_MEASURED_BYTES: usize = 1_000_000;
+const SELDOM: usize = 16;
 /// Inputs that are kept for new outcomes.
 const MOST_KEPT: usize = 4_096;
 /// What one input may take in a development build, of a CPU: beside other programs it may take longer.
-const MOST_TIME: Duration = Duration::from_millis(250);
-const MOST_MEMORY_KIB: u64 = 64 << 10;
+const MOST_TIME: Duration = Duration::from_secs(5);
+const MOST_MEMORY_KIB: u64 = 256 << 10;
 /// Inputs between two looks at the memory of the process.
 const BATCH: usize = 256;
 /// Findings that are told.
@@ -76,6 +78,7 @@ pub(crate) fn fuzz(name: &str, corpus: Vec<Vec<u8>>, words: &[&str], subject: im
     assert!(!corpus.is_empty(), "nothing to begin with");
     let seconds: Option<u64> = std::env::var("LINERATE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     let mut search = Search::new(0x6c69_6e65_7261_7465, corpus, words);
+    search.is_long_tried = seconds.is_some();
     let mut findings = Findings::default();
     let trace = std::env::var_os("LINERATE_FUZZ_TRACE");
     let (began, mut n_inputs, mut longest) = (Instant::now(), 0_u64, Duration::ZERO);
@@ -244,11 +247,16 @@ pub(crate) struct Search<'a> {
     words: &'a [&'a str],
     corpus: Vec<Vec<u8>>,
     seen: HashSet<u64>,
+    /// Whether some inputs have up to [`MOST_MEASURED_BYTES`].
+    is_long_tried: bool,
+    /// The longest that the input in the making may become.
+    most_bytes: usize,
 }
 
 impl<'a> Search<'a> {
     pub(crate) fn new(seed: u64, corpus: Vec<Vec<u8>>, words: &'a [&'a str]) -> Self {
-        Self { random: seed, words, corpus, seen: HashSet::new() }
+        let seen = HashSet::new();
+        Self { random: seed, words, corpus, seen, is_long_tried: false, most_bytes: MOST_BYTES }
     }
 
     /// The first inputs are those of the corpus as they are.
@@ -258,15 +266,30 @@ impl<'a> Search<'a> {
         }
         let at = self.below(self.corpus.len());
         let mut input = self.corpus[at].clone();
+        let is_long = self.is_long_tried && self.below(SELDOM) == 0;
+        self.most_bytes = if is_long { MOST_MEASURED_BYTES } else { MOST_BYTES };
         for _ in 0..=self.below(6) {
             self.change(&mut input);
         }
-        input.truncate(MOST_BYTES);
+        if is_long {
+            self.lengthen(&mut input);
+        }
+        input.truncate(self.most_bytes);
         input
     }
 
+    /// Repeats a part of `input` until it is as long as one may be.
+    fn lengthen(&mut self, input: &mut Vec<u8>) {
+        let part = self.part(input);
+        let n_times = self.most_bytes.saturating_sub(input.len()) / part.len().max(1);
+        let piece = input[part.clone()].repeat(n_times);
+        input.splice(part.end..part.end, piece);
+    }
+
     fn keep(&mut self, class: u64, input: Vec<u8>) {
-        if self.seen.insert(class) && self.corpus.len() < MOST_KEPT {
+        // What is made of a long one would be long.
+        let is_kept = input.len() <= MOST_BYTES && self.corpus.len() < MOST_KEPT;
+        if self.seen.insert(class) && is_kept {
             self.corpus.push(input);
         }
     }
@@ -313,7 +336,7 @@ impl<'a> Search<'a> {
                 // Nested and repeated things are where memory and stacks end.
                 let n_times = [1, 2, 16, 256, 4_096][self.below(5)];
                 let piece = input[part.clone()].to_vec();
-                let n_times = n_times.min(MOST_BYTES / piece.len().max(1));
+                let n_times = n_times.min(self.most_bytes / piece.len().max(1));
                 input.splice(part.end..part.end, piece.repeat(n_times));
             }
             5 => {

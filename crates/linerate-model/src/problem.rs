@@ -107,9 +107,12 @@ fn expected_in_words(expected: &str) -> String {
 
 /// The known name closest to `word`, if it is close enough to be what was meant (at most a third of it wrong).
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = word.chars().count().max(3).div_ceil(3);
+    let length = word.chars().count();
+    let limit = length.max(3).div_ceil(3);
     known
         .into_iter()
+        // As many characters at least are wrong as one is longer: a word of a megabyte is compared with no name.
+        .filter(|name| name.chars().count().abs_diff(length) <= limit)
         .map(|name| (edit_distance(word, name), name))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)

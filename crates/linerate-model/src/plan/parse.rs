@@ -3,6 +3,7 @@
 //! What it does *not* see: whether workloads, parameters and endpoints exist. Those are known to the registries and the
 //! testbed; the spans kept in the plan let their problems point at the text too.
 
+use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
@@ -108,9 +109,10 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
         fields.missing("sweep", "at least one `[[sweep]]`", problems);
     }
     let mut n_trials = 0_u64;
+    let mut names = HashSet::new();
     for value in fields.tables("sweep", problems) {
         let Some(sweep) = lower_sweep(value, problems) else { continue };
-        if plan.sweeps.iter().any(|other| other.name == sweep.name) {
+        if !names.insert(sweep.name.clone()) {
             let message = format!("two sweeps are called `{}`", sweep.name);
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
         }
