@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use crate::transport::is_silence;
 use crate::wire::{GREETING_LIMIT, Message, WireError, decode_within, encode};
 
 /// Bytes asked of the stream at once.
@@ -23,10 +24,7 @@ pub(crate) enum FrameError {
 
 /// A time-out is reported by the kernel as `resource temporarily unavailable`, which tells nobody anything.
 fn describe(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "the other end was silent for too long".into(),
-        _ => error.to_string(),
-    }
+    if is_silence(error) { "the other end was silent for too long".into() } else { error.to_string() }
 }
 
 /// Cuts a byte stream into messages.

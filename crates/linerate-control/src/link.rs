@@ -48,11 +48,25 @@ const QUEUE: usize = 256;
 /// Closes the stream under a reader and a writer, from any thread, at any time.
 pub(crate) type Closer = Arc<dyn Fn() + Send + Sync>;
 
+/// What the kernel knows of a connection's other end, whatever its programs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// Segments that have come from it so far: its kernel acknowledges what we say even where no program has time.
+    pub(crate) segments: u32,
+    /// Within which an acknowledgement is to be expected: a smoothed round trip and four times its deviation (RFC 6298 clause 2.3).
+    pub(crate) round_trip: Duration,
+}
+
+/// Looks at a connection's other end; `None` if the kernel tells nothing.
+pub(crate) type Pulse = Arc<dyn Fn() -> Option<Beat> + Send + Sync>;
+
 /// A byte stream whose other end is known as well as its transport can tell.
 pub(crate) struct Channel {
     pub(crate) reader: Box<dyn Read + Send>,
     pub(crate) writer: Box<dyn Write + Send>,
     pub(crate) closer: Closer,
+    /// Whether the other end's host is there; `None` if it is this one.
+    pub(crate) pulse: Option<Pulse>,
     /// Until when the reader waits.
     pub(crate) deadline: Deadline,
     /// The other end, for people.
@@ -106,6 +120,11 @@ impl Outbox {
             }
             Err(TrySendError::Disconnected(_)) => false,
         }
+    }
+
+    /// Queues `message` if there is room, and nothing else.
+    pub(crate) fn try_send(&self, message: Message) {
+        let _full = self.queue.try_send(Queued::Message(Box::new(message)));
     }
 
     /// Cuts the connection now.

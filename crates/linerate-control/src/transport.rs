@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use linerate_model::HostAddress;
 
 use crate::keys::{ReachedAt, Right};
-use crate::link::{Channel, Timeouts};
+use crate::link::{Beat, Channel, Pulse, Timeouts};
 use crate::timed::{Deadline, Socket, Timed};
 use crate::tls::{self, Secured, Trust};
 use crate::{Agent, ControlError, KeyStore};
@@ -32,15 +32,21 @@ use crate::{Agent, ControlError, KeyStore};
 /// The control port unless another is named; not assigned by IANA as of 2026.
 pub const DEFAULT_PORT: u16 = 4777;
 
+/// Payload of the largest segment of a control connection: that of a packet of 1280 bytes, which every IPv6 link carries (RFC 8200 clause 5), less
+/// 60 bytes of headers. A path that loses larger packets is a finding of a diagnosis; it must not keep the hosts from measuring it.
+pub(crate) const LARGEST_SEGMENT: u16 = 1220;
+
 /// A channel over a plain TCP connection.
 pub(crate) fn plain(socket: TcpStream, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {
     let address = socket.peer_addr()?;
     socket.set_write_timeout(Some(timeouts.write))?;
     let (reading, closing) = (socket.try_clone()?, socket.try_clone()?);
+    let pulse = Some(tcp_pulse(socket.try_clone()?));
     Ok(Channel {
         reader: Box::new(Timed { socket: Socket::Tcp(reading), deadline: deadline.clone() }),
         writer: Box::new(socket),
         closer: tcp_closer(closing),
+        pulse,
         deadline,
         peer: address.to_string(),
         key: None,
@@ -64,6 +70,7 @@ pub(crate) fn secured(
         reader: Box::new(reader),
         writer: Box::new(writer),
         closer: tcp_closer(closing),
+        pulse: Some(tcp_pulse(socket.try_clone()?)),
         deadline,
         peer: address.to_string(),
         key: Some(key),
@@ -78,6 +85,14 @@ fn tcp_closer(socket: TcpStream) -> Arc<dyn Fn() + Send + Sync> {
     })
 }
 
+fn tcp_pulse(socket: TcpStream) -> Pulse {
+    Arc::new(move || {
+        let info = linerate_sys::tcp::info(&socket).ok()?;
+        let round_trip = u64::from(info.rtt_us) + 4 * u64::from(info.rttvar_us);
+        Some(Beat { segments: info.segments_in, round_trip: Duration::from_micros(round_trip) })
+    })
+}
+
 /// A channel over one end of a socket pair.
 pub(crate) fn unix(socket: UnixStream, peer: &str, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {
     socket.set_write_timeout(Some(timeouts.write))?;
@@ -89,6 +104,7 @@ pub(crate) fn unix(socket: UnixStream, peer: &str, deadline: Deadline, timeouts:
             // Closing twice is fine.
             let _ = closing.shutdown(Shutdown::Both);
         }),
+        pulse: None,
         deadline,
         peer: peer.to_owned(),
         key: None,
@@ -103,6 +119,7 @@ pub(crate) fn stdio() -> Channel {
         writer: Box::new(io::stdout()),
         // Standard input cannot be shut down under its reader; the process ends after its only session.
         closer: Arc::new(|| {}),
+        pulse: None,
         deadline: Deadline::default(),
         peer: "standard input".to_owned(),
         key: None,
@@ -205,6 +222,16 @@ pub(crate) fn connect_tcp(host: &str, address: &str, deadline: Instant) -> Resul
     ))
 }
 
+/// What to try where a host accepts a connection and then nothing arrives.
+pub(crate) const LOST_PACKETS: &str = "is it a linerate agent that listens there? If so, the path may lose large packets: \
+     `ping -M do -s 1200 HOST` gets no answer then; lower the MTU on both hosts with `ip link set DEVICE mtu 1200`, or let TCP find it \
+     with `sysctl -w net.ipv4.tcp_mtu_probing=1` on both";
+
+/// Whether nothing came in time.
+pub(crate) fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 /// Whether a TLS error says that one end does not accept the other's key.
 fn is_key_refusal(error: &io::Error) -> bool {
     matches!(
@@ -224,6 +251,12 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
         Some(rustls::Error::AlertReceived(alert)) => {
             ControlError::KeyRefused { host, cause: format!("it refuses this host's key (TLS alert {alert:?})") }
         }
+        _ if is_silence(&error) => ControlError::HostDown {
+            host,
+            operation: "open TLS to agent on",
+            cause: "no answer in time".into(),
+            remedy: LOST_PACKETS,
+        },
         _ => ControlError::Io { operation: "open TLS to agent on", host, cause: error },
     }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::process::Command;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -206,6 +207,67 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
     };
     assert_eq!(summary.completed, 1);
     (running.stop)();
+}
+
+/// A network namespace whose loopback loses what comes from or goes to a port.
+struct Space(String);
+
+impl Space {
+    /// `None`, said aloud, where there is none.
+    fn new() -> Option<Self> {
+        let space = Self(format!("lr-test-gone-{}", std::process::id()));
+        let made = space.ip(&["netns", "add", &space.0]) && space.ip(&["-n", &space.0, "link", "set", "lo", "up"]);
+        let table = "table ip t { chain c { type filter hook input priority 0; } }";
+        if made && space.ip(&["netns", "exec", &space.0, "nft", table]) {
+            return Some(space);
+        }
+        println!("skipped: a host that is gone: needs root, ip and nft");
+        None
+    }
+
+    fn ip(&self, arguments: &[&str]) -> bool {
+        Command::new("ip").args(arguments).output().is_ok_and(|output| output.status.success())
+    }
+
+    fn cut(&self, port: u16) {
+        for end in ["sport", "dport"] {
+            let rule = format!("add rule ip t c tcp {end} {port} drop");
+            assert!(self.ip(&["netns", "exec", &self.0, "nft", &rule]));
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.ip(&["netns", "delete", &self.0]);
+    }
+}
+
+/// Silence would end a session only after an hour.
+#[test]
+fn a_conductor_whose_host_is_gone_leaves_its_place_and_one_that_is_silent_does_not() {
+    let Some(space) = Space::new() else { return };
+    let timeouts = Timeouts { silence: Duration::from_secs(3_600), ..Timeouts::default() };
+    let campaign = |address| run(campaign_at(address, 1), &mut Recorded::default(), &mut |_| {});
+    linerate_sys::netns::within(&space.0, || {
+        let running = serve(AgentOptions { timeouts, ..AgentOptions::default() });
+        let mut silent = TcpStream::connect(running.address).unwrap();
+        silent.write_all(&hello(PROTOCOL_VERSION)).unwrap();
+        assert!(silent.read(&mut [0; 4096]).unwrap() > 0, "it is served");
+        // Its program says nothing more, but its kernel acknowledges.
+        assert!(matches!(campaign(running.address), Err(ControlError::Busy { .. })));
+        space.cut(silent.local_addr().unwrap().port());
+        let until = Instant::now() + PATIENCE;
+        let summary = loop {
+            match campaign(running.address) {
+                Err(ControlError::Busy { .. }) if Instant::now() < until => {}
+                result => break result.unwrap(),
+            }
+        };
+        assert_eq!(summary.completed, 1);
+        (running.stop)();
+    })
+    .unwrap();
 }
 
 #[test]

@@ -54,6 +54,16 @@ pub fn window_clamp(socket: &impl AsFd) -> Result<u32, SysError> {
         .map_err(|cause| SysError::new("read TCP_WINDOW_CLAMP of", describe(socket), cause))
 }
 
+/// Bounds the payload of segments, sent and received, to `bytes` (`TCP_MAXSEG`, tcp(7)): of a socket that is not connected yet, and of every
+/// connection that a listening one accepts from now on, because both ends keep to what the opening segments say.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn set_largest_segment(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> {
+    option::set_int(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())
+        .map_err(|cause| SysError::new("set TCP_MAXSEG of", describe(socket), cause))
+}
+
 /// Sends from `bytes`; returns how many the socket took. `EPIPE` instead of a signal.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 mod asked;
 mod links;
 mod local;
+mod presence;
 mod session;
 mod trial;
 mod tuning;
@@ -26,7 +27,7 @@ use serde_json::Value;
 
 use crate::broker::{Broker, BrokerKeeper};
 use crate::frames::write;
-use crate::link::{Channel, Closer, Timeouts};
+use crate::link::{Channel, Closer, Outbox, Pulse, Timeouts};
 use crate::strangers::{Opening, Receptionist, Refusals, Ticket, accept_all, wake};
 use crate::timed::Deadline;
 use crate::tls::{self, TLS_HANDSHAKE, Trust};
@@ -146,6 +147,9 @@ struct Current {
     key: Option<Fingerprint>,
     since: Instant,
     closer: Closer,
+    pulse: Option<Pulse>,
+    /// The way to it, once it is served.
+    outbox: Option<Outbox>,
 }
 
 impl Current {
@@ -156,6 +160,8 @@ impl Current {
             key: channel.key,
             since: Instant::now(),
             closer: Arc::clone(&channel.closer),
+            pulse: channel.pulse.clone(),
+            outbox: None,
         }
     }
 }
@@ -271,6 +277,8 @@ impl Agent {
         }
         let listener = TcpListener::bind(address).map_err(|cause| error("listen on", cause.to_string()))?;
         let address = listener.local_addr().map_err(|cause| error("listen on", cause.to_string()))?;
+        // Refused, it costs something only where large packets are lost.
+        let _ = linerate_sys::tcp::set_largest_segment(&listener, transport::LARGEST_SEGMENT);
         Ok(Serving { agent: self.clone(), listener, access, address, stopping: Arc::default() })
     }
 

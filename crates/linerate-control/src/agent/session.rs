@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use linerate_disk::Disks;
 use linerate_model::TrialId;
 
+use super::presence::{PAUSE, Presence, Question};
 use super::trial::{self, Command};
 use super::{Current, ForGood, Shared};
 use crate::frames::{FrameReader, write};
@@ -63,7 +64,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         let mut running = None;
         // Held from the first trial that writes to them to the end of the session.
         let disks = Arc::new(shared.disks());
-        let why = converse(reader, channel, |heard, outbox| follow(shared, &disks, heard, outbox, &mut running));
+        let why = converse(reader, channel, |heard, outbox| {
+            place.reached_by(outbox);
+            follow(shared, &disks, heard, outbox, &mut running)
+        });
         if let Some(running) = running.take() {
             running.abort(shared);
         }
@@ -207,23 +211,58 @@ struct Place<'a>(&'a Shared);
 
 impl<'a> Place<'a> {
     /// Takes it if it is free. A session of the same campaign and key that is still there is a stale one of this very
-    /// conductor, which lost its connection before we noticed: it is cut off and waited for.
+    /// conductor, which lost its connection before we noticed: it is cut off and waited for. So is one whose host is gone.
     fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
         let until = Instant::now() + shared.options.timeouts.handshake;
+        let is_same = |other: &Current| {
+            !greeting.campaign.is_empty() && other.campaign == greeting.campaign && other.key == channel.key
+        };
         let mut current = shared.current();
+        let mut asked: Option<(Instant, Question)> = None;
         while let Some(other) = current.as_ref() {
-            let same = !greeting.campaign.is_empty() && other.campaign == greeting.campaign && other.key == channel.key;
-            let left = until.saturating_duration_since(Instant::now());
-            if !same || left.is_zero() {
+            let now = Instant::now();
+            let left = until.saturating_duration_since(now);
+            if left.is_zero() {
                 return None;
             }
-            (other.closer)();
-            current = shared.released.wait_timeout(current, left).unwrap_or_else(PoisonError::into_inner).0;
+            let mut pause = left;
+            if is_same(other) {
+                (other.closer)();
+            } else {
+                let beat = other.pulse.as_ref().and_then(|pulse| pulse());
+                let (of, question) = *asked.get_or_insert_with(|| (other.since, Question::new(beat, now)));
+                if of != other.since {
+                    // Somebody else was faster, and has just been here.
+                    return None;
+                }
+                match (question.answer(beat, now), &other.outbox) {
+                    (Presence::Here, _) | (_, None) => return None,
+                    (Presence::Gone, _) => {
+                        (shared.options.notify)(&format!("the host of {} is gone: {by} takes its place", other.by));
+                        (other.closer)();
+                    }
+                    (Presence::Asked, Some(outbox)) => {
+                        outbox.try_send(NUDGE);
+                        pause = PAUSE.min(left);
+                    }
+                }
+            }
+            current = shared.released.wait_timeout(current, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
         *current = Some(Current::new(channel, greeting, by));
         Some(Self(shared))
     }
+
+    /// The session has begun: from now on its conductor can be asked whether it is there.
+    fn reached_by(&self, outbox: &Outbox) {
+        if let Some(current) = self.0.current().as_mut() {
+            current.outbox = Some(outbox.clone());
+        }
+    }
 }
+
+/// What is said to a conductor to learn whether its host acknowledges it: an answer to a ping that nobody sent.
+const NUDGE: Message = Message::Pong { n: u64::MAX, clock_ns: 0, sent_ns: 0, answered_ns: 0 };
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {

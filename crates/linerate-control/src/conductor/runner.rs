@@ -388,11 +388,14 @@ fn greeting_error(host: &str, error: FrameError, unsent: bool) -> ControlError {
     match error {
         FrameError::Wire(cause) => ControlError::Wire { host: host.to_owned(), cause },
         FrameError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => transport::tls_error(host, error),
-        error => ControlError::HostDown {
-            host: host.to_owned(),
-            operation: if unsent { "send greeting to agent on" } else { "await greeting of agent on" },
-            cause: error.to_string(),
-            remedy: "is it a linerate agent that listens there?",
-        },
+        error => {
+            let is_silence = matches!(&error, FrameError::Io(error) if transport::is_silence(error));
+            ControlError::HostDown {
+                host: host.to_owned(),
+                operation: if unsent { "send greeting to agent on" } else { "await greeting of agent on" },
+                cause: error.to_string(),
+                remedy: if is_silence { transport::LOST_PACKETS } else { "is it a linerate agent that listens there?" },
+            }
+        }
     }
 }
