@@ -4,8 +4,8 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::process::Command;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

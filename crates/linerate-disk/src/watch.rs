@@ -200,7 +200,8 @@ mod tests {
     fn the_first_reason_stays_and_a_watch_that_is_over_revokes_nothing() {
         let reason = |cause: &str| Refusal::Unreadable { cause: cause.into() };
         let looks = AtomicU32::new(0);
-        let watch = Watch::by(SHORT, Box::new(move || vec![reason(&looks.fetch_add(1, Ordering::Relaxed).to_string())]));
+        let watch =
+            Watch::by(SHORT, Box::new(move || vec![reason(&looks.fetch_add(1, Ordering::Relaxed).to_string())]));
         let watch = watch.expect("a thread");
         until("no reason", || watch.is_revoked());
         assert_eq!(watch.look(), [reason("0")]);

@@ -355,11 +355,7 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
     let upper = folder.join("upper");
     fs::create_dir(&upper).expect("a folder");
     let mut ground = Ground::default();
-    let image = if NAMELESS.contains(&way) {
-        ground.nameless(&upper)
-    } else {
-        Ground::image(&upper, "image")
-    };
+    let image = if NAMELESS.contains(&way) { ground.nameless(&upper) } else { Ground::image(&upper, "image") };
     let held = File::open(&image).expect("just made");
     let device = ground.candidate(&image, kind);
     let mut is_claimed = false;
