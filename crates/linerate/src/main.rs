@@ -6,36 +6,27 @@
 
 #[macro_use]
 mod output;
-mod policy;
 
-mod arms;
-mod campaign;
-mod catalog;
+mod args;
 mod cli;
 mod commands;
-mod devices;
 mod exit;
-mod keys;
 mod ledgers;
-mod observers;
+mod policy;
 mod problems;
 mod progress;
-mod rates;
 mod reference;
 mod reports;
-mod sandbox;
-mod searches;
 mod separation;
 mod show;
-mod testbeds;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     linerate_sys::signal::fail_beyond_file_size_limit();
     let outcome = cli::parse().and_then(commands::dispatch);
-    match outcome.and_then(|code| output::finish().map(|()| code)) {
-        Ok(code) => code.into(),
-        Err(failure) => failure.report(),
+    match outcome.and_then(|ended| output::finish().map(|()| ended)) {
+        Ok(ended) => exit::code(ended).into(),
+        Err(failure) => exit::report(&failure),
     }
 }

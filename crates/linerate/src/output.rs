@@ -35,7 +35,7 @@ static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 fn shown(text: Arguments<'_>) -> String {
     let text = text.to_string();
     let hidden = linerate_model::redacted(&text);
-    let parts = if crate::cli::color() { styles(&hidden) } else { vec![(&*hidden, "")] };
+    let parts = if crate::args::color() { styles(&hidden) } else { vec![(&*hidden, "")] };
     parts.iter().flat_map(|(text, style)| [printable(text, Lines::Several), Cow::Borrowed(*style)]).collect()
 }
 

@@ -14,9 +14,8 @@ use linerate_load::{Limits, Network, Permits};
 use linerate_model::{BitRate, Bytes, Problem};
 use serde::Deserialize;
 
-use crate::cli::AgentArgs;
+use crate::args::AgentArgs;
 use crate::exit::Failure;
-use crate::problems;
 
 /// Where the policy is unless it is named.
 const USUAL: &str = "/etc/linerate/agent.toml";
@@ -144,7 +143,7 @@ impl Policy {
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unread)?;
         let parsed: PolicyText = toml::from_str(&text).map_err(|error| {
-            problems::failure(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
+            Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
         })?;
         Ok(Some(Self::from_text(parsed, &origin)))
     }

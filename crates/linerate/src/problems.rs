@@ -3,18 +3,14 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use linerate_model::{Lines, Problem, printable};
 
-use crate::exit::Failure;
-
-/// Every problem of the text `source`, which was read from `origin`, as one failure of the command line's class.
-pub(crate) fn failure(origin: &str, source: &str, problems: &[Problem]) -> Failure {
-    let unknown = [Problem::new(None, "the text is refused, and linerate does not say why: please report it")];
-    let problems = if problems.is_empty() { &unknown[..] } else { problems };
-    let renderer = if crate::cli::color() { Renderer::styled() } else { Renderer::plain() };
+/// Every problem of the text `source`, which was read from `origin`.
+pub(crate) fn shown(origin: &str, source: &str, problems: &[Problem]) -> String {
+    let renderer = if crate::args::color() { Renderer::styled() } else { Renderer::plain() };
     let shown: Vec<String> = problems.iter().map(|problem| render(&renderer, origin, source, problem)).collect();
     let n = problems.len();
     let plural = if n == 1 { "" } else { "s" };
     let origin = printable(origin, Lines::One);
-    Failure::wrong(format!("{}\n{origin}: {n} problem{plural}; nothing was run", shown.join("\n\n")))
+    format!("{}\n{origin}: {n} problem{plural}; nothing was run", shown.join("\n\n"))
 }
 
 fn render(renderer: &Renderer, origin: &str, source: &str, problem: &Problem) -> String {

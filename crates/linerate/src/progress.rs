@@ -3,13 +3,20 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use linerate_campaign::stages::Watcher;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_analysis::search::Bounds;
 use linerate_analysis::{Look, SearchTrial};
 use linerate_control::Progress;
 use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable};
 
-use crate::cli::Global;
+use crate::args::Global;
+
+/// A display for one stage of a ladder.
+pub(crate) fn watcher(global: Global) -> Watcher<'static> {
+    let mut display = Display::new(global);
+    Box::new(move |event| display.show(event))
+}
 
 /// Shows what happens, on standard error.
 pub(crate) struct Display {

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use clap::{Arg, Command};
 use serde_json::Value;
 
-use crate::cli::{self, Registry};
+use crate::cli;
+use crate::commands::list::Registry;
 use crate::commands::list;
 
 /// A page: the name of its file and its text.

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use linerate_campaign::conduct;
 use linerate_analysis::{Study, study};
 use linerate_control::RunSummary;
 use linerate_model::{Campaign, TrialOutcome, Validity};
 use linerate_report::{Document, Format, compose, render, study_json};
 
-use crate::campaign;
-use crate::cli::{Global, Output, ReportFormat};
+use crate::args::{Global, Output, ReportFormat};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Writes the report of `campaign` as `output` asks and returns the files.
@@ -69,7 +69,7 @@ pub(crate) fn finish(
 /// Says how a command ends that ran `campaign`. With `--quiet` nothing was said on the way: why it ends without success goes to standard
 /// error.
 pub(crate) fn end(campaign: &Campaign, study: &Study, summary: &RunSummary, global: Global) -> Outcome {
-    let exit = match campaign::exit_of(summary)? {
+    let exit = match conduct::exit_of(summary)? {
         Exit::Done => exit_of(study),
         other => other,
     };

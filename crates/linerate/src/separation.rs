@@ -9,7 +9,7 @@ use linerate_control::{AgentOptions, Broker, Duties, KeyStore, broker};
 use linerate_sys::sandbox::{self, Account, Confined, Confinement, Locking};
 use linerate_sys::{privilege, signal};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, code};
 use crate::policy::USERS;
 
 /// The broker's name among processes.
@@ -94,7 +94,7 @@ impl Separated {
             broker.wait_for_end();
             // Half of an agent serves nobody well. Its service manager starts it again, and settings come back.
             eprintln!("the broker of this agent has ended, and so does the agent");
-            std::process::exit(Exit::Missing as i32)
+            std::process::exit(code(Exit::Missing).into())
         });
         watch.map_err(|error| Failure::missing(format!("start a thread that watches the broker: {error}")))?;
         Ok(told(self.confinement.account.as_ref(), &confined))
@@ -154,7 +154,7 @@ fn keep(channel: OwnedFd, duties: Duties) -> i32 {
         Ok(()) => 0,
         Err(why) => {
             eprintln!("{BROKER}: {why}");
-            Exit::Missing as i32
+            code(Exit::Missing).into()
         }
     }
 }

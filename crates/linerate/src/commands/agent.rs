@@ -4,14 +4,15 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_campaign::keys;
+use linerate_campaign::testbeds;
 use linerate_control::{Access, Agent, AgentOptions, Consent, Right, restore};
 use linerate_disk::Writable;
 
-use crate::cli::{AgentArgs, Global};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::args::{AgentArgs, Global};
+use crate::exit::{Exit, Failure, Outcome, code};
 use crate::policy::{Policy, Separation};
 use crate::separation::Separated;
-use crate::{keys, testbeds};
 
 /// Serves conductors until it is interrupted, or one of them on the standard streams until it leaves.
 pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
@@ -106,7 +107,7 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
             std::thread::sleep(POLL);
         }
         agent.put_back().iter().for_each(|left| eprintln!("{left}"));
-        std::process::exit(Exit::Interrupted as i32)
+        std::process::exit(code(Exit::Interrupted).into())
     });
     Ok(())
 }

@@ -1,12 +1,35 @@
 //! `linerate compare`: two recorded campaigns, and what got worse from one to the other.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use linerate_analysis::compare::{Campaigns, Change, Side, campaigns};
 use linerate_analysis::study;
 use linerate_report::{Named, compare_campaigns};
 
-use crate::cli::{CompareArgs, Global, Output};
+use crate::args::{Global, Output, ReportFormat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{ledgers, reports};
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The ledger to compare with; `LEDGER#ID` names one campaign of it, else the newest
+    pub(crate) before: String,
+    /// The ledger to compare
+    pub(crate) after: String,
+    /// A ledger that repeats the first campaign: what they differ by is the noise floor
+    #[arg(long, value_name = "LEDGER")]
+    pub(crate) again: Option<String>,
+    /// A change smaller than this is none
+    #[arg(long, value_name = "RATIO", default_value_t = linerate_model::plan::DEFAULT_MARGIN)]
+    pub(crate) margin: linerate_model::Ratio,
+    /// Formats of the report
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::Html])]
+    pub(crate) format: Vec<ReportFormat>,
+    /// Folder for the report
+    #[arg(long, default_value = "linerate-compare")]
+    pub(crate) out: PathBuf,
+}
 
 /// Compares `args.after` with `args.before`, writes the report and prints the answer. Nothing in common is wrong, something worse is missed.
 pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
+use linerate_campaign::sandbox;
 use linerate_disk::Disks;
 use linerate_load::engine::{Engine, Timeline};
 use linerate_load::workloads::UDP_RECEIVE_BUFFER;
@@ -13,7 +14,6 @@ use linerate_sys::socket::{Buffer, set_buffer};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Outcome};
-use crate::sandbox;
 
 /// How long the tool measures itself.
 const SELF_TEST: Nanos = Nanos::from_millis(300);

@@ -2,14 +2,9 @@
 
 use std::path::PathBuf;
 
+use linerate_campaign::ends::Route;
+use linerate_campaign::testbeds::Place;
 use clap::Args;
-use linerate_model::Endpoint;
-
-use crate::cli::Place;
-use crate::exit::Failure;
-
-/// The endpoint at a host that is reached with `--to`.
-pub(crate) const REACHED: &str = "b";
 
 /// The path that a command puts to the test: where it is, and its two ends.
 #[derive(Debug, Args)]
@@ -40,33 +35,8 @@ impl PathArgs {
         self.lab.is_some() || self.testbed.is_some()
     }
 
-    /// Sender and receiver among `endpoints`: without `--to` the second one receives, without `--from` the first one of another
-    /// host sends. `command` is who complains.
-    ///
-    /// # Errors
-    /// If there is no such endpoint; told with those that there are.
-    pub(crate) fn among<'e>(
-        &self,
-        command: &str,
-        endpoints: &'e [Endpoint],
-    ) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
-        let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ");
-        let wrong =
-            |name: &str| Failure::wrong(format!("{command}: there is no endpoint {name} here (there are {})", names()));
-        let find = |name: &str| endpoints.iter().find(|e| e.name == name || e.host == name);
-        let to = match &self.to {
-            Some(name) if self.is_named() => find(name).ok_or_else(|| wrong(name))?,
-            Some(_) => find(REACHED).ok_or_else(|| wrong(REACHED))?,
-            None => endpoints.get(1).ok_or_else(|| wrong("to send to"))?,
-        };
-        let from = match &self.from {
-            Some(name) => find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?,
-            // Nothing was named: both ends are this host's, as of a load on one of its disks.
-            None if self.to.is_none() && !self.is_named() => {
-                endpoints.iter().find(|from| from.name != to.name).ok_or_else(|| wrong("to send from"))?
-            }
-            None => endpoints.iter().find(|from| from.host != to.host).ok_or_else(|| wrong("elsewhere"))?,
-        };
-        Ok((from, to))
+    /// Its two ends.
+    pub(crate) fn route(&self) -> Route {
+        Route { to: self.to.clone(), from: self.from.clone(), is_named: self.is_named() }
     }
 }

@@ -7,18 +7,52 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use clap::{Args, Subcommand};
+use linerate_campaign::sandbox;
+use linerate_campaign::testbeds::describe;
 use linerate_lab::element::{Class, Fate};
-use linerate_lab::{Description, Lab};
+use linerate_lab::Lab;
 use serde_json::json;
 
-use crate::catalog::{LABS, find};
-use crate::cli::LabAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{problems, sandbox};
 
 mod maker;
 
 use maker::{Claim, Maker};
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) action: LabAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabAction {
+    /// Build a lab and leave it standing; one with delays, faults, controllers or CPU shares as long as the command runs
+    Up {
+        /// A lab file, or the name of a preset
+        lab: String,
+    },
+    /// Remove a lab that was left standing
+    Down {
+        /// Its name
+        lab: String,
+    },
+    /// Print the labs that stand
+    List,
+    /// Run a command on a host of a standing lab
+    Exec {
+        /// Its name
+        lab: String,
+        /// The host
+        host: String,
+        /// The command
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Remove what killed processes left behind
+    Reap,
+}
 
 /// Prefix of the namespaces of labs left standing.
 const STANDING: &str = "lr-up.";
@@ -39,19 +73,6 @@ pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
         LabAction::List => list(as_json),
         LabAction::Exec { lab, host, command } => exec(&lab, &host, &command),
         LabAction::Reap => reap(as_json),
-    }
-}
-
-/// Reads the lab called `name` or at that path.
-pub(crate) fn describe(name: &str) -> Result<(Description, String), Failure> {
-    let found = find("lab", LABS, name)?;
-    let (description, mut found_problems) = Description::parse(&found.text);
-    match description {
-        Some(description) if found_problems.is_empty() => Ok((description, found.text)),
-        _ => {
-            found_problems.dedup();
-            Err(problems::failure(&found.origin, &found.text, &found_problems))
-        }
     }
 }
 

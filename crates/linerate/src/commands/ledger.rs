@@ -1,12 +1,36 @@
 //! `linerate ledger`: whether a ledger is as it was written, and what can be saved of one that is not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand};
 use linerate_store::{CampaignSummary, Health, examine, salvage};
 use serde_json::{Value, json};
 
-use crate::cli::LedgerAction;
 use crate::exit::{Exit, Outcome};
+
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArgs {
+    #[command(subcommand)]
+    pub(crate) action: LedgerAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerAction {
+    /// Compare the file and each record with their digests and name what is damaged
+    ///
+    /// Exit 0 if nothing is, 3 if something is.
+    Check {
+        /// The ledger
+        ledger: PathBuf,
+    },
+    /// Copy every undamaged record into a new ledger; trials that lost a record are run again by `run --resume`
+    Salvage {
+        /// The damaged ledger; it is not changed
+        ledger: PathBuf,
+        /// The new ledger
+        to: PathBuf,
+    },
+}
 
 /// Does what `action` asks.
 pub(crate) fn run(action: &LedgerAction, as_json: bool) -> Outcome {

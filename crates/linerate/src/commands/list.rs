@@ -1,5 +1,7 @@
 //! `linerate list`: the registries.
 
+use clap::{Args, ValueEnum};
+use linerate_campaign::catalog::{self, LABS, PLANS};
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::limits::LIMITS;
 use linerate_load::WORKLOADS;
@@ -8,9 +10,34 @@ use linerate_observe::SAMPLERS;
 use linerate_report::sections::SECTIONS;
 use serde_json::{Value, json};
 
-use crate::catalog::{self, LABS, PLANS};
-use crate::cli::Registry;
 use crate::exit::{Exit, Outcome};
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Which
+    #[arg(value_enum)]
+    pub(crate) what: Registry,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Registry {
+    /// Kinds of stimulus and their parameters
+    Workloads,
+    /// Readings taken during a trial
+    Samplers,
+    /// Calculators of ceilings
+    Limits,
+    /// Diagnosis rules
+    Rules,
+    /// Sections of a report
+    Sections,
+    /// Plans that come with linerate
+    Plans,
+    /// Labs that come with linerate
+    Labs,
+    /// Measurables
+    Metrics,
+}
 
 /// Prints one registry.
 pub(crate) fn run(what: Registry, as_json: bool) -> Outcome {

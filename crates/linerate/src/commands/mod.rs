@@ -1,8 +1,8 @@
 //! The commands, one file each.
 
 mod agent;
-mod compare;
-mod demo;
+pub(crate) mod compare;
+pub(crate) mod demo;
 pub(crate) mod diagnose;
 pub(crate) mod disk;
 mod doctor;
@@ -11,25 +11,25 @@ mod facts;
 pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod lab;
-mod ledger;
+pub(crate) mod ledger;
 pub(crate) mod limit;
 pub(crate) mod list;
-mod ncsi;
+pub(crate) mod ncsi;
 pub(crate) mod pair;
 pub(crate) mod plan;
-mod replay;
-mod report;
-mod reproduce;
-mod run;
+pub(crate) mod replay;
+pub(crate) mod report;
+pub(crate) mod reproduce;
+pub(crate) mod run;
 pub(crate) mod serve;
-mod stage;
-mod to;
+pub(crate) mod to;
 pub(crate) mod tune;
 
 use std::path::Path;
 
-use crate::cli::{self, Command, Invocation, LabAction, LabArgs};
+use crate::cli::{self, Command, Invocation};
 use crate::commands::disk::{DiskAction, DiskArgs};
+use crate::commands::lab::{LabAction, LabArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reference;
 

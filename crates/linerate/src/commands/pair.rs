@@ -4,15 +4,16 @@ use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
+use linerate_campaign::keys;
+use linerate_campaign::testbeds;
 use clap::{Args, Subcommand};
 use linerate_control::pairing::{self, Token};
 use linerate_control::wire::printable;
 use linerate_control::{KeyStore, KnownPeer};
 use serde_json::json;
 
-use crate::cli::Global;
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{keys, testbeds};
 
 /// The port of an offer: beside the agent's, so that an agent may go on running.
 const PAIRING_PORT: u16 = testbeds::AGENT_PORT + 1;

@@ -1,23 +1,32 @@
 //! `linerate plan`: what a plan amounts to, before anything is run.
 
-use std::collections::HashSet;
-use std::ops::Range;
-
+use clap::Args;
+use linerate_campaign::checks::{assumed, duration, name, read, trials};
+use linerate_campaign::testbeds;
 use linerate_control::search::{Expected, expected};
-use linerate_load::{WORKLOADS, Workload, workload};
-use linerate_model::plan::{
-    Axis, ExpandError, JobPlan, Plan, Sweep, apply_set, endpoints_named, expand, left_out, parse,
-};
-use linerate_model::{
-    Endpoint, Goal, HostAddress, Method, Nanos, ParamError, Params, Problem, Ratio, TestbedKind, TrialSpec, nearest,
-};
+use linerate_model::plan::{Sweep, left_out};
+use linerate_model::{Goal, Method, Nanos, Ratio, TrialSpec};
 use serde_json::json;
 
-use crate::catalog::{self, Found, PLANS, find};
-use crate::cli::PlanArgs;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::testbeds::Ground;
-use crate::{problems, rates, searches, testbeds};
+use crate::args::PlaceArgs;
+use crate::exit::{Exit, Outcome};
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// A plan file, or the name of a preset
+    pub(crate) plan: String,
+    /// Use the preset's short variant: fewer points and repeats
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// Change the plan, as for `run`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print the plan's text and nothing else
+    #[arg(long)]
+    pub(crate) show: bool,
+}
 
 /// Prints the trials of a plan and how long they take.
 pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
@@ -26,7 +35,7 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
         print!("{}", found.text);
         return Ok(Exit::Done);
     }
-    let ground = testbeds::outline(&args.place)?;
+    let ground = testbeds::outline(&args.place.place())?;
     let trials = trials(&found, &plan, &ground)?;
     let total = duration(&trials);
     let assumed = assumed(&plan, &ground);
@@ -74,28 +83,6 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What is taken for granted of hosts that nobody has asked, where the plan depends on it: their CPUs.
-fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
-    let has_cpus = |sweep: &Sweep| sweep.axes.iter().any(|axis| axis.path == "cpus");
-    // The hosts of a lab are this one.
-    if ground.kind == TestbedKind::Lab || !plan.sweeps.iter().any(has_cpus) {
-        return Vec::new();
-    }
-    let is_elsewhere = |host: &str| {
-        ground.testbed.hosts.iter().any(|(name, address)| name == host && *address != HostAddress::InProcess)
-    };
-    let endpoints = ground.testbed.endpoints.iter().filter(|endpoint| !endpoint.pin && is_elsewhere(&endpoint.host));
-    let told = |endpoint: &Endpoint| {
-        format!(
-            "endpoint `{}` has {} CPUs, as this host has: {} was not asked. `linerate run` asks it, and leaves out points that need more",
-            endpoint.name,
-            endpoint.cpus.len(),
-            endpoint.host
-        )
-    };
-    endpoints.map(told).collect()
-}
-
 /// What a mix offers, once more, after it went as fast as it goes.
 fn offered(sweep: &Sweep) -> String {
     let shares = sweep.together.iter().flat_map(|together| &together.offered);
@@ -104,91 +91,6 @@ fn offered(sweep: &Sweep) -> String {
         none if none.is_empty() => none,
         shares => format!(", and again at {shares} of what each job reaches alone"),
     }
-}
-
-/// The plan meant: the preset or file itself, or its short variant.
-pub(crate) fn name(plan: &str, quick: bool) -> Result<String, Failure> {
-    if quick { catalog::quick(plan) } else { Ok(plan.to_owned()) }
-}
-
-/// Reads the plan called `name` with `set` applied, and checks everything that can be checked without a testbed.
-pub(crate) fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure> {
-    let mut found = find("plan", PLANS, name)?;
-    for assignment in set {
-        found.text = apply_set(&found.text, assignment)
-            .map_err(|problem| problems::failure(&format!("--set {assignment}"), assignment, &[problem]))?;
-    }
-    let (plan, mut problems) = parse(&found.text);
-    if let Some(plan) = &plan {
-        problems.extend(check_jobs(plan));
-    }
-    match plan {
-        Some(plan) if problems.is_empty() => Ok((found, plan)),
-        _ => Err(problems::failure(&found.origin, &found.text, &problems)),
-    }
-}
-
-/// Expands the plan on `ground` and checks every trial's parameters, axis values applied; searches get their loads.
-pub(crate) fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
-    let wrong = |problems: &[Problem]| problems::failure(&found.origin, &found.text, problems);
-    let mut trials = expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {
-        Some(problem) => wrong(&[problem]),
-        None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
-    })?;
-    rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
-    let problems = [check_points(plan, &trials), rates::check_offered(plan, &trials)].concat();
-    if !problems.is_empty() {
-        return Err(wrong(&problems));
-    }
-    searches::attach(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
-    Ok(trials)
-}
-
-/// That `plan` is made for a lab, where its endpoints are not on `ground` and a lab that comes with the program has them all.
-fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Problem> {
-    let mut missing: Vec<&str> = Vec::new();
-    let mut first = None;
-    for error in errors {
-        let ExpandError::UnknownEndpoint { endpoint, span, .. } = error else { return None };
-        if !missing.contains(&endpoint.as_str()) {
-            missing.push(endpoint);
-        }
-        first = first.or_else(|| span.clone());
-    }
-    let labs = testbeds::labs_for(&plan.name, &endpoints(plan));
-    if missing.is_empty() || labs.is_empty() {
-        return None;
-    }
-    let here: Vec<&str> = ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
-    let named: Vec<String> = labs.iter().map(|lab| format!("`--lab {lab}`")).collect();
-    let message = format!(
-        "the testbed has no endpoints {}: it has {}, and the plan is for another",
-        missing.join(", "),
-        here.join(", ")
-    );
-    Some(
-        Problem::new(first, message).expected(format!("{}, or a `--testbed` with these endpoints", named.join(" or "))),
-    )
-}
-
-/// The endpoints that `plan` names.
-fn endpoints(plan: &Plan) -> Vec<&str> {
-    let mut names: Vec<&str> = plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-/// How long `trials` take, without preparation; searches as long as on a quiet device.
-pub(crate) fn duration(trials: &[TrialSpec]) -> Nanos {
-    let of = |trial: &TrialSpec| match &trial.search {
-        None => trial.phases.total().0,
-        Some(searched) => {
-            let Expected { n_trials, loaded } = expected(&searched.search);
-            loaded.0 + u64::from(n_trials) * (trial.phases.drain + trial.phases.rest).0
-        }
-    };
-    Nanos(trials.iter().map(of).sum())
 }
 
 /// What the search of `trial` will do, line by line.
@@ -255,148 +157,5 @@ fn method(method: &Method) -> String {
         Method::Steps { trial, steps, performance, .. } => {
             format!("Y.1564: {} steps of {trial}, then {performance}", steps.len())
         }
-    }
-}
-
-/// Workloads that do not exist, and parameters and axis values that do not fit, where they stand in the text.
-fn check_jobs(plan: &Plan) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for sweep in &plan.sweeps {
-        for (job_idx, job) in sweep.jobs.iter().enumerate() {
-            let Some(workload) = workload(&job.workload) else {
-                let near = nearest(&job.workload, WORKLOADS.iter().map(|workload| workload.name()));
-                let message = format!("there is no workload `{}`", job.workload);
-                let problem = Problem::new(job.span_of("workload"), message).nearest(near);
-                problems.push(problem.expected("one of `linerate list workloads`"));
-                continue;
-            };
-            for error in workload.check(&rates::stand_in(workload, &job.params)) {
-                let subject = format!("{} of `{}`", error.key, workload.name());
-                problems.push(unfit(job.span_of_param(&error.key), &subject, error));
-            }
-            for arm in sweep.compare.iter().flat_map(|compare| &compare.arms) {
-                let of_arm = |error: &ParamError| arm.params.0.contains_key(&error.key);
-                let applied = rates::stand_in(workload, &arm.applied(job).params);
-                for error in workload.check(&applied).into_iter().filter(of_arm) {
-                    let subject = format!("{} of `{}`", error.key, workload.name());
-                    problems.push(unfit(arm.span_of(&format!("params.{}", error.key)), &subject, error));
-                }
-            }
-            for axis in &sweep.axes {
-                if let Some(key) = swept(axis, job_idx, job) {
-                    problems.extend(check_axis(axis, key, workload));
-                }
-            }
-        }
-    }
-    without_repetition(problems)
-}
-
-/// The parameter of `job` that `axis` varies, if it does.
-fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option<&'a str> {
-    match axis.path.strip_prefix(&format!("job.{job_idx}.params.")) {
-        Some(key) => Some(key),
-        None => axis.path.strip_prefix("params.").filter(|_| job.background.is_none()),
-    }
-}
-
-/// The first value of `axis` that its parameter `key` does not take, whatever the others are.
-fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem> {
-    let parameters = workload.parameters();
-    let subject = format!("axis `{}`", axis.path);
-    if !parameters.iter().any(|parameter| parameter.name == key) {
-        let near = nearest(key, parameters.iter().map(|parameter| parameter.name));
-        let message = format!("{subject}: `{}` has no such parameter", workload.name());
-        return Some(Problem::new(axis.span.clone(), message).nearest(near));
-    }
-    let refused = |value: &serde_json::Value| {
-        let mut params = Params::default();
-        params.set(key, value.clone());
-        workload.check(&rates::stand_in(workload, &params)).into_iter().find(|error| error.expected.is_some())
-    };
-    axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
-}
-
-/// Parameters that do not go together at some point of the grid, where the axis or else the parameter stands.
-fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for trial in trials.iter().filter(|trial| trial.repeat == 0) {
-        for spec in &trial.jobs {
-            let Some(workload) = workload(&spec.workload) else { continue };
-            let addresses = [&spec.from, &spec.to].map(|end| end.address).into_iter().flatten();
-            let there = addresses.flat_map(|address| workload.check_to(&spec.params, address));
-            for error in workload.check(&spec.params).into_iter().chain(there) {
-                let place = place(plan, &trial.sweep, &spec.workload, &error.key);
-                let subject = format!("{} of `{}`", error.key, spec.workload);
-                problems.push(unfit(place, &subject, error));
-            }
-        }
-    }
-    without_repetition(problems)
-}
-
-/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a job.
-pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Option<Range<usize>> {
-    let sweep = plan.sweeps.iter().find(|own| own.name == sweep)?;
-    let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
-    let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(key));
-    let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
-    axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(key)))
-}
-
-fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
-    let problem = Problem::new(place, format!("{subject}: {}", error.cause)).nearest(error.nearest.as_deref());
-    Problem { expected: error.expected, ..problem }
-}
-
-/// The same problem is met at every job and point that shares its cause: once is enough.
-pub(crate) fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
-    let mut seen = HashSet::new();
-    let first = |problem: &Problem| seen.insert((problem.span.clone(), problem.message.clone()));
-    let mut once: Vec<Problem> = problems.into_iter().filter(first).collect();
-    once.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
-    once
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(axis: &str) -> Plan {
-        let text = format!(
-            "[campaign]\nname = \"x\"\n[[sweep]]\nname = \"x\"\nduration = \"1 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
-             to = \"b\"\n[sweep.axis]\n{axis}\n"
-        );
-        let (plan, problems) = parse(&text);
-        assert!(problems.is_empty(), "{problems:?}");
-        plan.expect("it has no problems")
-    }
-
-    /// `a` here, `b` on a host that nobody has asked.
-    fn towards_a_host() -> Ground {
-        let mut ground = testbeds::loopback(false);
-        ground.testbed.hosts.push(("far".into(), HostAddress::Tcp("192.0.2.7:4777".into())));
-        let far = &mut ground.testbed.endpoints[1];
-        (far.host, far.cpus) = ("far".into(), vec![0, 1, 2]);
-        ground.kind = TestbedKind::Hosts;
-        ground
-    }
-
-    #[test]
-    fn cpus_of_a_host_that_was_not_asked_are_said_to_be_assumed() {
-        let (of_cpus, of_streams) = (plan("cpus = [1, 2]"), plan("\"params.streams\" = [1, 2]"));
-        let ground = towards_a_host();
-        let lines = assumed(&of_cpus, &ground);
-        assert_eq!(lines.len(), 1, "this host knows its own CPUs: {lines:?}");
-        assert!(lines[0].starts_with("endpoint `b` has 3 CPUs, as this host has: far was not asked"), "{lines:?}");
-        assert_eq!(assumed(&of_streams, &ground), [""; 0], "the plan does not depend on them");
-
-        let mut named = towards_a_host();
-        named.testbed.endpoints[1].pin = true;
-        assert_eq!(assumed(&of_cpus, &named), [""; 0], "its owner lists them");
-        let mut lab = towards_a_host();
-        lab.kind = TestbedKind::Lab;
-        assert_eq!(assumed(&of_cpus, &lab), [""; 0], "hosts of a lab are this one");
-        assert_eq!(assumed(&of_cpus, &testbeds::loopback(false)), [""; 0]);
     }
 }

@@ -1,10 +1,17 @@
 //! `linerate replay`: a paper's printed figures, recomputed.
 
+use clap::Args;
 use linerate_analysis::replay::{REPLAYS, Replay};
 use linerate_model::nearest;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, Outcome};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The paper, or `all`
+    pub(crate) paper: String,
+}
 
 /// Recomputes `paper`, or `all` of them, and lists what disagrees.
 pub(crate) fn run(paper: &str, as_json: bool) -> Outcome {

@@ -1,10 +1,19 @@
 //! `linerate report`: a ledger, judged by today's rules.
 
+use clap::Args;
 use linerate_analysis::study;
 
-use crate::cli::{Global, ReportArgs};
+use crate::args::{Global, Output};
 use crate::exit::Outcome;
 use crate::{ledgers, reports};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A ledger; `LEDGER#ID` names one campaign of it, else the newest
+    pub(crate) ledger: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
 
 /// Writes the report of a recorded campaign.
 pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {

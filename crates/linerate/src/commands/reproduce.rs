@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::checks;
+use linerate_campaign::testbeds::{self, Place};
 use linerate_analysis::reproduce::{
     CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp, idt_pcie, intel_ncsi,
     sun_netframe, with_storage,
@@ -10,12 +14,39 @@ use linerate_analysis::{Study, study};
 use linerate_model::Campaign;
 use serde_json::json;
 
-use crate::campaign::{self, Request};
-use crate::cli::{Global, Output, Paper, Place, ReportFormat, ReproduceArgs};
-use crate::commands::plan;
+use crate::args::{Global, Output, ReportFormat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::progress::Display;
-use crate::{reports, show, testbeds};
+use crate::{reports, show};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// The paper
+    pub(crate) paper: Paper,
+    /// A shorter run: fewer points and repeats
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Folder for the ledgers and the report
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Go on with the ledgers already in that folder: what they have is judged again and not run again
+    #[arg(long)]
+    pub(crate) resume: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// Cisco, UCS VIC 1240/1280 on RHEL 6.2 (2012)
+    CiscoVic,
+    /// HP 9000 N4000, FTP over Gigabit Ethernet (1999)
+    HpFtp,
+    /// IDT, 89PES24T6G2 PCI Express switch: Ethernet and storage
+    IdtPcie,
+    /// Intel, NC-SI overview and performance (2013)
+    IntelNcsi,
+    /// Sun, NetFrame (2001)
+    SunNetframe,
+}
 
 /// A campaign of a reproduction.
 struct Step {
@@ -219,7 +250,7 @@ fn carry_out(
     let Step { name, plan, lab, quick: changes } = step;
     let set: Vec<String> =
         if args.quick { changes.iter().map(|text| (*text).to_owned()).collect() } else { Vec::new() };
-    let (found, plan) = plan::read(plan, &set)?;
+    let (found, plan) = checks::read(plan, &set)?;
     let mut ground = testbeds::prepare(&Place { lab: Some((*lab).to_owned()), ..Place::default() })?;
     if !global.quiet {
         eprintln!("{name} on lab {lab}");
@@ -228,12 +259,12 @@ fn carry_out(
     let resume = args.resume && ledger.exists();
     let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume };
     let mut display = Display::new(global);
-    let (campaign, summary) = campaign::conduct(&request, &mut |event| display.show(&event))?;
+    let (campaign, summary) = conduct::conduct(&request, &mut |event| display.show(&event))?;
     drop(display);
     ground.dismantle();
     let study = study(&campaign);
     reports::write(&campaign, &study, &Output { format: vec![ReportFormat::Html], out: out.join(name) })?;
-    Ok(match campaign::exit_of(&summary)? {
+    Ok(match conduct::exit_of(&summary)? {
         Exit::Done | Exit::Missed => Ok((campaign, study)),
         other => Err(other),
     })

@@ -6,6 +6,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::catalog::Found;
+use linerate_campaign::testbeds;
 use clap::{Args, ValueEnum};
 use linerate_analysis::{Study, study};
 use linerate_control::Progress;
@@ -15,11 +18,9 @@ use linerate_report::study_json;
 use serde_json::Value;
 
 use super::to::binary;
-use crate::campaign::{self, Request};
-use crate::catalog::Found;
-use crate::cli::Global;
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{show, testbeds};
+use crate::show;
 
 /// Which files to serve where.
 #[derive(Debug, Args)]
@@ -148,7 +149,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let served: Vec<PathBuf> = args.root.as_deref().map(folder).transpose()?.into_iter().collect();
     let show = !global.quiet && !global.json;
     let (mut lines, mut announced) = (Lines::default(), false);
-    let (campaign, summary) = campaign::conduct_serving(&request, &served, &mut |event| match event {
+    let (campaign, summary) = conduct::conduct_serving(&request, &served, &mut |event| match event {
         Progress::Intervals { side: Side::Passive, intervals, .. } => {
             // The first intervals say that the server listens: a client that was called before would be refused.
             if show && !std::mem::replace(&mut announced, true) {
@@ -163,7 +164,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     if global.json {
         println!("{}", study_json(&campaign, &study));
     } else {
-        match campaign::exit_of(&summary) {
+        match conduct::exit_of(&summary) {
             Ok(Exit::Done) => result(&study, args.seconds),
             // A trial that was interrupted has no figures, and clients were served all the same.
             _ => println!("\nended before its time: {}", lines.total()),

@@ -3,6 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use clap::{Args, ValueEnum};
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::catalog::Found;
+use linerate_campaign::testbeds;
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
@@ -12,11 +16,88 @@ use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Use, Verdict, me
 use linerate_report::study_json;
 use serde_json::Value;
 
-use crate::campaign::{self, Request};
-use crate::catalog::Found;
-use crate::cli::{Global, ToArgs, ToMode};
+use crate::args::Global;
 use crate::exit::{Failure, Outcome};
-use crate::{show, testbeds};
+use crate::show;
+
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct ToArgs {
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// A host with an agent (`host` or `host:port`), `ssh:HOST` to start one there, or `loopback`
+    pub(crate) host: String,
+    /// What to measure
+    #[arg(value_enum, default_value_t = ToMode::Tcp)]
+    pub(crate) mode: ToMode,
+    /// Seconds to measure
+    #[arg(short = 't', long = "time", default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// Seconds before the measurement that do not count
+    #[arg(short = 'O', long = "omit", default_value_t = 0.0)]
+    pub(crate) omit: f64,
+    /// Streams at once
+    #[arg(short = 'P', long = "parallel", default_value_t = 1)]
+    pub(crate) parallel: u32,
+    /// The host sends, this end receives
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    pub(crate) reverse: bool,
+    /// Both ends send
+    #[arg(long)]
+    pub(crate) bidir: bool,
+    /// Bytes a message or datagram; K, M are 1024 and 1024^2
+    #[arg(short = 'l', long = "length")]
+    pub(crate) length: Option<String>,
+    /// Socket buffers, both ends; K, M are 1024 and 1024^2
+    #[arg(short = 'w', long = "window")]
+    pub(crate) window: Option<String>,
+    /// Bits a second of each direction, all streams together; K, M, G are decimal, 0 is no limit (udp: 1M unless given; tcp: no limit
+    /// unless given, paced by the kernel)
+    #[arg(short = 'b', long = "bitrate")]
+    pub(crate) bitrate: Option<String>,
+    /// Congestion control at both ends [default: each host's own]
+    #[arg(short = 'C', long = "congestion")]
+    pub(crate) congestion: Option<String>,
+    /// Send small messages at once
+    #[arg(short = 'N', long)]
+    pub(crate) no_delay: bool,
+    /// TCP maximum segment size, bytes
+    #[arg(short = 'M', long = "set-mss")]
+    pub(crate) mss: Option<u32>,
+    /// Differentiated services code point, 0 to 63
+    #[arg(long)]
+    pub(crate) dscp: Option<u8>,
+    /// Send without copying (sendfile)
+    #[arg(short = 'Z', long)]
+    pub(crate) zerocopy: bool,
+    /// Address of this end to use
+    #[arg(short = 'B', long = "bind")]
+    pub(crate) bind: Option<std::net::IpAddr>,
+    /// Seconds between the lines
+    #[arg(short = 'i', long = "interval", default_value_t = 1.0)]
+    pub(crate) interval: f64,
+    /// Use IPv6
+    #[arg(short = '6', long = "ipv6")]
+    pub(crate) ipv6: bool,
+    /// Keep what was measured in this ledger
+    #[arg(long)]
+    pub(crate) ledger: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToMode {
+    /// TCP goodput
+    Tcp,
+    /// UDP goodput, loss and order
+    Udp,
+    /// TCP request and response
+    Rr,
+    /// TCP connect, request, response, close
+    Crr,
+    /// UDP request and response
+    UdpRr,
+}
 
 /// The shortest span a line may have: workers hand on their counts every 100 ms.
 const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
@@ -41,7 +122,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
     let mut printer = Printer { omit, headed: false };
     let show = !global.quiet && !global.json;
-    let (campaign, summary) = campaign::conduct(&request, &mut |event| match event {
+    let (campaign, summary) = conduct::conduct(&request, &mut |event| match event {
         Progress::Intervals { side, intervals, .. } if show => printer.print(&lines.take(side, intervals)),
         Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
         _ => {}

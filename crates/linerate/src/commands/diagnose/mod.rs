@@ -5,24 +5,21 @@
 //! there, limit by limit. All it changes are parameters of its own load. Every stage is a campaign in a ledger of its own, so that
 //! everything it says can be judged again.
 
-mod climb;
-mod pairs;
-mod plans;
-mod scouts;
 mod tell;
 
 use std::path::PathBuf;
 
+use linerate_campaign::Ended;
+use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
+use linerate_campaign::stages::Ledgers;
+use linerate_campaign::testbeds::{self, Ground};
 use clap::Args;
 use linerate_analysis::study;
 
-use crate::cli::Global;
+use crate::args::Global;
 use crate::commands::ends::PathArgs;
-use crate::commands::stage::{Ended, Stages};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::testbeds::{self, Ground};
-use crate::{ledgers, reports};
-use plans::Load;
+use crate::{ledgers, progress, reports};
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").multiple(true).args(["ledger", "to", "lab", "testbed"]))]
@@ -70,7 +67,7 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
         return Err(Failure::wrong("diagnose: --seconds must be above zero and --omit not below it"));
     }
     let has_place = args.path.to.is_some() || args.path.lab.is_some() || args.path.testbed.is_some();
-    if !has_place && args.workload != plans::STORAGE {
+    if !has_place && args.workload != STORAGE {
         let what = "diagnose: say what: a LEDGER, --to HOST, --lab NAME or --testbed FILE (a disk of this host: --workload storage)";
         return Err(Failure::wrong(what));
     }
@@ -83,10 +80,18 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
 }
 
 fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
-    let (from, to) = args.path.among("diagnose", &ground.testbed.endpoints)?;
-    let load = Load::new(args, from.name.clone(), to.name.clone())?;
-    let stages = Stages { what: "diagnose", ground, out: &args.out, global };
-    let rungs = climb::climb(&stages, load, args.limits as usize)?;
+    let (from, to) = args.path.route().among("diagnose", &ground.testbed.endpoints)?;
+    let question = Question {
+        workload: args.workload.clone(),
+        params: args.params.clone(),
+        pairs: args.pairs,
+        seconds: args.seconds,
+        omit: args.omit,
+        seed: args.seed,
+    };
+    let load = Load::new(&question, from.name.clone(), to.name.clone())?;
+    let watch = || progress::watcher(global);
+    let rungs = climb(&Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch }, load, args.limits as usize)?;
     tell::ladder(&rungs, args, global);
-    Ok(if rungs.iter().any(climb::Rung::is_proven) { Exit::Done } else { Exit::Missed })
+    Ok(exit_of(&rungs))
 }

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::catalog::Found;
+use linerate_campaign::testbeds;
 use clap::Args;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
 use linerate_control::Progress;
@@ -10,11 +13,9 @@ use linerate_model::{Bytes, Direction, Nanos, metric};
 use linerate_report::study_json;
 use serde_json::Value;
 
-use crate::campaign::{self, Request};
-use crate::catalog::Found;
-use crate::cli::Global;
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{show, testbeds};
+use crate::show;
 
 /// What to do to which disk or file.
 #[derive(Debug, Args)]
@@ -137,7 +138,7 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("disk.ledger"));
     let ground = testbeds::loopback(false);
     let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
-    let (campaign, summary) = campaign::conduct(&request, &mut |event| {
+    let (campaign, summary) = conduct::conduct(&request, &mut |event| {
         if let Progress::Incident { incident, .. } = event
             && !global.quiet
         {

@@ -8,9 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::Global;
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
-use linerate_disk::DiskError;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiskArgs {
@@ -54,18 +53,5 @@ pub(crate) fn run(args: DiskArgs, global: Global) -> Outcome {
         DiskAction::Sweep(args) => load::sweep(&args, global),
         DiskAction::Claim { device, serial } => consent::claim(&device, serial, global.json),
         DiskAction::Release { device } => consent::release(&device, global.json),
-    }
-}
-
-impl From<DiskError> for Failure {
-    /// A refusal is told a reason a line.
-    fn from(error: DiskError) -> Self {
-        match &error {
-            DiskError::Refused { device, refusals } => {
-                let reasons: Vec<String> = refusals.iter().map(|one| format!("  {one}")).collect();
-                Self::missing(format!("write to {device}: refused:\n{}", reasons.join("\n")))
-            }
-            _ => Self::missing(error),
-        }
     }
 }

@@ -11,7 +11,7 @@ use linerate_model::{BitRate, Params};
 use linerate_report::link_figures;
 use serde_json::{Value, json};
 
-use crate::cli::{Output, ReportFormat};
+use crate::args::{Output, ReportFormat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;
 

@@ -8,6 +8,7 @@ mod told;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
 use linerate_observe::ncsi::{
     Address, Controller, Failure as Unanswered, Preference, Reply, Strays, Transport, survey,
 };
@@ -16,10 +17,55 @@ use linerate_sys::SysError;
 use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
-use crate::cli::{Global, NcsiArgs, NcsiVerb};
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome as Ended};
 
 use told::{Lines, json_of_found, name_of, of_known, told};
+
+#[derive(Debug, Args)]
+pub(crate) struct NcsiArgs {
+    /// What to ask
+    pub(crate) verb: NcsiVerb,
+    /// The BMC's interface on the sideband
+    #[arg(long, short = 'i', value_name = "IF")]
+    pub(crate) interface: String,
+    /// Package, 0 to 7
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub(crate) package: u8,
+    /// Channel of the package, 0 to 30
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=30))]
+    pub(crate) channel: u8,
+    /// Allow commands that change the controller's state
+    #[arg(long)]
+    pub(crate) allow_set: bool,
+    /// Send raw frames even where the kernel's NC-SI stack owns the interface (either may take the other's answers)
+    #[arg(long)]
+    pub(crate) force_raw: bool,
+    /// With watch: lines to print [default: until interrupted]
+    #[arg(long)]
+    pub(crate) count: Option<u64>,
+}
+
+/// What `linerate ncsi` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NcsiVerb {
+    /// Which packages and channels there are
+    Discover,
+    /// What a channel can do, and how much it can hold
+    Capabilities,
+    /// Standard, firmware and manufacturer
+    Version,
+    /// What is set
+    Parameters,
+    /// The link
+    Link,
+    /// All three groups of statistics
+    Stats,
+    /// Pass-through statistics as rates, a line a second
+    Watch,
+    /// Bring a channel up (needs --allow-set)
+    Configure,
+}
 
 /// How often `watch` asks.
 const WATCH_EVERY: Duration = Duration::from_secs(1);

@@ -1,34 +1,19 @@
-//! `linerate tune host`: settings of both hosts of a path tried one after the other: predicted, proven by interleaved pairs beside a
-//! placebo, put back; what helps and harms nothing goes into a profile for its host.
-//!
-//! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that everything can be judged again. The placebo
-//! writes the present value once more. What it does not see: other traffic on the path while it measures, and two changes that help only
-//! together.
+//! `linerate tune host`: settings of both hosts of a path, tried one after the other.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use linerate_campaign::Ended;
+use linerate_campaign::stages::Ledgers;
+use linerate_campaign::testbeds::{self, Ground};
+use linerate_campaign::tune::host::{self, HostTuning};
+use linerate_campaign::tune::outcome::Findings;
+use linerate_campaign::tune::profile;
 use clap::Args;
-use linerate_analysis::compare::prove;
-use linerate_analysis::tune::experiments::{
-    By, Candidate, Hindrance, HindranceKind, Host, Known, Looked, TUNING_EXPERIMENTS, TuningExperiment, Untried,
-};
-use linerate_analysis::tune::{change_of, missed, rates};
-use linerate_analysis::{End, PointStudy};
-use linerate_control::{ControlError, Setting, SettingState, Tuner};
-use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep};
-use linerate_model::{Campaign, Endpoint, HostRecord, HostSetting, Nanos, Verdict};
-use linerate_sys::steering;
-use serde_json::Value;
 
-use super::outcome::{self, Findings, NotTried, Tried};
-use super::profile;
-use crate::campaign;
-use crate::cli::Global;
+use crate::args::Global;
 use crate::commands::ends::PathArgs;
-use crate::commands::stage::{Ended, Stages};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::testbeds::{self, Ground};
+use crate::progress;
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("where").required(true).multiple(true).args(["to", "lab", "testbed"]))]
@@ -52,347 +37,44 @@ pub(crate) struct TuneHostArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the grain of windows.
-const SLACK: f64 = 1.05;
-/// How long a run waits for what is still under way, the pause after it, and the length of its intervals.
-const DRAIN: Nanos = Nanos::from_millis(200);
-const REST: Nanos = Nanos::from_millis(50);
-const INTERVAL: Nanos = Nanos::from_millis(100);
-/// The sweeps of an experiment.
-pub(super) const FORWARD: &str = "stream";
-const FLOOD: &str = "flood";
-pub(super) const BACKWARD: &str = "the other way";
-pub(super) const REQUESTS: &str = "requests";
+/// The file beside the ledgers.
+const REPORT: &str = "report.txt";
 
 /// Tries what may help.
 pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
     if !(args.seconds > 0.0 && args.omit >= 0.0) {
         return Err(Failure::wrong("tune: --seconds must be above zero and --omit not below it"));
     }
-    let chosen = chosen(&args.tried)?;
+    let tuning =
+        HostTuning { tried: args.tried.clone(), pairs: args.pairs, seconds: args.seconds, omit: args.omit };
+    host::chosen(&tuning.tried)?;
     let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
-    let ended = try_all(args, global, &ground, &chosen);
+    let ended = try_all(args, &tuning, global, &ground);
     ground.dismantle();
     Ended::outcome(ended)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Failure> {
-    let all = || TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
-    if let Some(unknown) = names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name() != **name)) {
-        return Err(Failure::wrong(format!("tune: `{unknown}` is no kind of change (there are {})", all())));
-    }
-    let wanted =
-        |experiment: &&&dyn TuningExperiment| names.is_empty() || names.iter().any(|name| name == experiment.name());
-    Ok(TUNING_EXPERIMENTS.iter().filter(wanted).copied().collect())
-}
-
-fn try_all(
-    args: &TuneHostArgs,
-    global: Global,
-    ground: &Ground,
-    chosen: &[&'static dyn TuningExperiment],
-) -> Result<Exit, Ended> {
-    let stages = Stages { what: "tune", ground, out: &args.out, global };
-    let (from, to) = args.path.among("tune", &ground.testbed.endpoints)?;
-    let load = Load { args, from: &from.name, to: &to.name };
-    let floods = chosen.iter().any(|experiment| experiment.floods());
-    let (campaign, study) = stages.observe("baseline", &load.baseline(floods))?;
-    let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
-        Failure::new(Exit::Invalid, "tune: the path could not be measured: see the report of baseline.ledger")
-    })?;
-    let looked = look(ground, &campaign, point, (from, to), chosen)?;
-    let mut findings = Findings::default();
-    for (experiment, looked) in looked {
-        let name = experiment.name();
-        let not_tried = |untried: Untried| NotTried::new(name, endpoint(untried.end, (from, to)), untried);
-        let (candidates, untried): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
-        findings.untried.extend(untried.into_iter().filter_map(Result::err).map(not_tried));
-        let (best, outdone) = scout(&stages, &load, name, candidates.into_iter().flatten().collect())?;
-        findings.untried.extend(outdone.into_iter().map(not_tried));
-        if let Some(candidate) = best {
-            findings.tried.push(put_to_test(&stages, &load, name, candidate, (from, to))?);
-        }
-    }
-    findings.profiles = profile::write(&args.out, &campaign.header.id, &findings)?;
-    findings.tell(&args.out, global)?;
+fn try_all(args: &TuneHostArgs, tuning: &HostTuning, global: Global, ground: &Ground) -> Result<Exit, Ended> {
+    let watch = || progress::watcher(global);
+    let ledgers = Ledgers { what: "tune", ground, out: &args.out, watch: &watch };
+    let ends = args.path.route().among("tune", &ground.testbed.endpoints)?;
+    let mut findings = host::tune(&ledgers, &ground.testbed.hosts[..], ends, tuning)?;
+    findings.profiles = profile::write(&args.out, &findings)?;
+    tell(&findings, &args.out, global)?;
     Ok(if findings.kept().next().is_none() { Exit::Missed } else { Exit::Done })
 }
 
-fn endpoint<'a>(end: End, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpoint {
-    if end == End::Receiver { to } else { from }
-}
-
-/// A session with the agent of `host`.
-fn open(ground: &Ground, host: &str) -> Result<Tuner, Failure> {
-    let hosts = &ground.testbed.hosts;
-    let address = hosts.iter().find(|(name, _)| name == host).map(|(_, address)| address);
-    let address = address.ok_or_else(|| Failure::wrong(format!("tune: host {host} is not in the testbed")))?;
-    Ok(Tuner::open(host, address, campaign::keys_for(hosts)?.as_ref(), "linerate tune")?)
-}
-
-/// An experiment, and what came of its look at the path.
-type Look = (&'static dyn TuningExperiment, Vec<Looked>);
-
-/// What speaks for each of the experiments, and what hinders it. What does has been set once, and put back, to know that it can be.
-fn look(
-    ground: &Ground,
-    campaign: &Campaign,
-    point: &PointStudy,
-    ends: (&Endpoint, &Endpoint),
-    chosen: &[&'static dyn TuningExperiment],
-) -> Result<Vec<Look>, Failure> {
-    let (from, to) = ends;
-    let mut sessions = BTreeMap::new();
-    for host in [&from.host, &to.host] {
-        if !sessions.contains_key(host.as_str()) {
-            sessions.insert(host.as_str(), open(ground, host)?);
-        }
+/// Prints it, and writes the text beside the ledgers in `folder`.
+fn tell(findings: &Findings, folder: &Path, global: Global) -> Result<(), Failure> {
+    let (text, path) = (findings.text(), folder.join(REPORT));
+    linerate_sys::whole_file::replace(&path, text.as_bytes())
+        .map_err(|error| Failure::missing(format!("write report {}: {}", path.display(), error.cause)))?;
+    if global.json {
+        println!("{}", findings.json());
+    } else {
+        print!("{text}");
     }
-    let asked: Vec<&'static str> = chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
-    let mut host = |endpoint: &Endpoint| {
-        let mut host = facts(campaign, endpoint);
-        if let Some(session) = sessions.get_mut(endpoint.host.as_str()) {
-            // One by one: an interface without a setting must not hide the others.
-            let mut read = |name: &'static str| {
-                (name, value_of(session.read(vec![Setting::of(name, endpoint.device.as_deref(), "")])))
-            };
-            host.settings = asked.iter().map(|name| read(name)).collect();
-        }
-        host
-    };
-    let trial = |sweep: &str| campaign.trials.iter().find(|trial| trial.spec.sweep == sweep);
-    let stream = trial(FORWARD);
-    let known = Known {
-        point,
-        sender: host(from),
-        receiver: host(to),
-        flood: trial(FLOOD).and_then(rates),
-        dropped: stream.and_then(|trial| change_of(trial, &from.host, "qdisc", |name| name == "drops")),
-        missed: stream.and_then(|trial| missed(trial, &to.host)),
-    };
-    let mut can_be = |candidate: Candidate| -> Looked {
-        let endpoint = endpoint(candidate.end, ends);
-        let Some(session) = sessions.get_mut(endpoint.host.as_str()).filter(|_| candidate.by == By::Agent) else {
-            return Ok(candidate);
-        };
-        let set = session.apply(vec![Setting::of(candidate.setting, endpoint.device.as_deref(), &candidate.after)]);
-        match set.and_then(|_| session.revert()) {
-            Ok(()) => Ok(candidate),
-            Err(error) => {
-                let hindrance = hindrance(HindranceKind::Refused, error);
-                Err(Untried { end: candidate.end, setting: candidate.setting, hindrance })
-            }
-        }
-    };
-    let look = |experiment: &&'static dyn TuningExperiment| {
-        let looked = experiment.look(&known).into_iter().map(|looked| looked.and_then(&mut can_be));
-        (*experiment, looked.collect())
-    };
-    Ok(chosen.iter().map(look).collect())
-}
-
-fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
-    let record = campaign.hosts.iter().find(|record| record.host == endpoint.host);
-    let at = |path: &[&str]| -> Option<&Value> {
-        let facts: &HostRecord = record?;
-        path.iter().try_fold(&facts.facts, |tree, name| tree.get(name))
-    };
-    let names = |value: &Value| -> Vec<String> {
-        match value {
-            Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
-            Value::Array(names) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
-            _ => Vec::new(),
-        }
-    };
-    let n_cpus = at(&["cpu", "count"]).or_else(|| at(&["cpu", "online"])).and_then(Value::as_u64);
-    let n_cpus = n_cpus.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
-    let device = endpoint.device.as_deref().unwrap_or_default();
-    Host {
-        settings: BTreeMap::new(),
-        congestion_controls: at(&["net", "available_congestion_control"]).map(names).unwrap_or_default(),
-        n_cpus,
-        all_cpus: steering::mask(&(0..n_cpus).collect::<Vec<_>>()),
-        largest_ring: at(&["interfaces", device, "rings", "rx_max"]).and_then(Value::as_u64),
-    }
-}
-
-/// The one value of a setting that may be changed.
-fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
-    let not_offered = |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
-    let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
-    let state = states.into_iter().next().ok_or_else(|| not_offered("the agent did not tell"))?;
-    if let Some(why) = state.refused {
-        return Err(Hindrance { kind: HindranceKind::NotConsented, why: clause(&why) });
-    }
-    match state.setting {
-        Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Ok(value),
-        Setting::Steering { value, .. } if value.contains(' ') => {
-            Err(not_offered(&format!("its queues differ ({value}): there is no one value to put back")))
-        }
-        Setting::Steering { value, .. } => Ok(value),
-        Setting::RouteWindow { .. } => Err(not_offered("the agent told of a route")),
-    }
-}
-
-fn hindrance(kind: HindranceKind, error: ControlError) -> Hindrance {
-    let why = match error {
-        ControlError::Setting { why, .. } => clause(&why),
-        other => other.to_string(),
-    };
-    Hindrance { kind, why }
-}
-
-/// An agent's words without what it was asked for, which is told beside them.
-fn clause(why: &str) -> String {
-    why.split_once(": ").map_or(why, |(_, cause)| cause).to_owned()
-}
-
-/// The load and its plans.
-struct Load<'a> {
-    args: &'a TuneHostArgs,
-    from: &'a str,
-    to: &'a str,
-}
-
-impl Load<'_> {
-    fn draft(&self, name: &str, sweeps: Vec<DraftSweep>) -> Draft {
-        Draft::new(format!("tune-{name}"), 1, sweeps)
-    }
-
-    fn sweep(&self, name: &str, job: DraftJob) -> DraftSweep {
-        let (duration, warmup) = (Nanos::from_secs_f64(self.args.seconds), Nanos::from_secs_f64(self.args.omit));
-        DraftSweep {
-            drain: Some(DRAIN),
-            rest: Some(REST),
-            interval: Some(INTERVAL.min(duration)),
-            ..DraftSweep::one(name, duration, warmup, job)
-        }
-    }
-
-    fn job(&self, workload: &str) -> DraftJob {
-        DraftJob::new(workload, self.from, self.to)
-    }
-
-    fn baseline(&self, floods: bool) -> Draft {
-        let stream = self.sweep(FORWARD, self.job("tcp_stream"));
-        let flood = floods.then(|| self.sweep(FLOOD, self.job("udp_stream").with([("gso", 1.into())])));
-        self.draft("baseline", [stream].into_iter().chain(flood).collect())
-    }
-
-    fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> DraftCompare {
-        let at = if candidate.end == End::Receiver { self.to } else { self.from };
-        let setting = candidate.setting;
-        let arm = |name: &str, value: &str| {
-            let mut arm = DraftArm::named(name);
-            match candidate.by {
-                By::Agent => {
-                    arm.settings.push(HostSetting { at: at.into(), name: setting.into(), value: value.into() });
-                }
-                // A socket that nothing is asked of: the same once more.
-                By::Load if value.is_empty() => {}
-                By::Load => arm.params.set(setting, value),
-            }
-            arm
-        };
-        DraftCompare {
-            pairs,
-            tests: None,
-            placebo: placebo.then(|| arm("written once more", &candidate.before)),
-            a: DraftArm::named("as it is"),
-            b: arm(&candidate.name, &candidate.after),
-        }
-    }
-
-    /// A run with and without each.
-    fn scouts(&self, name: &str, candidates: &[Candidate]) -> Draft {
-        let sweep = |candidate: &Candidate| DraftSweep {
-            compare: Some(self.arms(candidate, 1, false)),
-            ..self.sweep(&candidate.name, self.job("tcp_stream"))
-        };
-        self.draft(name, candidates.iter().map(sweep).collect())
-    }
-
-    fn pairs(&self, name: &str, candidate: &Candidate) -> Draft {
-        let sweep = |name: &str, job: DraftJob, placebo: bool| DraftSweep {
-            compare: Some(self.arms(candidate, self.args.pairs, placebo)),
-            ..self.sweep(name, job)
-        };
-        let mut sweeps = vec![sweep(FORWARD, self.job("tcp_stream"), true)];
-        // What a socket does to itself, it does to no other.
-        if candidate.by == By::Agent {
-            let backward = self.job("tcp_stream").with([("direction", "rx".into())]);
-            sweeps.extend([sweep(BACKWARD, backward, false), sweep(REQUESTS, self.job("tcp_rr"), false)]);
-        }
-        self.draft(name, sweeps)
-    }
-}
-
-/// The candidate that yields most in a run each, and those that yield less; pairs of fresh runs judge the best.
-fn scout(
-    stages: &Stages<'_>,
-    load: &Load<'_>,
-    name: &str,
-    mut candidates: Vec<Candidate>,
-) -> Result<(Option<Candidate>, Vec<Untried>), Ended> {
-    if candidates.len() < 2 {
-        return Ok((candidates.pop(), Vec::new()));
-    }
-    let stage = format!("{name}-scout");
-    let (_, study) = stages.observe(&stage, &load.scouts(&stage, &candidates))?;
-    let yields = |candidate: &Candidate| {
-        let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
-        of.and_then(linerate_analysis::diagnosis::goodput_of).map_or(0.0, |goodput| goodput.effect.shift)
-    };
-    candidates.sort_by(|a, b| yields(a).total_cmp(&yields(b)));
-    let best = candidates.pop();
-    let outdone = |candidate: Candidate| {
-        let more = best.as_ref().map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
-        let why = format!("{} yields x{:.2} in a run of its own{more}", candidate.name, yields(&candidate));
-        Untried {
-            end: candidate.end,
-            setting: candidate.setting,
-            hindrance: Hindrance { kind: HindranceKind::Outdone, why },
-        }
-    };
-    let outdone = candidates.into_iter().map(outdone).collect();
-    Ok((best, outdone))
-}
-
-/// Pairs with and without `candidate`, the placebo beside them.
-fn put_to_test(
-    stages: &Stages<'_>,
-    load: &Load<'_>,
-    name: &str,
-    candidate: Candidate,
-    ends: (&Endpoint, &Endpoint),
-) -> Result<Tried, Ended> {
-    let (_, study) = stages.observe(name, &load.pairs(name, &candidate))?;
-    let endpoint = endpoint(candidate.end, ends);
-    let of = |sweep: &str| study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
-    let goodput = of(FORWARD).and_then(linerate_analysis::diagnosis::goodput_of).cloned();
-    let (verdict, why) = match &goodput {
-        None => (Verdict::Inconclusive, "no pair of runs gave two figures".to_owned()),
-        Some(goodput) => {
-            let proof = prove(goodput.effect.clone(), goodput.placebo.clone());
-            let [least, most] = candidate.ratio;
-            let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
-            match proof.verdict {
-                Verdict::Proven if !predicted => {
-                    (Verdict::Suspected, format!("it moved, but not as predicted (x{least:.2} to x{most:.2})"))
-                }
-                verdict => (verdict, proof.why),
-            }
-        }
-    };
-    Ok(Tried {
-        host: endpoint.host.clone(),
-        device: outcome::device_of(candidate.setting, endpoint),
-        side_effects: outcome::side_effects(&study),
-        candidate,
-        verdict,
-        why,
-        goodput,
-    })
+    Ok(())
 }

@@ -1,29 +1,70 @@
 //! `linerate tune`: a setting changed with consent, what it does proven, and put back.
 
 pub(crate) mod host;
-mod outcome;
-mod plans;
-pub(crate) mod profile;
-mod settings;
 mod tell;
 pub(crate) mod window;
 
+use std::path::PathBuf;
+
+use linerate_campaign::tune::profile::{self, Turn};
+use clap::{Args, Subcommand};
 use linerate_control::{Consent, Restored, restore};
 use serde_json::json;
 
-use crate::cli::{Global, TuneAction, TuneArgs};
+use crate::args::Global;
+use self::host::TuneHostArgs;
+use self::window::WindowArgs;
 use crate::exit::{Exit, Failure, Outcome};
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    #[command(subcommand)]
+    pub(crate) action: TuneAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TuneAction {
+    /// Find the receive window that a shallow buffer survives, apply the narrowest setting that gives it, and prove what it does
+    Window(WindowArgs),
+    /// Try settings of both hosts of a path, each predicted, proven by pairs beside a placebo, and put back; write a profile of what helps
+    Host(TuneHostArgs),
+    /// Make this host as a profile says, where it still is as the profile found it
+    Apply(ProfileArgs),
+    /// Say whether this host is as a profile says
+    Check(ProfileArgs),
+    /// Put back what a profile changed on this host, where it still is as the profile made it
+    Revert(ProfileArgs),
+    /// Put back what an agent that was killed here has left changed
+    Restore,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// The profile, as `linerate tune host` wrote it
+    pub(crate) profile: PathBuf,
+}
 
 /// Does what `args` ask for.
 pub(crate) fn run(args: &TuneArgs, global: Global) -> Outcome {
     match &args.action {
         TuneAction::Window(args) => window::run(args, global),
         TuneAction::Host(args) => host::run(args, global),
-        TuneAction::Apply(args) => profile::turn(&args.profile, profile::Turn::Apply, global),
-        TuneAction::Check(args) => profile::turn(&args.profile, profile::Turn::Check, global),
-        TuneAction::Revert(args) => profile::turn(&args.profile, profile::Turn::Revert, global),
+        TuneAction::Apply(args) => turn(args, Turn::Apply, global),
+        TuneAction::Check(args) => turn(args, Turn::Check, global),
+        TuneAction::Revert(args) => turn(args, Turn::Revert, global),
         TuneAction::Restore => put_back(global),
     }
+}
+
+/// Applies, checks or reverts a profile on this host.
+fn turn(args: &ProfileArgs, turn: Turn, global: Global) -> Outcome {
+    let (lines, exit) = profile::turn(&args.profile, turn)?;
+    if global.json {
+        println!("{}", json!(lines));
+    } else {
+        lines.iter().for_each(|line| println!("{line}"));
+    }
+    Ok(exit)
 }
 
 /// Puts back what a killed agent has left changed in this network namespace.

@@ -6,16 +6,15 @@ use std::path::Path;
 use linerate_model::nearest;
 use linerate_model::plan::{self, Draft, Plan};
 
-use crate::exit::Failure;
-use crate::problems;
+use crate::Failure;
 
 /// A text that comes with the program.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Preset {
+pub struct Preset {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The text.
-    pub(crate) text: &'static str,
+    pub text: &'static str,
 }
 
 macro_rules! presets {
@@ -25,33 +24,39 @@ macro_rules! presets {
 }
 
 /// Plans, alphabetically.
-pub(crate) static PLANS: &[Preset] = presets!("plans":
+pub static PLANS: &[Preset] = presets!("plans":
     "cisco-draws", "cisco-payload", "cisco-ports", "cut-through", "demo", "fire-hose", "frames", "frames-quick", "ftp", "hp-clients", "hp-server", "http", "idt-latency", "idt-mixed", "idt-sizes", "idt-throughput", "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables", "last-frame", "latency", "netframe", "netframe-nics", "netframe-quick", "null", "placement", "shared-edge", "storage-rounds", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr", "tcp_rr", "tcp_stream", "together", "udp_rr", "udp_stream", "with-device", "zero-loss");
 
 /// Labs, alphabetically.
-pub(crate) static LABS: &[Preset] = presets!("labs": "cisco-expander", "cisco-polarised", "cisco-vic", "device", "device-bridge", "device-forwarding", "device-router", "device-stalls", "fan-in", "hp-ftp", "idt-mixed", "idt-pcie", "lossy", "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned", "pair", "pair-100m", "router", "shared-edge", "sun-buses", "sun-link", "sun-slower", "switch");
+pub static LABS: &[Preset] = presets!("labs": "cisco-expander", "cisco-polarised", "cisco-vic", "device", "device-bridge", "device-forwarding", "device-router", "device-stalls", "fan-in", "hp-ftp", "idt-mixed", "idt-pcie", "lossy", "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned", "pair", "pair-100m", "router", "shared-edge", "sun-buses", "sun-link", "sun-slower", "switch");
 
 /// A text and where it came from.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// File path or preset name.
-    pub(crate) origin: String,
+    pub origin: String,
     /// The text.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Found {
     /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that the measurement can be repeated.
-    pub(crate) fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
+    ///
+    /// # Errors
+    /// Every problem of the text.
+    pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
         let found = Self { origin: origin.into(), text: draft.text() };
-        let plan =
-            plan::read(&found.text).map_err(|problems| problems::failure(&found.origin, &found.text, &problems))?;
+        let plan = plan::read(&found.text)
+            .map_err(|problems| Failure::in_text(&found.origin, &found.text, &problems))?;
         Ok((found, plan))
     }
 }
 
 /// The preset called `name`, or the file at that path.
-pub(crate) fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, Failure> {
+///
+/// # Errors
+/// If there is neither.
+pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, Failure> {
     if let Some(preset) = presets.iter().find(|preset| preset.name == name) {
         return Ok(Found { origin: format!("{name} (preset)"), text: preset.text.to_owned() });
     }
@@ -68,7 +73,10 @@ pub(crate) fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, 
 }
 
 /// The name of the short variant of the plan preset `name`.
-pub(crate) fn quick(name: &str) -> Result<String, Failure> {
+///
+/// # Errors
+/// If it has none.
+pub fn quick(name: &str) -> Result<String, Failure> {
     let short = format!("{name}-quick");
     if PLANS.iter().any(|preset| preset.name == short) {
         return Ok(short);
@@ -81,7 +89,8 @@ pub(crate) fn quick(name: &str) -> Result<String, Failure> {
 }
 
 /// The first comment of a preset, as its summary.
-pub(crate) fn summary(preset: &Preset) -> String {
+#[must_use]
+pub fn summary(preset: &Preset) -> String {
     preset
         .text
         .lines()

@@ -8,7 +8,7 @@ use linerate_model::{Event, Incident, IncidentKind, Nanos, ObservedPort, Problem
 use linerate_observe::{Digest, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 use serde::Deserialize;
 
-use crate::exit::Failure;
+use crate::Failure;
 use crate::testbeds::with_port;
 
 /// SNMP's port (RFC 3417 3.1).

@@ -15,7 +15,7 @@ const LARGEST_WINDOW: u32 = 65_535 << 14;
 
 /// A way to give the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub enum Way {
     /// Connections over one route.
     Route,
     /// Every connection of the host.
@@ -24,10 +24,10 @@ pub(super) enum Way {
 
 /// What the host's settings are, and how they are spelled.
 #[derive(Clone, Debug)]
-pub(super) struct Present {
-    pub(super) route: SettingState,
-    pub(super) receive: SettingState,
-    pub(super) send: SettingState,
+pub struct Present {
+    route: SettingState,
+    receive: SettingState,
+    send: SettingState,
 }
 
 /// What is to be asked of the host to know them, with `console` the address that the window is advertised to.
@@ -45,7 +45,8 @@ impl Present {
     }
 
     /// The device the route leads out of.
-    pub(super) fn device(&self) -> &str {
+    #[must_use]
+    pub fn device(&self) -> &str {
         match &self.route.setting {
             Setting::RouteWindow { device, .. } => device,
             Setting::CpuQuota { .. } | Setting::Steering { .. } | Setting::Sysctl { .. } => "",

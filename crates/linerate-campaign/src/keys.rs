@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use linerate_control::KeyStore;
+use linerate_model::HostAddress;
 
-use crate::exit::Failure;
+use crate::Failure;
 
 /// Opens the key store at `folder`, or at its usual place; own keys are made at first use.
-pub(crate) fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
+pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
     let folder = match folder.or_else(|| std::env::var_os("LINERATE_KEYS").map(PathBuf::from)) {
         Some(folder) => folder,
         None => usual()?,
@@ -22,4 +23,10 @@ fn usual() -> Result<PathBuf, Failure> {
         .or_else(|| from("HOME").map(|home| home.join(".config")))
         .map(|base| base.join("linerate"))
         .ok_or_else(|| Failure::missing("find the keys: neither LINERATE_KEYS, XDG_CONFIG_HOME nor HOME is set"))
+}
+
+/// Our keys, if one of `hosts` is reached over the network.
+pub fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
+    let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
+    if remote { open(None).map(Some) } else { Ok(None) }
 }

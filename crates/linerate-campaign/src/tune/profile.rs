@@ -23,25 +23,16 @@
 //! it: what somebody else has set since is left alone and told. All of a profile or nothing is changed.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use linerate_analysis::tune::experiments::By;
 use linerate_model::HOST_SETTINGS;
 use linerate_sys::{SysError, steering, sysctl};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::outcome::{Findings, NotTried, Tried};
 use super::settings::typed;
-use crate::cli::Global;
-use crate::exit::{Exit, Failure, Outcome};
-
-#[derive(Debug, Args)]
-pub(crate) struct ProfileArgs {
-    /// The profile, as `linerate tune host` wrote it
-    pub(crate) profile: PathBuf,
-}
+use crate::{Exit, Failure};
 
 /// A profile as written.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,9 +74,12 @@ struct Hindered {
 
 /// What is done with a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub enum Turn {
+    /// Make it so.
     Apply,
+    /// Say whether it is so.
     Check,
+    /// Put back what was there before.
     Revert,
 }
 
@@ -166,13 +160,19 @@ impl Profile {
 }
 
 /// Writes a profile into `folder` for each host at which something is proven to help; their paths.
-pub(super) fn write(folder: &Path, campaign: &str, findings: &Findings) -> Result<Vec<String>, Failure> {
+///
+/// # Errors
+/// If one cannot be written.
+pub fn write(folder: &Path, findings: &Findings) -> Result<Vec<String>, Failure> {
     let hosts: BTreeSet<&str> = findings.kept().map(|tried| tried.host.as_str()).collect();
-    hosts.into_iter().map(|host| Profile::of(host, campaign, findings).write(folder)).collect()
+    hosts.into_iter().map(|host| Profile::of(host, &findings.campaign, findings).write(folder)).collect()
 }
 
-/// Applies, checks or reverts the profile at `path`, on this host.
-pub(super) fn turn(path: &Path, way: Turn, global: Global) -> Outcome {
+/// Applies, checks or reverts the profile at `path`, on this host: what was done and found, line by line, and how that ends.
+///
+/// # Errors
+/// If there is no such profile, somebody has set something since, or a setting cannot be read or changed.
+pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
     let profile = Profile::read(path)?;
     let mut entries = profile.change;
     if way == Turn::Revert {
@@ -206,12 +206,7 @@ pub(super) fn turn(path: &Path, way: Turn, global: Global) -> Outcome {
     if way == Turn::Apply {
         lines.extend(profile.program.iter().map(of_programs));
     }
-    if global.json {
-        println!("{}", json!(lines));
-    } else {
-        lines.iter().for_each(|line| println!("{line}"));
-    }
-    Ok(exit)
+    Ok((lines, exit))
 }
 
 /// Makes all of `entries` so, or none; what was done.
@@ -275,8 +270,6 @@ fn same(entry: &Entry, now: &str, value: &str) -> bool {
 mod tests {
     use super::*;
 
-    const QUIET: Global = Global { json: false, quiet: true, verbose: false, color: crate::cli::Color::Auto };
-
     fn entry(setting: &str, after: &str) -> Entry {
         Entry {
             setting: setting.into(),
@@ -315,7 +308,7 @@ mod tests {
         let path = paced.write(folder.path()).unwrap_or_else(|_| panic!("written"));
         assert!(of_programs(&paced.program[0]).contains("dev eth0 root fq maxrate 89440832bit`"));
         for way in [Turn::Apply, Turn::Check, Turn::Revert] {
-            assert!(turn(Path::new(&path), way, QUIET).is_ok());
+            assert!(turn(Path::new(&path), way).is_ok());
         }
     }
 
@@ -324,6 +317,6 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let odd = profile(vec![entry("kernel.panic", "1")], Vec::new());
         let path = odd.write(folder.path()).unwrap_or_else(|_| panic!("written"));
-        assert!(turn(Path::new(&path), Turn::Apply, QUIET).is_err());
+        assert!(turn(Path::new(&path), Turn::Apply).is_err());
     }
 }

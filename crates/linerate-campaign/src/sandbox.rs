@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::exit::Failure;
+use crate::Failure;
 
 /// Set in the process that already runs inside our own user namespace.
 const INSIDE: &str = "LINERATE_USER_NAMESPACE";
@@ -18,7 +18,7 @@ const UNSHARED: &[&str] =
 ///
 /// # Errors
 /// If user namespaces are not allowed here: why, and the remedies.
-pub(crate) fn enter() -> Result<(), Failure> {
+pub fn enter() -> Result<(), Failure> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(crate) fn enter() -> Result<(), Failure> {
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn possible() -> Result<(), String> {
+pub fn possible() -> Result<(), String> {
     let flags = if is_root() || std::env::var_os(INSIDE).is_some() { &["--net"] } else { UNSHARED };
     match Command::new("unshare").args(flags).arg("true").output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -53,7 +53,7 @@ pub(crate) fn possible() -> Result<(), String> {
 }
 
 /// What to change so that a lab may be built, as far as the kernel's settings tell.
-pub(crate) fn remedy() -> String {
+pub fn remedy() -> String {
     if is_root() {
         return "give this container CAP_SYS_ADMIN and CAP_NET_ADMIN, or leave it".to_owned();
     }
@@ -75,7 +75,7 @@ pub(crate) fn remedy() -> String {
 }
 
 /// Whether the tools a lab is built with are installed; the missing ones otherwise.
-pub(crate) fn missing_tools() -> Vec<&'static str> {
+pub fn missing_tools() -> Vec<&'static str> {
     let found = |tool: &str| {
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"].iter().any(|d| Path::new(d).join(tool).exists())
     };
@@ -83,6 +83,6 @@ pub(crate) fn missing_tools() -> Vec<&'static str> {
 }
 
 /// Whether the effective user is root.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -5,7 +5,8 @@ use linerate_analysis::diagnosis::moved;
 use linerate_analysis::{PointStudy, Study};
 
 use super::plans::{self, Beside, Load};
-use crate::commands::stage::{Ended, Stages};
+use crate::Ended;
+use crate::stages::Bench;
 
 /// What single runs of candidates came to.
 pub(super) enum Scouted {
@@ -18,7 +19,7 @@ pub(super) enum Scouted {
 /// One run of each candidate against the goodput of the load's point, and where that leaves no hope one more of the best beside one of the load as it
 /// is: an accident must not drop a claim.
 pub(super) fn scout(
-    stages: &Stages<'_>,
+    bench: &dyn Bench,
     stage: &str,
     (load, load_point): (&Load, &PointStudy),
     experiment: &Experiment,
@@ -30,7 +31,7 @@ pub(super) fn scout(
     if !experiment.settings.is_empty() {
         return Ok(Scouted::Chosen(first));
     }
-    let (_, study) = stages.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
+    let (_, study) = bench.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
     let at = |study: &Study, sweep: &str| study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput);
     let goes_on = |study: &Study, sweep: &str| {
         let point = study.points.iter().find(|point| point.sweep == sweep);
@@ -54,7 +55,7 @@ pub(super) fn scout(
     }
     let again = format!("{stage}-again");
     let both = load.scouts(&again, std::slice::from_ref(&change), Beside::Base);
-    let (_, study) = stages.look(&again, &both, notes)?;
+    let (_, study) = bench.look(&again, &both, notes)?;
     let (base, once_more) = (at(&study, plans::BASE), at(&study, &plans::scout(0)));
     let survived = survived && goes_on(&study, &plans::scout(0));
     if base > 0.0 && (survived || experiment.is_hopeless(&[seen / before, once_more / base])) {

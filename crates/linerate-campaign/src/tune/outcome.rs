@@ -1,7 +1,6 @@
 //! What came of tuning a host: what was tried and what it did, what was not and why; told as text, as JSON and in a file beside the ledgers.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::tune::experiments::{By, Candidate, Hindrance, HindranceKind, Untried};
@@ -10,8 +9,6 @@ use linerate_model::{BitRate, Direction, Endpoint, Verdict, metric};
 use serde_json::{Value, json};
 
 use super::host::{BACKWARD, FORWARD, REQUESTS};
-use crate::cli::Global;
-use crate::exit::Failure;
 
 /// What gets worse by more than this speaks against a change.
 const MOST_HARM: f64 = 0.1;
@@ -24,43 +21,60 @@ const SIDE_EFFECTS: [(&str, &str, &str); 4] = [
 ];
 /// The queue that comes with a full link: told, but no harm of the change.
 const LOADED: &str = "round trip under load";
-/// The file beside the ledgers.
-const REPORT: &str = "report.txt";
 
 /// Everything that came of it.
-#[derive(Default)]
-pub(super) struct Findings {
-    pub(super) tried: Vec<Tried>,
-    pub(super) untried: Vec<NotTried>,
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// The campaign of its baseline.
+    pub campaign: String,
+    /// What was tried.
+    pub tried: Vec<Tried>,
+    /// What was not, and why.
+    pub untried: Vec<NotTried>,
     /// Paths of the profiles.
-    pub(super) profiles: Vec<String>,
+    pub profiles: Vec<String>,
 }
 
 /// What came of a candidate.
-pub(super) struct Tried {
-    pub(super) candidate: Candidate,
-    pub(super) host: String,
-    pub(super) device: String,
-    pub(super) verdict: Verdict,
-    pub(super) why: String,
-    pub(super) goodput: Option<Compared>,
-    pub(super) side_effects: Vec<SideEffect>,
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The change.
+    pub candidate: Candidate,
+    /// Its host.
+    pub host: String,
+    /// Its interface; empty if it is of the whole host.
+    pub device: String,
+    /// Whether it helps.
+    pub verdict: Verdict,
+    /// Why the verdict is not *proven*.
+    pub why: String,
+    /// What it did to goodput.
+    pub goodput: Option<Compared>,
+    /// What else it did.
+    pub side_effects: Vec<SideEffect>,
 }
 
 /// A figure beside goodput, and whether it got worse.
-pub(super) struct SideEffect {
+#[derive(Clone, Debug)]
+pub struct SideEffect {
     what: &'static str,
     percent: f64,
     change: Change,
 }
 
 /// A setting that was not tried.
-pub(super) struct NotTried {
-    pub(super) experiment: &'static str,
-    pub(super) host: String,
-    pub(super) device: String,
-    pub(super) setting: &'static str,
-    pub(super) hindrance: Hindrance,
+#[derive(Clone, Debug)]
+pub struct NotTried {
+    /// The kind of change.
+    pub experiment: &'static str,
+    /// Its host.
+    pub host: String,
+    /// Its interface; empty if it is of the whole host.
+    pub device: String,
+    /// What would be set.
+    pub setting: &'static str,
+    /// Why it was not.
+    pub hindrance: Hindrance,
 }
 
 impl NotTried {
@@ -99,7 +113,8 @@ pub(super) fn device_of(setting: &str, endpoint: &Endpoint) -> String {
 
 impl Tried {
     /// Whether it helps, as predicted, and harms nothing.
-    pub(super) fn is_kept(&self) -> bool {
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
         let harms = self.side_effects.iter().any(SideEffect::harms);
         let better = self.goodput.as_ref().is_some_and(|goodput| goodput.effect.change == Change::Better);
         self.verdict == Verdict::Proven && better && !harms
@@ -190,26 +205,21 @@ pub(super) fn side_effects(study: &Study) -> Vec<SideEffect> {
 
 impl Findings {
     /// What is proven to help.
-    pub(super) fn kept(&self) -> impl Iterator<Item = &Tried> {
+    pub fn kept(&self) -> impl Iterator<Item = &Tried> {
         self.tried.iter().filter(|tried| tried.is_kept())
     }
 
-    /// Prints it, and writes the text beside the ledgers in `folder`.
-    pub(super) fn tell(&self, folder: &Path, global: Global) -> Result<(), Failure> {
-        let (text, path) = (self.text(), folder.join(REPORT));
-        linerate_sys::whole_file::replace(&path, text.as_bytes())
-            .map_err(|error| Failure::missing(format!("write report {}: {}", path.display(), error.cause)))?;
-        if global.json {
-            let tried: Vec<Value> = self.tried.iter().map(Tried::json).collect();
-            let untried: Vec<Value> = self.untried.iter().map(NotTried::json).collect();
-            println!("{}", json!({ "tried": tried, "untried": untried, "profiles": self.profiles }));
-        } else {
-            print!("{text}");
-        }
-        Ok(())
+    /// As data for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let tried: Vec<Value> = self.tried.iter().map(Tried::json).collect();
+        let untried: Vec<Value> = self.untried.iter().map(NotTried::json).collect();
+        json!({ "tried": tried, "untried": untried, "profiles": self.profiles })
     }
 
-    fn text(&self) -> String {
+    /// For a person.
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut text = String::new();
         if self.tried.is_empty() {
             text.push_str("nothing was tried\n");

@@ -6,8 +6,8 @@ use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep, 
 use linerate_model::{Hypothesis, Nanos, Params, Ratio};
 use serde_json::Value;
 
-use super::DiagnoseArgs;
-use crate::exit::Failure;
+use super::Question;
+use crate::Failure;
 
 /// What the arm that changes nothing is called.
 pub(super) const BASE: &str = "as it is";
@@ -18,7 +18,7 @@ const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
 /// Length of an interval of a run.
 const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
-pub(super) const STORAGE: &str = "storage";
+pub const STORAGE: &str = "storage";
 
 /// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked (RFC 2474 clause 3). Of a load on a disk or
 /// file it is the window of a search for the depth: no rule judges a load that searches, so that nothing uses it.
@@ -39,7 +39,7 @@ fn arm(name: &str, change: &[(String, Value)]) -> DraftArm {
 
 /// The load whose limit is looked for, and how long its runs are.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub struct Load {
     workload: String,
     from: String,
     to: String,
@@ -51,18 +51,22 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(args: &DiagnoseArgs, from: String, to: String) -> Result<Self, Failure> {
+    /// The load of `question` from endpoint `from` to endpoint `to`.
+    ///
+    /// # Errors
+    /// If a parameter is not `KEY=VALUE`.
+    pub fn new(question: &Question, from: String, to: String) -> Result<Self, Failure> {
         let mut load = Self {
-            workload: args.workload.clone(),
+            workload: question.workload.clone(),
             from,
             to,
             params: Params::default(),
-            pairs: args.pairs,
-            measured: Nanos::from_secs_f64(args.seconds).max(Nanos::from_millis(1)),
-            omitted: Nanos::from_secs_f64(args.omit),
-            seed: args.seed,
+            pairs: question.pairs,
+            measured: Nanos::from_secs_f64(question.seconds).max(Nanos::from_millis(1)),
+            omitted: Nanos::from_secs_f64(question.omit),
+            seed: question.seed,
         };
-        for assignment in &args.params {
+        for assignment in &question.params {
             load.set(assignment)?;
         }
         Ok(load)

@@ -1,4 +1,4 @@
-//! A campaign from plan to ledger, as `run`, `demo`, `to` and `reproduce` all do it.
+//! A campaign from plan to ledger, as every command that measures does it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
-use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, KeyStore, Progress, RunSummary};
+use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, Progress, RunSummary};
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostAddress, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS,
+    Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS,
     Recorder, RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
 };
 use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};
 
 use crate::arms::Arms;
-use crate::commands::plan;
 use crate::devices::Devices;
-use crate::exit::{Exit, Failure};
 use crate::observers::Observers;
 use crate::testbeds::Ground;
-use crate::{catalog::Found, keys};
+use crate::catalog::Found;
+use crate::keys::keys_for;
+use crate::{Exit, Failure, checks};
 
 /// What is to be run, where, and into which ledger.
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
     /// The plan's text.
-    pub(crate) found: &'a Found,
+    pub found: &'a Found,
     /// The plan.
-    pub(crate) plan: &'a Plan,
+    pub plan: &'a Plan,
     /// The place.
-    pub(crate) ground: &'a Ground,
+    pub ground: &'a Ground,
     /// The ledger's path.
-    pub(crate) ledger: &'a Path,
+    pub ledger: &'a Path,
     /// Go on with a campaign already in it.
-    pub(crate) resume: bool,
+    pub resume: bool,
 }
 
 /// The workload whose scratch files are filled before they are loaded, and how long that may take: what an agent grants at most.
@@ -44,7 +44,7 @@ const STORAGE: &str = "storage";
 const FILLING: Duration = Duration::from_secs(60);
 
 /// Runs a campaign and reads it back from its ledger.
-pub(crate) fn conduct(
+pub fn conduct(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
@@ -52,12 +52,12 @@ pub(crate) fn conduct(
 }
 
 /// The same, where the files in the folders `served` may be sent from here to whoever asks for them.
-pub(crate) fn conduct_serving(
+pub fn conduct_serving(
     request: &Request<'_>,
     served: &[PathBuf],
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
-    let trials = plan::trials(request.found, request.plan, request.ground)?;
+    let trials = checks::trials(request.found, request.plan, request.ground)?;
     let mut options = RunOptions::default();
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;
@@ -197,7 +197,7 @@ impl Recorder for Watched<'_> {
 }
 
 /// The exit code of a campaign that ended as `summary` says.
-pub(crate) fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
+pub fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
     match &summary.exit {
         linerate_control::Exit::Completed if summary.failed > 0 => Ok(Exit::Missed),
         linerate_control::Exit::Completed => Ok(Exit::Done),
@@ -206,12 +206,6 @@ pub(crate) fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
             Err(Failure::missing(error))
         }
     }
-}
-
-/// Our keys, if one of `hosts` is reached over the network.
-pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
-    let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
-    if remote { keys::open(None).map(Some) } else { Ok(None) }
 }
 
 fn header(request: &Request<'_>) -> CampaignHeader {

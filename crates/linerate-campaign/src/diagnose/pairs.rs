@@ -9,8 +9,8 @@ use linerate_model::{ARM_AXIS, Failing, Finding};
 
 use super::plans::Load;
 use super::scouts::{Scouted, goodput, scout};
-use crate::commands::stage::{Ended, Stages, disturbed};
-use crate::exit::{Exit, Failure};
+use crate::stages::{Bench, disturbed};
+use crate::{Ended, Exit, Failure};
 
 /// Where to go on from.
 pub(super) struct Next {
@@ -22,7 +22,7 @@ pub(super) struct Next {
 /// The pairs that a rule asks for: their outcome, and where the change leads if it lifts the limit. Single runs come first: they choose among
 /// candidates, and where they leave the claim no hope it is set aside without pairs.
 pub(super) fn put_to_test(
-    stages: &Stages<'_>,
+    bench: &dyn Bench,
     number: usize,
     (load, point): (&Load, &PointStudy),
     (rule, mut suspicion): (&dyn Rule, Finding),
@@ -32,7 +32,7 @@ pub(super) fn put_to_test(
     let stage = format!("limit-{number}-{}", rule.name());
     let mut tested = Vec::new();
     for (at, experiment) in experiments.into_iter().enumerate() {
-        match scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
+        match scout(bench, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
             Scouted::Chosen(change) => tested.push((experiment, change)),
             Scouted::Hopeless(after) => {
                 suspicion = set_aside(suspicion, &experiment, moved(point), goodput(point), &after);
@@ -46,7 +46,7 @@ pub(super) fn put_to_test(
         return Ok((suspicion, None));
     }
     let (mut outcome, study) = loop {
-        match look_twice(stages, &stage, load, rule.name(), &tested, notes) {
+        match look_twice(bench, &stage, load, rule.name(), &tested, notes) {
             Ok(both) => break both,
             // Without those that ask something of a host that does not let us.
             Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
@@ -85,7 +85,7 @@ fn asks_hosts((experiment, _): &(Experiment, Change)) -> bool {
 
 /// The outcome of pairs, and of longer ones where noise leaves it open.
 fn look_twice(
-    stages: &Stages<'_>,
+    bench: &dyn Bench,
     stage: &str,
     load: &Load,
     rule: &str,
@@ -94,7 +94,7 @@ fn look_twice(
 ) -> Result<(Finding, Study), Ended> {
     let attempts = attempts(load.n_pairs());
     let mut look = |stage: &str, load: &Load, attempt: Attempt| -> Result<(Finding, Study), Ended> {
-        let (_, study) = stages.observe(stage, &load.pairs(stage, rule, tested, attempt))?;
+        let (_, study) = bench.observe(stage, &load.pairs(stage, rule, tested, attempt))?;
         notes.extend(disturbed(stage, &study));
         let outcome = study.findings.iter().find(|finding| finding.rule == rule).cloned().ok_or_else(|| {
             Failure::new(Exit::Invalid, format!("diagnose: the pairs of {stage} gave no outcome: see their report"))

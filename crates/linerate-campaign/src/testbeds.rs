@@ -1,30 +1,28 @@
 //! Where a plan runs: loopback, a lab, a host with an agent, or a testbed file.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linerate_control::HostFacts;
-use linerate_lab::{Lab, SwitchPort};
+use linerate_lab::{Description, Lab, SwitchPort};
 use linerate_model::{
     Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters, nearest,
 };
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
-use crate::campaign::keys_for;
-use crate::catalog::{LABS, Preset};
-use crate::cli::Place;
-use crate::commands::lab::describe;
-use crate::exit::Failure;
+use crate::catalog::{LABS, Preset, find};
+use crate::keys::keys_for;
 use crate::observers::ObserverText;
-use crate::{problems, sandbox};
+use crate::{Failure, sandbox};
 
 /// The port an agent listens on unless told otherwise.
-pub(crate) const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
+pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
-pub(crate) fn with_port(text: &str, port: u16) -> String {
+#[must_use]
+pub fn with_port(text: &str, port: u16) -> String {
     if text.parse::<Ipv6Addr>().is_ok() {
         return format!("[{text}]:{port}");
     }
@@ -33,47 +31,82 @@ pub(crate) fn with_port(text: &str, port: u16) -> String {
 }
 
 /// An address to listen on, as a person writes it.
-pub(crate) fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
+///
+/// # Errors
+/// If it is no address.
+pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
     let mut addresses = with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     addresses.next().ok_or_else(|| failed("it has no address".into()))
 }
 
+/// Where a plan runs; with none of these, on loopback.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// A lab file or preset.
+    pub lab: Option<String>,
+    /// A testbed file.
+    pub testbed: Option<PathBuf>,
+    /// A host with an agent.
+    pub to: Option<String>,
+}
+
 /// A testbed ready to be used, and what keeps it standing.
-pub(crate) struct Ground {
+pub struct Ground {
     /// Hosts and endpoints.
-    pub(crate) testbed: Testbed,
+    pub testbed: Testbed,
     /// What is known of the path beforehand.
-    pub(crate) capacities: Vec<Capacity>,
+    pub capacities: Vec<Capacity>,
     /// What kind of path it is.
-    pub(crate) kind: TestbedKind,
+    pub kind: TestbedKind,
     /// The lab's description, if it is one.
-    pub(crate) lab_text: Option<String>,
+    pub lab_text: Option<String>,
     /// The lab itself: it goes when this goes.
     lab: Option<Lab>,
     /// Who else counts, and where.
-    pub(crate) observers: Vec<ObserverSpec>,
+    pub observers: Vec<ObserverSpec>,
 }
 
 impl Ground {
     /// Frames the emulation lost by itself so far: then it, and not the path, was the limit.
-    pub(crate) fn emulation_losses(&self) -> u64 {
+    #[must_use]
+    pub fn emulation_losses(&self) -> u64 {
         self.lab.as_ref().map_or(0, Lab::emulation_losses)
     }
 
     /// The devices under test of a lab, and what they counted.
-    pub(crate) fn devices(&self) -> &[linerate_lab::element::Running] {
+    #[must_use]
+    pub fn devices(&self) -> &[linerate_lab::element::Running] {
         self.lab.as_ref().map_or(&[], Lab::elements)
     }
 
     /// Takes a lab down now rather than at the end.
-    pub(crate) fn dismantle(&mut self) {
+    pub fn dismantle(&mut self) {
         self.lab = None;
     }
 }
 
+/// Reads the lab called `name` or at that path.
+///
+/// # Errors
+/// If there is none, or with every problem of it.
+pub fn describe(name: &str) -> Result<(Description, String), Failure> {
+    let found = find("lab", LABS, name)?;
+    let (description, mut found_problems) = Description::parse(&found.text);
+    match description {
+        Some(description) if found_problems.is_empty() => Ok((description, found.text)),
+        _ => {
+            found_problems.dedup();
+            Err(Failure::in_text(&found.origin, &found.text, &found_problems))
+        }
+    }
+}
+
 /// Prepares the place `place` names; with none of its options, loopback.
-pub(crate) fn prepare(place: &Place) -> Result<Ground, Failure> {
+///
+/// # Errors
+/// If a lab cannot be built, a host cannot be reached, or a file is wrong.
+pub fn prepare(place: &Place) -> Result<Ground, Failure> {
     match place {
         Place { lab: Some(lab), .. } => in_lab(lab),
         Place { testbed: Some(path), .. } => asked(from_file(path)?),
@@ -83,7 +116,10 @@ pub(crate) fn prepare(place: &Place) -> Result<Ground, Failure> {
 }
 
 /// The same endpoints without anything built or connected, for `plan`. Hosts that nobody asks are taken to have the CPUs of this one.
-pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
+///
+/// # Errors
+/// If there is no such lab, or a file is wrong.
+pub fn outline(place: &Place) -> Result<Ground, Failure> {
     let Some(lab) = &place.lab else {
         let mut ground = match place {
             Place { testbed: Some(path), .. } => from_file(path)?,
@@ -109,7 +145,8 @@ pub(crate) fn outline(place: &Place) -> Result<Ground, Failure> {
 
 /// The labs that come with the program and have all of the `endpoints` of the plan `name`: that of its name, or those with the fewest others
 /// first.
-pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
+#[must_use]
+pub fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     /// More are no help.
     const MOST: usize = 3;
     let others = |preset: &Preset| {
@@ -127,7 +164,8 @@ pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
 }
 
 /// Both endpoints on this host's loopback interface.
-pub(crate) fn loopback(ipv6: bool) -> Ground {
+#[must_use]
+pub fn loopback(ipv6: bool) -> Ground {
     let address = if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
     let endpoint = |name: &str| Endpoint {
         name: name.into(),
@@ -156,7 +194,8 @@ pub(crate) fn loopback(ipv6: bool) -> Ground {
 }
 
 /// Endpoint `b` serves whoever comes to `address` of this host; `a`, which does nothing, is here too.
-pub(crate) fn serving(address: IpAddr) -> Ground {
+#[must_use]
+pub fn serving(address: IpAddr) -> Ground {
     let mut ground = loopback(address.is_ipv6());
     for endpoint in &mut ground.testbed.endpoints {
         (endpoint.address, endpoint.device) = (Some(address), None);
@@ -165,7 +204,10 @@ pub(crate) fn serving(address: IpAddr) -> Ground {
 }
 
 /// Builds the lab called `name`; each of its hosts runs an agent of its own.
-pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
+///
+/// # Errors
+/// If it cannot be built here: why, and the remedy.
+pub fn in_lab(name: &str) -> Result<Ground, Failure> {
     sandbox::enter()?;
     let (description, text) = describe(name)?;
     let missing = sandbox::missing_tools();
@@ -241,7 +283,10 @@ fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
 }
 
 /// Endpoint `a` here, `b` at `host`, whose agent is asked what it is; `local` is the address to use here, if it is to be a certain one.
-pub(crate) fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
+///
+/// # Errors
+/// If it cannot be reached.
+pub fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
     asked(towards(host, local, ipv6)?)
 }
 
@@ -410,7 +455,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
     let file: File = toml::from_str(&text)
-        .map_err(|error| problems::failure(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
+        .map_err(|error| Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
     let mut found = control_characters(&text);
     for endpoint in &file.endpoint {
         let host = &endpoint.get_ref().host;
@@ -421,7 +466,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     }
     let observers = observers(&file, &mut found);
     if !found.is_empty() {
-        return Err(problems::failure(&origin, &text, &found));
+        return Err(Failure::in_text(&origin, &text, &found));
     }
     let reach = |text: &str| match text.strip_prefix("ssh:") {
         Some(target) => through_ssh(target),

@@ -7,8 +7,8 @@ use linerate_model::{Finding, Verdict};
 use super::pairs::{Next, put_to_test};
 use super::plans::Load;
 use super::scouts::goodput;
-use crate::commands::stage::{Ended, Stages};
-use crate::exit::{Exit, Failure};
+use crate::stages::Bench;
+use crate::{Ended, Exit, Failure};
 
 /// Changes that lift a limit, or part of it, one after the other: no more are made.
 const MOST_RUNGS: usize = 6;
@@ -16,32 +16,37 @@ const MOST_RUNGS: usize = 6;
 const MOST_TESTED: usize = 3;
 
 /// A limit, or the want of one.
-pub(super) struct Rung {
+#[derive(Clone, Debug)]
+pub struct Rung {
     /// What experiments move: goodput, bit/s, or transfers of a disk or file per second.
-    pub(super) metric: &'static str,
+    pub metric: &'static str,
     /// How much of it there is.
-    pub(super) goodput: f64,
+    pub goodput: f64,
     /// How well each rule's evidence is met, 0 to 1, the best first: 0.5 and more is suspected.
-    pub(super) scores: Vec<(&'static str, f64)>,
+    pub scores: Vec<(&'static str, f64)>,
     /// What was found, strongest verdict first; never empty.
-    pub(super) findings: Vec<Finding>,
+    pub findings: Vec<Finding>,
     /// What lifted it, and how much there was then.
-    pub(super) lifted: Option<(String, f64)>,
+    pub lifted: Option<(String, f64)>,
     /// What disturbed the runs that this is said of.
-    pub(super) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Rung {
     /// Whether it is known what limits there.
-    pub(super) fn is_proven(&self) -> bool {
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
         self.findings.iter().any(|finding| finding.verdict == Verdict::Proven)
     }
 }
 
 /// Looks for the limits of `load`, from the one that shows on: for as many different ones as `limits` says.
-pub(super) fn climb(stages: &Stages<'_>, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
+///
+/// # Errors
+/// If a stage could not be run to its end, or the load not be measured.
+pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
     let mut notes = Vec::new();
-    let (campaign, study) = stages.look("baseline", &load.baseline(), &mut notes)?;
+    let (campaign, study) = bench.look("baseline", &load.baseline(), &mut notes)?;
     let why =
         campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
     let mut point = study.points.into_iter().next().ok_or_else(|| {
@@ -50,7 +55,7 @@ pub(super) fn climb(stages: &Stages<'_>, mut load: Load, limits: usize) -> Resul
     })?;
     let mut rungs = Vec::new();
     for number in 1..=MOST_RUNGS {
-        let (mut rung, next) = test(stages, number, &load, &point, std::mem::take(&mut notes))?;
+        let (mut rung, next) = test(bench, number, &load, &point, std::mem::take(&mut notes))?;
         let Some(next) = next else {
             rungs.push(rung);
             break;
@@ -75,7 +80,7 @@ fn different(rungs: &[Rung]) -> usize {
 
 /// Puts to the test what may limit `point`, the leading hypothesis first, until one is proven. What disturbed its runs is added to `notes`.
 fn test(
-    stages: &Stages<'_>,
+    bench: &dyn Bench,
     number: usize,
     load: &Load,
     point: &PointStudy,
@@ -92,7 +97,7 @@ fn test(
         }
         n_tested += 1;
         let (outcome, reached) =
-            put_to_test(stages, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
+            put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
         let proven = outcome.verdict == Verdict::Proven;
         findings.push(outcome);
         if proven {

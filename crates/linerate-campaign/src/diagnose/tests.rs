@@ -1,0 +1,1 @@
+//! The ladder of `diagnose`, in virtual time.

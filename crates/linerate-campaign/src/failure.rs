@@ -1,0 +1,175 @@
+//! How work on a campaign ends, and what is said of one that could not be done.
+
+use std::fmt::Display;
+
+use linerate_control::{ControlError, ErrorClass};
+use linerate_disk::DiskError;
+use linerate_model::{Lines, Problem, printable};
+use linerate_store::StoreError;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done, every goal met.
+    Done,
+    /// Done, but a goal or shape was missed.
+    Missed,
+    /// The command or plan is wrong; nothing was run.
+    Wrong,
+    /// The measurement is invalid.
+    Invalid,
+    /// A host, agent or permission is missing.
+    Missing,
+    /// Interrupted; what was measured is in the ledger.
+    Interrupted,
+}
+
+/// What a command yields.
+pub type Outcome = Result<Exit, Failure>;
+
+/// Work that could not be done: what to say, and how the command ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    exit: Exit,
+    cause: Cause,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// Operation, object, cause and remedy.
+    Message(String),
+    /// Problems in a person's text, each with its place; at least one.
+    Text {
+        /// Where the text is from.
+        origin: String,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        problems: Vec<Problem>,
+    },
+}
+
+impl Failure {
+    /// A failure of class `exit`; `message` says operation, object, cause and remedy.
+    pub fn new(exit: Exit, message: impl Display) -> Self {
+        Self { exit, cause: Cause::Message(message.to_string()) }
+    }
+
+    /// A wrong command line or plan.
+    pub fn wrong(message: impl Display) -> Self {
+        Self::new(Exit::Wrong, message)
+    }
+
+    /// A missing host, file or permission.
+    pub fn missing(message: impl Display) -> Self {
+        Self::new(Exit::Missing, message)
+    }
+
+    /// Every problem of `text`, which was read from `origin`. A text that is refused has at least one.
+    #[must_use]
+    pub fn in_text(origin: &str, text: &str, problems: &[Problem]) -> Self {
+        let unknown = || Problem::new(None, "the text is refused, and linerate does not say why: please report it");
+        let problems = if problems.is_empty() { vec![unknown()] } else { problems.to_vec() };
+        Self { exit: Exit::Wrong, cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems } }
+    }
+
+    /// How the command ends.
+    #[must_use]
+    pub const fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub const fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// What is said of it, without the places in a text.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match &self.cause {
+            Cause::Message(message) => message.clone(),
+            Cause::Text { origin, problems, .. } => {
+                let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+                format!("{}: {}", printable(origin, Lines::One), told.join("; "))
+            }
+        }
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        match error.class() {
+            ErrorClass::Usage => Self::wrong(error),
+            ErrorClass::Missing => Self::missing(error),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::missing(error)
+    }
+}
+
+impl From<DiskError> for Failure {
+    /// A refusal is told a reason a line.
+    fn from(error: DiskError) -> Self {
+        match &error {
+            DiskError::Refused { device, refusals } => {
+                let reasons: Vec<String> = refusals.iter().map(|one| format!("  {one}")).collect();
+                Self::missing(format!("write to {device}: refused:\n{}", reasons.join("\n")))
+            }
+            _ => Self::missing(error),
+        }
+    }
+}
+
+/// Why a ladder ends before its time: with an exit of its own, or in failure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
+    /// A stage ended so, and what it measured is in its ledger.
+    With(Exit),
+    /// It could not be done.
+    Failed(Failure),
+}
+
+impl Ended {
+    /// How the command ends: an exit of a stage's own is the command's.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn outcome(ended: Result<Exit, Self>) -> Outcome {
+        match ended {
+            Ok(exit) | Err(Self::With(exit)) => Ok(exit),
+            Err(Self::Failed(failure)) => Err(failure),
+        }
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<ControlError> for Ended {
+    fn from(error: ControlError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_refused_has_at_least_one_problem() {
+        let Cause::Text { problems, .. } = Failure::in_text("x.toml", "", &[]).cause else { panic!("of a text") };
+        assert_eq!(problems.len(), 1);
+        let said = Failure::in_text("x.toml", "", &[Problem::new(None, "one"), Problem::new(None, "two")]);
+        assert_eq!((said.exit(), said.message().as_str()), (Exit::Wrong, "x.toml: one; two"));
+    }
+}

@@ -1,0 +1,366 @@
+//! Settings of both hosts of a path tried one after the other: predicted, proven by interleaved pairs beside a
+//! placebo, put back; what helps and harms nothing goes into a profile for its host.
+//!
+//! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that everything can be judged again. The placebo
+//! writes the present value once more. What it does not see: other traffic on the path while it measures, and two changes that help only
+//! together.
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::compare::prove;
+use linerate_analysis::tune::experiments::{
+    By, Candidate, Hindrance, HindranceKind, Host, Known, Looked, TUNING_EXPERIMENTS, TuningExperiment, Untried,
+};
+use linerate_analysis::tune::{change_of, missed, rates};
+use linerate_analysis::{End, PointStudy};
+use linerate_control::{ControlError, Setting, SettingState};
+use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep};
+use linerate_model::{Campaign, Endpoint, HostRecord, HostSetting, Nanos, Verdict};
+use linerate_sys::steering;
+use serde_json::Value;
+
+use super::Sessions;
+use super::outcome::{self, Findings, NotTried, Tried};
+use crate::stages::Bench;
+use crate::{Ended, Exit, Failure};
+
+/// What is tried, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostTuning {
+    /// Only these kinds of change; all if it is empty.
+    pub tried: Vec<String>,
+    /// Pairs of an experiment.
+    pub pairs: u32,
+    /// Length of each run, s.
+    pub seconds: f64,
+    /// What does not count before it, s.
+    pub omit: f64,
+}
+
+/// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the grain of windows.
+const SLACK: f64 = 1.05;
+/// How long a run waits for what is still under way, the pause after it, and the length of its intervals.
+const DRAIN: Nanos = Nanos::from_millis(200);
+const REST: Nanos = Nanos::from_millis(50);
+const INTERVAL: Nanos = Nanos::from_millis(100);
+/// The sweeps of an experiment.
+pub(super) const FORWARD: &str = "stream";
+const FLOOD: &str = "flood";
+pub(super) const BACKWARD: &str = "the other way";
+pub(super) const REQUESTS: &str = "requests";
+
+/// The kinds of change that are called `names`; all of them if that is empty.
+///
+/// # Errors
+/// If there is none of a name.
+pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Failure> {
+    let all = || TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
+    if let Some(unknown) = names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name() != **name)) {
+        return Err(Failure::wrong(format!("tune: `{unknown}` is no kind of change (there are {})", all())));
+    }
+    let wanted =
+        |experiment: &&&dyn TuningExperiment| names.is_empty() || names.iter().any(|name| name == experiment.name());
+    Ok(TUNING_EXPERIMENTS.iter().filter(wanted).copied().collect())
+}
+
+/// Tries what may help on the path between `ends`; the profiles are for the caller to write.
+///
+/// # Errors
+/// If a stage could not be run to its end, the path not be measured, or a host not be asked.
+pub fn tune(
+    bench: &dyn Bench,
+    sessions: &(impl Sessions + ?Sized),
+    ends: (&Endpoint, &Endpoint),
+    tuning: &HostTuning,
+) -> Result<Findings, Ended> {
+    let chosen = chosen(&tuning.tried)?;
+    let load = Load { tuning, from: &ends.0.name, to: &ends.1.name };
+    let floods = chosen.iter().any(|experiment| experiment.floods());
+    let (campaign, study) = bench.observe("baseline", &load.baseline(floods))?;
+    let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
+        Failure::new(Exit::Invalid, "tune: the path could not be measured: see the report of baseline.ledger")
+    })?;
+    let looked = look(sessions, &campaign, point, ends, &chosen)?;
+    let mut findings = Findings { campaign: campaign.header.id.clone(), ..Findings::default() };
+    for (experiment, looked) in looked {
+        let name = experiment.name();
+        let not_tried = |untried: Untried| NotTried::new(name, endpoint(untried.end, ends), untried);
+        let (candidates, untried): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
+        findings.untried.extend(untried.into_iter().filter_map(Result::err).map(not_tried));
+        let (best, outdone) = scout(bench, &load, name, candidates.into_iter().flatten().collect())?;
+        findings.untried.extend(outdone.into_iter().map(not_tried));
+        if let Some(candidate) = best {
+            findings.tried.push(put_to_test(bench, &load, name, candidate, ends)?);
+        }
+    }
+    Ok(findings)
+}
+
+fn endpoint<'a>(end: End, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpoint {
+    if end == End::Receiver { to } else { from }
+}
+
+/// An experiment, and what came of its look at the path.
+type Look = (&'static dyn TuningExperiment, Vec<Looked>);
+
+/// What speaks for each of the experiments, and what hinders it. What does has been set once, and put back, to know that it can be.
+fn look(
+    sessions: &(impl Sessions + ?Sized),
+    campaign: &Campaign,
+    point: &PointStudy,
+    ends: (&Endpoint, &Endpoint),
+    chosen: &[&'static dyn TuningExperiment],
+) -> Result<Vec<Look>, Failure> {
+    let (from, to) = ends;
+    let mut opened = BTreeMap::new();
+    for host in [&from.host, &to.host] {
+        if !opened.contains_key(host.as_str()) {
+            opened.insert(host.as_str(), sessions.open(host)?);
+        }
+    }
+    let asked: Vec<&'static str> = chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
+    let mut host = |endpoint: &Endpoint| {
+        let mut host = facts(campaign, endpoint);
+        if let Some(session) = opened.get_mut(endpoint.host.as_str()) {
+            // One by one: an interface without a setting must not hide the others.
+            let mut read = |name: &'static str| {
+                (name, value_of(session.read(vec![Setting::of(name, endpoint.device.as_deref(), "")])))
+            };
+            host.settings = asked.iter().map(|name| read(name)).collect();
+        }
+        host
+    };
+    let trial = |sweep: &str| campaign.trials.iter().find(|trial| trial.spec.sweep == sweep);
+    let stream = trial(FORWARD);
+    let known = Known {
+        point,
+        sender: host(from),
+        receiver: host(to),
+        flood: trial(FLOOD).and_then(rates),
+        dropped: stream.and_then(|trial| change_of(trial, &from.host, "qdisc", |name| name == "drops")),
+        missed: stream.and_then(|trial| missed(trial, &to.host)),
+    };
+    let mut can_be = |candidate: Candidate| -> Looked {
+        let endpoint = endpoint(candidate.end, ends);
+        let Some(session) = opened.get_mut(endpoint.host.as_str()).filter(|_| candidate.by == By::Agent) else {
+            return Ok(candidate);
+        };
+        let set = session.apply(vec![Setting::of(candidate.setting, endpoint.device.as_deref(), &candidate.after)]);
+        match set.and_then(|_| session.revert()) {
+            Ok(()) => Ok(candidate),
+            Err(error) => {
+                let hindrance = hindrance(HindranceKind::Refused, error);
+                Err(Untried { end: candidate.end, setting: candidate.setting, hindrance })
+            }
+        }
+    };
+    let look = |experiment: &&'static dyn TuningExperiment| {
+        let looked = experiment.look(&known).into_iter().map(|looked| looked.and_then(&mut can_be));
+        (*experiment, looked.collect())
+    };
+    Ok(chosen.iter().map(look).collect())
+}
+
+fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
+    let record = campaign.hosts.iter().find(|record| record.host == endpoint.host);
+    let at = |path: &[&str]| -> Option<&Value> {
+        let facts: &HostRecord = record?;
+        path.iter().try_fold(&facts.facts, |tree, name| tree.get(name))
+    };
+    let names = |value: &Value| -> Vec<String> {
+        match value {
+            Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
+            Value::Array(names) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            _ => Vec::new(),
+        }
+    };
+    let n_cpus = at(&["cpu", "count"]).or_else(|| at(&["cpu", "online"])).and_then(Value::as_u64);
+    let n_cpus = n_cpus.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+    let device = endpoint.device.as_deref().unwrap_or_default();
+    Host {
+        settings: BTreeMap::new(),
+        congestion_controls: at(&["net", "available_congestion_control"]).map(names).unwrap_or_default(),
+        n_cpus,
+        all_cpus: steering::mask(&(0..n_cpus).collect::<Vec<_>>()),
+        largest_ring: at(&["interfaces", device, "rings", "rx_max"]).and_then(Value::as_u64),
+    }
+}
+
+/// The one value of a setting that may be changed.
+fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
+    let not_offered = |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
+    let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
+    let state = states.into_iter().next().ok_or_else(|| not_offered("the agent did not tell"))?;
+    if let Some(why) = state.refused {
+        return Err(Hindrance { kind: HindranceKind::NotConsented, why: clause(&why) });
+    }
+    match state.setting {
+        Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Ok(value),
+        Setting::Steering { value, .. } if value.contains(' ') => {
+            Err(not_offered(&format!("its queues differ ({value}): there is no one value to put back")))
+        }
+        Setting::Steering { value, .. } => Ok(value),
+        Setting::RouteWindow { .. } => Err(not_offered("the agent told of a route")),
+    }
+}
+
+fn hindrance(kind: HindranceKind, error: ControlError) -> Hindrance {
+    let why = match error {
+        ControlError::Setting { why, .. } => clause(&why),
+        other => other.to_string(),
+    };
+    Hindrance { kind, why }
+}
+
+/// An agent's words without what it was asked for, which is told beside them.
+fn clause(why: &str) -> String {
+    why.split_once(": ").map_or(why, |(_, cause)| cause).to_owned()
+}
+
+/// The load and its plans.
+struct Load<'a> {
+    tuning: &'a HostTuning,
+    from: &'a str,
+    to: &'a str,
+}
+
+impl Load<'_> {
+    fn draft(&self, name: &str, sweeps: Vec<DraftSweep>) -> Draft {
+        Draft::new(format!("tune-{name}"), 1, sweeps)
+    }
+
+    fn sweep(&self, name: &str, job: DraftJob) -> DraftSweep {
+        let (duration, warmup) = (Nanos::from_secs_f64(self.tuning.seconds), Nanos::from_secs_f64(self.tuning.omit));
+        DraftSweep {
+            drain: Some(DRAIN),
+            rest: Some(REST),
+            interval: Some(INTERVAL.min(duration)),
+            ..DraftSweep::one(name, duration, warmup, job)
+        }
+    }
+
+    fn job(&self, workload: &str) -> DraftJob {
+        DraftJob::new(workload, self.from, self.to)
+    }
+
+    fn baseline(&self, floods: bool) -> Draft {
+        let stream = self.sweep(FORWARD, self.job("tcp_stream"));
+        let flood = floods.then(|| self.sweep(FLOOD, self.job("udp_stream").with([("gso", 1.into())])));
+        self.draft("baseline", [stream].into_iter().chain(flood).collect())
+    }
+
+    fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> DraftCompare {
+        let at = if candidate.end == End::Receiver { self.to } else { self.from };
+        let setting = candidate.setting;
+        let arm = |name: &str, value: &str| {
+            let mut arm = DraftArm::named(name);
+            match candidate.by {
+                By::Agent => {
+                    arm.settings.push(HostSetting { at: at.into(), name: setting.into(), value: value.into() });
+                }
+                // A socket that nothing is asked of: the same once more.
+                By::Load if value.is_empty() => {}
+                By::Load => arm.params.set(setting, value),
+            }
+            arm
+        };
+        DraftCompare {
+            pairs,
+            tests: None,
+            placebo: placebo.then(|| arm("written once more", &candidate.before)),
+            a: DraftArm::named("as it is"),
+            b: arm(&candidate.name, &candidate.after),
+        }
+    }
+
+    /// A run with and without each.
+    fn scouts(&self, name: &str, candidates: &[Candidate]) -> Draft {
+        let sweep = |candidate: &Candidate| DraftSweep {
+            compare: Some(self.arms(candidate, 1, false)),
+            ..self.sweep(&candidate.name, self.job("tcp_stream"))
+        };
+        self.draft(name, candidates.iter().map(sweep).collect())
+    }
+
+    fn pairs(&self, name: &str, candidate: &Candidate) -> Draft {
+        let sweep = |name: &str, job: DraftJob, placebo: bool| DraftSweep {
+            compare: Some(self.arms(candidate, self.tuning.pairs, placebo)),
+            ..self.sweep(name, job)
+        };
+        let mut sweeps = vec![sweep(FORWARD, self.job("tcp_stream"), true)];
+        // What a socket does to itself, it does to no other.
+        if candidate.by == By::Agent {
+            let backward = self.job("tcp_stream").with([("direction", "rx".into())]);
+            sweeps.extend([sweep(BACKWARD, backward, false), sweep(REQUESTS, self.job("tcp_rr"), false)]);
+        }
+        self.draft(name, sweeps)
+    }
+}
+
+/// The candidate that yields most in a run each, and those that yield less; pairs of fresh runs judge the best.
+fn scout(
+    bench: &dyn Bench,
+    load: &Load<'_>,
+    name: &str,
+    mut candidates: Vec<Candidate>,
+) -> Result<(Option<Candidate>, Vec<Untried>), Ended> {
+    if candidates.len() < 2 {
+        return Ok((candidates.pop(), Vec::new()));
+    }
+    let stage = format!("{name}-scout");
+    let (_, study) = bench.observe(&stage, &load.scouts(&stage, &candidates))?;
+    let yields = |candidate: &Candidate| {
+        let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
+        of.and_then(linerate_analysis::diagnosis::goodput_of).map_or(0.0, |goodput| goodput.effect.shift)
+    };
+    candidates.sort_by(|a, b| yields(a).total_cmp(&yields(b)));
+    let best = candidates.pop();
+    let outdone = |candidate: Candidate| {
+        let more = best.as_ref().map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
+        let why = format!("{} yields x{:.2} in a run of its own{more}", candidate.name, yields(&candidate));
+        Untried {
+            end: candidate.end,
+            setting: candidate.setting,
+            hindrance: Hindrance { kind: HindranceKind::Outdone, why },
+        }
+    };
+    let outdone = candidates.into_iter().map(outdone).collect();
+    Ok((best, outdone))
+}
+
+/// Pairs with and without `candidate`, the placebo beside them.
+fn put_to_test(
+    bench: &dyn Bench,
+    load: &Load<'_>,
+    name: &str,
+    candidate: Candidate,
+    ends: (&Endpoint, &Endpoint),
+) -> Result<Tried, Ended> {
+    let (_, study) = bench.observe(name, &load.pairs(name, &candidate))?;
+    let endpoint = endpoint(candidate.end, ends);
+    let of = |sweep: &str| study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
+    let goodput = of(FORWARD).and_then(linerate_analysis::diagnosis::goodput_of).cloned();
+    let (verdict, why) = match &goodput {
+        None => (Verdict::Inconclusive, "no pair of runs gave two figures".to_owned()),
+        Some(goodput) => {
+            let proof = prove(goodput.effect.clone(), goodput.placebo.clone());
+            let [least, most] = candidate.ratio;
+            let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
+            match proof.verdict {
+                Verdict::Proven if !predicted => {
+                    (Verdict::Suspected, format!("it moved, but not as predicted (x{least:.2} to x{most:.2})"))
+                }
+                verdict => (verdict, proof.why),
+            }
+        }
+    };
+    Ok(Tried {
+        host: endpoint.host.clone(),
+        device: outcome::device_of(candidate.setting, endpoint),
+        side_effects: outcome::side_effects(&study),
+        candidate,
+        verdict,
+        why,
+        goodput,
+    })
+}

@@ -1,0 +1,127 @@
+//! Arguments that several commands share.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use clap::{Args, ValueEnum};
+use linerate_campaign::testbeds::Place;
+
+/// Options of every command.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON document on standard output and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print only results and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print more of what is done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Where a report goes and in which formats.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Output {
+    /// Formats of the report
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::Html])]
+    pub(crate) format: Vec<ReportFormat>,
+    /// Folder for the report
+    #[arg(long, default_value = ".")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// One self-contained page
+    Html,
+    /// One file a table
+    Csv,
+    /// A workbook with native charts
+    Xlsx,
+    /// Markdown
+    Md,
+    /// The study, as of its schema
+    Json,
+    /// Storage jobs, as fio writes its JSON
+    FioJson,
+    /// Storage jobs, as Iometer writes its results.csv
+    IometerCsv,
+}
+
+/// What is measured between.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PlaceArgs {
+    /// A lab file or preset: hosts emulated on this machine
+    #[arg(long, conflicts_with_all = ["testbed", "to"])]
+    lab: Option<String>,
+    /// A testbed file: hosts, endpoints and CPUs by name
+    #[arg(long, conflicts_with = "to")]
+    testbed: Option<PathBuf>,
+    /// A host with an agent: endpoint `b` is there, `a` is here
+    #[arg(long, value_name = "HOST")]
+    to: Option<String>,
+}
+
+impl PlaceArgs {
+    /// Where the endpoints are.
+    pub(crate) fn place(&self) -> Place {
+        Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to: self.to.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Address to listen on; beyond loopback only with a paired key [default: every address when paired, else loopback]
+    #[arg(long)]
+    pub(crate) listen: Option<String>,
+    /// Speak on standard input and output, for ssh
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) stdio: bool,
+    /// Folder of the keys
+    #[arg(long, env = "LINERATE_KEYS")]
+    pub(crate) keys: Option<PathBuf>,
+    /// What paired conductors may do here [default: /etc/linerate/agent.toml if it exists; with --stdio, whatever this user may]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Let a conductor change the windows of this device's routes and where and how its work is done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host` tcp_rmem, tcp_wmem, the congestion control and the CPU quota of the agent's control group; put back when it leaves
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) allow_tune: Vec<String>,
+    /// Let a conductor's jobs write to the disk with this serial number, once it is claimed (linerate disk claim)
+    #[arg(long, value_name = "SERIAL")]
+    pub(crate) allow_write: Vec<String>,
+    /// Let a conductor's jobs send the files in this folder to whoever asks for them (`root` of the `ftp` and `http` workloads)
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) allow_serve: Vec<PathBuf>,
+}
+
+static COLOR: OnceLock<bool> = OnceLock::new();
+
+/// Decides, once, whether messages are coloured.
+pub(crate) fn set_color(color: Color) {
+    COLOR.get_or_init(|| match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+    });
+}
+
+/// Whether messages are coloured.
+pub(crate) fn color() -> bool {
+    COLOR.get().copied().unwrap_or(false)
+}
