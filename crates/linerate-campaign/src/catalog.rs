@@ -46,8 +46,8 @@ impl Found {
     /// Every problem of the text.
     pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
         let found = Self { origin: origin.into(), text: draft.text() };
-        let plan = plan::read(&found.text)
-            .map_err(|problems| Failure::in_text(&found.origin, &found.text, &problems))?;
+        let plan =
+            plan::read(&found.text).map_err(|problems| Failure::in_text(&found.origin, &found.text, &problems))?;
         Ok((found, plan))
     }
 }

@@ -6,9 +6,7 @@ use std::ops::Range;
 use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
 use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, Sweep, apply_set, endpoints_named, expand, parse};
-use linerate_model::{
-    Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest,
-};
+use linerate_model::{Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest};
 
 use crate::catalog::{self, Found, PLANS, find};
 use crate::testbeds::{self, Ground};

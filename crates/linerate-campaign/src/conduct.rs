@@ -11,18 +11,18 @@ use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, Progress,
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS,
-    Recorder, RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
+    Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS, Recorder,
+    RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
 };
 use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};
 
 use crate::arms::Arms;
+use crate::catalog::Found;
 use crate::devices::Devices;
+use crate::keys::keys_for;
 use crate::observers::Observers;
 use crate::testbeds::Ground;
-use crate::catalog::Found;
-use crate::keys::keys_for;
 use crate::{Exit, Failure, checks};
 
 /// What is to be run, where, and into which ledger.

@@ -24,11 +24,7 @@ impl Route {
     ///
     /// # Errors
     /// If there is no such endpoint; told with those that there are.
-    pub fn among<'e>(
-        &self,
-        command: &str,
-        endpoints: &'e [Endpoint],
-    ) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
+    pub fn among<'e>(&self, command: &str, endpoints: &'e [Endpoint]) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
         let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ");
         let wrong =
             |name: &str| Failure::wrong(format!("{command}: there is no endpoint {name} here (there are {})", names()));

@@ -43,12 +43,7 @@ impl dyn Bench + '_ {
 
     /// The same, but what others disturb is measured again, [`MOST_LOOKS`] times in all, and `told`. The last one counts, whatever it says: which
     /// one does must not depend on what came of it.
-    pub(crate) fn look(
-        &self,
-        name: &str,
-        draft: &Draft,
-        told: &mut Vec<String>,
-    ) -> Result<(Campaign, Study), Ended> {
+    pub(crate) fn look(&self, name: &str, draft: &Draft, told: &mut Vec<String>) -> Result<(Campaign, Study), Ended> {
         let mut seen = Vec::new();
         loop {
             let (campaign, study) = self.observe(name, draft)?;

@@ -142,9 +142,8 @@ impl Policy {
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unread)?;
-        let parsed: PolicyText = toml::from_str(&text).map_err(|error| {
-            Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
-        })?;
+        let parsed: PolicyText = toml::from_str(&text)
+            .map_err(|error| Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
         Ok(Some(Self::from_text(parsed, &origin)))
     }
 

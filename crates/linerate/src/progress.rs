@@ -3,10 +3,10 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use linerate_campaign::stages::Watcher;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_analysis::search::Bounds;
 use linerate_analysis::{Look, SearchTrial};
+use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
 use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable};
 

@@ -7,8 +7,8 @@ use clap::{Arg, Command};
 use serde_json::Value;
 
 use crate::cli;
-use crate::commands::list::Registry;
 use crate::commands::list;
+use crate::commands::list::Registry;
 
 /// A page: the name of its file and its text.
 pub(crate) struct Page {

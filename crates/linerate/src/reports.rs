@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use linerate_campaign::conduct;
 use linerate_analysis::{Study, study};
+use linerate_campaign::conduct;
 use linerate_control::RunSummary;
 use linerate_model::{Campaign, TrialOutcome, Validity};
 use linerate_report::{Document, Format, compose, render, study_json};

@@ -96,8 +96,7 @@ fn test(
             continue;
         }
         n_tested += 1;
-        let (outcome, reached) =
-            put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
+        let (outcome, reached) = put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
         let proven = outcome.verdict == Verdict::Proven;
         findings.push(outcome);
         if proven {

@@ -74,8 +74,7 @@ pub fn ask(
 ) -> Result<Asked, Failure> {
     let ends = Ends::of(endpoints, (from, to), tuning);
     let host = &to.host;
-    let console =
-        from.address.ok_or_else(|| Failure::wrong(format!("tune: endpoint {} has no address", from.name)))?;
+    let console = from.address.ok_or_else(|| Failure::wrong(format!("tune: endpoint {} has no address", from.name)))?;
     let mut tuner = sessions.open(host)?;
     let present = Present::of(tuner.read(questions(console))?)
         .ok_or_else(|| Failure::missing(format!("settings of {host}: it told not all of them")))?;
@@ -193,13 +192,7 @@ fn typical(study: &Study, sweep: &str, metric: &str) -> Option<f64> {
 }
 
 /// Looks at the path, finds its buffer and sweeps the window.
-fn find(
-    bench: &dyn Bench,
-    ends: &Ends,
-    capacities: &[Capacity],
-    quick: bool,
-    told: &mut Told,
-) -> Result<Found, Ended> {
+fn find(bench: &dyn Bench, ends: &Ends, capacities: &[Capacity], quick: bool, told: &mut Told) -> Result<Found, Ended> {
     let (campaign, study) = bench.observe("look", &ends.path.draft("tune-look", 1, &ends.path.look()))?;
     let missing = |what: &str| {
         let why =

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::checks;
+use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::sandbox;
 use linerate_campaign::testbeds::{self, Place};
 

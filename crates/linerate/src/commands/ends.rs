@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use linerate_campaign::ends::Route;
 use linerate_campaign::testbeds::Place;
-use clap::Args;
 
 /// The path that a command puts to the test: where it is, and its two ends.
 #[derive(Debug, Args)]

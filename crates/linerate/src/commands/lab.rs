@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use linerate_campaign::sandbox;
 use linerate_campaign::testbeds::describe;
-use linerate_lab::element::{Class, Fate};
 use linerate_lab::Lab;
+use linerate_lab::element::{Class, Fate};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, Outcome};

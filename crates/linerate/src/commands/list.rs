@@ -1,9 +1,9 @@
 //! `linerate list`: the registries.
 
 use clap::{Args, ValueEnum};
-use linerate_campaign::catalog::{self, LABS, PLANS};
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::limits::LIMITS;
+use linerate_campaign::catalog::{self, LABS, PLANS};
 use linerate_load::WORKLOADS;
 use linerate_model::{METRICS, Metric};
 use linerate_observe::SAMPLERS;

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clap::{Args, Subcommand};
 use linerate_campaign::keys;
 use linerate_campaign::testbeds;
-use clap::{Args, Subcommand};
 use linerate_control::pairing::{self, Token};
 use linerate_control::wire::printable;
 use linerate_control::{KeyStore, KnownPeer};

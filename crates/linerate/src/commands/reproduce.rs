@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use linerate_campaign::conduct::{self, Request};
-use linerate_campaign::checks;
-use linerate_campaign::testbeds::{self, Place};
 use linerate_analysis::reproduce::{
     CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp, idt_pcie, intel_ncsi,
     sun_netframe, with_storage,
 };
 use linerate_analysis::{Study, study};
+use linerate_campaign::checks;
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::testbeds::{self, Place};
 use linerate_model::Campaign;
 use serde_json::json;
 

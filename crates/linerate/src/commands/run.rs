@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::checks;
+use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 
 use crate::args::{Global, Output, PlaceArgs};

@@ -6,11 +6,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use linerate_campaign::conduct::{self, Request};
-use linerate_campaign::catalog::Found;
-use linerate_campaign::testbeds;
 use clap::{Args, ValueEnum};
 use linerate_analysis::{Study, study};
+use linerate_campaign::catalog::Found;
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::testbeds;
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{Counter, Direction, Interval, Nanos, Side, Unit, Use, metric};

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use linerate_campaign::conduct::{self, Request};
-use linerate_campaign::catalog::Found;
-use linerate_campaign::testbeds;
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
+use linerate_campaign::catalog::Found;
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::testbeds;
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Use, Verdict, metric};

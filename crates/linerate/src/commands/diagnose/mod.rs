@@ -9,12 +9,12 @@ mod tell;
 
 use std::path::PathBuf;
 
+use clap::Args;
+use linerate_analysis::study;
 use linerate_campaign::Ended;
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Ground};
-use clap::Args;
-use linerate_analysis::study;
 
 use crate::args::Global;
 use crate::commands::ends::PathArgs;
@@ -91,7 +91,8 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     };
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
     let watch = || progress::watcher(global);
-    let rungs = climb(&Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch }, load, args.limits as usize)?;
+    let rungs =
+        climb(&Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch }, load, args.limits as usize)?;
     tell::ladder(&rungs, args, global);
     Ok(exit_of(&rungs))
 }

@@ -1,8 +1,8 @@
 //! What diagnosis tells: the verdict first, then each limit with what was seen, why it is believed, and what to try.
 
-use linerate_campaign::diagnose::Rung;
 use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
 use linerate_analysis::{PointStudy, Study};
+use linerate_campaign::diagnose::Rung;
 use linerate_model::{Campaign, Finding, Unit, Verdict, metric};
 use serde_json::{Value, json};
 

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use linerate_campaign::conduct::{self, Request};
-use linerate_campaign::catalog::Found;
-use linerate_campaign::testbeds;
 use clap::Args;
 use linerate_analysis::{JobStudy, PointStudy, Study, study};
+use linerate_campaign::catalog::Found;
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::testbeds;
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{Bytes, Direction, Nanos, metric};

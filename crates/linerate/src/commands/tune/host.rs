@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use linerate_campaign::Ended;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Ground};
 use linerate_campaign::tune::host::{self, HostTuning};
 use linerate_campaign::tune::outcome::Findings;
 use linerate_campaign::tune::profile;
-use clap::Args;
 
 use crate::args::Global;
 use crate::commands::ends::PathArgs;
@@ -45,8 +45,7 @@ pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
     if !(args.seconds > 0.0 && args.omit >= 0.0) {
         return Err(Failure::wrong("tune: --seconds must be above zero and --omit not below it"));
     }
-    let tuning =
-        HostTuning { tried: args.tried.clone(), pairs: args.pairs, seconds: args.seconds, omit: args.omit };
+    let tuning = HostTuning { tried: args.tried.clone(), pairs: args.pairs, seconds: args.seconds, omit: args.omit };
     host::chosen(&tuning.tried)?;
     let mut ground = testbeds::prepare(&args.path.place())?;
     std::fs::create_dir_all(&args.out)

@@ -6,14 +6,14 @@ pub(crate) mod window;
 
 use std::path::PathBuf;
 
-use linerate_campaign::tune::profile::{self, Turn};
 use clap::{Args, Subcommand};
+use linerate_campaign::tune::profile::{self, Turn};
 use linerate_control::{Consent, Restored, restore};
 use serde_json::json;
 
-use crate::args::Global;
 use self::host::TuneHostArgs;
 use self::window::WindowArgs;
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! What tuning tells: what was found, what was changed, what it did, what got worse, and how to keep it.
 
-use linerate_campaign::tune::told::{LawTold, Told, WORTH, WindowRow};
 use linerate_analysis::tune::{Change, Effect, Report};
+use linerate_campaign::tune::told::{LawTold, Told, WORTH, WindowRow};
 use linerate_model::{Unit, Verdict, metric};
 use serde_json::json;
 

@@ -5,13 +5,13 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
+use clap::Args;
 use linerate_campaign::Ended;
 use linerate_campaign::ends::{REACHED, Route};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_campaign::tune::Present;
 use linerate_campaign::tune::window::{self, WindowTuning};
-use clap::Args;
 use linerate_model::TestbedKind;
 
 use crate::args::Global;
