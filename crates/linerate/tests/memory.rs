@@ -8,14 +8,14 @@ use std::process::Stdio;
 use common::{Guard, alone, file, linerate, wait};
 
 /// Trials of the soak, and those after which nothing new is allocated any more.
-const TRIALS: usize = 100;
+const TRIALS: usize = 50;
 const SETTLED: usize = 20;
 
 /// An agent at rest in the dev profile. How many pages of the program's file are resident besides is the page cache's
 /// affair and moves by megabytes; the benchmark of the release profile has the goal for both together, 10 MiB.
 const REST_KIB: u64 = 4 * 1024;
-/// What 80 more trials may add.
-const GROWTH_KIB: u64 = 2 * 1024;
+/// What 30 more trials may add.
+const GROWTH_KIB: u64 = 1024;
 
 /// Resident memory that is the process's own and not a page of a file.
 fn own_kib(pid: u32) -> u64 {

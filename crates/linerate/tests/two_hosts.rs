@@ -82,12 +82,13 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
         "--out",
         "report",
     ];
-    let json = Ended::from(pair.linerate(0, folder, "a", &preset).output().expect("starts")).expect(0).json();
+    let json = Ended::from(pair.linerate(0, folder, "a", &preset).output().expect("starts")).ran().json();
     assert_eq!((&json["campaign"]["testbed"], &json["campaign"]["emulated"]), (&"hosts".into(), &false.into()));
     for point in json["points"].as_array().expect("a list") {
-        let goodput = point["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64().expect("a figure");
-        println!("tcp_stream to {AGENT}, {}: {:.0} Mbit/s", point["parameters"], goodput / 1e6);
-        assert!(goodput > 0.0);
+        let goodput = point["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64();
+        println!("tcp_stream to {AGENT}, {}: {goodput:?} bit/s", point["parameters"]);
+        let says_why = point["why"].as_array().is_some_and(|why| !why.is_empty());
+        assert!(goodput.map_or(says_why, |goodput| goodput > 0.0), "{point}");
     }
     let hosts: Vec<String> = load(&folder.join("two.ledger")).hosts.into_iter().map(|host| host.host).collect();
     assert_eq!(hosts, ["here", AGENT]);
@@ -104,7 +105,7 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     std::thread::spawn(move || lines.for_each(drop));
     let second = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts")).expect(4);
     assert!(second.stderr.contains("it is busy with a campaign of"), "{second:?}");
-    assert_eq!(wait(first).code, Some(0), "the first campaign is not disturbed");
+    wait(first).ran();
     drop(agent);
 
     let gone = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts")).expect(4);
