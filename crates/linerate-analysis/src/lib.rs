@@ -1,4 +1,4 @@
-//! The judgement: statistics, limits, study, diagnosis and the replay of the papers.
+//! The judgement: statistics, limits, study and diagnosis.
 //!
 //! Pure functions from observations to conclusions: no I/O, no clock, nothing random that is not seeded. It runs on
 //! last year's ledger as on today's, and both are judged by today's rules.
@@ -11,8 +11,6 @@ pub mod fire_hose;
 pub mod flow_hash;
 pub mod limits;
 pub mod live;
-pub mod replay;
-pub mod reproduce;
 pub mod search;
 pub mod statistics;
 mod study;

@@ -174,7 +174,7 @@ pub struct Link {
 impl Link {
     /// Whether its frames pass through our own hands: the kernel has no delay and no exact loss of its own.
     #[must_use]
-    pub fn is_handled(&self) -> bool {
+    pub(crate) fn is_handled(&self) -> bool {
         self.delay.is_some() || self.faults != Faults::default()
     }
 }

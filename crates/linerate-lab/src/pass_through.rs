@@ -123,7 +123,7 @@ impl PassThrough {
 
     /// Sends a frame over the draining link that takes no room in the buffer, at `now` or when the link is free; returns when
     /// its last bit will have left.
-    pub fn occupy_drain(&mut self, frame: Bytes, now: Nanos) -> Nanos {
+    pub(crate) fn occupy_drain(&mut self, frame: Bytes, now: Nanos) -> Nanos {
         let leaving = self.drain.map_or(Nanos(0), |rate| wire_time(frame, rate)).max(self.per_frame);
         let free = self.departed.max(now);
         self.departed = self.stalls.as_mut().map_or(free, |stalls| stalls.after(free)) + leaving;

@@ -90,7 +90,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
 
     /// Records `n` times of `ns` each; those above a minute count as a minute.
     #[inline]
-    pub fn record_many(&mut self, ns: u64, n: u64) {
+    pub(crate) fn record_many(&mut self, ns: u64, n: u64) {
         let ns = ns.min(LARGEST);
         if let Some(count) = self.counts.get_mut(index(LINEAR_BITS, ns)).filter(|_| n > 0) {
             *count += n;
@@ -100,7 +100,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
 
     /// Records one operation that never completed; without memory nothing.
     #[inline]
-    pub fn record_lost(&mut self) {
+    pub(crate) fn record_lost(&mut self) {
         self.lost += u64::from(!self.counts.is_empty());
     }
 

@@ -27,7 +27,7 @@ pub use histogram::Histogram;
 pub use operations::Start;
 pub use pacer::{BURST, Due, Pacer};
 pub use parameter::{ParamDoc, Takes};
-pub use permits::{FIRST_UNRESERVED_PORT, Limits, Network, Permits};
+pub use permits::{Limits, Network, Permits};
 pub use tally::{Tally, Times};
 pub use workload::{Listener, Offer, Progress, Secret, Setup, Worker, Workload};
 pub use workloads::{WORKLOADS, workload};

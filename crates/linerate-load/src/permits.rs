@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::LoadError;
 
 /// Ports below this one belong to services that the host's owner runs (RFC 6335 clause 6: system ports).
-pub const FIRST_UNRESERVED_PORT: u16 = 1024;
+pub(crate) const FIRST_UNRESERVED_PORT: u16 = 1024;
 
 /// What loads may do on this host.
 #[derive(Clone, Debug, PartialEq)]

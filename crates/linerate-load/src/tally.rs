@@ -182,7 +182,7 @@ impl Tally {
 
     /// An operation of `kind` was given up or failed at `now`.
     #[inline]
-    pub fn lost_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
+    pub(crate) fn lost_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         match kind {
             OperationKind::Request => self.service.record_lost(),
             OperationKind::Write => self.writes.record_lost(),
@@ -203,7 +203,7 @@ impl Tally {
     }
 
     /// An operation of `kind` is still open at `now`, the end of the trial.
-    pub fn left_open_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
+    pub(crate) fn left_open_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let [.., open] = kind.counters();
         self.add(open, 1);
         self.operations.left_open(kind, start, now);

@@ -142,7 +142,7 @@ impl Counters {
     }
 
     /// Counters that are not zero, by name.
-    pub fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+    pub(crate) fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&counter| (counter, self[counter])).filter(|(_, value)| *value != 0)
     }
 }

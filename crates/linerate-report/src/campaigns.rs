@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::curves::metric_title;
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Plot, Role, Row, Section, Table, Tone,
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Origin, Plot, Role, Row, Section,
+    Table, Tone,
 };
 use crate::document_json;
 use crate::effects::{change, name, rank, scale, shift, verdict};
@@ -60,7 +61,7 @@ pub fn compare_campaigns(
     Document {
         title: format!("{} against {}", after.header.name, before.header.name),
         subtitle: format!("{} against {}", told(after), told(before)),
-        testbed: Some(if emulated { TestbedKind::Lab } else { after.header.testbed }),
+        origin: Origin::Measured(if emulated { TestbedKind::Lab } else { after.header.testbed }),
         started: after.header.started,
         version: version.to_owned(),
         sections,

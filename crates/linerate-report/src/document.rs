@@ -9,7 +9,7 @@ use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, V
 use crate::number::{Scale, round_half_up};
 
 /// The word figures of an emulated path are marked with.
-pub const EMULATED: &str = "emulated";
+pub(crate) const EMULATED: &str = "emulated";
 
 /// Everything a report says.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +18,8 @@ pub struct Document {
     pub title: String,
     /// When and on what it was measured, in one line.
     pub subtitle: String,
-    /// What kind of path: figures of a lab say `emulated`; `None` where nothing was measured.
-    pub testbed: Option<TestbedKind>,
+    /// Where its figures come from.
+    pub origin: Origin,
     /// Wall clock at the campaign's start, nanoseconds since the Unix epoch.
     pub started: Nanos,
     /// Version of linerate that wrote it.
@@ -30,11 +30,51 @@ pub struct Document {
     pub study: serde_json::Value,
 }
 
+/// Where the figures of a document come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From trials on this kind of path; those of a lab are marked as emulated.
+    Measured(TestbedKind),
+    /// From a model alone.
+    Computed,
+    /// From devices and files, as they were when they were read.
+    Read,
+}
+
+impl Origin {
+    /// The word that marks every figure of an emulated path.
+    #[must_use]
+    pub fn mark(self) -> Option<&'static str> {
+        (self == Self::Measured(TestbedKind::Lab)).then_some(EMULATED)
+    }
+}
+
 impl Document {
+    /// The answer of a command that wrote no ledger; `study` is what it prints as JSON.
+    #[must_use]
+    pub fn answer(
+        title: impl Into<String>,
+        subtitle: impl Into<String>,
+        origin: Origin,
+        sections: Vec<Section>,
+        study: serde_json::Value,
+    ) -> Self {
+        let mark = origin.mark();
+        Self {
+            title: title.into(),
+            subtitle: subtitle.into(),
+            origin,
+            started: Nanos(0),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            sections: sections.into_iter().map(|section| section.marked(mark)).collect(),
+            study,
+        }
+    }
+
     /// The word every figure is marked with, if the path was emulated.
     #[must_use]
     pub fn mark(&self) -> Option<&'static str> {
-        (self.testbed == Some(TestbedKind::Lab)).then_some(EMULATED)
+        self.origin.mark()
     }
 
     /// Every table, those beside charts included, in order.
@@ -398,13 +438,13 @@ impl Column {
 
     /// What qualifies the number, in the order of a heading: unit shown, layer, direction.
     #[must_use]
-    pub fn qualifiers(&self) -> String {
+    pub(crate) fn qualifiers(&self) -> String {
         self.qualified(self.scale.symbol)
     }
 
     /// The same with the base unit, for formats that carry unscaled numbers.
     #[must_use]
-    pub fn base_qualifiers(&self) -> String {
+    pub(crate) fn base_qualifiers(&self) -> String {
         self.qualified(self.scale.base)
     }
 
@@ -502,6 +542,19 @@ impl Table {
             mark: None,
             figures_at: None,
         }
+    }
+
+    /// A table of words: a head and a row for each slice of cells.
+    #[must_use]
+    pub fn of_words(
+        id: impl Into<String>,
+        caption: impl Into<String>,
+        heads: &[impl AsRef<str>],
+        rows: &[Vec<String>],
+    ) -> Self {
+        let columns = heads.iter().map(|head| Column::text(head.as_ref())).collect();
+        let rows = rows.iter().map(|row| Row::plain(row.iter().map(Cell::text).collect())).collect();
+        Self { rows, ..Self::new(id, caption, columns) }
     }
 
     /// Digits behind the point of each column's numbers, so that a column is read in one precision.

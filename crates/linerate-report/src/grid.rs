@@ -70,7 +70,7 @@ pub struct Grid<'a> {
 
 /// The sweeps of `study`, in the order of the plan.
 #[must_use]
-pub fn grids(study: &Study) -> Vec<Grid<'_>> {
+pub(crate) fn grids(study: &Study) -> Vec<Grid<'_>> {
     let mut grids: Vec<Grid<'_>> = Vec::new();
     for point in &study.points {
         match grids.iter_mut().find(|grid| grid.sweep == point.sweep) {
@@ -128,7 +128,7 @@ impl<'a> Family<'a> {
 
     /// Columns that say where a point lies: the axes of one sweep, the names of several.
     #[must_use]
-    pub fn place_columns(&self) -> Vec<Column> {
+    pub(crate) fn place_columns(&self) -> Vec<Column> {
         match self.grids.as_slice() {
             [one] => one.axis_columns(),
             _ => vec![Column::text("sweep")],
@@ -137,7 +137,7 @@ impl<'a> Family<'a> {
 
     /// Their cells for `point` of `grid`.
     #[must_use]
-    pub fn place_cells(&self, grid: &Grid<'_>, point: &PointStudy) -> Vec<Cell> {
+    pub(crate) fn place_cells(&self, grid: &Grid<'_>, point: &PointStudy) -> Vec<Cell> {
         if self.grids.len() == 1 { grid.axis_cells(point) } else { vec![Cell::Text(grid.full_place_of(point))] }
     }
 }
@@ -183,7 +183,7 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
 
 /// `params.socket_buffer` is `socket buffer`, `job.1.params.rate` is `job 1 rate`.
 #[must_use]
-pub fn axis_name(path: &str) -> String {
+pub(crate) fn axis_name(path: &str) -> String {
     path.split('.').filter(|part| *part != "params").collect::<Vec<_>>().join(" ").replace('_', " ")
 }
 
@@ -282,20 +282,20 @@ impl GridAxis {
 
     /// Whether it is a size of what is sent (not of a buffer, nor a bound such as a window).
     #[must_use]
-    pub fn is_message(&self) -> bool {
+    pub(crate) fn is_message(&self) -> bool {
         self.dimension == Dimension::Size && self.name.ends_with("size")
     }
 
     /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints. A burst is sent one after the other.
     #[must_use]
-    pub fn is_parallel(&self) -> bool {
+    pub(crate) fn is_parallel(&self) -> bool {
         self.dimension == Dimension::Pairs
             || self.dimension == Dimension::Count && PARALLEL.iter().any(|word| self.name.ends_with(word))
     }
 
     /// Whether its values are places without a distance between them.
     #[must_use]
-    pub fn is_categorical(&self) -> bool {
+    pub(crate) fn is_categorical(&self) -> bool {
         matches!(self.dimension, Dimension::Category | Dimension::Pairs)
     }
 
@@ -326,7 +326,7 @@ impl GridAxis {
 impl<'a> Grid<'a> {
     /// The axis a reader expects along the bottom: sizes of messages first, then counts, then other numbers.
     #[must_use]
-    pub fn main_axis(&self) -> Option<usize> {
+    pub(crate) fn main_axis(&self) -> Option<usize> {
         let varied = || self.axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
         let rank = |axis: &GridAxis| match axis.dimension {
             _ if axis.is_message() => 0,
@@ -352,7 +352,7 @@ impl<'a> Grid<'a> {
 
     /// The same with the sweep's name in front: `messages: message size 1 MiB`.
     #[must_use]
-    pub fn full_place_of(&self, point: &PointStudy) -> String {
+    pub(crate) fn full_place_of(&self, point: &PointStudy) -> String {
         let place = self.place_of(point);
         if place == self.sweep { place } else { format!("{}: {place}", self.sweep) }
     }
@@ -394,13 +394,13 @@ impl<'a> Grid<'a> {
 
     /// Columns of all axes, for a table of points.
     #[must_use]
-    pub fn axis_columns(&self) -> Vec<Column> {
+    pub(crate) fn axis_columns(&self) -> Vec<Column> {
         self.axes.iter().map(GridAxis::column).collect()
     }
 
     /// Cells of all axes for `point`.
     #[must_use]
-    pub fn axis_cells(&self, point: &PointStudy) -> Vec<Cell> {
+    pub(crate) fn axis_cells(&self, point: &PointStudy) -> Vec<Cell> {
         let cell = |axis: &GridAxis| axis.place(point).map_or(Cell::Missing("–".into()), |place| axis.cell(place));
         self.axes.iter().map(cell).collect()
     }
@@ -414,13 +414,13 @@ pub fn is_files(job: &JobStudy) -> bool {
 
 /// Whether a job moves data for its own sake: files, or it counts neither transactions nor connections.
 #[must_use]
-pub fn is_stream(job: &JobStudy) -> bool {
+pub(crate) fn is_stream(job: &JobStudy) -> bool {
     is_files(job) || !job.metrics.iter().any(|metric| Use::Request.has(&metric.name))
 }
 
 /// The jobs of a point whose figures are told: the sum of all where they are of one workload, else each by itself.
 #[must_use]
-pub fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
+pub(crate) fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
     let single: Vec<&JobStudy> = point.jobs.iter().filter(|job| !job.background && job.workload != ALL).collect();
     let alike = single.windows(2).all(|pair| pair[0].workload == pair[1].workload);
     if alike { headline(point).into_iter().collect() } else { single }
@@ -450,7 +450,7 @@ pub fn ceiling<'a>(point: &'a PointStudy, metric: &MetricStudy) -> Option<&'a Ce
 
 /// The cell of a metric that may have no figure.
 #[must_use]
-pub fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
+pub(crate) fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
     match metric {
         Some(MetricStudy { estimate: Some(estimate), .. }) if estimate.value.is_finite() => Cell::Estimate(*estimate),
         Some(MetricStudy { estimate: Some(_), at_least: Some(bound), .. }) => Cell::AtLeast(*bound),

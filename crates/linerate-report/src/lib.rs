@@ -63,7 +63,7 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     Document {
         title: header.name.clone(),
         subtitle: format!("{}, {}", words::date(header.started), header.id),
-        testbed: Some(header.testbed),
+        origin: document::Origin::Measured(header.testbed),
         started: header.started,
         version: header.version.clone(),
         sections,

@@ -11,7 +11,7 @@ use linerate_analysis::limits::pcie::{Addressing, EndToEndCheck, LANES, Link, Li
 use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, Unit, metric};
 use serde_json::{Value, json};
 
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Document, Mark, Plot, Role, Row, Section, Table};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Document, Mark, Origin, Plot, Role, Row, Section, Table};
 use crate::number::Scale;
 
 /// Payloads that a packet may have, PCI Express 2.2.2, and smaller ones as they occur.
@@ -41,7 +41,7 @@ pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Docum
     Document {
         title: format!("PCI Express generation {} x{}", link.generation, link.lanes),
         subtitle: "computed, not measured: packets, their framing and headers".to_owned(),
-        testbed: None,
+        origin: Origin::Computed,
         started: Nanos(0),
         version: version.to_owned(),
         sections,

@@ -42,7 +42,7 @@ const FAR_BELOW: f64 = 10.0;
 
 impl Scale {
     /// Plain numbers without a unit.
-    pub const COUNT: Self = Self { base: "", symbol: "", factor: 1.0 };
+    pub(crate) const COUNT: Self = Self { base: "", symbol: "", factor: 1.0 };
     /// Ratios in per cent.
     pub const PERCENT: Self = Self { base: "ratio", symbol: "%", factor: 0.01 };
     /// Seconds, shown as seconds.
@@ -104,7 +104,7 @@ impl Scale {
     /// Digits behind the point for a column of `values` without intervals: four for the largest, at least two for the
     /// smallest, and none that are zero throughout.
     #[must_use]
-    pub fn decimals_of_all(&self, values: impl Iterator<Item = f64>) -> usize {
+    pub(crate) fn decimals_of_all(&self, values: impl Iterator<Item = f64>) -> usize {
         let sizes: Vec<f64> = values.map(|value| (value / self.factor).abs()).filter(|v| v.is_finite()).collect();
         let positive = || sizes.iter().copied().filter(|size| *size > 0.0);
         let most = positive().fold(0.0, f64::max);
@@ -143,7 +143,7 @@ impl Scale {
     /// Digits behind the point that the interval of `estimate` supports: the half width keeps two digits if it begins
     /// with 1 or 2, else one; the value itself never fewer than two.
     #[must_use]
-    pub fn decimals_of(&self, estimate: &Estimate) -> usize {
+    pub(crate) fn decimals_of(&self, estimate: &Estimate) -> usize {
         let value = (estimate.value / self.factor).abs();
         let half = match (estimate.low, estimate.high) {
             (Some(low), Some(high)) => (high - low) / 2.0 / self.factor,
@@ -169,7 +169,7 @@ fn decimals(value: f64, digits: i32) -> usize {
 
 /// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest decimal text; `∞` if it is infinite.
 #[must_use]
-pub fn round_half_up(value: f64, decimals: usize) -> String {
+pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
     if value.is_infinite() {
         return if value > 0.0 { INFINITE.to_owned() } else { format!("-{INFINITE}") };
     }

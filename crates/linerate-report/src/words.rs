@@ -2,6 +2,8 @@
 
 use linerate_model::{Nanos, TestbedKind};
 
+use crate::document::{EMULATED, Origin};
+
 /// `1 point`, `60 points`.
 #[must_use]
 pub(crate) fn count(n: usize, thing: &str) -> String {
@@ -35,17 +37,15 @@ pub(crate) const fn testbed_words(kind: TestbedKind) -> &'static str {
     }
 }
 
-/// What stands in the place of a path where nothing was measured.
-pub(crate) const COMPUTED: &str = "computed";
-
-/// What kind of path, as a label.
+/// Where figures come from, as a label; of trials the kind of path.
 #[must_use]
-pub(crate) const fn testbed_label(kind: Option<TestbedKind>) -> &'static str {
-    match kind {
-        Some(TestbedKind::Lab) => "emulated",
-        Some(TestbedKind::Hosts) => "hosts",
-        Some(TestbedKind::Loopback) => "loopback",
-        None => COMPUTED,
+pub(crate) const fn origin_label(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Measured(TestbedKind::Lab) => EMULATED,
+        Origin::Measured(TestbedKind::Hosts) => "hosts",
+        Origin::Measured(TestbedKind::Loopback) => "loopback",
+        Origin::Computed => "computed",
+        Origin::Read => "read",
     }
 }
 

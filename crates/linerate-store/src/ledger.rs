@@ -137,17 +137,6 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Opens a ledger to append, or makes it.
-    ///
-    /// # Errors
-    /// As [`Ledger::create`] and [`Ledger::open`].
-    pub fn open_or_create(path: &Path) -> Result<Self, StoreError> {
-        match Self::create(path) {
-            Err(StoreError::Exists { .. }) => Self::open(path),
-            other => other,
-        }
-    }
-
     /// Opens a ledger to read only; works while another process records into it, and on a read-only medium. What is in
     /// it stays as it is, but a log that a killed process left is taken into the file, if it may be written.
     ///

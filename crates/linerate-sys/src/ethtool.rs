@@ -364,7 +364,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN.
-    pub fn set_offload(&self, device: &str, offload: Offload, on: bool) -> Result<(), SysError> {
+    pub(crate) fn set_offload(&self, device: &str, offload: Offload, on: bool) -> Result<(), SysError> {
         let (_, set) = offload.commands();
         self.ask(device, "switch an offload of", VALUE_SIZE, &[set, u32::from(on)]).map(drop)
     }
@@ -373,7 +373,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn tunable(&self, device: &str, tunable: Tunable) -> Result<u32, SysError> {
+    pub(crate) fn tunable(&self, device: &str, tunable: Tunable) -> Result<u32, SysError> {
         let (get, _, size, word) = tunable.place();
         Ok(self.ask(device, "read a setting of the driver of", size, &[get])?.word(word))
     }
@@ -382,7 +382,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN, `EINVAL` if the driver cannot.
-    pub fn set_tunable(&self, device: &str, tunable: Tunable, value: u32) -> Result<(), SysError> {
+    pub(crate) fn set_tunable(&self, device: &str, tunable: Tunable, value: u32) -> Result<(), SysError> {
         let (get, set, size, word) = tunable.place();
         let present = self.ask(device, "read a setting of the driver of", size, &[get])?;
         let mut wanted: Vec<u32> = (0..size / 4).map(|idx| present.word(idx)).collect();

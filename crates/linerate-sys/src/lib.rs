@@ -6,7 +6,7 @@
 pub mod cgroup;
 pub mod clock;
 pub mod cpu;
-pub mod ebpf;
+pub(crate) mod ebpf;
 pub mod ethtool;
 pub mod file;
 pub mod live;

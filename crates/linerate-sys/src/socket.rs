@@ -215,22 +215,6 @@ pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<(), SysErr
         .map_err(|cause| SysError::new("set SO_RCVLOWAT of", "a socket", cause))
 }
 
-/// Busy-polls the device queue for up to `microseconds` when a receive would block (`SO_BUSY_POLL`).
-///
-/// # Errors
-/// If the kernel refuses (raising it needs `CAP_NET_ADMIN`).
-pub fn set_busy_poll(socket: &impl AsFd, microseconds: u32) -> Result<(), SysError> {
-    let set = SockRef::from(socket).set_busy_poll(microseconds);
-    or_helper(set, |helper| helper.set_option(socket.as_fd(), SocketOption::BusyPoll(microseconds)))
-        .map_err(|cause| SysError::new("set SO_BUSY_POLL (needs CAP_NET_ADMIN) of", describe(socket), cause))
-}
-
-/// The CPU that last processed a packet for this socket (`SO_INCOMING_CPU`); `None` before the first one.
-#[must_use]
-pub fn incoming_cpu(socket: &impl AsFd) -> Option<usize> {
-    raw::get_int(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU).ok().and_then(|cpu| usize::try_from(cpu).ok())
-}
-
 fn is_ipv6(socket: &impl AsFd) -> Result<bool, SysError> {
     raw::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN)
         .map(|domain| domain == libc::AF_INET6)
@@ -300,10 +284,5 @@ mod tests {
     fn an_interface_that_does_not_exist_is_named() {
         let error = bind_device(&tcp(Domain::IPV4), "lr-nowhere0").expect_err("no such interface");
         assert!(error.to_string().contains("lr-nowhere0"), "{error}");
-    }
-
-    #[test]
-    fn a_socket_that_received_nothing_has_no_incoming_cpu() {
-        assert_eq!(incoming_cpu(&tcp(Domain::IPV4)), None);
     }
 }

@@ -46,6 +46,17 @@ pub(crate) struct Output {
     pub(crate) out: PathBuf,
 }
 
+/// Where the answer of a command goes besides the terminal.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Saved {
+    /// Also write the answer as a report in these formats
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) format: Vec<ReportFormat>,
+    /// Folder for that report
+    #[arg(long, default_value = ".", requires = "format")]
+    pub(crate) out: PathBuf,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// One self-contained page

@@ -9,7 +9,7 @@ use linerate_control::RunSummary;
 use linerate_model::{Campaign, TrialOutcome, Validity};
 use linerate_report::{Document, Format, compose, render, study_json};
 
-use crate::args::{Global, Output, ReportFormat};
+use crate::args::{Global, Output, ReportFormat, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Writes the report of `campaign` as `output` asks and returns the files.
@@ -44,6 +44,38 @@ pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>,
         }
     }
     Ok(written)
+}
+
+/// Prints the answer of a command that wrote no ledger, as text or JSON, and writes it as `saved` asks.
+pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Result<(), Failure> {
+    let output = Output { format: saved.format.clone(), out: saved.out.clone() };
+    let files = if output.format.is_empty() { Vec::new() } else { save(document, &output)? };
+    if global.json {
+        println!("{}", document.study);
+    } else {
+        print!("{}", linerate_report::text::whole(document));
+        files.iter().for_each(|file| println!("report {}", file.display()));
+    }
+    Ok(())
+}
+
+/// Prints the short `document` of a campaign that was just run, or its study as JSON, and writes the whole report as `saved` asks.
+pub(crate) fn measured(
+    document: &Document,
+    campaign: &Campaign,
+    study: &Study,
+    saved: &Saved,
+    global: Global,
+) -> Result<(), Failure> {
+    let output = Output { format: saved.format.clone(), out: saved.out.clone() };
+    let files = if output.format.is_empty() { Vec::new() } else { write(campaign, study, &output)? };
+    if global.json {
+        println!("{}", study_json(campaign, study));
+    } else {
+        print!("\n{}", linerate_report::text::whole(document));
+        files.iter().for_each(|file| println!("report {}", file.display()));
+    }
+    Ok(())
 }
 
 /// Judges a campaign that was just run, writes its report, prints the answer, and says how the command ends.

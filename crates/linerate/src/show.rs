@@ -1,8 +1,7 @@
-//! Figures and tables on a terminal.
+//! Figures on a terminal.
 
 use linerate_analysis::{JobStudy, MetricStudy};
 use linerate_model::Unit;
-use linerate_report::document::{Cell, Column, Row, Table};
 use linerate_report::number::Scale;
 
 /// `value` of metric `name` in the unit it reads best in.
@@ -37,17 +36,5 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
 
 /// A table of words with aligned columns.
 pub(crate) fn table(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
-    let columns = head.iter().map(Column::text).collect();
-    let rows = rows.iter().map(|row| Row::plain(row.iter().map(Cell::text).collect())).collect();
-    let (caption, id, note) = (caption.to_owned(), String::new(), None);
-    linerate_report::text::table(&Table {
-        id,
-        caption,
-        columns,
-        rows,
-        note,
-        folded: false,
-        mark: None,
-        figures_at: None,
-    })
+    linerate_report::text::table(&linerate_report::document::Table::of_words("", caption, head, rows))
 }

@@ -43,7 +43,7 @@ static CHECKS: &[Check] = &[
     ("unsafe only in linerate-sys", sources::unsafe_outside_sys),
     ("unsafe is forbidden by attribute", sources::forbid_attribute),
     ("pure rooms", sources::pure_rooms),
-    ("no async outside the dashboard", sources::no_async),
+    ("no async", sources::no_async),
     ("file size", sources::file_size),
     ("leftovers", sources::leftovers),
     ("registries", registries::registries),

@@ -9,7 +9,8 @@ const UNSAFE_ROOM: &str = "linerate-sys";
 /// The one test with it: an allocator that counts is an unsafe trait, and it proves that a step does not allocate.
 const COUNTING_ALLOCATOR: &str = "crates/linerate-load/tests/counting/mod.rs";
 /// Rooms that touch no file, socket, thread or clock.
-const PURE_ROOMS: [&str; 4] = ["linerate-model", "linerate-analysis", "linerate-report", "linerate-import"];
+const PURE_ROOMS: [&str; 5] =
+    ["linerate-model", "linerate-analysis", "linerate-papers", "linerate-report", "linerate-import"];
 /// What would touch one. `core::net` has the addresses without the sockets.
 const IMPURE: [&str; 6] = ["std::fs", "std::net", "std::thread", "std::process", "Instant", "SystemTime"];
 /// Longest file, tests apart.

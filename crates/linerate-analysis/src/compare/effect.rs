@@ -173,7 +173,7 @@ pub fn effect_beyond(
 
 /// Compares runs that are not paired, such as those of two campaigns; infinite values are left out. `None` if either side is empty.
 #[must_use]
-pub fn effect_of_runs(
+pub(crate) fn effect_of_runs(
     figure: &str,
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -287,14 +287,14 @@ impl Effect {
 
     /// The same beside a noise floor: a ratio above one, or a difference, as this effect's scale is.
     #[must_use]
-    pub fn above_floor(self, floor: f64) -> Self {
+    pub(crate) fn above_floor(self, floor: f64) -> Self {
         let floor = if self.scale == Scale::Ratio { floor.ln() } else { floor };
         if self.size() < floor { self.doubted(Doubt::Noise) } else { self }
     }
 
     /// The same among many figures: what `p`, adjusted for their number, does not carry is claimed neither way (methodology 6.6).
     #[must_use]
-    pub fn among_many(self, p_adjusted: Option<f64>) -> Self {
+    pub(crate) fn among_many(self, p_adjusted: Option<f64>) -> Self {
         if p_adjusted.is_none_or(|p| p > CHANCE) { self.doubted(Doubt::Chance) } else { self }
     }
 
@@ -335,7 +335,7 @@ impl Proof {
 
     /// How many times as much single pairs of the placebo differ as they may for a placebo that does nothing to be seen to do nothing.
     #[must_use]
-    pub fn scattered(&self) -> f64 {
+    pub(crate) fn scattered(&self) -> f64 {
         let widest = self.placebo.as_ref().map_or(0.0, |placebo| placebo.widest.ln());
         widest / (PLACEBO_WIDEST * PROOF_RATIO.ln())
     }

@@ -12,6 +12,7 @@ mod searches;
 
 pub use campaigns::{Campaigns, Family, Overall, Side, Standing, campaigns};
 pub use company::Company;
-pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, effect_of_runs, prove};
+pub(crate) use effect::effect_of_runs;
+pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, prove};
 pub use environment::{Cause, Touch, environment};
 pub use points::{PointChange, Unmatched};

@@ -12,7 +12,8 @@ pub mod rules;
 
 use linerate_model::{ARM_AXIS, Finding, Validity, Verdict};
 
-pub use proof::{GOODPUT, IOPS, amount, goodput_of};
+pub(crate) use proof::GOODPUT;
+pub use proof::{IOPS, amount, goodput_of};
 
 use crate::{Comparison, PointStudy, Study};
 use rules::{RULES, Rule, UNKNOWN};

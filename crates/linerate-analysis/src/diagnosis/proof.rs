@@ -137,7 +137,7 @@ fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
 }
 
 /// What experiments move: goodput of a network, transfers per second of a disk or file.
-pub const GOODPUT: &str = metric::GOODPUT;
+pub(crate) const GOODPUT: &str = metric::GOODPUT;
 /// See [`GOODPUT`].
 pub const IOPS: &str = metric::IOPS;
 

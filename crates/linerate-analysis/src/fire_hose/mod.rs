@@ -85,14 +85,14 @@ impl Hose {
 
     /// Whether the feed can overrun the buffer at all.
     #[must_use]
-    pub fn can_overrun(&self) -> bool {
+    pub(crate) fn can_overrun(&self) -> bool {
         self.feed.0 > self.drain.0
     }
 
     /// Room that `n` frames take at the end of their arrival, back to back into an empty buffer: a frame gives its room back
     /// when it has left whole.
     #[must_use]
-    pub fn occupied_by(&self, n: u32) -> Bytes {
+    pub(crate) fn occupied_by(&self, n: u32) -> Bytes {
         let left = (f64::from(n.saturating_sub(1)) * self.drain.0 / self.feed.0).floor() as u64;
         Bytes(u64::from(n).saturating_sub(left) * self.frame.0)
     }
@@ -120,7 +120,7 @@ impl Hose {
 
     /// Flows that can share the hose without loss, two segments each (incast).
     #[must_use]
-    pub fn most_flows(&self) -> u64 {
+    pub(crate) fn most_flows(&self) -> u64 {
         self.bracket().ack_clocked.0 / (LEAST_SEGMENTS * self.mss.0).max(1)
     }
 }

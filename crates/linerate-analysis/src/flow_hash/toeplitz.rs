@@ -16,7 +16,7 @@ pub const DEFAULT_KEY: [u8; 40] = [
     0x01, 0xfa,
 ];
 /// Entries of an indirection table where none is known: what most cards have.
-pub const DEFAULT_ENTRIES: u32 = 128;
+pub(crate) const DEFAULT_ENTRIES: u32 = 128;
 
 /// What of a packet is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

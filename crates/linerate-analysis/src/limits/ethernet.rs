@@ -20,7 +20,7 @@ pub const FRAME_OVERHEAD: Bytes = Bytes(18);
 /// Frame check sequence, IEEE 802.3 clause 3.2.9: cards keep it to themselves.
 pub const CHECK_SEQUENCE: Bytes = Bytes(4);
 /// One VLAN tag, IEEE 802.1Q clause 9.6.
-pub const VLAN_TAG: Bytes = Bytes(4);
+pub(crate) const VLAN_TAG: Bytes = Bytes(4);
 /// The smallest frame; shorter ones are padded, IEEE 802.3 clause 4.4.2.
 pub const SMALLEST_FRAME: Bytes = Bytes(64);
 /// The largest IP packet, and so the largest frame anybody calculates with.

@@ -48,7 +48,7 @@ pub static SPEEDS: &[Speed] = &[
 impl Speed {
     /// Data bits per second after the line code, each way.
     #[must_use]
-    pub fn data_rate(&self) -> BitRate {
+    pub(crate) fn data_rate(&self) -> BitRate {
         BitRate(self.line.0 * f64::from(self.code.0) / f64::from(self.code.1))
     }
 

@@ -34,7 +34,7 @@ pub const IPV6: Bytes = Bytes(40);
 /// TCP header without options, RFC 9293 3.1.
 pub const TCP: Bytes = Bytes(20);
 /// Timestamps option: 10 bytes, padded to 12 by two no-operations, RFC 7323 3.2 and appendix A.
-pub const TCP_TIMESTAMPS: Bytes = Bytes(12);
+pub(crate) const TCP_TIMESTAMPS: Bytes = Bytes(12);
 /// UDP header, RFC 768.
 pub const UDP: Bytes = Bytes(8);
 
@@ -59,7 +59,7 @@ impl IpVersion {
 
     /// The smallest MTU a link may have: RFC 791 3.2 (68 bytes) and RFC 8200 5 (1280 bytes).
     #[must_use]
-    pub const fn smallest_mtu(self) -> Bytes {
+    pub(crate) const fn smallest_mtu(self) -> Bytes {
         match self {
             Self::V4 => Bytes(68),
             Self::V6 => Bytes(1280),
@@ -68,7 +68,7 @@ impl IpVersion {
 
     /// [`IpVersion::V6`] if `ipv6` was asked for on a command line or in a plan.
     #[must_use]
-    pub const fn from_flag(ipv6: bool) -> Self {
+    pub(crate) const fn from_flag(ipv6: bool) -> Self {
         if ipv6 { Self::V6 } else { Self::V4 }
     }
 }

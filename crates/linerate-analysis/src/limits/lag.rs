@@ -45,7 +45,7 @@ pub fn occupancy(links: u32, flows: u32) -> Occupancy {
 
 /// Probability that the fullest link has exactly `m` flows, at index `m`; beyond the last, less than one in a million.
 #[must_use]
-pub fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
+pub(crate) fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
     const NEGLIGIBLE: f64 = 1e-6;
     let mut exactly = Vec::new();
     let mut below = 0.0;

@@ -46,7 +46,7 @@ impl Width {
 impl Clock {
     /// Clocks per second.
     #[must_use]
-    pub const fn hertz(self) -> f64 {
+    pub(crate) const fn hertz(self) -> f64 {
         match self {
             Self::Mhz33 => 100e6 / 3.0,
             Self::Mhz66 => 200e6 / 3.0,
@@ -55,9 +55,9 @@ impl Clock {
 }
 
 /// Clocks of a write that move no data: address, turnaround, and the target's answer to being selected.
-pub const WRITE_OVERHEAD_CLOCKS: u64 = 3;
+pub(crate) const WRITE_OVERHEAD_CLOCKS: u64 = 3;
 /// Clocks more that a 64-bit address takes (dual address cycle).
-pub const DUAL_ADDRESS_CLOCKS: u64 = 1;
+pub(crate) const DUAL_ADDRESS_CLOCKS: u64 = 1;
 
 /// A data phase every clock: what the bus never exceeds.
 #[must_use]

@@ -90,7 +90,7 @@ pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound
 /// What whole tiers of the tree allow, each by itself: the innermost elements (such as ports), then the outermost (such as the bus they
 /// share), one beside the other where they differ. A tier that not all `flows` cross bounds nothing and is left out.
 #[must_use]
-pub fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Vec<Bound> {
+pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Vec<Bound> {
     let (mut tree, ignored) = tree(shared, flows);
     // Of elements that the same flows cross, the tightest came first.
     let mut known: Vec<BTreeSet<F>> = Vec::new();

@@ -45,7 +45,13 @@ pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
 /// The most datagrams of `payload` bytes a path of `rate` delivers each way; `frame_overhead` as in
 /// [`super::tcp::goodput`].
 #[must_use]
-pub fn datagram_rate(rate: BitRate, payload: Bytes, mtu: Bytes, frame_overhead: Bytes, ip: IpVersion) -> PacketRate {
+pub(crate) fn datagram_rate(
+    rate: BitRate,
+    payload: Bytes,
+    mtu: Bytes,
+    frame_overhead: Bytes,
+    ip: IpVersion,
+) -> PacketRate {
     let wire: f64 =
         packets(payload, mtu, ip).iter().map(|packet| ethernet::on_wire(*packet, frame_overhead).bits()).sum();
     PacketRate(rate.0 / wire)
@@ -59,7 +65,7 @@ pub fn goodput(rate: BitRate, payload: Bytes, mtu: Bytes, frame_overhead: Bytes,
 
 /// The largest payload that is not fragmented on a link of `mtu`.
 #[must_use]
-pub fn largest_payload(mtu: Bytes, ip: IpVersion) -> Bytes {
+pub(crate) fn largest_payload(mtu: Bytes, ip: IpVersion) -> Bytes {
     Bytes(mtu.0.saturating_sub(headers::udp(ip).0))
 }
 

@@ -41,7 +41,7 @@ pub fn window_rate(window: Bytes, rtt: Nanos) -> Option<BitRate> {
 
 /// Bytes that fill a path of `rate` for one `rtt`, rounded to a whole byte.
 #[must_use]
-pub fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
+pub(crate) fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
     const BITS_PER_BYTE: f64 = 8.0;
     Bytes((rate.0 * rtt.as_secs_f64() / BITS_PER_BYTE).round() as u64)
 }
@@ -50,7 +50,7 @@ pub fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
 ///
 /// `None` where it says nothing: without loss or without delay.
 #[must_use]
-pub fn mathis(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<BitRate> {
+pub(crate) fn mathis(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<BitRate> {
     let constant = (3.0 / (2.0 * acknowledgement.segments())).sqrt();
     (rtt.0 > 0 && loss.0 > 0.0).then(|| BitRate(mss.bits() / rtt.as_secs_f64() * constant / loss.0.sqrt()))
 }
@@ -60,7 +60,13 @@ pub fn mathis(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgem
 ///
 /// `None` where it says nothing: without loss or without delay.
 #[must_use]
-pub fn pftk(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<BitRate> {
+pub(crate) fn pftk(
+    mss: Bytes,
+    rtt: Nanos,
+    rto: Nanos,
+    loss: Ratio,
+    acknowledgement: Acknowledgement,
+) -> Option<BitRate> {
     if rtt.0 == 0 || loss.0 <= 0.0 {
         return None;
     }

@@ -93,7 +93,7 @@ pub fn classify(requirement: &Requirement, seconds: &Seconds) -> Class {
 
 /// The loss ratio that the goal lets stand for the load of `trials`: the `1 - exceed_ratio` quantile over full-length
 /// seconds, by rising loss; time not measured lost everything.
-pub fn conditional_loss<'a>(
+pub(crate) fn conditional_loss<'a>(
     requirement: &Requirement,
     trials: impl IntoIterator<Item = &'a Observation> + Clone,
 ) -> f64 {

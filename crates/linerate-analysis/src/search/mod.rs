@@ -11,8 +11,9 @@ mod burst;
 mod classify;
 
 pub use bounds::{Bounds, bounds};
-pub use burst::{BackToBack, back_to_back, corrected_buffer_time};
-pub use classify::{Class, Requirement, Seconds, classify, conditional_loss, seconds};
+pub use burst::{BackToBack, back_to_back};
+pub(crate) use classify::conditional_loss;
+pub use classify::{Class, Requirement, Seconds, classify, seconds};
 
 use linerate_model::Nanos;
 

@@ -32,7 +32,7 @@ const MOST_CORRELATED: f64 = 0.95;
 /// Where the level of `series` changes: the first reading of each new level. Empty for fewer than four readings or if one is not finite.
 /// O(n^2) time, n being the readings.
 #[must_use]
-pub fn change_points(series: &[f64]) -> Vec<usize> {
+pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
     let variance = variance_of_reading(series);
     if series.len() < 2 * SHORTEST || variance <= 0.0 || series.iter().any(|value| !value.is_finite()) {
         return Vec::new();

@@ -69,7 +69,7 @@ pub fn course(offsets: &[Offset]) -> Option<Course> {
 impl Course {
     /// The offset at `ours` on our clock, ns.
     #[must_use]
-    pub fn offset_at(&self, ours: f64) -> f64 {
+    pub(crate) fn offset_at(&self, ours: f64) -> f64 {
         self.offset + self.skew * (ours - self.at)
     }
 

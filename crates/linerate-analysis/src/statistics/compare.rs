@@ -11,7 +11,7 @@ use super::order::{median_of_sorted, sorted};
 /// Pairs up to which the signed-rank distribution is counted exactly.
 const EXACT: usize = 50;
 /// Two-sided error of an interval that is looked at once.
-pub const ALPHA: f64 = 0.05;
+pub(crate) const ALPHA: f64 = 0.05;
 
 /// An estimated shift.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,13 +30,13 @@ pub struct Shift {
 
 /// Shift of `b` against `a`, run by run; `None` of nothing or on unequal lengths.
 #[must_use]
-pub fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
+pub(crate) fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     paired_shift_within(a, b, ALPHA)
 }
 
 /// The same with an interval that is wrong by no more than `error`.
 #[must_use]
-pub fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
+pub(crate) fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     if a.len() != b.len() || a.is_empty() {
         return None;
     }
@@ -58,7 +58,7 @@ pub fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
 /// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio; its interval is wrong by no more than `error`.
 /// `None` where a value is not positive.
 #[must_use]
-pub fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
+pub(crate) fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     let logarithms =
         |values: &[f64]| values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect::<Option<Vec<f64>>>();
     paired_shift_within(&logarithms(a)?, &logarithms(b)?, error)
@@ -72,7 +72,7 @@ pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
 
 /// The same with an interval that is wrong by no more than `error`.
 #[must_use]
-pub fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
+pub(crate) fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     let differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let differences = sorted(&differences);
     let value = median_of_sorted(&differences)?;

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::mean;
 
 /// A rank correlation with the order of the runs beyond this may be a drift.
-pub const DRIFT: f64 = 0.7;
+pub(crate) const DRIFT: f64 = 0.7;
 /// Probability below which a correlation is not put down to chance: a campaign has hundreds of points, and among six runs
 /// without any drift one point in seven correlates by more than [`DRIFT`].
 const CHANCE: f64 = 0.01;
@@ -15,7 +15,7 @@ const ENOUGH_RUNS: usize = 6;
 /// Spearman's rho of two series, ties given their mean rank; `None` below two pairs, on unequal lengths, or where one
 /// series is constant.
 #[must_use]
-pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() != y.len() || x.len() < 2 {
         return None;
     }

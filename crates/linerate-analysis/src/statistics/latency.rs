@@ -48,18 +48,6 @@ pub fn latency(delays: &Distribution) -> Option<Latency> {
     })
 }
 
-/// Medians over repeated runs. A figure that a run does not have is missing from its median; `None` without runs.
-#[must_use]
-pub fn over_repeats(runs: &[Latency]) -> Option<Latency> {
-    let of = |value: fn(&Latency) -> Option<f64>| median(&runs.iter().filter_map(value).collect::<Vec<_>>());
-    Some(Latency {
-        typical: of(|run| Some(run.typical))?,
-        worst_case: of(|run| run.worst_case),
-        least: of(|run| Some(run.least))?,
-        n: runs.iter().map(|run| run.n).sum(),
-    })
-}
-
 /// Inter-packet delay variation of one run, ns (RFC 8219 7.3.2): smallest, median and largest of `D(i) - D(i-1)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InterPacket {
@@ -105,7 +93,7 @@ pub struct Corrected {
 /// once. An open load measures it. `None` for an interval of nothing, and where that would be too many to fill in one by one: times
 /// that are so much longer than the interval are no estimate. O(operations filled in).
 #[must_use]
-pub fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
+pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
     /// Values filled in at most.
     const MOST: u64 = 10_000_000;
     let each = |&(value, _): &(u64, u64)| value.checked_div(expected_ns);
@@ -205,11 +193,6 @@ mod tests {
             None,
             "nothing arrived"
         );
-        let runs =
-            [run, Latency { worst_case: Some(9.0), ..run }, Latency { worst_case: Some(8.0), typical: 6.0, ..run }];
-        let medians = over_repeats(&runs).expect("runs");
-        assert_eq!((medians.typical, medians.worst_case, medians.n), (4.0, Some(9.0), 300_000));
-        assert_eq!(over_repeats(&[]), None);
     }
 
     #[test]

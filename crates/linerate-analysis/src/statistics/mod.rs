@@ -22,23 +22,26 @@ mod spread;
 mod trend;
 mod warmup;
 
-pub use change_points::change_points;
 pub use clock::{Course, Offset, course, exchange};
-pub use compare::{
-    ALPHA, Shift, log_ratio_shift, paired_shift, paired_shift_within, unpaired_shift, unpaired_shift_within,
-};
-pub use correlation::{DRIFT, drifts, spearman};
-pub use latency::{Corrected, InterPacket, Latency, filled_in, inter_packet, latency, over_repeats};
+pub(crate) use compare::{ALPHA, log_ratio_shift, paired_shift, paired_shift_within, unpaired_shift_within};
+pub use compare::{Shift, unpaired_shift};
+pub use correlation::drifts;
+pub use latency::{Corrected, InterPacket, Latency, inter_packet, latency};
+pub(crate) use latency::filled_in;
 pub use mean::{MeanInterval, mean_interval};
-pub use order::{estimate, interval_ranks, median, quantile};
-pub use percentile::{Basis, Percentile, percentile, percentile_ranks};
-pub use quantum::{Quantum, quantum_among, quantum_of_counts};
+pub use order::{estimate, median, quantile};
+pub use percentile::{Basis, Percentile, percentile};
+pub(crate) use quantum::quantum_of_counts;
+pub use quantum::{Quantum, quantum_among};
 pub use rounding::{half_up, mean_half_up};
-pub use sequential::{Share, estimate_at, half_width_at, part_of_error, spending};
+pub use sequential::Share;
+pub(crate) use sequential::{estimate_at, half_width_at, part_of_error};
 pub use settling::{Class, Level, Settling, settling};
-pub use spread::{coefficient_of_variation, jain, mean, standard_deviation};
+pub(crate) use spread::standard_deviation;
+pub use spread::{coefficient_of_variation, jain, mean};
 pub use trend::{Trend, trend};
-pub use warmup::{Truncation, mser, mser5};
+pub use warmup::Truncation;
+pub(crate) use warmup::{mser, mser5};
 
 #[cfg(test)]
 pub(crate) mod intel {
@@ -53,7 +56,8 @@ pub(crate) mod intel {
     }
 
     pub(crate) fn all() -> BTreeMap<String, Series> {
-        serde_json::from_str(include_str!("../../fixtures/intel-ncsi-series.json")).expect("the fixture is JSON")
+        serde_json::from_str(include_str!("../../../linerate-papers/data/intel-ncsi-series.json"))
+            .expect("the fixture is JSON")
     }
 
     pub(crate) fn values(name: &str) -> Vec<f64> {

@@ -37,8 +37,11 @@ pub(crate) fn noise(n: usize, follows: f64, seed: u64) -> Vec<f64> {
 mod agreement {
     use linerate_model::Distribution;
 
+    use super::super::correlation::spearman;
+    use super::super::order::interval_ranks;
+    use super::super::percentile::percentile_ranks;
     use super::super::{
-        interval_ranks, mean_interval, mser, mser5, paired_shift, percentile, percentile_ranks, spearman, trend,
+        mean_interval, mser, mser5, paired_shift, percentile, trend,
         unpaired_shift,
     };
     use super::{Value, cases, numbers};

@@ -21,7 +21,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// Ranks (from 1) of the narrowest symmetric interval that covers the median of `n` values with at least 95 %, and the
 /// confidence achieved. Below six values these are the smallest and the largest; `None` below two.
 #[must_use]
-pub fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
+pub(crate) fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
     if n < 2 {
         return None;
     }

@@ -109,7 +109,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Ranks (from 1) of `n` operations between which the percentile `quantile` lies with at least 95 %, 2.5 % beyond each at most; `None` if
 /// `n` is too small for one of them.
 #[must_use]
-pub fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
+pub(crate) fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
     if n > MOST_EXACT {
         let (mean, spread) = (quantile * n as f64, (quantile * (1.0 - quantile) * n as f64).sqrt());
         let ends = [mean - Z * spread, mean + Z * spread + 1.0];

@@ -48,7 +48,7 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
 /// The largest step greater than one of which at least 95 % of the non-zero `counts` are multiples, for counts known
 /// exactly. `None` if they are all equal (a step cannot be told from a constant) or fewer than five are not zero.
 #[must_use]
-pub fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
+pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
     let counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
     if counts.len() < ENOUGH || counts.iter().all(|&count| count == counts[0]) {
         return None;

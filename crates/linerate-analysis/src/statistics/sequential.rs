@@ -27,7 +27,7 @@ pub struct Share {
 
 /// The error spent over `looks`, each after so many runs, more each time.
 #[must_use]
-pub fn spending(looks: &[u32]) -> Vec<Share> {
+pub(crate) fn spending(looks: &[u32]) -> Vec<Share> {
     let (n, mut total) = (looks.len(), 0.0);
     let first = first_error(looks);
     let share = |(place, &runs): (usize, &u32)| {
@@ -42,7 +42,7 @@ pub fn spending(looks: &[u32]) -> Vec<Share> {
 
 /// The part of all error that the look of this number may have, whatever is estimated: the parts of all looks make one.
 #[must_use]
-pub fn part_of_error(looks: &[u32], look: usize) -> f64 {
+pub(crate) fn part_of_error(looks: &[u32], look: usize) -> f64 {
     if looks.len() < 2 {
         return 1.0;
     }
@@ -60,7 +60,7 @@ fn first_error(looks: &[u32]) -> f64 {
 /// fewer values than the look was to have, and even their range is wrong by more than its share, that range stands with the confidence it
 /// leaves to all.
 #[must_use]
-pub fn estimate_at(values: &[f64], looks: &[u32], look: usize) -> Option<Estimate> {
+pub(crate) fn estimate_at(values: &[f64], looks: &[u32], look: usize) -> Option<Estimate> {
     let sorted = sorted(values);
     let value = median_of_sorted(&sorted)?;
     let (n, shares) = (sorted.len(), spending(looks));
@@ -79,7 +79,7 @@ pub fn estimate_at(values: &[f64], looks: &[u32], look: usize) -> Option<Estimat
 /// Half the interval of `values` at that look as a part of their median; `None` if they carry no interval within the look's share, or
 /// the median is zero.
 #[must_use]
-pub fn half_width_at(values: &[f64], looks: &[u32], look: usize) -> Option<f64> {
+pub(crate) fn half_width_at(values: &[f64], looks: &[u32], look: usize) -> Option<f64> {
     let allowed = spending(looks).get(look)?.allowed;
     ranks_within(values.len(), allowed)?;
     let estimate = estimate_at(values, looks, look)?;

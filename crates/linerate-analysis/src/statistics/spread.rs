@@ -8,7 +8,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 
 /// The sample standard deviation (n - 1); `None` below two values.
 #[must_use]
-pub fn standard_deviation(values: &[f64]) -> Option<f64> {
+pub(crate) fn standard_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     Some((squares / (values.len() - 1) as f64).sqrt())

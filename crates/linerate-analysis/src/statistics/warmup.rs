@@ -19,7 +19,7 @@ pub struct Truncation {
 /// MSER on single observations: where the sum of squared deviations of the rest over the square of its length is smallest.
 /// `None` below two.
 #[must_use]
-pub fn mser(series: &[f64]) -> Option<Truncation> {
+pub(crate) fn mser(series: &[f64]) -> Option<Truncation> {
     let n = series.len();
     if n < 2 {
         return None;
@@ -44,7 +44,7 @@ pub fn mser(series: &[f64]) -> Option<Truncation> {
 /// MSER on means of five: less easily misled by noise. `drop` counts single observations; a rest shorter than a batch
 /// is left out of the decision, not out of the series. `None` below two batches.
 #[must_use]
-pub fn mser5(series: &[f64]) -> Option<Truncation> {
+pub(crate) fn mser5(series: &[f64]) -> Option<Truncation> {
     let batches: Vec<f64> = series.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     mser(&batches).map(|cut| Truncation { drop: cut.drop * BATCH, ..cut })
 }

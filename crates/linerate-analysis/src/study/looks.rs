@@ -74,7 +74,7 @@ impl Looks {
 
     /// The part of all error that whatever is said of these runs may spend, so that it holds at whichever look they ended.
     #[must_use]
-    pub fn part_of_error(&self) -> f64 {
+    pub(crate) fn part_of_error(&self) -> f64 {
         part_of_error(&self.until.looks, number(&self.until, self.runs as usize))
     }
 

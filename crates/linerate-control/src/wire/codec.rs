@@ -10,7 +10,7 @@ use super::{Message, printable};
 /// Longest message between ends that know each other, bytes.
 pub const MESSAGE_LIMIT: usize = 16 << 20;
 /// Longest message from a conductor, bytes: the jobs of a trial, or the offers of their other ends.
-pub const ORDER_LIMIT: usize = 4 << 20;
+pub(crate) const ORDER_LIMIT: usize = 4 << 20;
 /// Longest message from a stranger, bytes: a greeting without facts, or a refusal.
 pub const GREETING_LIMIT: usize = 16 << 10;
 /// Bytes of the length in front of each message.

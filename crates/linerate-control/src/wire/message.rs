@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::tune::{SettingState, TuneRequest};
 
 /// First word of every session.
-pub const PROTOCOL_MAGIC: &str = "linerate-control";
+pub(crate) const PROTOCOL_MAGIC: &str = "linerate-control";
 /// Version of the protocol spoken here; two ends work together only if theirs are equal.
 pub const PROTOCOL_VERSION: u32 = 3;
 /// The release named in greetings.
-pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// Who greets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

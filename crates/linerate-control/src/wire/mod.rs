@@ -16,10 +16,12 @@ mod codec;
 mod message;
 mod tune;
 
+pub(crate) use codec::ORDER_LIMIT;
 pub(crate) use codec::announced;
-pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, ORDER_LIMIT, WireError, decode, decode_within, encode, pieces};
+pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
-    Branches, Greeting, HelloRole, JobOffer, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, Prepare,
-    PreparedJob, RELEASE, Way, name, printable,
+    Branches, Greeting, HelloRole, JobOffer, Message, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, Way, name,
+    printable,
 };
+pub(crate) use message::{PROTOCOL_MAGIC, RELEASE};
 pub use tune::{Setting, SettingState, TuneRequest};

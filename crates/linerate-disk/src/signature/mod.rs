@@ -17,9 +17,9 @@ pub use embedded::embedded;
 /// How much of a disk's start is looked at: a filesystem on a part of the disk, of which no table tells, begins there.
 pub const HEAD_BYTES: usize = 64 << 20;
 /// How much of it is looked at on a disk that is in use anyway. VMware's volumes begin at 1 MiB, its file system's header lies at 2 MiB.
-pub const SHORT_HEAD_BYTES: usize = 0x20_1000;
+pub(crate) const SHORT_HEAD_BYTES: usize = 0x20_1000;
 /// How much of a disk's end is looked at. ZFS keeps two labels in the last 512 KiB, md up to 128 KiB from the end.
-pub const TAIL_BYTES: usize = 0x10_0000;
+pub(crate) const TAIL_BYTES: usize = 0x10_0000;
 
 /// What kind of thing a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -29,7 +29,7 @@ use super::{JobPlan, Sweep};
 use crate::{Failing, HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest};
 
 /// Pairs, unless it is said: the fewest from which a noise floor is taken (methodology 6.7).
-pub const DEFAULT_PAIRS: u32 = 10;
+pub(crate) const DEFAULT_PAIRS: u32 = 10;
 /// The least difference that counts, unless it is said (methodology 6.6).
 pub const DEFAULT_MARGIN: Ratio = Ratio(0.02);
 

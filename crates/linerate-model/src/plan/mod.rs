@@ -15,14 +15,11 @@ mod set;
 mod together;
 mod value;
 
-pub use compare::{ArmPlan, Compare, DEFAULT_MARGIN, DEFAULT_PAIRS};
+pub use compare::{ArmPlan, Compare, DEFAULT_MARGIN};
 pub use draft::{Draft, DraftArm, DraftCampaign, DraftCompare, DraftJob, DraftSweep};
 pub use expand::{endpoints_named, expand, left_out};
-pub use parse::{
-    DEFAULT_DRAIN, DEFAULT_DURATION, DEFAULT_INTERVAL, DEFAULT_REST, DEFAULT_SEED, MAX_TRIALS, parse, read,
-};
-pub use repeats::DEFAULT_REPEATS;
-pub use search::{GOALS, LoadLimit, SearchPlan};
+pub use parse::{MAX_TRIALS, parse, read};
+pub use search::{LoadLimit, SearchPlan};
 pub use set::{apply_set, parameter};
 pub use together::Together;
 

@@ -17,15 +17,15 @@ use super::{JobPlan, Order, Plan, Sweep, compare, repeats, together};
 use crate::{Background, Nanos, Params, Problem, Warmup, control_characters, nearest};
 
 /// Seed where none is given: fixed, so that a plan means the same trials everywhere.
-pub const DEFAULT_SEED: u64 = 1;
+pub(crate) const DEFAULT_SEED: u64 = 1;
 /// Length of the measure phase: fifty intervals, enough for MSER-5 to find the steady state.
-pub const DEFAULT_DURATION: Nanos = Nanos::from_secs(5);
+pub(crate) const DEFAULT_DURATION: Nanos = Nanos::from_secs(5);
 /// Receivers still count this long after the senders fell silent: longer than any queue on a sane path.
-pub const DEFAULT_DRAIN: Nanos = Nanos::from_millis(500);
+pub(crate) const DEFAULT_DRAIN: Nanos = Nanos::from_millis(500);
 /// Pause between trials: the kernel's deferred work and the CPU's frequency settle.
-pub const DEFAULT_REST: Nanos = Nanos::from_millis(200);
+pub(crate) const DEFAULT_REST: Nanos = Nanos::from_millis(200);
 /// Length of an interval, unless the sweep is too short for ten of them.
-pub const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(100);
+pub(crate) const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(100);
 /// Length of an interval of a short sweep: below this, what is read at its end (samplers, TCP states) costs more than it
 /// tells.
 const LEAST_DEFAULT_INTERVAL: Nanos = Nanos::from_millis(10);

@@ -19,7 +19,7 @@ use super::{Plan, Sweep};
 use crate::{METRICS, Problem, Ratio, Until, nearest};
 
 /// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
-pub const DEFAULT_REPEATS: u32 = 6;
+pub(crate) const DEFAULT_REPEATS: u32 = 6;
 const KEYS: &[&str] = &["within", "most", "of"];
 /// After how many runs the interval is looked at (methodology 6.4): six are the fewest that have one.
 const LOOKS: [u32; 5] = [6, 10, 15, 20, 30];

@@ -11,7 +11,7 @@ use super::fields::{Fields, wrong_type, wrong_value};
 use crate::{BitRate, Goal, LoadUnit, Method, Nanos, PacketRate, Problem, Ratio, nearest};
 
 /// Goals by name, as a plan writes them: the name, and what it is.
-pub const GOALS: &[(&str, &str)] = &[
+pub(crate) const GOALS: &[(&str, &str)] = &[
     ("back-to-back", "RFC 9004: the longest burst without loss, and the buffer it implies"),
     ("frmol", "RFC 2285: the forwarding rate at the highest load"),
     ("latency", "RFC 2544 26.2, RFC 8219: latency at 1, 10, 50, 90 and 100 % of the throughput"),

@@ -13,11 +13,11 @@ use linerate_sys::netlink::{attributes, push};
 use super::exchange::Address;
 
 /// The family's name.
-pub const FAMILY: &str = "NCSI";
+pub(crate) const FAMILY: &str = "NCSI";
 /// `NCSI_CMD_PKG_INFO`: packages and channels as the kernel knows them.
-pub const PACKAGE_INFO: u8 = 1;
+pub(crate) const PACKAGE_INFO: u8 = 1;
 /// `NCSI_CMD_SEND_CMD`: a command to a controller.
-pub const SEND_COMMAND: u8 = 4;
+pub(crate) const SEND_COMMAND: u8 = 4;
 
 /// `NCSI_ATTR_*`.
 const INTERFACE: u16 = 1;
@@ -97,7 +97,7 @@ impl Channel {
 
 /// Attributes that ask for the packages behind the interface with index `interface`.
 #[must_use]
-pub fn of_interface(interface: u32) -> Vec<u8> {
+pub(crate) fn of_interface(interface: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     push(&mut bytes, INTERFACE, &interface.to_ne_bytes());
     bytes
@@ -105,7 +105,7 @@ pub fn of_interface(interface: u32) -> Vec<u8> {
 
 /// Attributes that send `command` to `address` behind the interface with index `interface`.
 #[must_use]
-pub fn to_send(interface: u32, address: Address, command: &Command) -> Vec<u8> {
+pub(crate) fn to_send(interface: u32, address: Address, command: &Command) -> Vec<u8> {
     let payload = command.emit();
     let letter = Letter {
         management: 0,

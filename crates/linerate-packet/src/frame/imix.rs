@@ -14,7 +14,8 @@ pub struct Imix {
 impl Imix {
     /// Mean frame size, bytes.
     #[must_use]
-    pub fn mean_size(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn mean_size(&self) -> f64 {
         self.genome.iter().map(|size| f64::from(*size)).sum::<f64>() / self.genome.len() as f64
     }
 }

@@ -13,7 +13,7 @@ pub mod kind {
     pub const RESET_CHANNEL: u8 = 0x05;
     pub const ENABLE_NETWORK_TX: u8 = 0x06;
     pub const DISABLE_NETWORK_TX: u8 = 0x07;
-    pub const AEN_ENABLE: u8 = 0x08;
+    pub(crate) const AEN_ENABLE: u8 = 0x08;
     pub const SET_LINK: u8 = 0x09;
     pub const GET_LINK_STATUS: u8 = 0x0a;
     pub const SET_VLAN_FILTER: u8 = 0x0b;
@@ -24,7 +24,7 @@ pub mod kind {
     pub const DISABLE_BROADCAST_FILTER: u8 = 0x11;
     pub const ENABLE_MULTICAST_FILTER: u8 = 0x12;
     pub const DISABLE_MULTICAST_FILTER: u8 = 0x13;
-    pub const SET_FLOW_CONTROL: u8 = 0x14;
+    pub(crate) const SET_FLOW_CONTROL: u8 = 0x14;
     pub const GET_VERSION: u8 = 0x15;
     pub const GET_CAPABILITIES: u8 = 0x16;
     pub const GET_PARAMETERS: u8 = 0x17;

@@ -170,8 +170,6 @@ impl PortStatistics {
         "runt packets with errors",
         "jabber packets with errors",
     ];
-    /// Length of the body of the standard.
-    pub const BODY_BYTES: usize = 200;
     /// Counters of 64 bits.
     const WIDE: [usize; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 36];
 

@@ -7,10 +7,10 @@ use linerate_model::{Lines, printable};
 
 use super::{Artifact, ReportError};
 use crate::document::{Cell, Column, ColumnKind, Document, Table};
-use crate::words::testbed_label;
+use crate::words::origin_label;
 
 pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> {
-    let testbed = testbed_label(document.testbed);
+    let testbed = origin_label(document.origin);
     let write = |table: &Table| {
         let refused = |cause: String| ReportError::Csv { table: table.id.clone(), cause };
         let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{ReportError, path};
 use crate::document::{AxisScale, Block, Cell, Chart, Claim, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone};
 use crate::number::{percent, round_half_up};
-use crate::words::testbed_label;
+use crate::words::origin_label;
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
 const STYLE: &str = include_str!("../../assets/src/report.css");
@@ -56,7 +56,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         title => document.title.clone(),
         subtitle => document.subtitle.clone(),
         mark => document.mark(),
-        path => testbed_label(document.testbed),
+        path => origin_label(document.origin),
         version => document.version.clone(),
         sections => minijinja::Value::from(Serde(&sections)),
         style => STYLE,

@@ -6,7 +6,7 @@ use linerate_model::Validity;
 
 use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Table, Tone};
 use crate::number::percent;
-use crate::words::testbed_label;
+use crate::words::origin_label;
 
 /// Tables longer than this are folded where the reader's program can.
 const LONGEST_OPEN: usize = 60;
@@ -16,7 +16,7 @@ pub(super) fn render(document: &Document) -> String {
         "# {}\n\n{}. Path: {}.\n",
         escaped(&document.title),
         escaped(&document.subtitle),
-        testbed_label(document.testbed)
+        origin_label(document.origin)
     );
     for section in &document.sections {
         let _ = write!(out, "\n## {}\n", section.title);

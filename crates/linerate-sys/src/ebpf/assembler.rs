@@ -8,7 +8,7 @@ use super::map::Map;
 /// to the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of RFC 9669")]
-pub enum Register {
+pub(crate) enum Register {
     R0,
     R1,
     R2,
@@ -24,7 +24,7 @@ pub enum Register {
 
 /// A second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operand {
+pub(crate) enum Operand {
     /// The contents of a register.
     Of(Register),
     /// A number, extended with its sign to 64 bits.
@@ -34,7 +34,7 @@ pub enum Operand {
 /// How much is loaded or stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "bits")]
-pub enum Width {
+pub(crate) enum Width {
     Bits8,
     Bits16,
     Bits32,
@@ -44,7 +44,7 @@ pub enum Width {
 /// 64-bit arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "what they say")]
-pub enum Operation {
+pub(crate) enum Operation {
     Add,
     Subtract,
     Multiply,
@@ -58,7 +58,7 @@ pub enum Operation {
 /// When a jump is taken; comparisons are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "what they say")]
-pub enum Condition {
+pub(crate) enum Condition {
     Equal,
     NotEqual,
     Greater,
@@ -67,7 +67,7 @@ pub enum Condition {
 
 /// Functions of the kernel (`enum bpf_func_id`, linux/bpf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Helper {
+pub(crate) enum Helper {
     /// `bpf_map_lookup_elem(map, &key)`.
     MapLookup = 1,
     /// `bpf_ktime_get_ns()`: the monotonic clock.
@@ -80,11 +80,11 @@ pub enum Helper {
 
 /// A place to jump to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Label(usize);
+pub(crate) struct Label(usize);
 
 /// A finished program: 64-bit instructions in the machine's byte order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Code(pub(super) Vec<[u8; INSTRUCTION_BYTES]>);
+pub(crate) struct Code(pub(super) Vec<[u8; INSTRUCTION_BYTES]>);
 
 pub(super) const INSTRUCTION_BYTES: usize = 8;
 
@@ -110,7 +110,7 @@ const WIDE_MAP_VALUE: u8 = 2;
 
 /// Appends instructions.
 #[derive(Debug, Default)]
-pub struct Assembler {
+pub(crate) struct Assembler {
     instructions: Vec<[u8; INSTRUCTION_BYTES]>,
     /// Where each label is, once it is placed.
     places: Vec<Option<usize>>,
@@ -121,12 +121,12 @@ pub struct Assembler {
 impl Assembler {
     /// An empty program.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// A label that is not placed yet.
-    pub fn label(&mut self) -> Label {
+    pub(crate) fn label(&mut self) -> Label {
         self.places.push(None);
         Label(self.places.len() - 1)
     }
@@ -135,14 +135,14 @@ impl Assembler {
     ///
     /// # Panics
     /// If it was placed before.
-    pub fn place(&mut self, label: Label) -> &mut Self {
+    pub(crate) fn place(&mut self, label: Label) -> &mut Self {
         let before = self.places[label.0].replace(self.instructions.len());
         assert!(before.is_none(), "label {} is placed twice", label.0);
         self
     }
 
     /// `destination` becomes `destination` `operation` `operand`.
-    pub fn compute(&mut self, operation: Operation, destination: Register, operand: Operand) -> &mut Self {
+    pub(crate) fn compute(&mut self, operation: Operation, destination: Register, operand: Operand) -> &mut Self {
         let code = match operation {
             Operation::Add => 0x00,
             Operation::Subtract => 0x10,
@@ -157,48 +157,48 @@ impl Assembler {
     }
 
     /// `destination` becomes `operand`.
-    pub fn set(&mut self, destination: Register, operand: Operand) -> &mut Self {
+    pub(crate) fn set(&mut self, destination: Register, operand: Operand) -> &mut Self {
         self.compute(Operation::Move, destination, operand)
     }
 
     /// Loads from `offset` bytes after where `base` points to; narrower values are extended with zeros.
-    pub fn load(&mut self, width: Width, destination: Register, base: Register, offset: i16) -> &mut Self {
+    pub(crate) fn load(&mut self, width: Width, destination: Register, base: Register, offset: i16) -> &mut Self {
         self.push(CLASS_LOAD_REGISTER | MODE_MEMORY | width.code(), destination, base as u8, offset, 0)
     }
 
     /// Stores the low bits of `source`.
-    pub fn store(&mut self, width: Width, base: Register, offset: i16, source: Register) -> &mut Self {
+    pub(crate) fn store(&mut self, width: Width, base: Register, offset: i16, source: Register) -> &mut Self {
         self.push(CLASS_STORE_REGISTER | MODE_MEMORY | width.code(), base, source as u8, offset, 0)
     }
 
     /// Makes the low bits of `register` big-endian in memory, and the others zero.
-    pub fn to_big_endian(&mut self, width: Width, register: Register) -> &mut Self {
+    pub(crate) fn to_big_endian(&mut self, width: Width, register: Register) -> &mut Self {
         self.push(CLASS_ARITHMETIC_32 | BYTE_SWAP | TO_BIG_ENDIAN, register, 0, 0, width.bits())
     }
 
     /// `destination` becomes `number`, all 64 bits of it.
-    pub fn set_number(&mut self, destination: Register, number: u64) -> &mut Self {
+    pub(crate) fn set_number(&mut self, destination: Register, number: u64) -> &mut Self {
         self.wide(destination, WIDE_NUMBER, number as u32 as i32, (number >> 32) as u32 as i32)
     }
 
     /// `destination` becomes a pointer to `map`, for helpers.
-    pub fn set_map(&mut self, destination: Register, map: &Map) -> &mut Self {
+    pub(crate) fn set_map(&mut self, destination: Register, map: &Map) -> &mut Self {
         self.wide(destination, WIDE_MAP, map.number(), 0)
     }
 
     /// `destination` becomes a pointer `offset` bytes into the first value of `map`, an array.
-    pub fn set_map_value(&mut self, destination: Register, map: &Map, offset: i32) -> &mut Self {
+    pub(crate) fn set_map_value(&mut self, destination: Register, map: &Map, offset: i32) -> &mut Self {
         self.wide(destination, WIDE_MAP_VALUE, map.number(), offset)
     }
 
     /// Goes on at `label`.
-    pub fn jump(&mut self, label: Label) -> &mut Self {
+    pub(crate) fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
         self.push(CLASS_JUMP | JUMP_ALWAYS, Register::R0, 0, 0, 0)
     }
 
     /// Goes on at `label` if `register` `condition` `operand`.
-    pub fn jump_if(&mut self, condition: Condition, register: Register, operand: Operand, label: Label) -> &mut Self {
+    pub(crate) fn jump_if(&mut self, condition: Condition, register: Register, operand: Operand, label: Label) -> &mut Self {
         let code = match condition {
             Condition::Equal => 0x10,
             Condition::Greater => 0x20,
@@ -210,12 +210,12 @@ impl Assembler {
     }
 
     /// Calls a function of the kernel.
-    pub fn call(&mut self, helper: Helper) -> &mut Self {
+    pub(crate) fn call(&mut self, helper: Helper) -> &mut Self {
         self.push(CLASS_JUMP | CALL, Register::R0, 0, 0, helper as i32)
     }
 
     /// Ends; the result is in `R0`.
-    pub fn exit(&mut self) -> &mut Self {
+    pub(crate) fn exit(&mut self) -> &mut Self {
         self.push(CLASS_JUMP | EXIT, Register::R0, 0, 0, 0)
     }
 
@@ -224,7 +224,7 @@ impl Assembler {
     /// # Panics
     /// If a label that is jumped to was never placed, or is more than 32,767 instructions away.
     #[must_use]
-    pub fn finish(mut self) -> Code {
+    pub(crate) fn finish(mut self) -> Code {
         for (from, label) in std::mem::take(&mut self.jumps) {
             let to = self.places[label.0].expect("every label that is jumped to is placed");
             // Distances count from the instruction after the jump.
@@ -266,11 +266,6 @@ impl Assembler {
 }
 
 impl Code {
-    /// Instructions, a wide load counting as two.
-    #[must_use]
-    pub fn n_instructions(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl Width {
@@ -334,7 +329,7 @@ mod tests {
         assembler.place(again).jump_if(Condition::Equal, R1, Operand::Number(0), done).jump(again).place(done).exit();
         let code = assembler.finish();
         let distance = |index: usize| i16::from_ne_bytes([code.0[index][2], code.0[index][3]]);
-        assert_eq!((distance(0), distance(1), code.n_instructions()), (1, -2, 3));
+        assert_eq!((distance(0), distance(1), code.0.len()), (1, -2, 3));
     }
 
     #[test]

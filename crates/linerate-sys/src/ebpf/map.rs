@@ -20,7 +20,7 @@ const WORD_BYTES: usize = 8;
 
 /// A map of any kind.
 #[derive(Debug)]
-pub struct Map {
+pub(crate) struct Map {
     fd: OwnedFd,
     value_bytes: u32,
 }
@@ -36,7 +36,7 @@ impl Map {
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
-    pub fn devices(name: &str, n_entries: u32) -> Result<Self, SysError> {
+    pub(crate) fn devices(name: &str, n_entries: u32) -> Result<Self, SysError> {
         Self::create(DEVICES, name, 4, n_entries, 0)
     }
 
@@ -44,7 +44,7 @@ impl Map {
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
-    pub fn xdp_sockets(name: &str, n_entries: u32) -> Result<Self, SysError> {
+    pub(crate) fn xdp_sockets(name: &str, n_entries: u32) -> Result<Self, SysError> {
         Self::create(XDP_SOCKETS, name, 4, n_entries, 0)
     }
 
@@ -52,7 +52,7 @@ impl Map {
     ///
     /// # Errors
     /// If there is no such entry, device or socket, or the device takes no redirected frames.
-    pub fn set(&self, idx: u32, number: u32) -> Result<(), SysError> {
+    pub(crate) fn set(&self, idx: u32, number: u32) -> Result<(), SysError> {
         raw::update(self.fd.as_fd(), self.value_bytes as usize, idx, &number.to_ne_bytes())
             .map_err(|cause| SysError::new("write to BPF map, entry", idx.to_string(), cause))
     }
@@ -84,7 +84,7 @@ impl AsFd for Map {
 
 /// 64-bit words that a program and this process both read and write, without system calls.
 #[derive(Debug)]
-pub struct SharedWords {
+pub(crate) struct SharedWords {
     map: Map,
     mapping: Mapping,
     n_words: usize,
@@ -98,7 +98,7 @@ impl SharedWords {
     ///
     /// # Panics
     /// If there are more than 2^28 of them.
-    pub fn new(name: &str, n_words: usize) -> Result<Self, SysError> {
+    pub(crate) fn new(name: &str, n_words: usize) -> Result<Self, SysError> {
         let bytes = u32::try_from(n_words * WORD_BYTES).expect("at most 2 GiB of state");
         let map = Map::create(ARRAY, name, bytes, 1, MAPPABLE)?;
         let mapping = Mapping::shared(&map, n_words * WORD_BYTES, 0)
@@ -108,7 +108,7 @@ impl SharedWords {
 
     /// The map: one entry, whose value is the words.
     #[must_use]
-    pub fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
@@ -118,7 +118,7 @@ impl SharedWords {
     /// If `idx` is out of range.
     #[inline]
     #[must_use]
-    pub fn get(&self, idx: usize) -> u64 {
+    pub(crate) fn get(&self, idx: usize) -> u64 {
         self.word(idx).load(Ordering::Relaxed)
     }
 
@@ -127,7 +127,7 @@ impl SharedWords {
     /// # Panics
     /// If `idx` is out of range.
     #[inline]
-    pub fn set(&self, idx: usize, value: u64) {
+    pub(crate) fn set(&self, idx: usize, value: u64) {
         self.word(idx).store(value, Ordering::Relaxed);
     }
 
@@ -139,7 +139,7 @@ impl SharedWords {
 
 /// Counters that each CPU has its own of.
 #[derive(Debug)]
-pub struct PerCpuCounters {
+pub(crate) struct PerCpuCounters {
     map: Map,
     n_counters: usize,
     /// What a look-up writes: every possible CPU's counters.
@@ -151,7 +151,7 @@ impl PerCpuCounters {
     ///
     /// # Errors
     /// Without CAP_BPF, or if the kernel does not say how many CPUs there may be.
-    pub fn new(name: &str, n_counters: usize) -> Result<Self, SysError> {
+    pub(crate) fn new(name: &str, n_counters: usize) -> Result<Self, SysError> {
         let bytes = n_counters * WORD_BYTES;
         let map = Map::create(PER_CPU_ARRAY, name, bytes as u32, 1, 0)?;
         Ok(Self { map, n_counters, scratch: vec![0; bytes * possible_cpus()?] })
@@ -159,7 +159,7 @@ impl PerCpuCounters {
 
     /// The map: one entry a CPU, whose value is its counters.
     #[must_use]
-    pub fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
@@ -170,7 +170,7 @@ impl PerCpuCounters {
     ///
     /// # Panics
     /// If there are fewer.
-    pub fn totals<const N: usize>(&mut self) -> Result<[u64; N], SysError> {
+    pub(crate) fn totals<const N: usize>(&mut self) -> Result<[u64; N], SysError> {
         assert!(N <= self.n_counters, "{N} of {} counters", self.n_counters);
         let value_bytes = self.scratch.len();
         raw::look_up(self.map.as_fd(), value_bytes, 0, &mut self.scratch)

@@ -6,9 +6,9 @@
 //!
 //! Needs CAP_BPF, CAP_NET_ADMIN and, for [`program::Tracepoint`], CAP_PERFMON (or CAP_SYS_ADMIN for all of it).
 
-pub mod assembler;
-pub mod map;
-pub mod program;
+pub(crate) mod assembler;
+pub(crate) mod map;
+pub(crate) mod program;
 
 #[allow(unsafe_code)]
 pub(crate) mod raw;

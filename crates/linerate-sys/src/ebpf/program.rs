@@ -10,7 +10,7 @@ use crate::error::Refusal;
 
 /// What a program is run for (`BPF_PROG_TYPE_*` of linux/bpf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// On frames, before the kernel has made socket buffers of them.
     Xdp,
     /// The same, on frames that may be in several buffers (jumbo frames).
@@ -21,11 +21,9 @@ pub enum Kind {
 
 /// What an XDP program says of a frame (`enum xdp_action`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Something is wrong with it: dropped, and told to a tracepoint.
     Aborted = 0,
-    /// Dropped.
-    Drop = 1,
     /// On to the kernel's stack.
     Pass = 2,
 }
@@ -43,7 +41,7 @@ const LOG_SHOWN: usize = 600;
 
 /// A program the verifier has accepted.
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     fd: OwnedFd,
 }
 
@@ -53,7 +51,7 @@ impl Program {
     /// # Errors
     /// Without CAP_BPF (and CAP_NET_ADMIN for XDP, CAP_PERFMON for tracepoints), or with the verifier's last words if it rejects
     /// the program.
-    pub fn load(kind: Kind, name: &str, code: &Code) -> Result<Self, SysError> {
+    pub(crate) fn load(kind: Kind, name: &str, code: &Code) -> Result<Self, SysError> {
         let (number, flags) = match kind {
             Kind::Xdp => (KIND_XDP, 0),
             Kind::XdpMultiBuffer => (KIND_XDP, HAS_FRAGMENTS),
@@ -76,7 +74,7 @@ impl Program {
     ///
     /// # Errors
     /// If the kernel refuses: frames are at least 14 bytes long.
-    pub fn judge(&self, frame: &[u8]) -> Result<u32, SysError> {
+    pub(crate) fn judge(&self, frame: &[u8]) -> Result<u32, SysError> {
         raw::run_once(self.fd.as_fd(), frame)
             .map_err(|cause| SysError::new("run a BPF program on", format!("{} bytes", frame.len()), cause))
     }
@@ -115,7 +113,7 @@ impl AsFd for Program {
 
 /// A program attached to a tracepoint, as long as this lives.
 #[derive(Debug)]
-pub struct Tracepoint {
+pub(crate) struct Tracepoint {
     _link: OwnedFd,
 }
 
@@ -124,7 +122,7 @@ impl Tracepoint {
     ///
     /// # Errors
     /// If this kernel has no such tracepoint or does not run programs there (CONFIG_BPF_EVENTS), or without CAP_PERFMON.
-    pub fn attach(program: &Program, name: &CStr) -> Result<Self, SysError> {
+    pub(crate) fn attach(program: &Program, name: &CStr) -> Result<Self, SysError> {
         raw::open_tracepoint(program.as_fd(), name).map(|link| Self { _link: link }).map_err(|cause| {
             SysError::new(
                 "attach to tracepoint (needs CAP_PERFMON and a kernel with CONFIG_BPF_EVENTS)",
@@ -153,9 +151,9 @@ mod tests {
     #[test]
     fn a_program_judges_a_frame() {
         let mut assembler = Assembler::new();
-        assembler.set(Register::R0, Operand::Number(Action::Drop as i32)).exit();
+        assembler.set(Register::R0, Operand::Number(Action::Pass as i32)).exit();
         match Program::load(Kind::Xdp, "drops", &assembler.finish()) {
-            Ok(program) => assert_eq!(program.judge(&[0; 60]).expect("long enough"), Action::Drop as u32),
+            Ok(program) => assert_eq!(program.judge(&[0; 60]).expect("long enough"), Action::Pass as u32),
             Err(why) => println!("skipped: a_program_judges_a_frame: {why}"),
         }
     }

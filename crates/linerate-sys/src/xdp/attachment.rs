@@ -48,7 +48,7 @@ impl Attachment {
     ///
     /// # Errors
     /// If the driver has no native XDP, another program is there, the MTU is too large, or privilege is missing.
-    pub fn at(program: &Program, device: &str, placement: Placement) -> Result<Self, SysError> {
+    pub(crate) fn at(program: &Program, device: &str, placement: Placement) -> Result<Self, SysError> {
         let ifindex = interface_index(device)?;
         raw::create_xdp_link(program.as_fd(), ifindex, placement.flags())
             .map(|link| Self { link, placement })
@@ -59,7 +59,7 @@ impl Attachment {
     ///
     /// # Errors
     /// What the kernel has against the generic placement, if neither is possible; against the native one if the interface is busy.
-    pub fn at_best(program: &Program, device: &str) -> Result<Self, SysError> {
+    pub(crate) fn at_best(program: &Program, device: &str) -> Result<Self, SysError> {
         let native = match Self::at(program, device, Placement::Native) {
             Ok(attachment) => return Ok(attachment),
             Err(error) => error,

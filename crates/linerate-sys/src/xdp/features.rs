@@ -33,7 +33,7 @@ impl Features {
 
     /// Transmits frames that were redirected to it. Of a veth this depends on its peer, which must have a program or GRO.
     #[must_use]
-    pub const fn takes_frames(self) -> bool {
+    pub(crate) const fn takes_frames(self) -> bool {
         self.bits & TAKES_FRAMES != 0
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Report(args) => report::run(&args, global),
         Command::Compare(args) => compare::run(&args, global),
         Command::Reproduce(args) => reproduce::run(&args, global),
-        Command::Replay(args) => replay::run(&args.paper, global.json),
+        Command::Replay(args) => replay::run(&args, global),
         Command::Limit => match &invocation.limit {
             Some(matches) => limit::run(matches, global.json),
             None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
@@ -102,7 +102,7 @@ fn only_prints(command: &Command) -> bool {
             | Command::Lab(LabArgs { action: LabAction::List | LabAction::Exec { .. } })
             | Command::Ledger(_)
             | Command::List(_)
-            | Command::Disk(DiskArgs { action: DiskAction::List })
+            | Command::Disk(DiskArgs { action: DiskAction::List { .. } })
             | Command::Completions { .. }
             | Command::Man
     )

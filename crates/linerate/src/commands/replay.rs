@@ -1,20 +1,25 @@
 //! `linerate replay`: a paper's printed figures, recomputed.
 
 use clap::Args;
-use linerate_analysis::replay::{REPLAYS, Replay};
 use linerate_model::nearest;
-use serde_json::json;
+use linerate_papers::document::of_replays;
+use linerate_papers::replay::{REPLAYS, Replay};
 
+use crate::args::{Global, Saved};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// The paper, or `all`
     pub(crate) paper: String,
+    #[command(flatten)]
+    pub(crate) saved: Saved,
 }
 
-/// Recomputes `paper`, or `all` of them, and lists what disagrees.
-pub(crate) fn run(paper: &str, as_json: bool) -> Outcome {
+/// Recomputes a paper, or all of them, and lists what disagrees.
+pub(crate) fn run(args: &ReplayArgs, global: Global) -> Outcome {
+    let paper = &args.paper;
     let chosen: Vec<Replay> =
         REPLAYS.iter().filter(|r| paper == "all" || r.name == paper).map(|r| (r.replay)()).collect();
     if chosen.is_empty() {
@@ -26,25 +31,6 @@ pub(crate) fn run(paper: &str, as_json: bool) -> Outcome {
             known.join(", ")
         )));
     }
-    if as_json {
-        println!("{}", json!({ "replays": chosen }));
-        return Ok(Exit::Done);
-    }
-    chosen.iter().for_each(print);
+    reports::answer(&of_replays(&chosen), &args.saved, global)?;
     Ok(Exit::Done)
-}
-
-fn print(replay: &Replay) {
-    println!("{}", replay.paper);
-    let (agree, disagree): (Vec<_>, Vec<_>) = replay.items.iter().partition(|item| item.agrees);
-    println!("\n{} printed figures agree with their own arithmetic:", agree.len());
-    for item in agree {
-        println!("  {:6} {}: printed {}, recomputed {}", item.id, item.what, item.printed, item.recomputed);
-    }
-    println!("\n{} disagree:", disagree.len());
-    for item in disagree {
-        println!("  {:6} {}: printed {}, recomputed {}", item.id, item.what, item.printed, item.recomputed);
-        println!("         {}", item.why_it_matters);
-    }
-    println!();
 }

@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use linerate_analysis::reproduce::{
-    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp, idt_pcie, intel_ncsi,
-    sun_netframe, with_storage,
-};
 use linerate_analysis::{Study, study};
 use linerate_campaign::checks;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds::{self, Place};
 use linerate_model::Campaign;
-use serde_json::json;
+use linerate_papers::document::of_reproduction;
+use linerate_papers::reproduce::{
+    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp, idt_pcie, intel_ncsi,
+    sun_netframe, with_storage,
+};
 
-use crate::args::{Global, Output, ReportFormat};
+use crate::args::{Global, Output, ReportFormat, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::progress::Display;
-use crate::{reports, show};
+use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
@@ -231,11 +231,11 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     let mut reproduction =
         (recipe.judge)(&studies).ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
     reproduction.tables.extend(hosts);
-    if global.json {
-        println!("{}", json!(reproduction));
-    } else {
-        print(&reproduction);
-        println!("\nledgers and reports in {}", out.display());
+    // The campaigns' reports have folders of their own below this one.
+    let saved = Saved { format: vec![ReportFormat::Html], out: out.clone() };
+    reports::answer(&of_reproduction(&reproduction), &saved, global)?;
+    if !global.json {
+        println!("ledgers and reports of the campaigns in {}", out.display());
     }
     Ok(if reproduction.holds() { Exit::Done } else { Exit::Missed })
 }
@@ -268,22 +268,4 @@ fn carry_out(
         Exit::Done | Exit::Missed => Ok((campaign, study)),
         other => Err(other),
     })
-}
-
-fn print(reproduction: &Reproduction) {
-    println!("{}\nemulated testbeds: shapes are compared, not absolute figures\n", reproduction.paper);
-    for table in &reproduction.tables {
-        println!("{}", show::table(&table.title, &table.head, &table.rows));
-    }
-    for shape in &reproduction.shapes {
-        let word = match shape.holds {
-            Some(true) => "holds ",
-            Some(false) => "MISSED",
-            None => "  -   ",
-        };
-        println!("{word} {:5} {}", shape.id, shape.claim);
-        println!("             {}", shape.measured);
-    }
-    let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();
-    println!("\n{} hold, {} missed, {} not judged", count(Some(true)), count(Some(false)), count(None));
 }

@@ -1,22 +1,21 @@
 //! `linerate to HOST`: the path to a host, now.
 
-use std::collections::BTreeSet;
+mod answer;
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use linerate_analysis::live::{LiveLine, LiveLines};
-use linerate_analysis::statistics::Percentile;
-use linerate_analysis::{JobStudy, PointStudy, Study, study};
+use linerate_analysis::study;
 use linerate_campaign::catalog::Found;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{BitRate, Campaign, Direction, Nanos, Unit, Use, Verdict, metric};
-use linerate_report::study_json;
+use linerate_model::{BitRate, Nanos, Unit, metric};
 use serde_json::Value;
 
-use crate::args::Global;
+use crate::args::{Global, Saved};
 use crate::exit::{Failure, Outcome};
 use crate::show;
 
@@ -83,6 +82,8 @@ pub(crate) struct ToArgs {
     /// Keep what was measured in this ledger
     #[arg(long)]
     pub(crate) ledger: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) saved: Saved,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -131,11 +132,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         printer.print(&lines.rest());
     }
     let study = study(&campaign);
-    if global.json {
-        println!("{}", study_json(&campaign, &study));
-    } else {
-        result(&campaign, &study, args);
-    }
+    let answer = answer::document(&campaign, &study, args);
+    crate::reports::measured(&answer, &campaign, &study, &args.saved, global)?;
     crate::reports::end(&campaign, &study, &summary, global)
 }
 
@@ -289,145 +287,5 @@ impl Printer {
         };
         let (from, until) = (line.from.as_secs_f64(), line.until.as_secs_f64());
         println!("{from:>5.1} - {until:<5.1}  {forward:>14}  {backward:>14}  {retransmits:>8}  {rtt:>9}{remark}");
-    }
-}
-
-/// The result: each figure with its interval or spread, its ceiling, and what the rules say.
-fn result(campaign: &Campaign, study: &Study, args: &ToArgs) {
-    let Some(point) = study.points.first() else { return };
-    println!();
-    let mut has_interval = false;
-    for job in &point.jobs {
-        for name in Use::Answer.metrics().map(|metric| metric.name) {
-            for one in job.withheld.iter().filter(|one| one.name == name) {
-                println!("{name} {}: withheld: {}", one.direction, one.why);
-            }
-            // Datagrams that never came are in `loss_ratio`.
-            let is_repeated = name == metric::UNANSWERED_RATIO && args.mode == ToMode::Udp;
-            for metric in job.metrics.iter().filter(|metric| metric.name == name && !is_repeated) {
-                let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-                let Some(estimate) = metric.estimate else {
-                    // The levels stand in the reasons below.
-                    let word = metric.settled.as_ref().filter(|settled| !settled.has_single_number);
-                    if let Some(settled) = word {
-                        let spread = spread(study, name, metric.direction);
-                        println!("{name}{layer} {}: no single number: {}{spread}", metric.direction, settled.word);
-                    }
-                    continue;
-                };
-                let share =
-                    metric.share.map(|share| format!(", {:.1} % of its ceiling", share * 100.0)).unwrap_or_default();
-                let value = show::figure(metric, estimate.value);
-                let interval = show::interval_of_percentile(job, metric);
-                has_interval |= !interval.is_empty();
-                let spread = spread(study, name, metric.direction);
-                println!("{name}{layer} {}: {value}{interval}{spread}{share}", metric.direction);
-            }
-        }
-        operations(job).iter().for_each(|line| println!("{line}"));
-        corrected(job).iter().for_each(|line| println!("{line}"));
-    }
-    conditions(campaign, point, args).iter().for_each(|line| println!("{line}"));
-    for why in &point.unbounded {
-        println!("no ceiling: {why}");
-    }
-    let header = &campaign.header;
-    println!("n = 1 run; the spread is of its intervals, no confidence interval (run a plan with repeats for one)");
-    if has_interval {
-        println!(
-            "[low, high] of a percentile: 95 % by the ranks of its operations, as if they did not depend on each other"
-        );
-    }
-    if header.emulated() {
-        println!("emulated path");
-    }
-    point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));
-    for finding in &study.findings {
-        let word = match finding.verdict {
-            Verdict::Proven => "proven",
-            Verdict::Suspected => "suspected",
-            Verdict::Inconclusive => "inconclusive",
-        };
-        println!("likely limit ({word}): {}", finding.claim);
-    }
-}
-
-/// The congestion control that was used and the rate that was offered: a user who chose neither must know.
-fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<String> {
-    let congestion = point.jobs.iter().find_map(|job| job.obtained.get("congestion")).map(|used| {
-        let defaults: BTreeSet<&str> = campaign
-            .hosts
-            .iter()
-            .filter_map(|host| host.facts.pointer("/net/congestion_control").and_then(serde_json::Value::as_str))
-            .collect();
-        let defaults = defaults.into_iter().collect::<Vec<_>>().join(", ");
-        match &args.congestion {
-            None => format!("congestion control: {used} (the default of the host; -C NAME chooses another)"),
-            Some(_) => format!("congestion control: {used} (asked for; the default of the hosts is {defaults})"),
-        }
-    });
-    let offered = (args.mode == ToMode::Udp).then(|| match args.bitrate.as_deref() {
-        None => format!("offered load: {DEFAULT_UDP_RATE} per direction, the default (-b RATE sets it, -b 0 sends as fast as possible)"),
-        Some(rate) if decimal("-b", rate).is_ok_and(|rate| rate == 0.0) => {
-            "offered load: as fast as possible (-b 0)".to_owned()
-        }
-        Some(rate) => {
-            format!("offered load: {} per direction (-b {rate})", BitRate(decimal("-b", rate).unwrap_or_default()))
-        }
-    });
-    congestion.into_iter().chain(offered).collect()
-}
-
-/// What became of the requests or transfers that were due, if any was not answered.
-fn operations(job: &JobStudy) -> Option<String> {
-    let count = |name: &str| job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
-    let (due, answered) = (count(metric::OPERATIONS_DUE)?, count(metric::OPERATIONS_ANSWERED)?);
-    let (lost, open) = (count(metric::OPERATIONS_LOST)?, count(metric::OPERATIONS_OPEN)?);
-    (lost + open > 0.0).then(|| {
-        format!("operations: {due} due = {answered} answered + {lost} lost + {open} open at the end; each time includes those without an answer")
-    })
-}
-
-/// What a closed load hides: those of its percentiles that differ once it is filled in.
-fn corrected(job: &JobStudy) -> Option<String> {
-    let corrected = job.corrected.as_ref()?;
-    let seconds = |ns: Option<u64>| {
-        ns.map_or_else(|| "∞".to_owned(), |ns| show::quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9, Unit::Second))
-    };
-    let told = |of: &Percentile| {
-        let ends = || format!(" [{}, {}]", seconds(of.low_ns), seconds(of.high_ns));
-        let interval = of.confidence.map_or_else(String::new, |_| ends());
-        format!("p{} {}{interval}", of.quantile * 100.0, seconds(of.value_ns))
-    };
-    let tail = corrected.percentiles.iter().filter(|of| of.quantile > 0.5);
-    let told: Vec<String> = tail.map(told).collect();
-    (!told.is_empty()).then(|| {
-        format!(
-            "estimate of what a closed load hides ({} requests filled in at the pace of the median): {}",
-            corrected.n_filled,
-            told.join(", ")
-        )
-    })
-}
-
-/// Smallest to largest interval of the measurement.
-fn spread(study: &Study, metric: &str, direction: Direction) -> String {
-    let Some(trial) = study.points.first().and_then(|point| point.trials.first()) else { return String::new() };
-    // Segments sent again are a count of the whole measurement.
-    if metric == metric::RETRANSMITS {
-        return String::new();
-    }
-    let key = if metric == metric::GOODPUT { format!("goodput_{direction}") } else { metric.to_owned() };
-    let Some(series) = trial.series.get(&key) else { return String::new() };
-    let measured =
-        trial.seconds.iter().zip(series).filter(|(at, _)| **at > trial.measured_from).filter_map(|(_, value)| *value);
-    let values: Vec<f64> = measured.collect();
-    let (low, high) =
-        values.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(*value), high.max(*value)));
-    let unit = linerate_model::metric(metric).map_or(Unit::Count, |metric| metric.unit);
-    if values.len() < 2 {
-        String::new()
-    } else {
-        format!(" (intervals {} to {})", show::quantity(metric, low, unit), show::quantity(metric, high, unit))
     }
 }

@@ -5,25 +5,25 @@ use serde::Deserialize;
 
 /// Start (1), sequence number (2), LCRC (4) and end (1) in generations 1 and 2; start token with sequence number (4) and
 /// LCRC (4) in generations 3 to 5. None in generation 6, whose flits carry their own check bytes.
-pub const FRAMING: Bytes = Bytes(8);
+pub(crate) const FRAMING: Bytes = Bytes(8);
 /// Header of three double words: memory requests with 32-bit addresses, and every completion with data.
-pub const HEADER_3DW: Bytes = Bytes(12);
+pub(crate) const HEADER_3DW: Bytes = Bytes(12);
 /// Header of four double words: memory requests with 64-bit addresses.
-pub const HEADER_4DW: Bytes = Bytes(16);
+pub(crate) const HEADER_4DW: Bytes = Bytes(16);
 /// End-to-end check, if the device asks for it.
-pub const ECRC: Bytes = Bytes(4);
+pub(crate) const ECRC: Bytes = Bytes(4);
 /// A link-layer packet with its framing: start (2), content (4), check (2).
-pub const LINK_LAYER_PACKET: Bytes = Bytes(8);
+pub(crate) const LINK_LAYER_PACKET: Bytes = Bytes(8);
 /// Two link-layer packets of 8 bytes for every four packets: IDT's measured mix (paper S5.3).
-pub const IDT_DLLP_SHARE: Bytes = Bytes(4);
+pub(crate) const IDT_DLLP_SHARE: Bytes = Bytes(4);
 /// From this generation on packets travel in flits.
-pub const FLIT_GENERATION: u32 = 6;
+pub(crate) const FLIT_GENERATION: u32 = 6;
 /// Widths a link may have.
 pub const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
 /// No request crosses a boundary of this size, PCI Express 2.2.7.
-pub const PAGE: Bytes = Bytes(4096);
+pub(crate) const PAGE: Bytes = Bytes(4096);
 /// Completions end at multiples of this, or of twice it, unless they are the last; the smaller lets them be longer, 2.3.1.1.
-pub const READ_COMPLETION_BOUNDARY: Bytes = Bytes(64);
+pub(crate) const READ_COMPLETION_BOUNDARY: Bytes = Bytes(64);
 
 /// Bits of address in a memory request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub fn generation(transfers: f64) -> Option<u32> {
 /// Bits each way that a link of `generation` (1 to 6) and `lanes` carries after its line code; `None` if there is no
 /// such link.
 #[must_use]
-pub fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
+pub(crate) fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
     let (transfers, (data, of)) = lane(generation)?;
     LANES.contains(&lanes).then(|| BitRate(transfers * 1e9 * f64::from(lanes) * f64::from(data) / f64::from(of)))
 }
@@ -129,7 +129,7 @@ pub fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
 /// times. `(mps + 28) x factor / lanes + delay`, PCI Express 5.0 tables 2-46 to 2-48 and 3-7 to 3-9 (faster generations
 /// take those of 8 GT/s).
 #[must_use]
-pub fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> u64 {
+pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> u64 {
     /// Framing, sequence number, header and checks of the longest packet, symbols.
     const OVERHEAD: u64 = 28;
     /// What the device itself takes, symbol times, by generation; see the text.
@@ -182,7 +182,7 @@ impl Link {
 
     /// What acknowledgements, credit updates and skip sets take of the line, where they are not counted by packet.
     #[must_use]
-    pub fn link_layer_share(&self) -> f64 {
+    pub(crate) fn link_layer_share(&self) -> f64 {
         /// A skip set of four symbols on every lane at least so often, PCI Express 4.2.7.
         const SKIP: f64 = 4.0 / 1538.0;
         /// One acknowledgement and one credit update.
@@ -205,25 +205,25 @@ impl Link {
 
     /// Header of a memory request.
     #[must_use]
-    pub fn request_header(&self) -> Bytes {
+    pub(crate) fn request_header(&self) -> Bytes {
         if self.addressing == Addressing::Bits32 { HEADER_3DW } else { HEADER_4DW }
     }
 
     /// Overhead of a completion with data: 20 bytes, and what was asked for beyond.
     #[must_use]
-    pub fn completion_overhead(&self) -> Bytes {
+    pub(crate) fn completion_overhead(&self) -> Bytes {
         self.extras() + HEADER_3DW
     }
 
     /// End-to-end check of each packet.
     #[must_use]
-    pub fn check_bytes(&self) -> Bytes {
+    pub(crate) fn check_bytes(&self) -> Bytes {
         if self.check == EndToEndCheck::Present { ECRC } else { Bytes(0) }
     }
 
     /// What is counted for the link layer on each packet.
     #[must_use]
-    pub fn link_layer_bytes(&self) -> Bytes {
+    pub(crate) fn link_layer_bytes(&self) -> Bytes {
         if self.dllp == LinkLayerPackets::Idt { IDT_DLLP_SHARE } else { Bytes(0) }
     }
 
@@ -233,13 +233,13 @@ impl Link {
 
     /// Packets of a write of `size` bytes.
     #[must_use]
-    pub fn write_packets(&self, size: Bytes) -> u64 {
+    pub(crate) fn write_packets(&self, size: Bytes) -> u64 {
         self.pieces(size).map(|(_, piece)| piece.0.div_ceil(self.max_payload.0)).sum()
     }
 
     /// Requests of a read of `size` bytes.
     #[must_use]
-    pub fn read_requests(&self, size: Bytes) -> u64 {
+    pub(crate) fn read_requests(&self, size: Bytes) -> u64 {
         self.pieces(size).map(|(_, piece)| piece.0.div_ceil(self.max_read_request.0)).sum()
     }
 

@@ -56,7 +56,7 @@ fn ask(device: &Path) -> Result<String, Failure> {
             device.display()
         )));
     }
-    list::print(&disk);
+    print!("{}", linerate_report::text::whole(&list::answer(std::slice::from_ref(&disk))));
     eprintln!("everything on it may then be overwritten; type its serial number:");
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);

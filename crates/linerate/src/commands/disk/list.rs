@@ -2,23 +2,39 @@
 
 use linerate_disk::Inspection;
 use linerate_model::Bytes;
+use linerate_report::Document;
+use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::json;
 
-/// Prints every disk.
-pub(super) fn run(as_json: bool) {
-    let disks = linerate_disk::list();
-    if as_json {
-        println!("{}", json!({ "disks": disks.iter().map(document).collect::<Vec<_>>() }));
-        return;
+use crate::args::{Global, Saved};
+use crate::exit::{Exit, Outcome};
+use crate::reports;
+
+/// Prints every disk, and writes the answer as `saved` asks.
+pub(super) fn run(saved: &Saved, global: Global) -> Outcome {
+    reports::answer(&answer(&linerate_disk::list()), saved, global)?;
+    Ok(Exit::Done)
+}
+
+/// The disks in a table, then each one's reasons against writing.
+pub(super) fn answer(disks: &[Inspection]) -> Document {
+    let values = json!({ "disks": disks.iter().map(document).collect::<Vec<_>>() });
+    let heads = ["disk", "size", "kind", "model", "serial number", "state"];
+    let rows: Vec<Vec<String>> = disks.iter().map(row).collect();
+    let mut blocks = match disks {
+        [] => vec![Block::Paragraph("No disks: the kernel shows none under /sys/block.".into())],
+        _ => vec![Block::Table(Table::of_words("disks", "Disks", &heads, &rows))],
+    };
+    for disk in disks.iter().filter(|disk| !disk.refusals.is_empty()) {
+        blocks.push(Block::Paragraph(format!("/dev/{} must not be written to:", disk.topology.name)));
+        blocks.push(Block::List(disk.refusals.iter().map(ToString::to_string).collect()));
     }
-    if disks.is_empty() {
-        println!("no disks: the kernel shows none under /sys/block");
-    }
-    disks.iter().for_each(print);
+    let section = Section { id: "answer", title: "Disks", blocks };
+    Document::answer("Disks of this host", "as the kernel shows them", Origin::Read, vec![section], values)
 }
 
 /// As JSON: what is known, and the verdict in words.
-pub(super) fn document(disk: &Inspection) -> serde_json::Value {
+fn document(disk: &Inspection) -> serde_json::Value {
     let mut document = serde_json::to_value(disk).unwrap_or_default();
     if let Some(fields) = document.as_object_mut() {
         fields.insert("verdict".into(), json!(verdict(disk)));
@@ -28,24 +44,23 @@ pub(super) fn document(disk: &Inspection) -> serde_json::Value {
     document
 }
 
-/// For people: the disk in a line, then the verdict and its reasons.
-pub(super) fn print(disk: &Inspection) {
+fn row(disk: &Inspection) -> Vec<String> {
     let known = &disk.topology;
     let unknown = || "unknown".to_owned();
     let kind = match known.rotational {
-        Some(true) => "turns",
+        Some(true) => "rotating",
         Some(false) => "solid state",
-        None => "unknown kind",
+        None => "unknown",
     };
-    println!(
-        "/dev/{}  {}, {kind}, model {}, serial number {}",
-        known.name,
-        Bytes(known.size_bytes),
-        known.model.clone().unwrap_or_else(unknown),
-        known.serial.clone().unwrap_or_else(unknown)
-    );
-    println!("  {}", verdict(disk));
-    disk.refusals.iter().for_each(|refusal| println!("  - {refusal}"));
+    let (model, serial) = (known.model.clone(), known.serial.clone());
+    vec![
+        format!("/dev/{}", known.name),
+        Bytes(known.size_bytes).to_string(),
+        kind.to_owned(),
+        model.unwrap_or_else(unknown),
+        serial.unwrap_or_else(unknown),
+        verdict(disk).to_owned(),
+    ]
 }
 
 fn verdict(disk: &Inspection) -> &'static str {

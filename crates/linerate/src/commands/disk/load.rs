@@ -9,11 +9,12 @@ use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{Bytes, Direction, Nanos, metric};
-use linerate_report::study_json;
+use linerate_model::{Bytes, Campaign, Direction, Nanos, metric};
+use linerate_report::Document;
+use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::Value;
 
-use crate::args::Global;
+use crate::args::{Global, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::show;
 
@@ -94,6 +95,8 @@ pub(crate) struct LoadArgs {
     /// Print the plan that this amounts to, and run nothing
     #[arg(long)]
     plan: bool,
+    #[command(flatten)]
+    saved: Saved,
 }
 
 /// How long transfers under way at the end of a measurement may take.
@@ -146,11 +149,7 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
         }
     })?;
     let study = study(&campaign);
-    if global.json {
-        println!("{}", study_json(&campaign, &study));
-    } else {
-        tell(&study, repeats);
-    }
+    crate::reports::measured(&document(&campaign, &study, repeats), &campaign, &study, &args.saved, global)?;
     crate::reports::end(&campaign, &study, &summary, global)
 }
 
@@ -282,7 +281,8 @@ const COLUMNS: [(&str, &str, Direction); 24] = [
     ("IOPS per core", metric::IOPS_PER_CORE, Direction::Sum),
 ];
 
-fn tell(study: &Study, repeats: u32) {
+/// The answer: a row for each point, then what all of them say of themselves.
+fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
     let has = |(_, metric, direction): &(&str, &str, Direction)| {
         study.points.iter().filter_map(job).any(|job| value(job, metric, *direction).is_some())
     };
@@ -302,11 +302,12 @@ fn tell(study: &Study, repeats: u32) {
         place.chain(columns.iter().map(cell)).chain([point.validity.word().to_owned()]).collect::<Vec<_>>()
     };
     let rows: Vec<Vec<String>> = study.points.iter().map(row).collect();
+    let mut blocks = Vec::new();
     if !columns.is_empty() {
         let of = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };
         let caption =
             format!("n = {repeats} a point; medians; times from start to completion; [interval] of a percentile {of}");
-        println!("{}", show::table(&caption, &head, &rows));
+        blocks.push(Block::Table(Table::of_words("transfers", caption, &head, &rows)));
     }
     const TOLD: [&str; 9] = [
         "engine",
@@ -319,10 +320,16 @@ fn tell(study: &Study, repeats: u32) {
         "steady_rounds",
         "device",
     ];
-    for name in TOLD {
-        said(study, name).iter().for_each(|told| println!("{}: {told}", name.replace('_', " ")));
+    let told = TOLD
+        .iter()
+        .flat_map(|name| said(study, name).into_iter().map(|told| format!("{}: {told}", name.replace('_', " "))));
+    let lines: Vec<String> = told.chain(reasons(study)).collect();
+    if !lines.is_empty() {
+        blocks.push(Block::List(lines));
     }
-    reasons(study).iter().for_each(|reason| println!("{reason}"));
+    let section = Section { id: "answer", title: "Transfers", blocks };
+    let origin = Origin::Measured(campaign.header.testbed);
+    Document::answer("Storage load", "what one disk or file did", origin, vec![section], serde_json::Value::Null)
 }
 
 /// What the points say of `name`, each saying once and with how many points say so, unless all do.

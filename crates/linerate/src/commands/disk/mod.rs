@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::args::Global;
-use crate::exit::{Exit, Outcome};
+use crate::args::{Global, Saved};
+use crate::exit::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiskArgs {
@@ -20,7 +20,10 @@ pub(crate) struct DiskArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskAction {
     /// Print every disk, what is on it, and whether it may be written to, with every reason against it
-    List,
+    List {
+        #[command(flatten)]
+        saved: Saved,
+    },
     /// Load a disk or file and print what it does: transfers and bytes per second, times, depth
     Run(load::LoadArgs),
     /// The same at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix 100,70,0`
@@ -45,10 +48,7 @@ pub(crate) enum DiskAction {
 /// Lists, claims or releases.
 pub(crate) fn run(args: DiskArgs, global: Global) -> Outcome {
     match args.action {
-        DiskAction::List => {
-            list::run(global.json);
-            Ok(Exit::Done)
-        }
+        DiskAction::List { saved } => list::run(&saved, global),
         DiskAction::Run(args) => load::run(&args, global),
         DiskAction::Sweep(args) => load::sweep(&args, global),
         DiskAction::Claim { device, serial } => consent::claim(&device, serial, global.json),

@@ -10,15 +10,18 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use linerate_observe::ncsi::{
-    Address, Controller, Failure as Unanswered, Preference, Reply, Strays, Transport, survey,
+    Address, Controller, Failure as Unanswered, Found, Preference, Reply, Strays, Transport, survey,
 };
 use linerate_packet::ncsi::{Answer, Command, Outcome, PassThroughStatistics, Reason};
+use linerate_report::Document;
+use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_sys::SysError;
 use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
-use crate::args::Global;
+use crate::args::{Global, Saved};
 use crate::exit::{Exit, Failure, Outcome as Ended};
+use crate::reports;
 
 use told::{Lines, json_of_found, name_of, of_known, told};
 
@@ -44,6 +47,8 @@ pub(crate) struct NcsiArgs {
     /// With watch: lines to print [default: until interrupted]
     #[arg(long)]
     pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) saved: Saved,
 }
 
 /// What `linerate ncsi` asks.
@@ -73,11 +78,16 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Does what `args` ask.
 pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
     let device = &args.interface;
+    if matches!(args.verb, NcsiVerb::Configure | NcsiVerb::Watch) && !args.saved.format.is_empty() {
+        return Err(Failure::wrong(
+            "ncsi: --format writes an answer as a report; configure and watch print lines only",
+        ));
+    }
     let preference = if args.force_raw { Preference::RawFrames } else { Preference::Safe };
     let mut controller = Controller::open(device, preference).map_err(|error| {
         Failure::missing(format!("{error} (NC-SI needs CAP_NET_RAW, and the interface of the sideband)"))
     })?;
-    announce(controller.transport(), device, args.verb, global);
+    warn(controller.transport(), device, args.verb);
     let address = Address { package: args.package, channel: args.channel };
     match args.verb {
         NcsiVerb::Discover => discover(&mut controller, args, global),
@@ -94,11 +104,8 @@ pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
     }
 }
 
-/// Says how the controller is asked, and what may go wrong that way.
-fn announce(transport: Transport, device: &str, verb: NcsiVerb, global: Global) {
-    if !global.json {
-        println!("{device}: {}", transport.reason());
-    }
+/// Says what may go wrong the way the controller is asked.
+fn warn(transport: Transport, device: &str, verb: NcsiVerb) {
     if let Some(warning) = transport.warning() {
         eprintln!("warning: {device}: {warning}");
     }
@@ -125,8 +132,9 @@ fn attempt(
             Ok(Err(format!("ask {whom}: {withheld}")))
         }
         Err(failure) => Err(Failure::missing(format!(
-            "ask {whom}: {failure} (is {device} the sideband's interface, is the controller powered, and is it that package and \
-             channel? linerate ncsi discover --interface {device})"
+            "ask {whom}: {failure} ({}; is {device} the sideband's interface, is the controller powered, and is it that package and \
+             channel? linerate ncsi discover --interface {device})",
+            controller.transport().reason()
         ))),
     }
 }
@@ -148,7 +156,7 @@ fn ask(controller: &mut Controller, device: &str, address: Address, command: &Co
 
 fn one(controller: &mut Controller, args: &NcsiArgs, address: Address, commands: &[Command], global: Global) -> Ended {
     let mut answers = Map::new();
-    let mut refusals = Vec::new();
+    let (mut refusals, mut tables) = (Vec::new(), Vec::new());
     for command in commands {
         let (name, heading, lines, value) = match attempt(controller, &args.interface, address, command)? {
             Ok(reply) => {
@@ -165,16 +173,12 @@ fn one(controller: &mut Controller, args: &NcsiArgs, address: Address, commands:
                 (name_of(command), String::new(), lines, json!({ "withheld": why }))
             }
         };
-        if !global.json {
-            println!("{name}{heading}");
-            print(&lines);
-        }
+        tables.push(table(name, &format!("{name}{heading}"), lines));
         answers.insert(name.replace([' ', '-'], "_"), value);
     }
-    if global.json {
-        let document = json!({ "package": address.package, "channel": address.channel, "answers": answers });
-        println!("{}", with_transport(document, controller.transport(), &args.interface));
-    }
+    let values = json!({ "package": address.package, "channel": address.channel, "answers": answers });
+    let title = format!("Package {} channel {} on {}", address.package, address.channel, args.interface);
+    answer(title, tables, values, controller.transport(), args, global)?;
     // A group of several that a controller lacks is a gap; one alone is what was asked for.
     match refusals.pop() {
         Some(why) if refusals.len() + 1 == commands.len() => Err(Failure::missing(why)),
@@ -190,19 +194,36 @@ fn with_transport(mut document: Value, transport: Transport, device: &str) -> Va
     document
 }
 
-/// Lines for a person; counters that are zero are told together.
-fn print(lines: &Lines) {
+/// Prints `tables`, or `values`, with the interface and the way it was asked, and writes them as `args` ask.
+fn answer(
+    title: String,
+    tables: Vec<Table>,
+    values: Value,
+    transport: Transport,
+    args: &NcsiArgs,
+    global: Global,
+) -> Result<(), Failure> {
+    let device = &args.interface;
+    let how = Block::Paragraph(format!("{device}: {}", transport.reason()));
+    let blocks = std::iter::once(how).chain(tables.into_iter().map(Block::Table)).collect();
+    let section = Section { id: "answer", title: "Answers", blocks };
+    let values = with_transport(values, transport, device);
+    let document = Document::answer(title, "as the controller answered", Origin::Read, vec![section], values);
+    reports::answer(&document, &args.saved, global)
+}
+
+/// `lines` as a table; counters that are zero are one row.
+fn table(id: &str, caption: &str, lines: Lines) -> Table {
     /// Fewer zeros than this are no crowd.
     const CROWD: usize = 16;
-    let is_zero = |(_, text): &&(String, String)| text == "0";
-    let n_zeros = lines.iter().filter(is_zero).count();
+    let n_zeros = lines.iter().filter(|(_, text)| text == "0").count();
     let folded = n_zeros >= CROWD;
-    for (what, text) in lines.iter().filter(|line| !(folded && is_zero(line))) {
-        println!("  {what:<38} {text}");
-    }
+    let shown = lines.into_iter().filter(|(_, text)| !folded || text != "0");
+    let mut rows: Vec<Vec<String>> = shown.map(|(what, text)| vec![what, text]).collect();
     if folded {
-        println!("  {:<38} 0", format!("{n_zeros} other counters"));
+        rows.push(vec![format!("{n_zeros} other counters"), "0".to_owned()]);
     }
+    Table::of_words(format!("ncsi-{}", id.replace(' ', "-")), caption, &["property", "value"], &rows)
 }
 
 fn refusal(device: &str, reply: &Reply) -> String {
@@ -244,23 +265,21 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
         };
         return Err(Failure::missing(format!("discover controllers on {device}: {why}")));
     }
-    if global.json {
-        let channels: Vec<Value> = found.iter().map(json_of_found).collect();
-        println!("{}", with_transport(json!({ "channels": channels }), controller.transport(), device));
-        return Ok(Exit::Done);
-    }
-    for one in &found {
-        println!("package {} channel {}", one.address.package, one.address.channel);
+    let table_of = |one: &Found| {
+        let mut lines = Lines::new();
         if one.initial_state {
-            print(&vec![("state".into(), "initial: refuses everything until it is initialised (--allow-set)".into())]);
+            lines.push(("state".into(), "initial: refuses everything until it is initialised (--allow-set)".into()));
         }
-        if let Some(known) = &one.known {
-            print(&of_known(known, one));
-        }
+        lines.extend(one.known.iter().flat_map(|known| of_known(known, one)));
         let replies = [one.version.as_ref().ok(), one.capabilities.as_ref(), one.link.as_ref()];
         let completed = replies.into_iter().flatten().filter(|reply| reply.outcome == Outcome::Completed);
-        completed.for_each(|reply| print(&told(reply).1));
-    }
+        lines.extend(completed.flat_map(|reply| told(reply).1));
+        let Address { package, channel } = one.address;
+        table(&format!("{package}-{channel}"), &format!("package {package} channel {channel}"), lines)
+    };
+    let values = json!({ "channels": found.iter().map(json_of_found).collect::<Vec<_>>() });
+    let title = format!("Controllers on {device}");
+    answer(title, found.iter().map(table_of).collect(), values, controller.transport(), args, global)?;
     Ok(Exit::Done)
 }
 
@@ -294,6 +313,9 @@ fn configure(controller: &mut Controller, args: &NcsiArgs, address: Address) -> 
 
 /// Pass-through statistics as rates, a line a second.
 fn watch(controller: &mut Controller, args: &NcsiArgs, address: Address, global: Global) -> Ended {
+    if !global.json {
+        println!("{}: {}", args.interface, controller.transport().reason());
+    }
     let mut before: Option<(Instant, PassThroughStatistics)> = None;
     let mut left = args.count.map(|count| count + 1);
     while left != Some(0) {

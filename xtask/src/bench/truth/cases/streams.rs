@@ -307,16 +307,18 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     Ok(claims)
 }
 
-/// The rates of the result, all directions added: `goodput L4 tx: 2.855 Gbit/s (...)`, or `connection_rate sum: 6713 1/s (...)`.
+/// The rates of the result, all directions added: `goodput L4  tx  2.855 Gbit/s  ...`, or `connection_rate  sum  6713 1/s  ...`.
 fn result(text: &str) -> Option<f64> {
     let value = |line: &str| {
-        let value = line.split_once(": ")?.1.split('(').next()?;
-        self::line(&format!("0 - 1 {value}")).map(|line| line.rate)
+        let mut words = line.split_whitespace().skip_while(|word| !["tx", "rx", "sum"].contains(word)).skip(1);
+        let (number, unit) = (words.next()?, words.next()?);
+        self::line(&format!("0 - 1 {number} {unit}")).map(|line| line.rate)
     };
     if let Some(line) = text.lines().find(|line| line.starts_with("connection_rate ")) {
         return value(line);
     }
-    let rates = text.lines().filter(|line| line.starts_with("goodput L4 tx: ") || line.starts_with("goodput L4 rx: "));
+    let mut rates = text.lines().filter(|line| line.starts_with("goodput L4 ")).peekable();
+    rates.peek()?;
     rates.map(value).sum()
 }
 
@@ -345,10 +347,11 @@ mod tests {
             super::lines("  0.0 - 1.0           10260/s                         0          -")[0].rate,
             10_260.0
         );
-        assert_eq!(result("goodput L4 tx: 2.5 Gbit/s (n = 1)\ngoodput L4 rx: 500 Mbit/s (5 Mbit/s)\n"), Some(3e9));
+        assert_eq!(result("goodput L4  tx  2.5 Gbit/s  98 %\ngoodput L4  rx  500 Mbit/s\n"), Some(3e9));
         assert_eq!(
-            result("goodput L4 tx: 9 kbit/s\nconnection_rate sum: 6713 1/s (intervals 868.1 1/s to 1 k/s)\n"),
+            result("goodput L4  tx  9 kbit/s\nconnection_rate  sum  6713 1/s  868.1 1/s to 1 k/s\n"),
             Some(6713.0)
         );
+        assert_eq!(result("no result\n"), None);
     }
 }

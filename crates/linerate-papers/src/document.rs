@@ -1,0 +1,132 @@
+//! A replay or reproduction as a document: what is printed, in every format.
+
+use linerate_report::Document;
+use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table, Tone};
+use serde_json::json;
+
+use crate::replay::{Replay, ReplayItem};
+use crate::reproduce::{Reproduction, Shape};
+
+/// The document of `replays`: for each paper, first what disagrees.
+#[must_use]
+pub fn of_replays(replays: &[Replay]) -> Document {
+    let blocks = replays.iter().enumerate().flat_map(|(index, replay)| {
+        let disagree: Vec<&ReplayItem> = replay.disagreements().collect();
+        let agree: Vec<&ReplayItem> = replay.items.iter().filter(|item| item.agrees).collect();
+        let counts = format!(
+            "{}: {} printed figures agree with the paper's other figures, {} disagree.",
+            replay.paper,
+            agree.len(),
+            disagree.len()
+        );
+        let tables = [
+            ("disagree", "Figures that disagree", disagree, Tone::Marked),
+            ("agree", "Figures that agree", agree, Tone::Plain),
+        ];
+        let tables =
+            tables.into_iter().filter(|(.., items, _)| !items.is_empty()).map(move |(id, caption, items, tone)| {
+                Block::Table(figures(format!("replay-{index}-{id}"), caption, &items, tone))
+            });
+        std::iter::once(Block::Paragraph(counts)).chain(tables).collect::<Vec<_>>()
+    });
+    let section = Section { id: "answer", title: "Printed figures, recomputed", blocks: blocks.collect() };
+    let title = match replays {
+        [one] => one.paper.clone(),
+        several => format!("{} papers", several.len()),
+    };
+    let study = json!({ "replays": replays });
+    Document::answer(
+        title,
+        "printed figures, recomputed from the paper's other figures",
+        Origin::Computed,
+        vec![section],
+        study,
+    )
+}
+
+/// One table of items, with the reason why each matters.
+fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Table {
+    let heads = ["id", "figure", "printed", "recomputed", "why it matters"].map(Column::text);
+    let row = |item: &&ReplayItem| {
+        let cells = [&item.id, &item.what, &item.printed, &item.recomputed, &item.why_it_matters].map(Cell::text);
+        Row { cells: cells.to_vec(), tone }
+    };
+    Table { rows: items.iter().map(row).collect(), ..Table::new(id, caption, heads.to_vec()) }
+}
+
+/// The document of `reproduction`: its shapes, then its tables beside those of the paper.
+#[must_use]
+pub fn of_reproduction(reproduction: &Reproduction) -> Document {
+    let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();
+    let counts = format!(
+        "{} shapes hold, {} are missed, {} could not be judged. Shapes are compared, not absolute figures: the testbeds are emulated.",
+        count(Some(true)),
+        count(Some(false)),
+        count(None)
+    );
+    let tables = reproduction.tables.iter().enumerate().map(|(index, table)| {
+        Block::Table(Table::of_words(format!("paper-{index}"), &table.title, &table.head, &table.rows))
+    });
+    let mut sections = vec![Section {
+        id: "answer",
+        title: "Shapes",
+        blocks: vec![Block::Paragraph(counts), Block::Table(shapes(&reproduction.shapes))],
+    }];
+    if !reproduction.tables.is_empty() {
+        sections.push(Section { id: "tables", title: "Tables beside those of the paper", blocks: tables.collect() });
+    }
+    let kind = linerate_model::TestbedKind::Lab;
+    let subtitle = "a paper's tests, repeated on emulated testbeds";
+    Document::answer(&reproduction.paper, subtitle, Origin::Measured(kind), sections, json!(reproduction))
+}
+
+fn shapes(shapes: &[Shape]) -> Table {
+    let heads = ["shape", "verdict", "claim", "measured"].map(Column::text);
+    let row = |shape: &Shape| {
+        let (verdict, tone) = match shape.holds {
+            Some(true) => ("holds", Tone::Plain),
+            Some(false) => ("missed", Tone::Refused),
+            None => ("not judged", Tone::Marked),
+        };
+        Row {
+            cells: [&shape.id, verdict, &shape.claim, &shape.measured].map(|text: &str| Cell::text(text)).to_vec(),
+            tone,
+        }
+    };
+    let rows = shapes.iter().map(row).collect();
+    Table { rows, ..Table::new("shapes", "Shapes of the paper's results", heads.to_vec()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(document: &Document) -> String {
+        linerate_report::text::whole(document)
+    }
+
+    #[test]
+    fn a_replay_says_what_disagrees_and_why_before_what_agrees() {
+        let replay = crate::replay::sun_netframe();
+        let text = text_of(&of_replays(std::slice::from_ref(&replay)));
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("`{part}` is missing in {text}"));
+        let why = replay.disagreements().next().expect("one disagrees").why_it_matters.as_str();
+        assert!(at("9 disagree") < at(why) && at(why) < at("Figures that agree"));
+        assert_eq!(of_replays(&[replay]).study["replays"][0]["items"][0]["id"], "E2.b");
+    }
+
+    #[test]
+    fn a_reproduction_says_how_many_shapes_hold_and_is_marked_as_emulated() {
+        let shape = |holds| Shape { id: "S1".into(), claim: "it rises".into(), measured: "1, 2".into(), holds };
+        let reproduction = Reproduction {
+            paper: "paper".into(),
+            tables: Vec::new(),
+            shapes: vec![shape(Some(true)), shape(Some(false)), shape(None), shape(None)],
+        };
+        let document = of_reproduction(&reproduction);
+        let text = text_of(&document);
+        assert!(text.starts_with("paper [emulated]\n\n1 shapes hold, 1 are missed, 2 could not be judged."), "{text}");
+        assert!(text.contains("not judged"), "{text}");
+        assert_eq!(document.sections.len(), 1);
+    }
+}

@@ -1,0 +1,229 @@
+//! Cisco UCS VIC 1240/1280 on RHEL 6.2: pktgen maxima, table 7, and the ratios the text draws from them.
+//!
+//! Units as printed. What the paper leaves open (number of flows, payload size of PCIe) is bounded, not guessed.
+
+use linerate_model::{BitRate, Bytes};
+use serde::Deserialize;
+
+use super::follows::replay;
+use super::{Replay, ReplayItem, agrees_to};
+use linerate_analysis::limits::pcie::Link;
+use linerate_analysis::limits::{ethernet, headers, lag, tcp};
+
+/// The paper's title.
+pub(super) const TITLE: &str = "Cisco UCS Virtual Interface Card 1240 and 1280 network performance on RHEL 6.2";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Printed {
+    pktgen: Pktgen,
+    tcp: Tcp,
+    testbed: Testbed,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pktgen {
+    expander_gigabits: f64,
+    vic_gigabits: f64,
+    share_of_pcie_percent: f64,
+    pcie_gigabits: f64,
+    expander_small_megapackets: f64,
+    expander_large_kilopackets: f64,
+    vic_small_megapackets: f64,
+    vic_large_kilopackets: f64,
+    small_packet_bytes: f64,
+    large_packet_bytes: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tcp {
+    single_flow: f64,
+    single_flow_dual_fabric: f64,
+    multi_flow: f64,
+    multi_flow_dual_fabric: f64,
+    multi_flow_expander: f64,
+    multi_flow_expander_dual_fabric: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Testbed {
+    port_gigabits: f64,
+    mtu: u64,
+    pcie_generation: u32,
+    pcie_lanes: u32,
+}
+
+/// Recomputes the paper.
+#[must_use]
+pub fn cisco_vic() -> Replay {
+    replay(TITLE, include_str!("../../data/cisco-vic.toml"), items)
+}
+
+fn items(printed: &Printed) -> Vec<ReplayItem> {
+    let (pktgen, tcp) = (&printed.pktgen, &printed.tcp);
+    vec![
+        single_flow(printed),
+        dual_fabric(tcp),
+        pcie_share(printed),
+        links_filled(printed),
+        second_limit(tcp),
+        packets(
+            "expander-large",
+            pktgen.expander_large_kilopackets,
+            1e3,
+            0.5,
+            pktgen.large_packet_bytes,
+            pktgen.expander_gigabits,
+        ),
+        packets(
+            "expander-small",
+            pktgen.expander_small_megapackets,
+            1e6,
+            0.05,
+            pktgen.small_packet_bytes,
+            pktgen.expander_gigabits,
+        ),
+        packets("vic-small", pktgen.vic_small_megapackets, 1e6, 0.05, pktgen.small_packet_bytes, pktgen.vic_gigabits),
+        packets("477-kpps", pktgen.vic_large_kilopackets, 1e3, 0.5, pktgen.large_packet_bytes, pktgen.vic_gigabits),
+    ]
+}
+
+fn single_flow(printed: &Printed) -> ReplayItem {
+    let rate = BitRate(printed.testbed.port_gigabits * 1e9);
+    let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
+    let ceiling = tcp::goodput(rate, Bytes(printed.testbed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
+    let value = printed.tcp.single_flow;
+    ReplayItem {
+        id: "E3.a".into(),
+        what: "single TCP flow over one 10 Gbit/s port at MTU 9000".into(),
+        printed: format!("{value} Mbit/s"),
+        recomputed: format!(
+            "at most {ceiling:.0} Mbit/s of payload fit: {:.1} % of the ceiling",
+            value / ceiling * 100.0
+        ),
+        agrees: value <= ceiling,
+        digits: None,
+        why_it_matters: "above what the wire carries: counted with headers, at the sender, or by a wrong clock".into(),
+    }
+}
+
+fn dual_fabric(tcp: &Tcp) -> ReplayItem {
+    let factor = tcp.single_flow_dual_fabric / tcp.single_flow;
+    ReplayItem {
+        id: "dual-fabric".into(),
+        what: "one flow on each of two fabrics over one flow".into(),
+        printed: format!("{} and {} Mbit/s", tcp.single_flow_dual_fabric, tcp.single_flow),
+        recomputed: format!("{} / {} = {factor:.3}", tcp.single_flow_dual_fabric, tcp.single_flow),
+        agrees: agrees_to(2.0, factor, 2),
+        digits: None,
+        why_it_matters: "a flow never leaves its member link: two fabrics are exactly twice one".into(),
+    }
+}
+
+/// Without the maximum payload, which the paper does not give, the ceiling is one of two.
+fn pcie_share(printed: &Printed) -> ReplayItem {
+    let pktgen = &printed.pktgen;
+    let testbed = &printed.testbed;
+    let share = |max_payload: u64| {
+        let link = Link::new(testbed.pcie_generation, testbed.pcie_lanes, Bytes(max_payload), Bytes(4096));
+        let ceiling = link.expect("generation 2 has 16 lanes").read(Bytes(4096)).0 / 1e9;
+        (pktgen.expander_gigabits / ceiling * 100.0, ceiling)
+    };
+    let told = |max_payload: u64| {
+        let (share, ceiling) = share(max_payload);
+        format!("{share:.1} % of {ceiling:.2} Gbit/s with payloads of {max_payload} B")
+    };
+    ReplayItem {
+        id: "E3.d-mps".into(),
+        what: "pktgen with expander against what PCIe carries".into(),
+        printed: format!("{:.2} % of {} Gbit/s", pktgen.share_of_pcie_percent, pktgen.pcie_gigabits),
+        recomputed: format!("{}, {}", told(128), told(256)),
+        agrees: [128, 256].iter().any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
+        digits: None,
+        why_it_matters:
+            "packets have headers: the slot was all but full where a seventh of it seemed left, and how full hangs on \
+                         the maximum payload (MPS), which the paper does not give"
+                .into(),
+    }
+}
+
+/// Rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill `k (1 - (1 - 1/k)^n)` of `k` links.
+fn links_filled(printed: &Printed) -> ReplayItem {
+    let tcp = &printed.tcp;
+    let (two, four) = (tcp.multi_flow / tcp.single_flow, tcp.multi_flow_expander / tcp.single_flow);
+    ReplayItem {
+        id: "E3.c-links".into(),
+        what: "links that \"multi flow\" fills, number of flows not given".into(),
+        printed: format!("{} and {} Mbit/s", tcp.multi_flow, tcp.multi_flow_expander),
+        recomputed: format!(
+            "{two:.2} of 2 links and {four:.2} of 4; two flows fill {:.2} of 2 on average, four {:.2} of 4",
+            lag::occupancy(2, 2).links_used,
+            lag::occupancy(4, 4).links_used
+        ),
+        agrees: two <= 2.0 && four <= 4.0,
+        digits: None,
+        why_it_matters: "possible, and without the number of flows no hash can be judged by it".into(),
+    }
+}
+
+fn second_limit(tcp: &Tcp) -> ReplayItem {
+    let share = |dual: f64, single: f64| dual / (2.0 * single);
+    let vic = share(tcp.multi_flow_dual_fabric, tcp.multi_flow);
+    let expander = share(tcp.multi_flow_expander_dual_fabric, tcp.multi_flow_expander);
+    ReplayItem {
+        id: "second-limit".into(),
+        what: "many flows on two fabrics, against twice one fabric".into(),
+        printed: format!("{} and {} Mbit/s", tcp.multi_flow_dual_fabric, tcp.multi_flow_expander_dual_fabric),
+        recomputed: format!("{vic:.2} and {expander:.2} of twice {} and {}", tcp.multi_flow, tcp.multi_flow_expander),
+        agrees: vic <= 1.0 && expander <= 1.0,
+        digits: None,
+        why_it_matters: "possible; what is missing to 1 is a second limit: one queue, one socket's memory, or the host"
+            .into(),
+    }
+}
+
+/// A packet rate times its size against the printed maximum, within half a unit of the rate's last digit. A rate at one
+/// end of the sweep may be below the maximum only if the sweep reaches it elsewhere.
+fn packets(id: &str, rate: f64, unit: f64, half_digit: f64, bytes: f64, maximum: f64) -> ReplayItem {
+    /// Within this share of the maximum, a rate is where the maximum was reached or beside it.
+    const NEAR: f64 = 0.03;
+    let gigabits = |rate: f64| rate * unit * bytes * 8.0 / 1e9;
+    let value = gigabits(rate);
+    let tolerance = gigabits(half_digit) + maximum * NEAR;
+    ReplayItem {
+        id: id.into(),
+        what: format!("packet rate at {bytes} B against the printed bandwidth"),
+        printed: format!("{rate} x {unit:.0} packets/s, {maximum} Gbit/s"),
+        recomputed: format!("{rate} x {unit:.0} x {bytes} B x 8 = {value:.2} Gbit/s"),
+        agrees: (value - maximum).abs() <= tolerance,
+        digits: None,
+        why_it_matters:
+            "rate times size is bandwidth; where it is not, one of the two figures belongs to another point".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_the_listed_figures_disagree() {
+        let replay = cisco_vic();
+        let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();
+        assert_eq!(found, ["70.8-percent", "E3.a", "E3.d-mps", "477-kpps"]);
+        let text = |id: &str| {
+            let found = replay.items.iter().find(|item| item.id == id);
+            found.expect(id).recomputed.clone()
+        };
+        assert!(text("E3.a").contains("9914 Mbit/s"));
+        assert!(text("477-kpps").contains("34.34 Gbit/s"));
+        assert!(text("pcie-division").ends_with("= 84.609 %"));
+        assert!(text("E3.d-mps").contains("97.8 % of 55.35") && text("E3.d-mps").contains("91.2 % of 59.36"));
+        assert!(text("70.8-percent").contains("= 70.8 %"));
+        assert!(text("E3.c-links").contains("1.28 of 2 links and 2.48 of 4"), "{}", text("E3.c-links"));
+        assert!(text("second-limit").contains("0.89 and 0.78"));
+    }
+}

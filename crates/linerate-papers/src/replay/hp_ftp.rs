@@ -1,0 +1,214 @@
+//! HP 9000 N4000 FTP over Gigabit Ethernet (Mier, 1999): client scaling, sinks, and what the text extrapolates.
+//!
+//! Units: Mbit/s as the switch's SNMP counters gave them.
+
+use std::collections::BTreeMap;
+
+use linerate_model::{BitRate, Bytes};
+use serde::Deserialize;
+
+use super::follows::replay;
+use super::{Replay, ReplayItem, agrees_to};
+use linerate_analysis::limits::{ethernet, headers, tcp};
+
+/// The paper's title.
+pub(super) const TITLE: &str = "HP 9000 N4000 FTP over Gigabit Ethernet, Mier Communications 1999";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Printed {
+    clients_null_sink: BTreeMap<String, f64>,
+    clients_disk_sink: BTreeMap<String, f64>,
+    null_over_disk: f64,
+    clients_to_saturate: f64,
+    sustained: f64,
+    peak: f64,
+    cpu_percent: f64,
+    io_dual_cards: f64,
+    io_dual_card_megabits: f64,
+    io_single_cards: f64,
+    io_single_card_megabits: f64,
+    io_total_gigabits: f64,
+    link_megabits: f64,
+    mtu: u64,
+}
+
+/// Recomputes the paper.
+#[must_use]
+pub fn hp_ftp() -> Replay {
+    replay(TITLE, include_str!("../../data/hp-ftp.toml"), items)
+}
+
+fn items(printed: &Printed) -> Vec<ReplayItem> {
+    vec![
+        io_total(printed),
+        io_card(printed),
+        share(printed),
+        peak(printed),
+        server_limit(printed),
+        scaling(printed),
+        sinks(printed),
+        clients(printed),
+    ]
+}
+
+fn item(id: &str, what: &str, printed: String, recomputed: String, agrees: bool, why: &str) -> ReplayItem {
+    ReplayItem {
+        id: id.into(),
+        what: what.into(),
+        printed,
+        recomputed,
+        agrees,
+        digits: None,
+        why_it_matters: why.into(),
+    }
+}
+
+fn io_total(printed: &Printed) -> ReplayItem {
+    let total = printed.io_dual_cards * printed.io_dual_card_megabits
+        + printed.io_single_cards * printed.io_single_card_megabits;
+    item(
+        "io-total",
+        "capacity of all I/O cards",
+        format!("little more than {} Gbit/s", printed.io_total_gigabits),
+        format!(
+            "{} x {} + {} x {} = {total} Mbit/s",
+            printed.io_dual_cards,
+            printed.io_dual_card_megabits,
+            printed.io_single_cards,
+            printed.io_single_card_megabits
+        ),
+        agrees_to(printed.io_total_gigabits, total / 1e3, 0),
+        "the sum is right; its terms are in the wrong unit, see E4.a",
+    )
+}
+
+fn io_card(printed: &Printed) -> ReplayItem {
+    item(
+        "E4.a",
+        "what one I/O card carries, against what one NIC in it delivered",
+        format!("{} Mbit/s a card", printed.io_dual_card_megabits),
+        format!("{} Mbit/s went through one NIC", printed.sustained),
+        printed.sustained <= printed.io_dual_card_megabits,
+        "bytes were taken for bits: the server's I/O is eight times what the text compares with",
+    )
+}
+
+fn share(printed: &Printed) -> ReplayItem {
+    let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
+    let rate = BitRate(printed.link_megabits * 1e6);
+    let ceiling = tcp::goodput(rate, Bytes(printed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
+    item(
+        "link-share",
+        "sustained rate against the link",
+        format!("{} Mbit/s", printed.sustained),
+        format!("{} / {ceiling:.1} = {:.1} % of the ceiling", printed.sustained, printed.sustained / ceiling * 100.0),
+        printed.sustained <= ceiling,
+        "possible, and a fifth of the link is left: that the server is the limit is not shown, its CPUs were at 36 %",
+    )
+}
+
+fn peak(printed: &Printed) -> ReplayItem {
+    item(
+        "S4.4",
+        "best second against the sustained rate",
+        format!("{} Mbit/s at best, {} sustained", printed.peak, printed.sustained),
+        format!("{} / {} = {:.3}", printed.peak, printed.sustained, printed.peak / printed.sustained),
+        printed.peak >= printed.sustained && printed.peak <= printed.link_megabits,
+        "seven per cent more for a second: the average is no ceiling of the server",
+    )
+}
+
+fn server_limit(printed: &Printed) -> ReplayItem {
+    /// Below this share nothing is called the limit.
+    const BUSY: f64 = 90.0;
+    item(
+        "E4.b",
+        "what the server is said to be limited by",
+        "the server's limits".into(),
+        format!(
+            "CPUs at {} %, the link at {:.1} %: nothing that was looked at was full",
+            printed.cpu_percent,
+            printed.sustained / printed.link_megabits * 100.0
+        ),
+        printed.cpu_percent >= BUSY,
+        "a limit is asserted for which the test has no evidence; the clients, the disks and TCP's windows were not looked at",
+    )
+}
+
+fn scaling(printed: &Printed) -> ReplayItem {
+    let null = &printed.clients_null_sink;
+    let (one, two, four) = (null["1"], null["2"], null["4"]);
+    item(
+        "E4.d",
+        "clients against the rate they add up to",
+        format!("{one}, {two} and {four} Mbit/s with 1, 2 and 4 clients"),
+        format!("{:.2} and {:.2} times one; no point for 3 clients", two / one, four / one),
+        null.contains_key("3"),
+        "two clients add half a client's rate and two more add most of theirs: where the knee is cannot be told without the third",
+    )
+}
+
+fn sinks(printed: &Printed) -> ReplayItem {
+    let pairs: Vec<(f64, f64)> = printed
+        .clients_disk_sink
+        .iter()
+        .filter_map(|(clients, disk)| printed.clients_null_sink.get(clients).map(|null| (*null, *disk)))
+        .collect();
+    let ratios: Vec<f64> = pairs.iter().map(|(null, disk)| null / disk).collect();
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    let geometric = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let of_sums = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.iter().map(|pair| pair.1).sum::<f64>();
+    let shown: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
+    item(
+        "E4.ratio",
+        "null sink over disk sink",
+        format!("averages to {}:1", printed.null_over_disk),
+        format!("{}: mean {mean:.2}, geometric mean {geometric:.2}, ratio of sums {of_sums:.2}", shown.join(" and ")),
+        [mean, geometric, of_sums].iter().any(|value| agrees_to(printed.null_over_disk, *value, 1)),
+        "no mean of the two is 4; ratios are averaged geometrically or as ratio of sums",
+    )
+}
+
+fn clients(printed: &Printed) -> ReplayItem {
+    let (one, two) = (printed.clients_disk_sink["1"], printed.clients_disk_sink["2"]);
+    let (by_one, by_two) = (printed.sustained / one, printed.sustained / (two / 2.0));
+    item(
+        "E4.clients",
+        "clients with disks that saturate one NIC",
+        format!("about {}", printed.clients_to_saturate),
+        format!(
+            "{} / {one} = {by_one:.1}, {} / {} = {by_two:.1}; from one to two clients the rate grew {:.2} times",
+            printed.sustained,
+            printed.sustained,
+            two / 2.0,
+            two / one
+        ),
+        printed.clients_to_saturate <= by_one.max(by_two).ceil(),
+        "a plan for twenty clients buys twice what is needed; growth above two makes the single-client run suspect",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_the_card_the_limit_the_curve_the_ratio_and_the_clients_disagree() {
+        let replay = hp_ftp();
+        let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();
+        assert_eq!(found, ["E4.a", "E4.b", "E4.d", "E4.ratio", "E4.clients"]);
+        let text = |id: &str| {
+            let found = replay.items.iter().find(|item| item.id == id);
+            found.expect(id).recomputed.clone()
+        };
+        assert!(
+            text("E4.ratio").contains("mean 3.51, geometric mean 3.33, ratio of sums 2.96"),
+            "{}",
+            text("E4.ratio")
+        );
+        assert!(text("E4.clients").contains("= 12.1") && text("E4.clients").contains("= 8.3"));
+        assert!(text("link-share").contains("80.3 %"));
+        assert!(text("io-total").contains("5280"));
+    }
+}

@@ -1,0 +1,188 @@
+//! What the paper's text says, beside its own averages (E1.b to E1.g of methodology 1).
+
+use serde::Deserialize;
+
+use super::{ReplayItem, Tables};
+use linerate_analysis::statistics::mean;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Printed {
+    claim: Vec<Claim>,
+    collapse: Collapse,
+    window: Window,
+    statement: Vec<Statement>,
+}
+
+/// A hedged figure in the text.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    id: String,
+    what: String,
+    says: Says,
+    megabits: f64,
+    series: Vec<String>,
+    why: String,
+}
+
+/// How a text hedges a figure.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Says {
+    About,
+    Nearly,
+    Over,
+}
+
+/// Which direction the text says collapses when both carry data.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Collapse {
+    id: String,
+    what: String,
+    says: String,
+    direction: Vec<Direction>,
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Direction {
+    name: String,
+    alone: Vec<String>,
+    both: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Window {
+    initial_kb: u64,
+    initial_bytes: u64,
+    final_kb: u64,
+    final_bytes: u64,
+}
+
+/// A statement beside what a standard says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Statement {
+    id: String,
+    what: String,
+    printed: String,
+    standard: String,
+    why: String,
+}
+
+impl Says {
+    /// Whether a value may be spoken of so.
+    fn fits(self, value: f64, figure: f64) -> bool {
+        /// How far "about" and "nearly" reach.
+        const REACH: f64 = 0.05;
+        match self {
+            Self::About => (value / figure - 1.0).abs() <= REACH,
+            Self::Nearly => value <= figure && value >= figure * (1.0 - REACH),
+            Self::Over => value >= figure,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::About => "about",
+            Self::Nearly => "nearly",
+            Self::Over => "over",
+        }
+    }
+}
+
+/// Every statement of the text, compared.
+pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
+    let printed: Printed =
+        toml::from_str(include_str!("../../../data/intel-ncsi.toml")).expect("the embedded data file is well formed");
+    let mut items: Vec<ReplayItem> = printed.claim.iter().map(|claim| compare(claim, tables)).collect();
+    items.push(direction_named(&printed.collapse, tables));
+    items.push(window_unit(&printed.window));
+    items.extend(printed.statement.into_iter().map(against_standard));
+    items.sort_by(|a, b| a.id.cmp(&b.id));
+    items
+}
+
+fn compare(claim: &Claim, tables: &Tables) -> ReplayItem {
+    let averages = averages(&claim.series, tables);
+    let mean = mean(&averages).expect("a claim names its series");
+    ReplayItem {
+        id: claim.id.clone(),
+        what: claim.what.clone(),
+        printed: format!("{} {} Mbit/s", claim.says.word(), claim.megabits),
+        recomputed: format!("mean of {averages:?} = {mean:.2} Mbit/s"),
+        agrees: claim.says.fits(mean, claim.megabits),
+        digits: None,
+        why_it_matters: claim.why.clone(),
+    }
+}
+
+fn direction_named(collapse: &Collapse, tables: &Tables) -> ReplayItem {
+    let changes: Vec<(&str, f64, f64)> = collapse
+        .direction
+        .iter()
+        .map(|direction| {
+            let mean_of = |names| mean(&averages(names, tables)).expect("a direction names its series");
+            (direction.name.as_str(), mean_of(&direction.alone), mean_of(&direction.both))
+        })
+        .collect();
+    let fell_most =
+        changes.iter().min_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1))).expect("a link has two directions").0;
+    let said = |(name, alone, both): &(&str, f64, f64)| {
+        format!("{name} {alone:.2} to {both:.2} Mbit/s ({:+.0} %)", (both / alone - 1.0) * 100.0)
+    };
+    ReplayItem {
+        id: collapse.id.clone(),
+        what: collapse.what.clone(),
+        printed: format!("poor {}", collapse.says),
+        recomputed: changes.iter().map(said).collect::<Vec<_>>().join("; "),
+        agrees: fell_most == collapse.says,
+        digits: None,
+        why_it_matters: collapse.why.clone(),
+    }
+}
+
+fn averages(names: &[String], tables: &Tables) -> Vec<f64> {
+    names.iter().map(|name| tables[name].printed).collect()
+}
+
+fn window_unit(window: &Window) -> ReplayItem {
+    let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
+    let kilobits = |bytes: u64| bytes as f64 * 8.0 / 1e3;
+    let agrees = kilobits(window.initial_bytes).round() as u64 == window.initial_kb
+        && kilobits(window.final_bytes).round() as u64 == window.final_kb;
+    ReplayItem {
+        id: "E1.e".to_owned(),
+        what: "unit of the TCP windows".to_owned(),
+        printed: format!("{} Kb and {} Kb", window.initial_kb, window.final_kb),
+        recomputed: format!(
+            "{} B = {:.1} KiB = {:.0} kbit; {} B = {:.1} KiB = {:.0} kbit",
+            window.initial_bytes,
+            kibibytes(window.initial_bytes),
+            kilobits(window.initial_bytes),
+            window.final_bytes,
+            kibibytes(window.final_bytes),
+            kilobits(window.final_bytes)
+        ),
+        agrees,
+        digits: None,
+        why_it_matters: "read as bits the windows are an eighth, and the device's buffer of 8 KiB would have sufficed"
+            .to_owned(),
+    }
+}
+
+fn against_standard(statement: Statement) -> ReplayItem {
+    ReplayItem {
+        id: statement.id,
+        what: statement.what,
+        agrees: statement.printed == statement.standard,
+        printed: statement.printed,
+        recomputed: statement.standard,
+        digits: None,
+        why_it_matters: statement.why,
+    }
+}

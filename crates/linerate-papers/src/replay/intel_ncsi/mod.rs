@@ -1,0 +1,120 @@
+//! NC-SI Overview and Performance (Intel 2013): the 32 averages of section 11, the seconds behind them, and what the text
+//! says of them.
+//!
+//! Units: Mbit/s of payload as iperf printed them. The averages follow only with decimal half-up rounding: in binary
+//! floating point 61.005 is a little less, and one of the 32 fails.
+
+mod claims;
+mod seconds;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Replay, ReplayItem};
+use linerate_analysis::statistics::mean_half_up;
+
+/// The paper's title.
+pub(super) const TITLE: &str = "NC-SI Overview and Performance, revision 1.1, Intel 2013";
+
+/// Decimals of the samples and of the averages, as printed.
+const PLACES: u32 = 2;
+
+/// One column of a table of section 11: sixty seconds and their average, Mbit/s.
+#[derive(Deserialize)]
+struct Series {
+    printed: f64,
+    values: Vec<f64>,
+}
+
+/// The columns by table, controller and direction: "11.1.1 default RHEL | B1 uni N2B".
+type Tables = BTreeMap<String, Series>;
+
+/// Recomputes the paper.
+#[must_use]
+pub fn intel_ncsi() -> Replay {
+    let tables = tables();
+    let mut items: Vec<ReplayItem> = tables.iter().map(|(name, series)| average(name, series)).collect();
+    items.push(all_averages(&tables));
+    items.extend(claims::check(&tables));
+    items.extend(seconds::check(&tables));
+    Replay { paper: TITLE.to_owned(), items }
+}
+
+fn tables() -> Tables {
+    serde_json::from_str(include_str!("../../../data/intel-ncsi-series.json"))
+        .expect("the embedded series are well formed")
+}
+
+fn average(name: &str, series: &Series) -> ReplayItem {
+    let printed = half_up_average(series);
+    let n = series.values.len();
+    ReplayItem {
+        id: name.to_owned(),
+        what: format!("average of {n} seconds"),
+        agrees: printed.0 == printed.1,
+        printed: format!("{} Mbit/s", printed.0),
+        recomputed: format!("{} Mbit/s, rounded half up in decimal", printed.1),
+        digits: None,
+        why_it_matters: "the tables are what they say; what they count is another question".to_owned(),
+    }
+}
+
+/// E1.a: how many averages follow, and how many would in binary floating point.
+fn all_averages(tables: &Tables) -> ReplayItem {
+    let all = tables.len();
+    let decimal = tables.values().map(half_up_average).filter(|(printed, recomputed)| printed == recomputed).count();
+    let binary = tables.values().filter(|series| {
+        let mean = series.values.iter().sum::<f64>() / series.values.len() as f64;
+        format!("{mean:.2}") == format!("{:.2}", series.printed)
+    });
+    ReplayItem {
+        id: "E1.a".to_owned(),
+        what: "averages of the four tables".to_owned(),
+        printed: format!("{all} averages"),
+        recomputed: format!("{decimal} follow, rounded half up in decimal; {} in binary", binary.count()),
+        agrees: decimal == all,
+        digits: None,
+        why_it_matters: "ties such as 61.005 have no exact binary form: samples are kept as the decimals they were"
+            .to_owned(),
+    }
+}
+
+/// The average as printed, and as it follows from the seconds.
+fn half_up_average(series: &Series) -> (String, String) {
+    (format!("{:.2}", series.printed), mean_half_up(&series.values, PLACES, PLACES).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_32_averages_agree_and_the_known_disagreements_are_found_and_no_others() {
+        let replay = intel_ncsi();
+        let averages = replay.items.iter().filter(|item| item.what.starts_with("average of 60"));
+        assert_eq!(averages.filter(|item| item.agrees).count(), 32);
+        let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();
+        assert_eq!(
+            found,
+            [
+                "E1.b",
+                "E1.c",
+                "E1.d",
+                "E1.e",
+                "E1.f",
+                "E1.g",
+                "quantum 128 KiB",
+                "quantum 8 KiB",
+                "E1.h trend",
+                "E1.h stall"
+            ]
+        );
+    }
+
+    #[test]
+    fn binary_rounding_would_lose_one_average() {
+        let item = all_averages(&tables());
+        assert!(item.agrees && item.recomputed.starts_with("32 follow") && item.recomputed.ends_with("31 in binary"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The papers' printed arithmetic, recomputed, and where it disagrees with itself.
+//!
+//! Each paper is one data file in `data/` that holds only figures the paper prints, and one file here that recomputes
+//! what follows from them. Nothing is measured: a replay needs no testbed and always says the same.
+
+mod cisco_vic;
+mod follows;
+mod hp_ftp;
+mod idt_pcie;
+mod intel_ncsi;
+mod sun_netframe;
+
+use serde::{Deserialize, Serialize};
+
+pub use cisco_vic::cisco_vic;
+pub use hp_ftp::hp_ftp;
+pub use idt_pcie::idt_pcie;
+pub use intel_ncsi::intel_ncsi;
+pub use sun_netframe::sun_netframe;
+
+/// A paper's figures, recomputed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replay {
+    /// Which paper.
+    pub paper: String,
+    /// One for each printed figure or claim, in the order of the paper.
+    pub items: Vec<ReplayItem>,
+}
+
+/// One printed figure or claim beside what follows from the paper's other figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayItem {
+    /// Its name: that of the erratum, where it is one (methodology 1).
+    pub id: String,
+    /// What is compared.
+    pub what: String,
+    /// What the paper prints.
+    pub printed: String,
+    /// What follows from its own figures, with the arithmetic.
+    pub recomputed: String,
+    /// Whether the two agree.
+    pub agrees: bool,
+    /// For a figure that follows from others: digits behind the decimal point to which it is printed and compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digits: Option<i32>,
+    /// What a reader would get wrong, or what the agreement tells.
+    pub why_it_matters: String,
+}
+
+/// A paper that can be replayed.
+#[derive(Debug)]
+pub struct Paper {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Recomputes it.
+    pub replay: fn() -> Replay,
+}
+
+/// Every paper, alphabetically.
+pub static REPLAYS: &[Paper] = &[
+    Paper { name: "cisco-vic", title: cisco_vic::TITLE, replay: cisco_vic },
+    Paper { name: "hp-ftp", title: hp_ftp::TITLE, replay: hp_ftp },
+    Paper { name: "idt-pcie", title: idt_pcie::TITLE, replay: idt_pcie },
+    Paper { name: "intel-ncsi", title: intel_ncsi::TITLE, replay: intel_ncsi },
+    Paper { name: "sun-netframe", title: sun_netframe::TITLE, replay: sun_netframe },
+];
+
+/// The paper called `name`.
+#[must_use]
+pub fn paper(name: &str) -> Option<&'static Paper> {
+    REPLAYS.iter().find(|paper| paper.name == name)
+}
+
+impl Replay {
+    /// The items that do not agree.
+    pub(crate) fn disagreements(&self) -> impl Iterator<Item = &ReplayItem> {
+        self.items.iter().filter(|item| !item.agrees)
+    }
+}
+
+/// Whether `printed` is `value` to as many decimals as were printed, rounded half up or cut off: papers do both.
+fn agrees_to(printed: f64, value: f64, decimals: i32) -> bool {
+    /// What decimal fractions lose in binary.
+    const ROUNDING: f64 = 1e-9;
+    let scale = 10_f64.powi(decimals);
+    let target = (printed * scale).round();
+    let rounded = (value * scale + 0.5 + ROUNDING).floor();
+    let cut = (value * scale + ROUNDING).floor();
+    target == rounded || target == cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn papers_are_registered_alphabetically_and_their_items_are_complete() {
+        assert!(REPLAYS.iter().map(|paper| paper.name).is_sorted());
+        for entry in REPLAYS {
+            let replay = (paper(entry.name).expect("registered").replay)();
+            assert_eq!(replay.paper, entry.title);
+            let mut ids: Vec<&str> = replay.items.iter().map(|item| item.id.as_str()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), replay.items.len(), "{}: an id is used twice", entry.name);
+            for item in &replay.items {
+                let texts = [&item.what, &item.printed, &item.recomputed, &item.why_it_matters];
+                assert!(texts.iter().all(|text| !text.is_empty()), "{}", item.id);
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_and_cutting_off_both_agree_and_nothing_else_does() {
+        assert!(agrees_to(84.60, 84.609, 2) && agrees_to(84.61, 84.609, 2));
+        assert!(agrees_to(61.01, 61.005, 2));
+        assert!(!agrees_to(84.62, 84.609, 2) && !agrees_to(1.63, 1.620, 2));
+    }
+}

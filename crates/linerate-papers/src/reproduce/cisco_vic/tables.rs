@@ -1,0 +1,166 @@
+//! The paper's figures 8 to 11 and table 7, a hundredth of each, beside ours.
+
+use linerate_model::{Direction, metric};
+
+use super::{
+    CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SCALE, SLOT, VIC_PORTS, bound, coordinate,
+    draws, ideal, one_flow, packets, sweep, whole,
+};
+use crate::reproduce::{figure, mbit, one_way};
+use linerate_analysis::Study;
+
+/// Table 7, Mbit/s: fabrics, flows, without the expander, with it.
+const TABLE_7: [(u32, &str, f64, f64); 4] = [
+    (1, "one flow", 9966.0, 9966.0),
+    (1, "several flows", 12_749.0, 24_747.0),
+    (2, "one flow", 19_931.0, 19_931.0),
+    (2, "several flows", 22_655.0, 38_698.0),
+];
+/// Figure 10: packets per second at the two ends of the sweep, without the expander and with it.
+const FIGURE_10: [(f64, f64, f64); 2] = [(1000.0, 4.7e6, 6.6e6), (9000.0, 477e3, 752e3)];
+const MEGABIT: f64 = 1e6;
+const DASH: &str = "-";
+
+fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).to_vec()
+}
+
+/// Figure 8: one flow against payload size.
+pub(super) fn payload(study: &Study) -> Comparison {
+    let mut rows = Vec::new();
+    for (name, protocol, axis) in [("payload, TCP", "TCP", "message_size"), ("payload, UDP", "UDP", "datagram_size")] {
+        for point in sweep(study, name) {
+            let Some(size) = coordinate(&point.parameters, axis) else { continue };
+            let metric = whole(point).and_then(|job| job.metric(metric::GOODPUT, Direction::Tx));
+            let value = metric.and_then(|metric| metric.estimate).map_or(DASH.to_owned(), |e| mbit(e.value));
+            let ceiling = metric.and_then(|metric| point.ceilings.get(metric.ceiling?));
+            let share = metric.and_then(|metric| metric.share);
+            let cpu =
+                [metric::SENDER_CPU, metric::RECEIVER_CPU].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
+            rows.push(vec![
+                protocol.to_owned(),
+                size,
+                value,
+                ceiling.map_or(DASH.to_owned(), |ceiling| mbit(ceiling.value)),
+                share.map_or(DASH.to_owned(), |share| format!("{:.1} %", share * 100.0)),
+                figure(point, metric::LOSS_RATIO).map_or(DASH.to_owned(), |e| format!("{:.2} %", e.value * 100.0)),
+                format!("{:.0} %", cpu[0].max(cpu[1]) * 100.0),
+            ]);
+        }
+    }
+    Comparison {
+        title: "Figure 8: one flow over one port (the paper's curves end at 9966 Mbit/s, more than 10 Gbit/s carries: 9914)"
+            .into(),
+        head: head(["", "payload", "Mbit/s", "ceiling", "of it", "lost", "busiest thread"]),
+        rows,
+    }
+}
+
+/// Table 7 and figure 11: fabrics, flows, adapters.
+pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
+    let mut rows = Vec::new();
+    let [vic, expander] = [draws(studies.vic_draws), draws(studies.expander_draws)];
+    for (n_fabrics, flows, paper, paper_expander) in TABLE_7 {
+        let printed = |value: f64| format!("{value:.0} ({:.0})", value / SCALE);
+        let label = if n_fabrics == 1 { "one fabric" } else { "two fabrics" };
+        let row = |flows: String, ours: [String; 2], model: [String; 2]| {
+            let [ours, ours_expander] = ours;
+            let [model, model_expander] = model;
+            vec![
+                label.to_owned(),
+                flows,
+                printed(paper),
+                ours,
+                model,
+                printed(paper_expander),
+                ours_expander,
+                model_expander,
+            ]
+        };
+        if flows == "one flow" {
+            let ours =
+                [studies.vic, studies.expander].map(|study| one_flow(study, n_fabrics).map_or(DASH.to_owned(), mbit));
+            let model = mbit(f64::from(n_fabrics) * PORT);
+            rows.push(row(flows.to_owned(), ours, [model.clone(), model]));
+            continue;
+        }
+        for point in vic.iter().filter(|point| point.fabrics == n_fabrics) {
+            let with = expander.iter().find(|other| (other.fabrics, other.n_flows) == (n_fabrics, point.n_flows));
+            let model =
+                [VIC_PORTS, EXPANDER_PORTS].map(|ports| mbit(bound(ideal(ports, point.n_flows, n_fabrics).0, PORT)));
+            let ours = [Some(point), with].map(|point| point.map_or(DASH.to_owned(), of_draws));
+            rows.push(row(format!("{} flows a fabric", point.n_flows), ours, model));
+        }
+    }
+    Comparison {
+        title: "Table 7: Mbit/s as printed (a hundredth); ours, of several flows the mean over draws and the links used; an ideal \
+                hash on average. The paper does not say how many its several flows are"
+            .into(),
+        head: head(["", "", "VIC (paper)", "VIC", "ideal", "expander (paper)", "expander", "ideal"]),
+        rows,
+    }
+}
+
+fn of_draws(point: &Draws) -> String {
+    match (point.goodput(), point.links()) {
+        (Some(goodput), Some(links)) => {
+            let most = point.fabrics;
+            format!("{} ({links:.2} links of {most} fabric{})", mbit(goodput), if most == 1 { "" } else { "s" })
+        }
+        _ => DASH.to_owned(),
+    }
+}
+
+/// Figures 9 and 10: packet rate and bandwidth against packet size, both ceilings beside them.
+pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
+    let [vic, expander] = [packets(studies.vic), packets(studies.expander)];
+    let mut rows = Vec::new();
+    for size in &vic {
+        let with = expander.iter().find(|other| other.frame == size.frame);
+        let paper = FIGURE_10.iter().find(|(frame, ..)| *frame == size.frame);
+        let printed = |value: Option<f64>| {
+            value.map_or(DASH.to_owned(), |rate| {
+                format!("{:.0} k, {:.2} Gbit/s", rate / 1e3, rate * size.frame * 8.0 / 1e9)
+            })
+        };
+        let ours = |size: &Packets| format!("{:.0}/s, {} Mbit/s", size.rate, mbit(size.bandwidth));
+        let ceiling = |ports: u32| {
+            let all = f64::from(ports * FABRICS) * PORT;
+            format!("ports {:.0}, slot {:.1}", all / MEGABIT, SLOT / MEGABIT)
+        };
+        rows.push(vec![
+            format!("{:.0} B", size.frame),
+            printed(paper.map(|paper| paper.1)),
+            ours(size),
+            ceiling(VIC_PORTS),
+            printed(paper.map(|paper| paper.2)),
+            with.map_or(DASH.to_owned(), ours),
+            ceiling(EXPANDER_PORTS),
+        ]);
+    }
+    Comparison {
+        title: "Figures 9 and 10: packet rate and bandwidth of frames without FCS, both fabrics; the paper gives the two ends, \
+                and maxima of 37.8 Gbit/s and, with the expander, 54.15"
+            .into(),
+        head: head([
+            "packet",
+            "VIC (paper)",
+            "VIC",
+            "ceilings, Mbit/s",
+            "expander (paper)",
+            "expander",
+            "ceilings, Mbit/s",
+        ]),
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_table_is_scaled_once() {
+        assert_eq!(TABLE_7.map(|row| row.2 / SCALE), [99.66, 127.49, 199.31, 226.55]);
+    }
+}

@@ -1,0 +1,505 @@
+//! HP 9000 N4000, FTP over Gigabit Ethernet (Mier Communications, 1999), items S4.1 to S4.7, shapes V4.1 to V4.7 of the methodology.
+//!
+//! Two campaigns are judged: `clients` (a server and six clients on a switch at a tenth of the paper's rates) and `server` (an
+//! unshaped link, where data paths, sources and sinks differ). Figures are Mbit/s of L4 payload counted where it is delivered. What
+//! is not reproduced: the paper's disks; a sink of known rate stands for them, so that the right answer is known.
+
+use linerate_model::{Direction, Estimate, metric};
+
+use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole};
+use linerate_analysis::statistics::mean_interval;
+use linerate_analysis::{Agreement, PointStudy, PortStudy, Study};
+
+/// The paper's downloads to a null device: clients and Mbit/s.
+const TO_NOTHING: [(usize, f64); 3] = [(1, 292.0), (2, 440.0), (4, 762.0)];
+/// The same to disks.
+const TO_DISK: [(usize, f64); 2] = [(1, 63.0), (2, 184.0)];
+/// The emulation runs at a tenth of the paper's rates.
+const SCALE: f64 = 10.0;
+/// What is called equal (V4.2).
+const EQUAL: f64 = 0.05;
+/// What adding clients past the knee may change (V4.1).
+const FLAT: f64 = 0.03;
+/// What an average may be above the best second of it by rounding.
+const ROUNDING: f64 = 0.005;
+/// The layers' arithmetic must hold to this (V4.4).
+const ALGEBRA: f64 = 0.005;
+/// Share of a warm file that may come from the disk: other programs use it too.
+const WARM: f64 = 0.01;
+/// Share of a cold file that must.
+const COLD: f64 = 0.9;
+/// An Ethernet frame of 1500 bytes with its header, as a bridge's kernel counts it (a switch adds 4 of check sequence), and the
+/// payload in it: IPv4, TCP, timestamps.
+const FRAME: f64 = 1514.0;
+const PAYLOAD: f64 = 1448.0;
+const DASH: &str = "-";
+
+/// Judges the shapes of the HP paper.
+#[must_use]
+pub fn hp_ftp(clients: &Study, server: &Study) -> Reproduction {
+    let curve = curve(clients);
+    let mut shapes = scaling(&curve);
+    shapes.extend(sinks(clients));
+    shapes.push(data_paths(server));
+    shapes.push(observer(&curve));
+    shapes.push(sources(server));
+    shapes.push(planner(&curve));
+    shapes.push(papers_plan());
+    Reproduction {
+        paper: "HP 9000 N4000 FTP over Gigabit Ethernet, Mier Communications (1999)".into(),
+        tables: vec![clients_table(&curve), sinks_table(clients), paths_table(server)],
+        shapes,
+    }
+}
+
+/// So many clients at once.
+struct Clients<'a> {
+    n: usize,
+    goodput: Estimate,
+    point: &'a PointStudy,
+}
+
+/// Aggregate goodput by number of clients, fewest first.
+fn curve(study: &Study) -> Vec<Clients<'_>> {
+    let mut curve: Vec<Clients<'_>> = sweep(study, "clients")
+        .filter_map(|point| Some(Clients { n: pairs(point), goodput: figure(point, metric::GOODPUT)?, point }))
+        .collect();
+    curve.sort_by_key(|clients| clients.n);
+    curve
+}
+
+/// How many pairs of endpoints a point has.
+fn pairs(point: &PointStudy) -> usize {
+    let pairs = coordinate(&point.parameters, "pairs").unwrap_or_default();
+    serde_json::from_str::<Vec<String>>(&pairs).map_or(1, |pairs| pairs.len())
+}
+
+/// The highest second of any trial, all clients added: the series of a trial adds its jobs up.
+fn peak(point: &PointStudy) -> Option<f64> {
+    const SECOND: f64 = 1.0;
+    let mut peak: Option<f64> = None;
+    for trial in &point.trials {
+        let Some(series) = trial.series.get("goodput_rx") else { continue };
+        let (mut window, mut from) = (Vec::new(), trial.measured_from);
+        for (end, value) in trial.seconds.iter().zip(series) {
+            if *end <= trial.measured_from {
+                from = *end;
+                continue;
+            }
+            window.push((end - from, value.unwrap_or(0.0)));
+            from = *end;
+            while window.iter().map(|(width, _)| width).sum::<f64>() > SECOND * 1.01 {
+                window.remove(0);
+            }
+            let width: f64 = window.iter().map(|(width, _)| width).sum();
+            if width >= SECOND * 0.99 {
+                let mean = window.iter().map(|(width, value)| width * value).sum::<f64>() / width;
+                peak = Some(peak.map_or(mean, |peak: f64| peak.max(mean)));
+            }
+        }
+    }
+    peak
+}
+
+/// The rate of one client and that of the plateau.
+fn one_and_all(curve: &[Clients<'_>]) -> Option<(Estimate, Estimate)> {
+    let one = curve.iter().find(|clients| clients.n == 1)?.goodput;
+    let all = curve.iter().map(|clients| clients.goodput).max_by(|a, b| a.value.total_cmp(&b.value))?;
+    (curve.len() > 2 && one.value > 0.0).then_some((one, all))
+}
+
+fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
+    let claim = "V4.1 (hard): clients add up to a knee at S/c rounded up, give or take one";
+    let flat_claim = "V4.1 (hard): clients past the knee change less than 3 %";
+    let peak_claim = "V4.1 (hard): the best second is no less than the average";
+    let Some((one, all)) = one_and_all(curve) else {
+        let why = "fewer than three numbers of clients have a figure";
+        return [("V4.1a", claim), ("V4.1b", flat_claim), ("V4.1c", peak_claim)]
+            .map(|(id, claim)| not_judged(id, claim, why))
+            .to_vec();
+    };
+    let expected = (all.value / one.value).ceil() as usize;
+    let knee = curve.iter().find(|clients| clients.goodput.value >= all.value * (1.0 - FLAT)).map_or(0, |c| c.n);
+    let told: Vec<String> =
+        curve.iter().map(|clients| format!("{}: {}", clients.n, mbit(clients.goodput.value))).collect();
+    let measured = format!(
+        "{} Mbit/s; S/c = {} / {} = {:.2}, knee at {knee}",
+        told.join(", "),
+        mbit(all.value),
+        mbit(one.value),
+        all.value / one.value
+    );
+    let past: Vec<&Clients<'_>> = curve.iter().filter(|clients| clients.n >= knee).collect();
+    let changes = past.windows(2).map(|pair| pair[1].goodput.value / pair[0].goodput.value - 1.0);
+    let worst = changes.max_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let peaks: Vec<(usize, f64, f64)> =
+        curve.iter().filter_map(|clients| Some((clients.n, clients.goodput.value, peak(clients.point)?))).collect();
+    let told_peaks: Vec<String> =
+        peaks.iter().map(|(n, average, peak)| format!("{n}: {} over {}", mbit(*peak), mbit(*average))).collect();
+    vec![
+        shape("V4.1a", claim, measured, Some(knee.abs_diff(expected) <= 1)),
+        match worst {
+            Some(worst) => {
+                let measured = format!("worst change from one more client {:+.2} %", worst * 100.0);
+                shape("V4.1b", flat_claim, measured, Some(worst.abs() < FLAT))
+            }
+            None => not_judged("V4.1b", flat_claim, "no number of clients past the knee has a figure"),
+        },
+        if peaks.is_empty() {
+            not_judged("V4.1c", peak_claim, "no trial has a whole second")
+        } else {
+            let holds = peaks.iter().all(|(_, average, peak)| *peak >= average * (1.0 - ROUNDING));
+            shape("V4.1c", peak_claim, told_peaks.join(", "), Some(holds))
+        },
+    ]
+}
+
+/// A point of a sink's rate.
+struct SinkPoint {
+    clients: usize,
+    /// What the sinks take together, bit/s.
+    rate: f64,
+    goodput: Estimate,
+    runs: Vec<f64>,
+    limited: Option<f64>,
+}
+
+fn sink_points(study: &Study) -> Vec<SinkPoint> {
+    let read = |clients: usize, point: &PointStudy| {
+        let rate: linerate_model::BitRate = coordinate(&point.parameters, "sink_rate")?.parse().ok()?;
+        let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
+        let jobs = point.jobs.iter().filter(|job| job.workload != "all");
+        let limited = jobs.filter_map(|job| Some(job.metric(metric::RWND_LIMITED, Direction::Rx)?.estimate?.value));
+        Some(SinkPoint {
+            clients,
+            rate: rate.0 * clients as f64,
+            goodput: goodput.estimate?,
+            runs: goodput.values.iter().flatten().copied().collect(),
+            limited: limited.reduce(f64::min),
+        })
+    };
+    let of = |clients: usize, name: &'static str| sweep(study, name).filter_map(move |point| read(clients, point));
+    of(1, "sinks, 1 client").chain(of(2, "sinks, 2 clients")).collect()
+}
+
+/// What a null sink takes with so many clients, and its runs.
+fn null_runs(study: &Study, clients: usize) -> Option<(f64, Vec<f64>)> {
+    let point = sweep(study, "clients").find(|point| pairs(point) == clients)?;
+    let metric = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
+    Some((metric.estimate?.value, metric.values.iter().flatten().copied().collect()))
+}
+
+fn sinks(study: &Study) -> Vec<Shape> {
+    let points = sink_points(study);
+    let claim = "V4.2 (hard): throughput is the lesser of what the disk takes and what a null sink gets, within 5 %";
+    let limited_claim =
+        "V4.2 (hard): where the disk is slower, the sender waits for the receiver's window more than half the time";
+    let judged: Vec<(&SinkPoint, f64)> =
+        points.iter().filter_map(|point| Some((point, point.rate.min(null_runs(study, point.clients)?.0)))).collect();
+    let mut shapes = Vec::new();
+    if judged.is_empty() {
+        return vec![not_judged("V4.2a", claim, "no sink has a figure"), ratio(study, &points)];
+    }
+    let told: Vec<String> = judged
+        .iter()
+        .map(|(point, bound)| {
+            format!(
+                "{} client(s), disk {}: {} of {}",
+                point.clients,
+                mbit(point.rate),
+                mbit(point.goodput.value),
+                mbit(*bound)
+            )
+        })
+        .collect();
+    let holds = judged.iter().all(|(point, bound)| (point.goodput.value / bound - 1.0).abs() <= EQUAL);
+    shapes.push(shape("V4.2a", claim, told.join("; "), Some(holds)));
+    let slow: Vec<f64> = judged
+        .iter()
+        .filter(|(point, _)| null_runs(study, point.clients).is_some_and(|(null, _)| point.rate < null * (1.0 - EQUAL)))
+        .filter_map(|(point, _)| point.limited)
+        .collect();
+    shapes.push(match slow.iter().copied().reduce(f64::min) {
+        Some(least) => {
+            let measured = format!("least of {} points {:.0} %", slow.len(), least * 100.0);
+            shape("V4.2b", limited_claim, measured, Some(least > 0.5))
+        }
+        None => not_judged("V4.2b", limited_claim, "the kernel does not tell, or no disk was slower"),
+    });
+    shapes.push(ratio(study, &points));
+    shapes
+}
+
+/// The ratio of totals with its interval, never a mean of ratios: the paper's two, at its disks' rates.
+fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
+    let claim = "V4.2: null over disk is a ratio of totals, with an interval (paper: \"4:1\"; its totals give 732 / 247 = 2.96)";
+    // The paper's disks: 6.3 Mbit/s with one client and 9.2 with each of two.
+    let disk = |clients: usize, rate: f64| {
+        points.iter().find(|point| point.clients == clients && (point.rate / rate - 1.0).abs() < 1e-6)
+    };
+    let found = || {
+        let (one, two) = (disk(1, 6.3e6)?, disk(2, 18.4e6)?);
+        let (null_one, null_two) = (null_runs(study, 1)?.1, null_runs(study, 2)?.1);
+        let runs = [one.runs.len(), two.runs.len(), null_one.len(), null_two.len()].into_iter().min()?;
+        let null: Vec<f64> = (0..runs).map(|run| null_one[run] + null_two[run]).collect();
+        let disk: Vec<f64> = (0..runs).map(|run| one.runs[run] + two.runs[run]).collect();
+        let of_totals = null.iter().sum::<f64>() / disk.iter().sum::<f64>();
+        let logs: Vec<f64> = null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
+        Some((of_totals, mean_interval(&logs), runs))
+    };
+    match found() {
+        Some((value, interval, n)) => {
+            let interval = interval.map_or("too few runs for an interval".to_owned(), |interval| {
+                format!("95 % interval {:.2} to {:.2}", interval.low.exp(), interval.high.exp())
+            });
+            shape("V4.2c", claim, format!("{value:.2} ({interval}, {n} runs)"), None)
+        }
+        None => not_judged("V4.2c", claim, "a sink at the paper's rates has no figure"),
+    }
+}
+
+/// One way to send: Mbit/s, and CPU seconds of the sending thread per gigabyte.
+fn path(point: &PointStudy) -> Option<(String, Estimate, f64)> {
+    let name = coordinate(&point.parameters, "send")?;
+    let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?.estimate?;
+    let cpu = whole(point)?.metric(metric::SENDER_CPU, Direction::Rx)?.estimate?;
+    const BITS_PER_GIGABYTE: f64 = 8e9;
+    Some((name, goodput, cpu.value / goodput.value * BITS_PER_GIGABYTE))
+}
+
+fn data_paths(server: &Study) -> Shape {
+    let claim = "V4.3: each of the server's ways to send is told with throughput and CPU per byte (paper: +100 Mbit/s, 36 % CPU)";
+    let paths: Vec<_> = sweep(server, "data path").filter_map(path).collect();
+    if paths.len() < 2 {
+        return not_judged("V4.3", claim, "fewer than two ways have a figure");
+    }
+    let told: Vec<String> = paths
+        .iter()
+        .map(|(name, goodput, cpu)| format!("{name} {} Mbit/s, {cpu:.3} s/GB", mbit(goodput.value)))
+        .collect();
+    shape("V4.3", claim, told.join("; "), Some(paths.iter().all(|(.., cpu)| *cpu > 0.0)))
+}
+
+/// What the switch's port of the server took in against the bytes sent, all trials of one client added: where the paper polled.
+fn observer(curve: &[Clients<'_>]) -> Shape {
+    let claim = "V4.4 (hard): what the switch's port took in from the server is the bytes sent times frame over payload, within 0.5 %";
+    let one = curve.iter().find(|clients| clients.n == 1);
+    let port = one.and_then(|clients| {
+        let sending = clients.point.observed.iter().filter(|port| port.direction == Direction::Tx && port.n > 0);
+        sending.filter(|port| port.payload > 0.0).max_by(|a, b| a.payload.total_cmp(&b.payload))
+    });
+    let Some(port) = port else {
+        return not_judged("V4.4", claim, "no port of the switch was observed");
+    };
+    let PortStudy { observer, n, octets, payload, expected, agreement, .. } = port;
+    let (ratio, algebra) = (octets / payload, FRAME / PAYLOAD);
+    let measured = format!(
+        "{observer}, {n} trial(s): {ratio:.4}, {FRAME:.0} / {PAYLOAD:.0} = {algebra:.4}: {:+.2} %; {:+.2} % of what the segments amount to",
+        (ratio / algebra - 1.0) * 100.0,
+        (octets / expected - 1.0) * 100.0,
+    );
+    let fits = (ratio / algebra - 1.0).abs() <= ALGEBRA;
+    shape("V4.4", claim, measured, Some(*agreement == Agreement::Agrees && fits))
+}
+
+fn sources(server: &Study) -> Shape {
+    let claim = "V4.5 (hard): a warm file is read without its disk, a cold one from it";
+    let share = |source: &str| {
+        let point =
+            sweep(server, "source").find(|point| coordinate(&point.parameters, "source").as_deref() == Some(source))?;
+        Some(whole(point)?.metric(metric::DEVICE_SHARE, Direction::Rx)?.estimate?.value)
+    };
+    match (share("warm"), share("cold")) {
+        (Some(warm), Some(cold)) => {
+            let measured = format!(
+                "the disk read {:.2} % of the warm file's bytes, {:.1} % of the cold one's",
+                warm * 100.0,
+                cold * 100.0
+            );
+            shape("V4.5", claim, measured, Some(warm <= WARM && cold >= COLD))
+        }
+        _ => not_judged("V4.5", claim, "the kernel counts no sectors of the disk under the file (is it in memory?)"),
+    }
+}
+
+fn planner(curve: &[Clients<'_>]) -> Shape {
+    let claim = "V4.7: clients that fill the server, S/c with its interval";
+    match one_and_all(curve) {
+        Some((one, all)) => {
+            let value = all.value / one.value;
+            let ends = || Some((all.low? / one.high?, all.high? / one.low?));
+            let told = ends().map_or("too few runs for an interval".to_owned(), |(low, high)| {
+                format!("{low:.2} to {high:.2}: buy for {}", high.ceil())
+            });
+            let holds = ends().map(|(low, high)| low <= value && value <= high);
+            shape("V4.7a", claim, format!("{value:.2} clients ({told})"), holds)
+        }
+        None => not_judged("V4.7a", claim, "fewer than three numbers of clients have a figure"),
+    }
+}
+
+/// What the paper's own figures say of its plan.
+fn papers_plan() -> Shape {
+    let sustained = TO_NOTHING[2].1;
+    let [(_, one), (n, two)] = TO_DISK;
+    let (by_one, by_two) = (sustained / one, sustained / (two / n as f64));
+    let claim = "V4.7 (hard): the paper's clients with disks are 8 to 12, never its \"about 20\"";
+    let measured = format!("{sustained} / {one} = {by_one:.1}, {sustained} / {} = {by_two:.1}", two / n as f64);
+    shape("V4.7b", claim, measured, Some(by_one < 13.0 && by_two > 8.0))
+}
+
+fn interval_of(estimate: Estimate) -> String {
+    match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) => format!("{} to {}", mbit(low), mbit(high)),
+        _ => "too few runs".to_owned(),
+    }
+}
+
+fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).to_vec()
+}
+
+fn clients_table(curve: &[Clients<'_>]) -> Comparison {
+    let row = |clients: &Clients<'_>| {
+        let paper = TO_NOTHING.iter().find(|(n, _)| *n == clients.n);
+        vec![
+            clients.n.to_string(),
+            paper.map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
+            mbit(clients.goodput.value),
+            interval_of(clients.goodput),
+            peak(clients.point).map_or(DASH.to_owned(), mbit),
+        ]
+    };
+    Comparison {
+        title: "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's best second is 812 (81.2), its three \
+                clients are missing"
+            .into(),
+        head: head(["clients", "paper", "ours", "95 % interval", "best second"]),
+        rows: curve.iter().map(row).collect(),
+    }
+}
+
+fn sinks_table(study: &Study) -> Comparison {
+    let row = |point: &SinkPoint| {
+        let paper = TO_DISK
+            .iter()
+            .find(|(n, rate)| *n == point.clients && (rate / SCALE * 1e6 / point.rate - 1.0).abs() < 1e-6);
+        let null = null_runs(study, point.clients).map(|(null, _)| null);
+        vec![
+            point.clients.to_string(),
+            mbit(point.rate),
+            paper.map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
+            mbit(point.goodput.value),
+            null.map_or(DASH.to_owned(), mbit),
+            null.map_or(DASH.to_owned(), |null| format!("{:.2}", null / point.goodput.value)),
+            point.limited.map_or(DASH.to_owned(), |share| format!("{:.0} %", share * 100.0)),
+        ]
+    };
+    Comparison {
+        title: "Downloads to disks of a known rate: what the disk adds, as a ratio of totals".into(),
+        head: head(["clients", "disks take", "paper", "ours", "null sink", "null over disk", "window-limited"]),
+        rows: sink_points(study).iter().map(row).collect(),
+    }
+}
+
+fn paths_table(server: &Study) -> Comparison {
+    let mut rows: Vec<Vec<String>> = sweep(server, "data path")
+        .filter_map(path)
+        .map(|(name, goodput, cpu)| {
+            let interval = interval_of(goodput);
+            vec![format!("send: {name}"), mbit(goodput.value), interval, format!("{cpu:.3}")]
+        })
+        .collect();
+    for (sweep_name, axis) in [("source", "source"), ("sink", "sink")] {
+        rows.extend(sweep(server, sweep_name).filter_map(|point| {
+            let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?.estimate?;
+            let interval = interval_of(goodput);
+            Some(vec![
+                format!("{axis}: {}", coordinate(&point.parameters, axis)?),
+                mbit(goodput.value),
+                interval,
+                DASH.into(),
+            ])
+        }));
+    }
+    Comparison {
+        title: "Without a shaped link: ways to send, sources and sinks (the paper: HP-UX 11's copy avoidance 36 % of four CPUs at 760 \
+                Mbit/s, the older daemon about 100 Mbit/s less)"
+            .into(),
+        head: head(["", "Mbit/s", "95 % interval", "server CPU, s/GB"]),
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_plan_is_judged_by_its_own_figures() {
+        let shape = papers_plan();
+        assert_eq!(shape.measured, "762 / 63 = 12.1, 762 / 92 = 8.3");
+        assert_eq!(shape.holds, Some(true));
+    }
+
+    #[test]
+    fn without_figures_nothing_is_judged_and_nothing_passes() {
+        let reproduction = hp_ftp(&Study::default(), &Study::default());
+        let judged: Vec<&str> =
+            reproduction.shapes.iter().filter(|shape| shape.holds.is_some()).map(|shape| shape.id.as_str()).collect();
+        assert_eq!(judged, ["V4.7b"]);
+    }
+
+    #[test]
+    fn a_port_that_counts_too_much_or_too_little_is_found_out() {
+        let judge = |octets: f64, agreement: Agreement| {
+            let port = PortStudy {
+                observer: "switch.s".into(),
+                port: "s0".into(),
+                faces: "s".into(),
+                direction: Direction::Tx,
+                n: 3,
+                payload: 1448e4,
+                expected: 1514e4,
+                octets,
+                frames: None,
+                dropped: None,
+                bound: 1e5,
+                agreement,
+                why: Vec::new(),
+            };
+            let point = PointStudy { observed: vec![port], ..PointStudy::default() };
+            let goodput = linerate_analysis::statistics::estimate(&[28e6]).expect("a run");
+            observer(&[Clients { n: 1, goodput, point: &point }]).holds
+        };
+        assert_eq!(judge(1515e4, Agreement::Agrees), Some(true));
+        // Headers counted once for super-packets, and somebody else's traffic.
+        assert_eq!(judge(1480e4, Agreement::Agrees), Some(false));
+        assert_eq!(judge(1540e4, Agreement::Background), Some(false));
+        assert_eq!(observer(&[]).holds, None);
+    }
+
+    fn scaled(rates: &[f64]) -> Vec<PointStudy> {
+        rates.iter().map(|_| PointStudy::default()).collect()
+    }
+
+    #[test]
+    fn a_knee_is_found_where_clients_stop_adding_and_not_elsewhere() {
+        let judge = |rates: &[f64]| {
+            let points = scaled(rates);
+            let curve: Vec<Clients<'_>> = (1..)
+                .zip(rates)
+                .zip(&points)
+                .map(|((n, rate), point)| {
+                    let goodput = linerate_analysis::statistics::estimate(&[*rate]).expect("a run");
+                    Clients { n, goodput, point }
+                })
+                .collect();
+            scaling(&curve).into_iter().map(|shape| shape.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(judge(&[28.0, 56.0, 84.0, 94.0, 94.1, 93.9]), [Some(true), Some(true), None]);
+        // It goes on growing slowly past where it should have been full.
+        assert_eq!(judge(&[60.0, 61.0, 70.0, 80.0, 90.0, 100.0])[0], Some(false));
+        assert_eq!(judge(&[28.0, 56.0, 84.0, 94.0, 85.0, 93.9])[1], Some(false));
+    }
+}

@@ -1,0 +1,121 @@
+//! Intel, NC-SI Overview and Performance (2013), items S1.1 to S1.14, shapes V1.1 to V1.14 of the methodology.
+//!
+//! Console a is a sender of today, console b one of the paper's time. *Default* is a management controller with the windows of
+//! its kernel, *tuned* one with the paper's `tcp_rmem` and `tcp_wmem`. Figures are Mbit/s of L4 payload, counted where they are
+//! delivered; "net2bmc" is from a console to a management controller. What is not reproduced: Windows itself.
+
+mod causes;
+mod shapes;
+mod tables;
+
+use linerate_model::{Direction, metric};
+
+use super::{Comparison, Reproduction, sweep, whole};
+use linerate_analysis::{PointStudy, Study};
+
+/// The campaigns a reproduction takes.
+#[derive(Clone, Copy, Debug)]
+pub struct IntelStudies<'a> {
+    /// `intel-tables` with default windows.
+    pub default: &'a Study,
+    /// The same with the paper's.
+    pub tuned: &'a Study,
+    /// `intel-causes` with default windows.
+    pub causes: &'a Study,
+    /// The same with the paper's.
+    pub causes_tuned: &'a Study,
+    /// `intel-link-speed` with a port as fast as the sideband.
+    pub slow_port: &'a Study,
+    /// The same with one ten times as fast.
+    pub fast_port: &'a Study,
+    /// `intel-cpu`.
+    pub cpu: &'a Study,
+    /// `fire-hose`.
+    pub hose: &'a Study,
+}
+
+/// Rate of the sideband, bit/s.
+const SIDEBAND: f64 = 1e8;
+/// What two figures of few runs may differ by and still be called equal: the paper's own noise, 5 of 70 Mbit/s.
+const NOISE: f64 = 0.07;
+
+/// Judges the shapes of the Intel paper.
+#[must_use]
+pub fn intel_ncsi(studies: &IntelStudies<'_>) -> Reproduction {
+    let mut tables = tables::raw(studies.default, studies.tuned);
+    tables.push(tables::before_and_after(studies.default, studies.tuned));
+    tables.push(causes::rows(studies.causes, studies.causes_tuned));
+    tables.push(causes::both_ways(studies.default, studies.tuned));
+    tables.extend(worse(studies));
+    Reproduction { paper: "Intel, NC-SI overview and performance (2013)".into(), tables, shapes: shapes::all(studies) }
+}
+
+/// The only point of sweep `name`.
+fn only<'a>(study: &'a Study, name: &'a str) -> Option<&'a PointStudy> {
+    sweep(study, name).next()
+}
+
+/// The figure of `metric` of the measured job of sweep `name`.
+fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Option<f64> {
+    Some(whole(only(study, name)?)?.metric(metric, direction)?.estimate?.value)
+}
+
+/// Goodput of one way of one cell of the tables, bit/s.
+fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: Way) -> Option<f64> {
+    value(study, &format!("{console} {bmc} {mode} {}", way.word()), metric::GOODPUT, way.direction())
+}
+
+/// How the goodput of one way of sweep `name` went, if that leaves it without a single number.
+fn unsettled(study: &Study, name: &str, way: Way) -> Option<String> {
+    let settled = whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
+    (!settled.has_single_number).then(|| settled.word.clone())
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToBmc,
+    ToNetwork,
+}
+
+impl Way {
+    const BOTH: [Self; 2] = [Self::ToBmc, Self::ToNetwork];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::ToBmc => "net2bmc",
+            Self::ToNetwork => "bmc2net",
+        }
+    }
+
+    /// Seen from the console, which is the active end.
+    const fn direction(self) -> Direction {
+        match self {
+            Self::ToBmc => Direction::Tx,
+            Self::ToNetwork => Direction::Rx,
+        }
+    }
+}
+
+/// Everything that the small windows made worse by more than the noise.
+fn worse(studies: &IntelStudies<'_>) -> Option<Comparison> {
+    let mut rows = tables::worse(studies.default, studies.tuned);
+    rows.extend(causes::worse(studies.causes, studies.causes_tuned));
+    (!rows.is_empty()).then(|| Comparison {
+        title:
+            "What the small windows made worse (the paper does not say that its cure cost up to 50 % of BMC to network)"
+                .into(),
+        head: ["what", "default", "tuned", "change"].map(str::to_owned).to_vec(),
+        rows,
+    })
+}
+
+/// A row of a table of changes.
+fn change(what: String, before: f64, after: f64) -> Vec<String> {
+    vec![what, super::mbit(before), super::mbit(after), format!("{:+.1} %", (after / before - 1.0) * 100.0)]
+}
+
+/// Whether `after` is worse than `before` by more than the noise.
+fn is_worse(before: f64, after: f64) -> bool {
+    after < before * (1.0 - NOISE)
+}

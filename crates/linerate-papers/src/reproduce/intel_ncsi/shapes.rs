@@ -1,0 +1,342 @@
+//! The shapes V1.1 to V1.14 of methodology 2.2. Those that follow from arithmetic are marked "hard"; the others compare with
+//! what the paper saw.
+
+use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
+
+use super::{IntelStudies, NOISE, SIDEBAND, Way, causes, cell, only, tables, value};
+use crate::replay;
+use crate::reproduce::{Shape, coordinate, mbit, not_judged, shape, sweep, whole};
+use linerate_analysis::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
+use linerate_analysis::statistics::{coefficient_of_variation, median};
+use linerate_analysis::{PointStudy, Study};
+
+/// Bytes sent again that count as none: 1 in 100 000 (methodology 2.2, V1.5).
+const NONE: f64 = 1e-5;
+/// What a tail probe costs a short trial: a segment or two of some ten thousand.
+const PROBES: f64 = 1e-3;
+const CONSOLES: [&str; 2] = ["a", "b"];
+const BMCS: [&str; 2] = ["bmc1", "bmc2"];
+
+/// All of them.
+pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
+    let mut shapes = management(studies.causes);
+    shapes.extend(link_speed(studies.slow_port, studies.fast_port));
+    shapes.extend(tuning(studies));
+    shapes.push(to_network(studies.default));
+    shapes.push(cpu_share(studies.cpu));
+    shapes.extend(both_ways(studies.default, studies.tuned));
+    shapes.push(windows(studies.default, studies.tuned));
+    shapes.extend(fire_hose(studies.hose));
+    shapes.push(replayed());
+    shapes
+}
+
+fn management(causes: &Study) -> Vec<Shape> {
+    /// The larger of request and response, which go opposite ways.
+    const BITS: f64 = 100.0 * 8.0;
+    let claim = "V1.1 (hard): request and response load takes less than 2 % of either way of the sideband";
+    let Some(point) = only(causes, "management") else { return vec![not_judged("V1.1", claim, "it was not run")] };
+    let Some(rate) = value(causes, "management", metric::TRANSACTION_RATE, Direction::Sum) else {
+        return vec![not_judged("V1.1", claim, "no valid transaction rate")];
+    };
+    let share = rate * BITS / SIDEBAND;
+    let mut shapes =
+        vec![shape("V1.1a", claim, format!("{rate:.0}/s, {:.2} % of it", share * 100.0), Some(share <= 0.02))];
+    let claim = "V1.1 (hard): one outstanding request: rate x mean response time = 1, within 2 %";
+    shapes.push(match mean_response(point) {
+        Some(mean) => {
+            let product = rate * mean;
+            shape("V1.1b", claim, format!("{product:.4}"), Some((product - 1.0).abs() <= 0.02))
+        }
+        None => not_judged("V1.1b", claim, "no response times"),
+    });
+    shapes
+}
+
+/// Mean response time in seconds.
+fn mean_response(point: &PointStudy) -> Option<f64> {
+    let buckets = &whole(point)?.service.buckets;
+    let (sum, n) =
+        buckets.iter().fold((0.0, 0_u64), |(sum, n), (ns, count)| (sum + *ns as f64 * *count as f64, n + count));
+    (n > 0).then(|| sum / n as f64 * 1e-9)
+}
+
+fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
+    let read = |study, metric| value(study, "stream", metric, Direction::Tx);
+    let claim = "V1.4 (hard): at a port as fast as the sideband a stream reaches 97 % of it, and never more than all";
+    let metric = only(slow, "stream").and_then(|point| whole(point)?.metric(metric::GOODPUT, Direction::Tx)?.share);
+    let mut shapes = vec![match metric {
+        Some(share) => shape("V1.4", claim, format!("{:.1} %", share * 100.0), Some((0.97..=1.0025).contains(&share))),
+        None => not_judged("V1.4", claim, "no figure or no ceiling"),
+    }];
+    let dropped = |study| value(study, "stream", metric::CONTROLLER_DROPPED, Direction::Sum);
+    let said = |again: f64, dropped: f64| {
+        format!("{:.4} % sent again, {dropped:.0} frames dropped by the controller", again * 100.0)
+    };
+    let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0), and the controller drops nothing";
+    shapes.push(match read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow)) {
+        Some((again, dropped)) => shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0)),
+        None => not_judged("V1.5a", claim, "no figure"),
+    });
+    let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again (paper: up to 5 %), and the controller drops";
+    shapes.push(match read(fast, metric::RETRANSMIT_RATIO).zip(dropped(fast)) {
+        Some((again, dropped)) => {
+            shape("V1.5b", claim, said(again, dropped), Some(again >= NONE * 10.0 && dropped >= 1.0))
+        }
+        None => not_judged("V1.5b", claim, "no figure"),
+    });
+    shapes
+}
+
+fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
+    let claim = "V1.6 (hard): with the small window a single stream overruns nothing: the controller drops nothing";
+    let cells =
+        || CONSOLES.iter().flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")));
+    let most = |metric, direction| -> Option<f64> {
+        let all: Option<Vec<f64>> = cells().map(|name| value(studies.tuned, &name, metric, direction)).collect();
+        Some(all?.into_iter().fold(0.0, f64::max))
+    };
+    let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx).zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
+    let mut shapes = vec![match worst {
+        Some((again, dropped)) => {
+            let measured = format!("at most {:.4} % sent again and {dropped:.0} frames dropped", again * 100.0);
+            shape("V1.6a", claim, measured, Some(again <= PROBES && dropped < 1.0))
+        }
+        None => not_judged("V1.6a", claim, "a cell has no figure"),
+    }];
+    shapes.push(steadier(studies));
+    let claim = "V1.6: a sender of today, alone, gains nothing from the small window (paper's Linux: 0.99)";
+    shapes.push(match causes::figures(studies.causes, studies.causes_tuned, "stream, cubic") {
+        Some((before, after)) => {
+            let measured = format!("{} to {} Mbit/s, {:.2}", mbit(before), mbit(after), after / before);
+            shape("V1.6c", claim, measured, Some(after / before <= 1.0 + NOISE))
+        }
+        None => not_judged("V1.6c", claim, "a row has no figure"),
+    });
+    let claim = "V1.6: the collapse that the small window cures: at least three times as fast (paper's Windows: 8.2)";
+    shapes.push(match causes::best_gain(studies.causes, studies.causes_tuned) {
+        Some((row, gain)) => shape("V1.6d", claim, format!("{row}: {gain:.2}"), Some(gain >= 3.0)),
+        None => not_judged("V1.6d", claim, "no row has figures"),
+    });
+    shapes
+}
+
+/// Whether seconds differ less with the small window.
+fn steadier(studies: &IntelStudies<'_>) -> Shape {
+    /// Fewer seconds say nothing of how they differ.
+    const SECONDS: usize = 10;
+    let claim = "V1.6: the small window halves how much seconds differ (coefficient of variation)";
+    let spread = |study| {
+        let spreads: Option<Vec<f64>> = CONSOLES
+            .iter()
+            .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
+            .map(|name| {
+                let seconds = tables::seconds(only(study, &name)?, Way::ToBmc);
+                if seconds.len() < SECONDS { None } else { coefficient_of_variation(&seconds) }
+            })
+            .collect();
+        spreads.and_then(|spreads| median(&spreads))
+    };
+    match (spread(studies.default), spread(studies.tuned)) {
+        (Some(default), Some(tuned)) => {
+            let measured = format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
+            shape("V1.6b", claim, measured, Some(tuned <= default / 2.0))
+        }
+        _ => not_judged("V1.6b", claim, "fewer than 10 seconds a series (the quick run)"),
+    }
+}
+
+fn to_network(default: &Study) -> Shape {
+    let claim = "V1.7: what a BMC sends does not depend on who receives it, within 5 %";
+    let pairs: Option<Vec<f64>> = BMCS
+        .iter()
+        .map(|bmc| {
+            let of = |console| cell(default, console, bmc, "uni", Way::ToNetwork);
+            Some(of("a")? / of("b")? - 1.0)
+        })
+        .collect();
+    match pairs {
+        Some(pairs) => {
+            let worst = pairs.into_iter().map(f64::abs).fold(0.0, f64::max);
+            shape("V1.7a", claim, format!("at most {:.2} % apart", worst * 100.0), Some(worst <= 0.05))
+        }
+        None => not_judged("V1.7a", claim, "a cell has no figure"),
+    }
+}
+
+/// What a management controller sends, against its share of a CPU.
+fn cpu_share(study: &Study) -> Shape {
+    /// A sideband used so far is full: more CPU cannot give much more.
+    const FULL: f64 = 0.9;
+    /// How far "in proportion" reaches, both ways.
+    const PROPORTION: f64 = 0.25;
+    let claim =
+        "V1.7: what a BMC sends grows in proportion to its share of a CPU, within 25 %, until the sideband is full";
+    // The lab's management controllers are named after their share, in per cent.
+    let share = |name: &str| name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>().ok();
+    let mut sent: Vec<(f64, f64)> = sweep(study, "share")
+        .filter_map(|point| {
+            let job = whole(point)?;
+            Some((share(&job.to)?, job.metric(metric::GOODPUT, Direction::Rx)?.estimate?.value))
+        })
+        .collect();
+    sent.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let measured: Vec<String> = sent.iter().map(|(share, rate)| format!("{share} %: {}", mbit(*rate))).collect();
+    let measured = format!("Mbit/s at a share of {}", measured.join(", "));
+    let n_rising = sent.windows(2).take_while(|pair| pair[1].1 < FULL * SIDEBAND).count();
+    let full = sent.last().is_some_and(|(_, rate)| *rate >= FULL * SIDEBAND);
+    if n_rising == 0 || !full {
+        return not_judged("V1.7b", claim, &format!("the sideband is full at every share, or at none ({measured})"));
+    }
+    let in_proportion = sent.windows(2).take(n_rising).all(|pair| {
+        let ((less, slow), (more, fast)) = (pair[0], pair[1]);
+        ((fast / slow) / (more / less) - 1.0).abs() <= PROPORTION
+    });
+    shape("V1.7b", claim, measured, Some(in_proportion))
+}
+
+/// The worst of a ratio over consoles and controllers.
+fn worst(of: impl Fn(&str, &str) -> Option<f64>) -> Option<f64> {
+    let all: Option<Vec<f64>> =
+        CONSOLES.iter().flat_map(|c| BMCS.iter().map(|b| of(c, b)).collect::<Vec<_>>()).collect();
+    Some(all?.into_iter().fold(f64::INFINITY, f64::min))
+}
+
+fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
+    let against = |study, way| {
+        move |console: &str, bmc: &str| {
+            Some(cell(study, console, bmc, "bidi", way)? / cell(study, console, bmc, "uni", way)?)
+        }
+    };
+    let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
+    let claim = "V1.8: data from the BMC keeps 90 % of its rate when data comes the other way (E1.c: the paper says the opposite)";
+    let mut shapes = vec![worst(against(default, Way::ToNetwork)).map_or_else(
+        || not_judged("V1.8a", claim, "a cell has no figure"),
+        |share| shape("V1.8a", claim, percent(share), Some(share >= 0.9)),
+    )];
+    let claim =
+        "V1.8: data to the BMC collapses when data goes the other way: to less than half (paper: 0.14 and 0.54)";
+    let collapse = worst(move |console, bmc| against(default, Way::ToBmc)(console, bmc).map(|share| -share));
+    shapes.push(collapse.map_or_else(
+        || not_judged("V1.8b", claim, "a cell has no figure"),
+        |share| shape("V1.8b", claim, format!("{:.1} % at best", -share * 100.0), Some(-share < 0.5)),
+    ));
+    let claim = "V1.8: the small window helps data to the BMC while data goes the other way (paper: 5.2 and 7.4 times)";
+    let gain = worst(|console, bmc| {
+        let of = |study| cell(study, console, bmc, "bidi", Way::ToBmc);
+        Some(of(tuned)? / of(default)?)
+    });
+    shapes.push(gain.map_or_else(
+        || not_judged("V1.8c", claim, "a cell has no figure"),
+        |gain| shape("V1.8c", claim, format!("{gain:.2} times at worst"), Some(gain > 1.0 + NOISE)),
+    ));
+    shapes
+}
+
+fn windows(default: &Study, tuned: &Study) -> Shape {
+    /// The paper's `tcp_rmem`.
+    const RECEIVE_MEMORY: f64 = 12_288.0;
+    let claim =
+        "V1.10 (hard): the window the console sees grows with default settings and stays within tcp_rmem when tuned";
+    let seen = |study| {
+        let point = only(study, "a bmc1 uni net2bmc")?;
+        let windows: Vec<f64> =
+            point.trials.first()?.series.get(metric::PEER_WINDOW)?.iter().flatten().copied().collect();
+        Some((*windows.first()?, windows.into_iter().fold(0.0, f64::max)))
+    };
+    match (seen(default), seen(tuned)) {
+        (Some((first, largest)), Some((_, bound))) => {
+            let measured = format!("default {first:.0} B, later {largest:.0} B; tuned at most {bound:.0} B");
+            shape("V1.10", claim, measured, Some(largest >= first && bound <= RECEIVE_MEMORY))
+        }
+        _ => not_judged("V1.10", claim, "the kernel does not tell the peer's window"),
+    }
+}
+
+/// The sideband of the lab; its round trip is measured.
+fn lab_hose(rtt: Nanos) -> Hose {
+    Hose {
+        buffer: Bytes(8192),
+        burst: Bytes(0),
+        feed: BitRate(1e9),
+        drain: BitRate(SIDEBAND),
+        frame: Bytes(1514),
+        mss: Bytes(1460),
+        rtt,
+        flows: 1,
+    }
+}
+
+fn fire_hose(hose: &Study) -> Vec<Shape> {
+    let rtt = sweep(hose, "window")
+        .filter_map(|p| whole(p)?.metric(metric::RTT_MIN, Direction::Tx)?.estimate)
+        .map(|e| e.value);
+    let rtt = Nanos((rtt.fold(f64::INFINITY, f64::min) * 1e9) as u64);
+    let lab = lab_hose(rtt);
+    vec![inferred(hose, &lab), loss_onset(hose, &lab)]
+}
+
+fn inferred(study: &Study, lab: &Hose) -> Shape {
+    let claim = "V1.11 (hard): bursts tell the controller's buffer within one frame";
+    let mut search = BufferSearch::new();
+    for point in sweep(study, "burst") {
+        let Some(length) = coordinate(&point.parameters, "burst").and_then(|text| text.parse::<u32>().ok()) else {
+            continue;
+        };
+        let Some(loss) = whole(point).and_then(|job| job.loss.first()) else { continue };
+        let trains = u32::try_from(loss.ledger.sent / u64::from(length)).unwrap_or(u32::MAX);
+        search.observe(length, trains, loss.ledger.lost());
+    }
+    match search.inferred(lab) {
+        Some(found) => {
+            let measured = format!(
+                "{} frames pass: {} B to {} B, in truth {} B",
+                found.longest_train, found.buffer.start.0, found.buffer.end.0, lab.buffer.0
+            );
+            shape("V1.11", claim, measured, Some(found.buffer.contains(&lab.buffer)))
+        }
+        None => not_judged("V1.11", claim, "no burst was lost, or lengths are missing"),
+    }
+}
+
+fn loss_onset(study: &Study, lab: &Hose) -> Shape {
+    let claim = "V1.12 (hard): loss begins between the frame-granular window and two segments above the widest form";
+    let points: Vec<WindowPoint> = sweep(study, "window")
+        .filter_map(|point| {
+            let job = whole(point)?;
+            let read = |metric| Some(job.metric(metric, Direction::Tx)?.estimate?.value);
+            Some(WindowPoint {
+                window: coordinate(&point.parameters, "window_clamp")?.parse().ok()?,
+                loss: read(metric::RETRANSMIT_RATIO)?,
+                goodput: BitRate(read(metric::GOODPUT)?),
+            })
+        })
+        .collect();
+    let bracket = lab.bracket();
+    let Some(found) = onset(&points) else { return not_judged("V1.12", claim, "no window has figures") };
+    match (found.last_clean, found.first_lossy, found.within(&bracket, lab)) {
+        (Some(clean), Some(lossy), Some(within)) => {
+            let [low, high] = bracket.onset();
+            let form = found.nearest_form(&bracket).map(|(form, _)| format!("{form:?}")).unwrap_or_default();
+            let measured = format!(
+                "between {} B and {} B; bracket {} B to {} B at {} us; nearest form: {form}",
+                clean.0,
+                lossy.0,
+                low.0,
+                high.0,
+                lab.rtt.0 / 1000
+            );
+            shape("V1.12", claim, measured, Some(within))
+        }
+        _ => not_judged("V1.12", claim, "loss begins outside the sweep"),
+    }
+}
+
+fn replayed() -> Shape {
+    let claim = "V1.14 (hard): the paper's 32 averages follow from its tables";
+    let items = replay::intel_ncsi().items;
+    let averages: Vec<bool> =
+        items.iter().filter(|item| item.what.starts_with("average of")).map(|i| i.agrees).collect();
+    let agree = averages.iter().filter(|agrees| **agrees).count();
+    shape("V1.14", claim, format!("{agree} of {}", averages.len()), Some(agree == 32 && averages.len() == 32))
+}

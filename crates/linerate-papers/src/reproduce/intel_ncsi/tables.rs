@@ -1,0 +1,219 @@
+//! The paper's four raw tables in its columns, with their Average rows, and its bars before and after tuning.
+
+use linerate_model::metric;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Way, cell, change, is_worse, only, unsettled};
+use crate::reproduce::{Comparison, mbit, whole};
+use linerate_analysis::statistics::{half_up, mean_half_up};
+use linerate_analysis::{PointStudy, Study};
+
+/// Decimals the paper prints.
+const PLACES: u32 = 2;
+const MEGABIT: f64 = 1e6;
+const CONSOLES: [&str; 2] = ["a", "b"];
+const BMCS: [&str; 2] = ["bmc1", "bmc2"];
+const MODES: [&str; 2] = ["uni", "bidi"];
+
+#[derive(Deserialize)]
+struct Printed {
+    printed: f64,
+}
+
+/// The paper's averages by the name of their series.
+fn printed() -> BTreeMap<String, Printed> {
+    serde_json::from_str(include_str!("../../../data/intel-ncsi-series.json"))
+        .expect("the embedded series are well formed")
+}
+
+/// The columns of one table: bmc, mode, way.
+fn columns() -> impl Iterator<Item = (usize, usize, Way)> {
+    (0..BMCS.len()).flat_map(|bmc| (0..MODES.len()).flat_map(move |mode| Way::BOTH.map(|way| (bmc, mode, way))))
+}
+
+/// The name of a series in the paper's data.
+fn series_name(section: &str, bmc: usize, mode: usize, way: Way) -> String {
+    let (mode, way) = (["uni", "bi"][mode], if way == Way::ToBmc { "N2B" } else { "B2N" });
+    format!("{section} | B{} {mode} {way}", bmc + 1)
+}
+
+/// The four tables.
+pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
+    let printed = printed();
+    let sections = [
+        ("11.1.1 default RHEL", default, "a", "default windows, console a: a sender of today (paper: RHEL 6.3)"),
+        ("11.1.2 default WIN", default, "b", "default windows, console b: a legacy sender (paper: Windows 2008)"),
+        ("11.2.1 modified RHEL", tuned, "a", "tuned windows, console a"),
+        ("11.2.2 modified WIN", tuned, "b", "tuned windows, console b"),
+    ];
+    let table = |(section, study, console, what): (&str, &Study, &str, &str)| {
+        let series = |(bmc, mode, way): (usize, usize, Way)| {
+            let name = format!("{console} {} {} {}", BMCS[bmc], MODES[mode], way.word());
+            let point = only(study, &name)?;
+            Some(Series { seconds: seconds(point, way), unsettled: unsettled_first(point, way) })
+        };
+        let series: Vec<Series> = columns().map(|column| series(column).unwrap_or_default()).collect();
+        let papers = columns().map(|(bmc, mode, way)| &printed[&series_name(section, bmc, mode, way)]);
+        let papers = papers.map(|series| format!("{:.2}", series.printed)).collect();
+        one(format!("{section}: {what}, Mbit/s"), &series, papers)
+    };
+    sections.into_iter().map(table).collect()
+}
+
+/// The seconds of a column.
+#[derive(Default)]
+struct Series {
+    /// Mbit/s.
+    seconds: Vec<f64>,
+    /// How they went, if that leaves them without a single number.
+    unsettled: Option<&'static str>,
+}
+
+/// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may not stand for it.
+fn unsettled_first(point: &PointStudy, way: Way) -> Option<&'static str> {
+    let first = whole(point)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?.trials.first()?.as_ref()?;
+    (!first.class.has_single_number()).then(|| first.class.word())
+}
+
+fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
+    let head = columns().map(|(bmc, mode, way)| {
+        let way = if way == Way::ToBmc { "NET2BMC" } else { "BMC2NET" };
+        format!("BMC-{} {} {way}", bmc + 1, MODES[mode])
+    });
+    let text = |value: f64| half_up(value, PLACES as usize);
+    let longest = series.iter().map(|series| series.seconds.len()).max().unwrap_or(0);
+    let row = |second: usize| {
+        let value = |series: &Series| series.seconds.get(second).map_or("-".into(), |value| text(*value));
+        let values = series.iter().map(value);
+        std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
+    };
+    // What never settles has no average: it would depend on when the run was stopped (methodology 6.3).
+    let average = |series: &Series| {
+        if let Some(word) = series.unsettled {
+            return format!("no single number: {word}");
+        }
+        let as_printed: Vec<f64> = series.seconds.iter().filter_map(|value| text(*value).parse().ok()).collect();
+        mean_half_up(&as_printed, PLACES, PLACES).unwrap_or_else(|| "-".into())
+    };
+    let averages = std::iter::once("Average".to_owned()).chain(series.iter().map(average)).collect();
+    let papers = std::iter::once("paper's average".to_owned()).chain(papers).collect();
+    Comparison {
+        title,
+        head: std::iter::once("second".to_owned()).chain(head).collect(),
+        rows: (0..longest).map(row).chain([averages, papers]).collect(),
+    }
+}
+
+/// Mbit/s delivered in each whole second of the first trial.
+pub(super) fn seconds(point: &PointStudy, way: Way) -> Vec<f64> {
+    let name = if way == Way::ToBmc { "goodput_tx" } else { "goodput_rx" };
+    let Some(trial) = point.trials.first() else { return Vec::new() };
+    let Some(series) = trial.series.get(name) else { return Vec::new() };
+    let mut sums: Vec<(f64, f64)> = Vec::new();
+    let mut begin = 0.0;
+    for (end, rate) in trial.seconds.iter().zip(series) {
+        let second = f64::midpoint(begin, *end) as usize;
+        sums.resize(sums.len().max(second + 1), (0.0, 0.0));
+        sums[second].0 += rate.unwrap_or(0.0) * (end - begin);
+        sums[second].1 += end - begin;
+        begin = *end;
+    }
+    /// A second of which less was recorded is none.
+    const WHOLE: f64 = 0.95;
+    sums.into_iter().filter(|(_, length)| *length >= WHOLE).map(|(bits, length)| bits / length / MEGABIT).collect()
+}
+
+/// Mean over both controllers, which is never shown without the two.
+fn both(study: &Study, console: &str, mode: &str, way: Way) -> Option<[f64; 2]> {
+    Some([cell(study, console, BMCS[0], mode, way)?, cell(study, console, BMCS[1], mode, way)?])
+}
+
+/// Both controllers' figures; what has none because it does not settle says so.
+fn pair(study: &Study, console: &str, mode: &str, way: Way) -> String {
+    let told = |bmc: &str| match cell(study, console, bmc, mode, way) {
+        Some(value) => mbit(value),
+        None => unsettled(study, &format!("{console} {bmc} {mode} {}", way.word()), way)
+            .map_or_else(|| "-".to_owned(), |word| format!("no single number: {word}")),
+    };
+    BMCS.map(told).join(" | ")
+}
+
+/// Figures 12 and 15: each console and mode, before and after.
+pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
+    let rows = CONSOLES.into_iter().flat_map(|console| {
+        MODES.into_iter().flat_map(move |mode| {
+            Way::BOTH.map(|way| {
+                let (before, after) = (both(default, console, mode, way), both(tuned, console, mode, way));
+                let ratios = before.zip(after).map_or("-".into(), |(before, after)| {
+                    format!("{:.2} | {:.2}", after[0] / before[0], after[1] / before[1])
+                });
+                let pair = |study| pair(study, console, mode, way);
+                vec![format!("console {console}, {mode}, {}", way.word()), pair(default), pair(tuned), ratios]
+            })
+        })
+    });
+    Comparison {
+        title: "Figures 12 and 15: before and after, Mbit/s, controller 1 | controller 2 (never averaged over both)"
+            .into(),
+        head: ["what", "default", "tuned", "ratio"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// Rows of what became worse.
+pub(super) fn worse(default: &Study, tuned: &Study) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for console in CONSOLES {
+        for (bmc, mode, way) in columns() {
+            let (bmc, mode) = (BMCS[bmc], MODES[mode]);
+            let cells = cell(default, console, bmc, mode, way).zip(cell(tuned, console, bmc, mode, way));
+            if let Some((before, after)) = cells.filter(|(before, after)| is_worse(*before, *after)) {
+                rows.push(change(format!("console {console}, {bmc}, {mode}, {}", way.word()), before, after));
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_analysis::TrialStudy;
+
+    #[test]
+    fn tenths_make_whole_seconds_and_an_unfinished_one_is_none() {
+        let trial = TrialStudy {
+            seconds: (1..=25).map(|tenth| f64::from(tenth) / 10.0).collect(),
+            series: [("goodput_tx".to_owned(), (1..=25).map(|t| Some(if t <= 10 { 8e6 } else { 4e6 })).collect())]
+                .into(),
+            ..TrialStudy::default()
+        };
+        let point = PointStudy { trials: vec![trial], ..PointStudy::default() };
+        let seconds = seconds(&point, Way::ToBmc);
+        assert_eq!(seconds.iter().map(|value| half_up(*value, 2)).collect::<Vec<_>>(), ["8.00", "4.00"]);
+    }
+
+    /// The paper prints 6.61 for a series that was 17.5 for twelve seconds and 3.9 after.
+    #[test]
+    fn a_series_that_does_not_settle_has_no_average() {
+        let values: Vec<f64> = (0..60).map(|second| if second < 12 { 17.5 } else { 3.9 }).collect();
+        let steady = Series { seconds: vec![4.0, 4.2], unsettled: None };
+        let slowing = Series { seconds: values, unsettled: Some("slows down") };
+        let table = one("t".into(), &[steady, slowing], vec!["1".into(), "6.61".into()]);
+        assert_eq!(table.rows[60], ["Average", "4.10", "no single number: slows down"]);
+        assert_eq!(table.rows[11][1..], ["-", "17.50"]);
+    }
+
+    #[test]
+    fn every_column_has_its_series_in_the_paper() {
+        let printed = printed();
+        for section in ["11.1.1 default RHEL", "11.1.2 default WIN", "11.2.1 modified RHEL", "11.2.2 modified WIN"] {
+            for (bmc, mode, way) in columns() {
+                assert!(printed.contains_key(&series_name(section, bmc, mode, way)));
+            }
+        }
+        assert_eq!(printed[&series_name("11.1.2 default WIN", 0, 0, Way::ToBmc)].printed, 7.88);
+    }
+}
