@@ -19,9 +19,9 @@ use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
 use super::{Limit, OptionDoc, ethernet};
+pub(crate) use link::HEADER_3DW;
 pub use link::{Addressing, EndToEndCheck, LANES, Link, LinkBytes, LinkLayerPackets};
 use link::{FLIT_GENERATION, PAGE};
-pub(crate) use link::HEADER_3DW;
 use nic::{FrameBytes, Nic, Step, frame_bytes, frame_rate};
 
 /// Every device must support it, and hosts often grant no more.

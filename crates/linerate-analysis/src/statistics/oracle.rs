@@ -40,10 +40,7 @@ mod agreement {
     use super::super::correlation::spearman;
     use super::super::order::interval_ranks;
     use super::super::percentile::percentile_ranks;
-    use super::super::{
-        mean_interval, mser, mser5, paired_shift, percentile, trend,
-        unpaired_shift,
-    };
+    use super::super::{mean_interval, mser, mser5, paired_shift, percentile, trend, unpaired_shift};
     use super::{Value, cases, numbers};
 
     fn near(found: f64, expected: &Value, within: f64, what: &str) {

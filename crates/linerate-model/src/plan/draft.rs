@@ -275,7 +275,10 @@ mod tests {
             Draft { campaign: DraftCampaign { name: "n".into(), ..DraftCampaign::default() }, sweeps: vec![sweep] };
         let (plan, problems) = read(&draft);
         assert_eq!(problems, []);
-        assert_eq!((plan.seed, plan.sweeps[0].drain), (super::super::parse::DEFAULT_SEED, super::super::parse::DEFAULT_DRAIN));
+        assert_eq!(
+            (plan.seed, plan.sweeps[0].drain),
+            (super::super::parse::DEFAULT_SEED, super::super::parse::DEFAULT_DRAIN)
+        );
         assert!(plan.sweeps[0].compare.is_none() && plan.sweeps[0].jobs[0].params.0.is_empty());
     }
 }

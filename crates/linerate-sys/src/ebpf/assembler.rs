@@ -198,7 +198,13 @@ impl Assembler {
     }
 
     /// Goes on at `label` if `register` `condition` `operand`.
-    pub(crate) fn jump_if(&mut self, condition: Condition, register: Register, operand: Operand, label: Label) -> &mut Self {
+    pub(crate) fn jump_if(
+        &mut self,
+        condition: Condition,
+        register: Register,
+        operand: Operand,
+        label: Label,
+    ) -> &mut Self {
         let code = match condition {
             Condition::Equal => 0x10,
             Condition::Greater => 0x20,
@@ -265,8 +271,7 @@ impl Assembler {
     }
 }
 
-impl Code {
-}
+impl Code {}
 
 impl Width {
     const fn code(self) -> u8 {
