@@ -172,7 +172,7 @@ impl Assembler {
     }
 
     /// Makes the low bits of `register` big-endian in memory, and the others zero.
-    pub(crate) fn to_big_endian(&mut self, width: Width, register: Register) -> &mut Self {
+    pub(crate) fn big_endian(&mut self, width: Width, register: Register) -> &mut Self {
         self.push(CLASS_ARITHMETIC_32 | BYTE_SWAP | TO_BIG_ENDIAN, register, 0, 0, width.bits())
     }
 
@@ -308,7 +308,7 @@ mod tests {
             .load(Width::Bits32, R7, R1, 4)
             .compute(Operation::Add, R2, Operand::Number(14))
             .jump_if(Condition::Greater, R2, Operand::Of(R7), pass)
-            .to_big_endian(Width::Bits16, R2)
+            .big_endian(Width::Bits16, R2)
             .store(Width::Bits64, R1, -8, R2)
             .place(pass)
             .set(R0, Operand::Number(2))

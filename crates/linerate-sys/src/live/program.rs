@@ -132,12 +132,12 @@ fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: 
         .compute(Operation::ShiftRight, R2, Operand::Number(16))
         .compute(Operation::And, R2, Operand::Number(0x00ff_ffff))
         .compute(Operation::Add, R1, Operand::Of(R2))
-        .to_big_endian(Width::Bits64, R1)
+        .big_endian(Width::Bits64, R1)
         .store(Width::Bits64, R7, stamp_at, R1)
         .compute(Operation::And, R3, Operand::Number(0xffff))
         .compute(Operation::ShiftLeft, R3, Operand::Number(16))
         .compute(Operation::Add, R3, Operand::Of(R5))
-        .to_big_endian(Width::Bits32, R3)
+        .big_endian(Width::Bits32, R3)
         .store(Width::Bits32, R7, stamp_at + 8, R3)
         // Halves in memory order: a sum of 32-bit words folds to that of the 16-bit words in them.
         .compute(Operation::Add, R8, Operand::Of(R3))
@@ -231,7 +231,7 @@ fn draw_ports(assembler: &mut Assembler, state: &SharedWords, ports_at: i16) {
             .compute(Operation::Multiply, R4, Operand::Number(N_PORTS))
             .compute(Operation::ShiftRight, R4, Operand::Number(32))
             .compute(Operation::Add, R4, Operand::Number(FIRST))
-            .to_big_endian(Width::Bits16, R4)
+            .big_endian(Width::Bits16, R4)
             .store(Width::Bits16, R7, port_at, R4)
             .compute(Operation::Add, R8, Operand::Of(R4));
     }
