@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Check a ledger for damage, and save what can be read of a damaged one
     Ledger(LedgerArgs),
     /// List disks, load one, and give or end the consent to write to one
-    Disk(DiskArgs),
+    Disk(Box<DiskArgs>),
     /// Turn a foreign job file into a plan, and tell what becomes of each of its keys
     ///
     /// A key that would change the load and cannot be had here is refused: then there is no plan, and exit 2. An imported plan carries no

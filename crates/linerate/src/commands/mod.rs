@@ -28,7 +28,7 @@ pub(crate) mod tune;
 use std::path::Path;
 
 use crate::cli::{self, Command, Invocation};
-use crate::commands::disk::{DiskAction, DiskArgs};
+use crate::commands::disk::DiskAction;
 use crate::commands::lab::{LabAction, LabArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reference;
@@ -60,7 +60,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Pair(args) => pair::run(args, global),
         Command::Ledger(args) => ledger::run(&args.action, global.json),
         Command::Lab(args) => lab::run(args.action, global.json),
-        Command::Disk(args) => disk::run(args, global),
+        Command::Disk(args) => disk::run(*args, global),
         Command::Import(args) => import::run(&args, global.json),
         Command::Ncsi(args) => ncsi::run(&args, global),
         Command::Facts => facts::run(global.json),
@@ -102,8 +102,7 @@ fn only_prints(command: &Command) -> bool {
             | Command::Lab(LabArgs { action: LabAction::List | LabAction::Exec { .. } })
             | Command::Ledger(_)
             | Command::List(_)
-            | Command::Disk(DiskArgs { action: DiskAction::List { .. } })
             | Command::Completions { .. }
             | Command::Man
-    )
+    ) || matches!(command, Command::Disk(args) if matches!(args.action, DiskAction::List { .. }))
 }
