@@ -17,8 +17,8 @@ mod study;
 pub mod tune;
 
 pub use study::{
-    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, End, Found,
-    GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace,
+    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, DropCause, End,
+    Found, GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace,
     LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy,
     RateLevel, Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling,
     Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Way, Withheld, clock_course,

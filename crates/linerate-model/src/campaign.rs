@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BitRate, BoundClass, Bytes, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks,
-    TrialOutcome, TrialSpec,
+    Capacity, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks, TrialOutcome,
+    TrialSpec,
 };
 
 /// What kind of path was measured.
@@ -18,57 +18,6 @@ pub enum TestbedKind {
     Hosts,
     /// One host's loopback.
     Loopback,
-}
-
-/// A known capacity of the path, shared by everything that crosses it: a link, a shaper, a bus.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Capacity {
-    /// What it is called, e.g. `link a-b`. Nothing follows from it.
-    pub name: String,
-    /// What kind of thing it is; absent in testbed files that leave it out and in ledgers before 2026-11-22 ([`Capacity::class`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<BoundClass>,
-    /// How much crosses it per second, counted as `frame_overhead` says.
-    pub rate: BitRate,
-    /// Bytes it counts per frame beyond the IP packet: 38 on an Ethernet wire (preamble, header, FCS, gap), 14 for a
-    /// shaper that sees the Ethernet header only, 0 for a bus that carries payload.
-    pub frame_overhead: Bytes,
-    /// IP MTU on it.
-    pub mtu: Bytes,
-    /// Directed endpoint pairs (data from, data to) that cross it and share it.
-    pub pairs: Vec<(String, String)>,
-    /// Who says so.
-    pub source: String,
-    /// For a group of equal links that share flows by a hash (IEEE 802.1AX): each of them, by the instance its byte counter has
-    /// among the sending host's readings (an interface, or a queueing discipline). `rate` is then that of one link, and a flow
-    /// never leaves its link. Empty: one link.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub members: Vec<String>,
-}
-
-impl Capacity {
-    /// What kind of thing it is. Where that was not declared: a bus if it carries payload without frames, or is one edge of a lab's bus, else
-    /// a link.
-    #[must_use]
-    pub fn class(&self) -> BoundClass {
-        /// How labs of earlier releases said where the capacity of a bus's edge comes from; of a port channel they listed the links.
-        const OF_LAB_BUS: &str = ": class of a hierarchical token bucket";
-        let is_lab_bus =
-            self.members.is_empty() && self.source.starts_with("lab ") && self.source.ends_with(OF_LAB_BUS);
-        let undeclared = if is_lab_bus || self.frame_overhead == Bytes(0) { BoundClass::Bus } else { BoundClass::Link };
-        self.class.unwrap_or(undeclared)
-    }
-
-    /// The interface that each member is, or whose queueing discipline it is.
-    pub fn member_devices(&self) -> impl Iterator<Item = &str> {
-        self.members.iter().filter_map(|member| member.split(' ').next())
-    }
-
-    /// How much `n_flows` flows find room for, at most: one link each, as long as there are links.
-    #[must_use]
-    pub fn room(&self, n_flows: usize) -> BitRate {
-        BitRate(self.rate.0 * self.members.len().min(n_flows).max(1) as f64)
-    }
 }
 
 /// The identity of a campaign.

@@ -1,8 +1,13 @@
 //! Upper bounds and estimates.
+//!
+//! A ceiling says in fields what sets it, for what it holds and whether anything can exceed it. Its name is made of them for a
+//! reader ([`Ceiling::name`]); nothing is ever read back out of a name.
+
+use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Layer, Unit};
+use crate::{BitRate, Bytes, Direction, Layer, Unit};
 
 /// What kind of thing sets a bound. Rules of diagnosis decide by it, never by what somebody called the thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,7 +29,7 @@ pub enum BoundClass {
 }
 
 /// One thing that sets a bound, as the stages of a path know it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BoundPart {
     /// What kind of thing.
     pub class: BoundClass,
@@ -33,14 +38,242 @@ pub struct BoundPart {
     pub host: String,
     /// Its name there: a capacity, a device, a PCI function, an endpoint.
     pub name: String,
+    /// Which side of it, or what else belongs to its name.
+    #[serde(default, skip_serializing_if = "PartDetail::is_plain")]
+    pub detail: PartDetail,
+}
+
+/// What a part has beside its place on the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartDetail {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// A declared capacity is one direction of the edge with this name.
+    Edge(String),
+    /// An interface, `carrier` being the device that is bounded: itself, or one below it.
+    Interface {
+        /// The device bounded.
+        carrier: String,
+        /// Whether data comes in.
+        receives: bool,
+    },
+    /// A queueing discipline.
+    Queue {
+        /// The device it belongs to.
+        carrier: String,
+        /// Its kind, e.g. `tbf`.
+        discipline: String,
+    },
+    /// A PCI function.
+    Function {
+        /// Whether data is written to memory.
+        writes: bool,
+    },
+    /// Several next hops, of which each flow takes one.
+    NextHops,
+}
+
+impl PartDetail {
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+impl BoundPart {
+    /// The thing of this class called `name` at `host`.
+    #[must_use]
+    pub fn new(class: BoundClass, host: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { class, host: host.into(), name: name.into(), detail: PartDetail::Plain }
+    }
+
+    /// The same, more exactly.
+    #[must_use]
+    pub fn with(mut self, detail: PartDetail) -> Self {
+        self.detail = detail;
+        self
+    }
+
+    /// Whether both are the same place on the path, whichever side of it.
+    #[must_use]
+    pub fn is_at(&self, other: &Self) -> bool {
+        (self.class, &self.host, &self.name) == (other.class, &other.host, &other.name)
+    }
+
+    /// What both directions of a declared capacity are called; of a lab's device its name.
+    #[must_use]
+    pub fn edge(&self) -> Option<&str> {
+        match &self.detail {
+            PartDetail::Edge(edge) => Some(edge),
+            _ => None,
+        }
+    }
+
+    /// What a reader calls it where its direction is clear: of an edge without the direction, of next hops without their rule.
+    #[must_use]
+    pub fn short_name(&self) -> String {
+        match &self.detail {
+            PartDetail::Edge(edge) if self.class == BoundClass::Device => format!("device {edge}"),
+            PartDetail::Edge(edge) => edge.clone(),
+            PartDetail::NextHops => format!("next hops {} of {}", self.name, self.host),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for BoundPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, name, .. } = self;
+        // `eth0`, or `eth0 under vxlan0`.
+        let called = |carrier: &str| if carrier == name { name.clone() } else { format!("{carrier} under {name}") };
+        match &self.detail {
+            PartDetail::Plain | PartDetail::Edge(_) => f.write_str(name),
+            PartDetail::Interface { carrier, receives } => {
+                let way = if *receives { "receiving" } else { "sending" };
+                write!(f, "{} of {host} ({way})", called(carrier))
+            }
+            PartDetail::Queue { carrier, discipline } => write!(f, "{discipline} on {} of {host}", called(carrier)),
+            PartDetail::Function { writes } => {
+                write!(f, "{name} of {host} ({})", if *writes { "writing" } else { "reading" })
+            }
+            PartDetail::NextHops => write!(f, "next hops {name} of {host}, one a flow"),
+        }
+    }
+}
+
+/// The parts one after the other, each as `named`.
+fn joined(parts: &[BoundPart], named: impl Fn(&BoundPart) -> String) -> String {
+    parts.iter().map(named).collect::<Vec<_>>().join(" + ")
+}
+
+/// What sets a ceiling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CeilingSubject {
+    /// A calculator's model of something of this class, by what it was given: `ethernet 1 Gbit/s, mtu 1500`.
+    Model {
+        /// What kind of thing is modelled.
+        class: BoundClass,
+        /// The model and its parameters, for a reader.
+        text: String,
+    },
+    /// One part of the path, as a flow crosses it.
+    Part {
+        /// What.
+        part: BoundPart,
+        /// How much crosses it per second.
+        rate: BitRate,
+        /// IP MTU on it.
+        mtu: Bytes,
+    },
+    /// Parts that are full together.
+    Parts(Vec<BoundPart>),
+    /// The window that an endpoint advertises, over the round-trip time.
+    Window(BoundPart),
+}
+
+impl From<String> for CeilingSubject {
+    fn from(text: String) -> Self {
+        Self::Model { class: BoundClass::default(), text }
+    }
+}
+
+impl From<&str> for CeilingSubject {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+impl CeilingSubject {
+    /// What sets it, as far as it is on the path measured; several where their sum does.
+    #[must_use]
+    pub fn parts(&self) -> &[BoundPart] {
+        match self {
+            Self::Model { .. } => &[],
+            Self::Part { part, .. } | Self::Window(part) => core::slice::from_ref(part),
+            Self::Parts(parts) => parts,
+        }
+    }
+
+    /// What kind of thing sets it; a bus where any of several is one.
+    #[must_use]
+    pub fn class(&self) -> BoundClass {
+        if let Self::Model { class, .. } = self {
+            return *class;
+        }
+        let parts = self.parts();
+        match parts.first() {
+            Some(_) if parts.iter().any(|part| part.class == BoundClass::Bus) => BoundClass::Bus,
+            Some(first) => first.class,
+            None => BoundClass::default(),
+        }
+    }
+
+    /// What binds, without its direction, rate and MTU.
+    #[must_use]
+    pub fn short_name(&self) -> String {
+        match self {
+            Self::Part { part, .. } => part.short_name(),
+            Self::Parts(parts) => joined(parts, BoundPart::short_name),
+            Self::Model { .. } | Self::Window(_) => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for CeilingSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model { text, .. } => f.write_str(text),
+            Self::Part { part, rate, mtu } => write!(f, "{part}, {rate}, mtu {}", mtu.0),
+            Self::Parts(parts) => f.write_str(&joined(parts, BoundPart::to_string)),
+            Self::Window(_) => f.write_str("peer window over round-trip time"),
+        }
+    }
+}
+
+/// What a ceiling holds for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CeilingScope {
+    /// Whatever crosses what sets it: a calculator's.
+    #[default]
+    Any,
+    /// One job of a point.
+    Job {
+        /// Its number among those of the point.
+        job: u32,
+        /// The endpoints it is between, where other jobs run beside it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pair: Option<(String, String)>,
+    },
+    /// All measured jobs of a point together.
+    AllJobs,
+}
+
+/// Whether anything can exceed a ceiling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CeilingKind {
+    /// Nothing can exceed it.
+    #[default]
+    Hard,
+    /// It comes from readings and bounds nothing.
+    Expected,
 }
 
 /// An upper bound on a measurable, with how it was derived and from which source. It cannot be built without both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ceiling {
-    /// What sets the bound, e.g. `ethernet 1 Gbit/s, mtu 1500`.
-    pub name: String,
+    /// What sets it.
+    pub subject: CeilingSubject,
+    /// Whether nothing can exceed it.
+    #[serde(default)]
+    pub kind: CeilingKind,
+    /// What it holds for.
+    #[serde(default)]
+    pub scope: CeilingScope,
     /// The metric it bounds, e.g. `goodput`.
     pub metric: String,
     /// The bound, in `unit`.
@@ -55,29 +288,16 @@ pub struct Ceiling {
     pub derivation: Vec<String>,
     /// Standard and clause, data sheet, or what was read where.
     pub source: String,
-    /// What kind of thing sets it; a bus where any of several is one.
-    #[serde(default)]
-    pub class: BoundClass,
-    /// Whether nothing can exceed it. An expected value comes from readings and bounds nothing.
-    #[serde(default = "yes")]
-    pub hard: bool,
-    /// What sets it, as far as it is on the path measured; several where their sum does.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<BoundPart>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Ceiling {
-    /// A bound of `value` on the metric called `metric`, whose unit and layer it takes over.
+    /// A hard bound of `value` on the metric called `metric`, whose unit and layer it takes over.
     ///
     /// # Panics
     /// If `metric` is not in [`crate::METRICS`], or the derivation or source is empty: a bound nobody can check is none.
     #[must_use]
     pub fn new(
-        name: impl Into<String>,
+        subject: impl Into<CeilingSubject>,
         metric: &str,
         value: f64,
         direction: Direction,
@@ -88,7 +308,9 @@ impl Ceiling {
         let source = source.into();
         assert!(!derivation.is_empty() && !source.is_empty(), "a ceiling says how it was derived and from where");
         Self {
-            name: name.into(),
+            subject: subject.into(),
+            kind: CeilingKind::Hard,
+            scope: CeilingScope::Any,
             metric: metric.name.to_owned(),
             value,
             unit: metric.unit,
@@ -96,36 +318,29 @@ impl Ceiling {
             direction,
             derivation,
             source,
-            class: BoundClass::default(),
-            hard: true,
-            parts: Vec::new(),
         }
     }
 
-    /// The same bound, set by a thing of this class.
+    /// The same bound of a model, which is of a thing of this class. What parts set keeps theirs.
     #[must_use]
     pub fn of(mut self, class: BoundClass) -> Self {
-        self.class = class;
+        if let CeilingSubject::Model { class: known, .. } = &mut self.subject {
+            *known = class;
+        }
         self
     }
 
-    /// The same bound, set by these things of the path.
+    /// The same bound, of this scope.
     #[must_use]
-    pub fn set_by(mut self, parts: Vec<BoundPart>) -> Self {
-        let is_bus = |part: &BoundPart| part.class == BoundClass::Bus;
-        self.class = match parts.first() {
-            Some(_) if parts.iter().any(is_bus) => BoundClass::Bus,
-            Some(first) => first.class,
-            None => self.class,
-        };
-        self.parts = parts;
+    pub fn holding_for(mut self, scope: CeilingScope) -> Self {
+        self.scope = scope;
         self
     }
 
     /// The same as an expected value, which bounds nothing.
     #[must_use]
     pub fn expected(mut self) -> Self {
-        self.hard = false;
+        self.kind = CeilingKind::Expected;
         self
     }
 
@@ -134,6 +349,35 @@ impl Ceiling {
     pub fn at_layer(mut self, layer: Layer) -> Self {
         self.layer = Some(layer);
         self
+    }
+
+    /// Whether nothing can exceed it.
+    #[must_use]
+    pub fn is_hard(&self) -> bool {
+        self.kind == CeilingKind::Hard
+    }
+
+    /// What kind of thing sets it.
+    #[must_use]
+    pub fn class(&self) -> BoundClass {
+        self.subject.class()
+    }
+
+    /// What a reader calls it: what sets it and for what, `expected: ` before what bounds nothing.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let expected = if self.is_hard() { "" } else { "expected: " };
+        let both = matches!(self.subject, CeilingSubject::Parts(_)) && self.direction == Direction::Sum;
+        let scope = match &self.scope {
+            CeilingScope::AllJobs => ", all jobs".to_owned(),
+            CeilingScope::Any => String::new(),
+            CeilingScope::Job { pair, .. } => {
+                let both = if both { ", both directions" } else { "" };
+                let pair = pair.as_ref().map_or_else(String::new, |(from, to)| format!(", {from} to {to}"));
+                format!("{both}{pair}")
+            }
+        };
+        format!("{expected}{}{scope}", self.subject)
     }
 }
 
@@ -150,4 +394,56 @@ pub struct Estimate {
     pub confidence: Option<f64>,
     /// Runs.
     pub n: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ceiling(subject: impl Into<CeilingSubject>, direction: Direction, scope: CeilingScope) -> Ceiling {
+        Ceiling::new(subject, "goodput", 1e9, direction, vec!["by hand".into()], "declared").holding_for(scope)
+    }
+
+    fn beside() -> CeilingScope {
+        CeilingScope::Job { job: 0, pair: Some(("a".into(), "b".into())) }
+    }
+
+    #[test]
+    fn a_name_is_made_of_what_sets_it_and_for_what() {
+        let edge =
+            |name: &str, edge: &str| BoundPart::new(BoundClass::Bus, "", name).with(PartDetail::Edge(edge.to_owned()));
+        let part = CeilingSubject::Part { part: edge("bus, a to b", "bus"), rate: BitRate(1e9), mtu: Bytes(1500) };
+        let one = ceiling(part, Direction::Tx, beside());
+        assert_eq!(
+            (one.name().as_str(), one.subject.short_name().as_str()),
+            ("bus, a to b, 1 Gbit/s, mtu 1500, a to b", "bus")
+        );
+        let parts = CeilingSubject::Parts(vec![edge("x, a to b", "x"), edge("y, a to b", "y")]);
+        assert_eq!(
+            ceiling(parts.clone(), Direction::Tx, CeilingScope::AllJobs).name(),
+            "x, a to b + y, a to b, all jobs"
+        );
+        let both = ceiling(parts, Direction::Sum, beside());
+        assert_eq!(both.name(), "x, a to b + y, a to b, both directions, a to b");
+        assert_eq!(both.subject.short_name(), "x + y");
+        let window = CeilingSubject::Window(BoundPart::new(BoundClass::Window, "h", "b"));
+        let window = ceiling(window, Direction::Tx, beside()).expected();
+        assert_eq!(window.name(), "expected: peer window over round-trip time, a to b");
+        assert_eq!((window.class(), window.is_hard()), (BoundClass::Window, false));
+    }
+
+    #[test]
+    fn parts_are_told_apart_by_their_side() {
+        let interface = |carrier: &str, receives| {
+            let detail = PartDetail::Interface { carrier: carrier.to_owned(), receives };
+            BoundPart::new(BoundClass::Interface, "h", "vxlan0").with(detail)
+        };
+        let (near, far) = (interface("eth0", false), interface("vxlan0", true));
+        assert_eq!(
+            (near.to_string().as_str(), far.to_string().as_str()),
+            ("eth0 under vxlan0 of h (sending)", "vxlan0 of h (receiving)")
+        );
+        assert!(near.is_at(&far) && near != far);
+        assert!(!near.is_at(&BoundPart { host: "g".into(), ..far }));
+    }
 }

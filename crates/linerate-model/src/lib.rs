@@ -10,6 +10,7 @@
 
 mod arm;
 mod campaign;
+mod capacity;
 mod ceiling;
 mod clock;
 mod distribution;
@@ -37,8 +38,9 @@ mod units;
 mod validity;
 
 pub use arm::{ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION};
-pub use campaign::{Campaign, CampaignHeader, Capacity, HostRecord, JobRecord, TestbedKind, TrialRecord};
-pub use ceiling::{BoundClass, BoundPart, Ceiling, Estimate};
+pub use campaign::{Campaign, CampaignHeader, HostRecord, JobRecord, TestbedKind, TrialRecord};
+pub use capacity::Capacity;
+pub use ceiling::{BoundClass, BoundPart, Ceiling, CeilingKind, CeilingScope, CeilingSubject, Estimate, PartDetail};
 pub use clock::{ClockExchange, HostClock, PeerClock, ToldClock, TrialClocks};
 pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};

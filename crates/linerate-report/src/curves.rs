@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{Direction, metric};
+use linerate_model::{CeilingScope, Direction, metric};
 
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
 use crate::number::Scale;
 
-/// What the name of a value that bounds all jobs of a point ends with.
-const OF_ALL: &str = ", all jobs";
 /// More lines than this are not told apart: the chart is split.
 const MOST_LINES: usize = 8;
 /// A ceiling further above the data than this would flatten them and is told in the note instead.
@@ -219,7 +217,7 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     let of = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| -> Vec<Option<(f64, String)>> {
         let bound = |cell: &Option<(&PointStudy, MetricStudy)>| {
             let (point, metric) = cell.as_ref()?;
-            ceiling(point, metric).map(|c| (c.value, c.name.clone()))
+            ceiling(point, metric).map(|c| (c.value, c.name()))
         };
         line.iter().map(bound).collect()
     };
@@ -264,15 +262,15 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
         for (place, cell) in line.iter().enumerate() {
             let Some((point, metric)) = cell.as_ref() else { continue };
             let hard = point.ceilings.iter().filter(|bound| {
-                let own = point.jobs.len() == 1 || bound.name.ends_with(OF_ALL);
+                let own = point.jobs.len() == 1 || bound.scope == CeilingScope::AllJobs;
                 let is_of_figure = bound.metric == metric.name && bound.direction == metric.direction;
-                own && is_of_figure && bound.hard
+                own && is_of_figure && bound.is_hard()
             });
             for bound in hard {
-                let element = element_name(&bound.name);
+                let element = bound.subject.short_name();
                 let found = elements.iter().position(|known| known.element.as_deref() == Some(&element));
                 let found = found.unwrap_or_else(|| {
-                    let (element, name) = (Some(element), bound.name.clone());
+                    let (element, name) = (Some(element), bound.name());
                     elements.push(Bound { line: None, element, name, values: vec![None; places] });
                     elements.len() - 1
                 });
@@ -286,12 +284,6 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     elements.dedup_by(|later, kept| later.values == kept.values);
     elements.truncate(MOST);
     elements
-}
-
-/// `fabric A, a to b + fabric B, a to b, all jobs` is `fabric A + fabric B`: what binds, without its way, rate and scope.
-fn element_name(name: &str) -> String {
-    let parts = name.split(" + ").map(|part| part.split(", ").next().unwrap_or_default());
-    parts.collect::<Vec<_>>().join(" + ")
 }
 
 fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option<String> {

@@ -6,7 +6,7 @@
 //! infinity, and a made-up number would be worse. What it is at least stands beside it as `at_least`, where that is known.
 
 use linerate_analysis::{JobStudy, LossStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy, headline};
-use linerate_model::{Campaign, Direction, Distribution, Unit};
+use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
 
 use crate::sections::series_unit;
@@ -59,18 +59,22 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     }))
 }
 
+/// A ceiling: what sets it and for what, in fields, and its name for a reader.
+#[must_use]
+pub fn ceiling_json(c: &Ceiling) -> Value {
+    json!({
+        "name": c.name(), "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer, "direction": c.direction,
+        "derivation": c.derivation, "source": c.source, "class": c.class(), "hard": c.is_hard(), "parts": c.subject.parts(),
+        "kind": c.kind, "scope": c.scope,
+    })
+}
+
 fn point(point: &PointStudy) -> Value {
-    let ceiling = |c: &linerate_model::Ceiling| {
-        json!({
-            "name": c.name, "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer, "direction": c.direction,
-            "derivation": c.derivation, "source": c.source, "class": c.class, "hard": c.hard, "parts": c.parts,
-        })
-    };
     let mut told = json!({
         "sweep": point.sweep,
         "parameters": point.parameters,
         "jobs": point.jobs.iter().map(job).collect::<Vec<_>>(),
-        "ceilings": point.ceilings.iter().map(ceiling).collect::<Vec<_>>(),
+        "ceilings": point.ceilings.iter().map(ceiling_json).collect::<Vec<_>>(),
         "unbounded": point.unbounded,
         "validity": point.validity,
         "why": point.why,

@@ -27,7 +27,7 @@ use linerate_model::Campaign;
 
 pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use document::Document;
-pub use json::study_json;
+pub use json::{ceiling_json, study_json};
 pub use links::link_figures;
 pub use render::{Artifact, Format, ReportError, render};
 

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use common::{Measured, alone, file, measure, measure_in, plan, privileged};
+use linerate_analysis::LossPlace;
 use linerate_model::{Counter, LossLedger, Validity};
 use linerate_sys::cpu;
 
@@ -205,7 +206,7 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
     assert!(ledger.lost() > 0);
     let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
     assert_eq!(located + loss.unexplained, ledger.lost(), "{loss:?}");
-    assert_eq!((&loss.located[..], loss.unexplained), (&[("sender qdisc".into(), ledger.lost())][..], 0));
+    assert_eq!((&loss.located[..], loss.unexplained), (&[(LossPlace::SenderQueue, ledger.lost())][..], 0));
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn whole_messages_dropped_by_a_queue_are_found_there() {
     println!("udp_stream, gso 64, at 120 Mbit/s: {ledger:?}, located {:?}, not {}", loss.located, loss.unexplained);
     assert!(ledger.lost() > 1_000, "{ledger:?}");
     assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, ledger.lost());
-    assert_eq!(loss.located[0].0, "sender qdisc".into());
+    assert_eq!(loss.located[0].0, LossPlace::SenderQueue);
     // The queue also passed packets of other kinds: each hides one that it dropped.
     assert!(loss.located[0].1 as f64 > 0.999 * ledger.lost() as f64, "{loss:?}");
 }

@@ -8,7 +8,7 @@ mod common;
 use std::process::Command;
 
 use common::{Ended, Measured, alone, file, measure, measure_in, plan, privileged};
-use linerate_analysis::LossStudy;
+use linerate_analysis::{DropCause, LossPlace, LossStudy};
 use linerate_model::{Counter, JobRecord, Validity};
 
 fn loss(measured: &Measured) -> &LossStudy {
@@ -117,7 +117,11 @@ fn a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that() {
     assert!(loss.ledger.sent >= 100);
     // Pairing datagrams are of another length, which the wire counts apart.
     assert_eq!(loss.ledger.lost(), loss.ledger.sent / 100);
-    assert_eq!(loss.located, [("link a-b (every n-th)".into(), loss.ledger.lost())], "between the hosts, not in them");
+    assert_eq!(
+        loss.located,
+        [(LossPlace::Device { name: "link a-b".into(), cause: DropCause::ByOrder }, loss.ledger.lost())],
+        "between the hosts, not in them"
+    );
 }
 
 #[test]

@@ -230,7 +230,7 @@ mod tests {
         let waited = if limited { 0.9 } else { 0.0 };
         let mut base = point(&[("goodput", 50e6), ("rwnd_limited", waited), ("rtt", 0.01), ("rtt_min", 0.01)]);
         let window = linerate_model::Ceiling::new(
-            "expected: peer window",
+            "peer window",
             "goodput",
             51e6,
             Direction::Tx,

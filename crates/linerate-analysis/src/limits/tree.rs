@@ -32,6 +32,8 @@ pub struct Bound {
     pub value: BitRate,
     /// The elements that are full at that point, with the capacity each: their sum is `value`.
     pub binding: Vec<(String, BitRate)>,
+    /// Which of the shared elements those are, in the same order. Names may be alike.
+    pub places: Vec<usize>,
     /// Elements left out because they cross a tighter one.
     pub ignored: Vec<String>,
     /// How many of the flows no element bounds.
@@ -60,31 +62,27 @@ impl Bound {
 pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound {
     let (mut tree, ignored) = tree(shared, flows);
     // Children before parents: a subset is smaller, and of equal sets the tighter one came first and stays first.
-    tree.sort_by_key(|element| element.flows.len());
+    tree.sort_by_key(|element| element.shared.flows.len());
     let mut roots: Vec<Root<F>> = Vec::new();
     for element in tree {
         let (inside, outside): (Vec<_>, Vec<_>) =
-            roots.into_iter().partition(|root| root.flows.is_subset(&element.flows));
+            roots.into_iter().partition(|root| root.flows.is_subset(&element.shared.flows));
         let covered: usize = inside.iter().map(|root| root.flows.len()).sum();
         let brought: f64 = inside.iter().map(|root| root.value).sum();
-        let children_bind = covered == element.flows.len() && brought <= element.capacity.0;
+        let Node { place, shared: Shared { name, capacity, flows } } = element;
+        let children_bind = covered == flows.len() && brought <= capacity.0;
         roots = outside;
         roots.push(if children_bind {
             let binding = inside.into_iter().flat_map(|root| root.binding).collect();
-            Root { flows: element.flows, value: brought, binding }
+            Root { flows, value: brought, binding }
         } else {
-            let binding = vec![(element.name, element.capacity)];
-            Root { flows: element.flows, value: element.capacity.0, binding }
+            Root { flows, value: capacity.0, binding: vec![(place, (name, capacity))] }
         });
     }
     let unbound = flows.len() - roots.iter().map(|root| root.flows.len()).sum::<usize>();
     let total: f64 = roots.iter().map(|root| root.value).sum();
-    Bound {
-        value: BitRate(if unbound > 0 { f64::INFINITY } else { total }),
-        binding: roots.into_iter().flat_map(|root| root.binding).collect(),
-        ignored,
-        unbound,
-    }
+    let (places, binding) = roots.into_iter().flat_map(|root| root.binding).unzip();
+    Bound { value: BitRate(if unbound > 0 { f64::INFINITY } else { total }), binding, places, ignored, unbound }
 }
 
 /// What whole tiers of the tree allow, each by itself: the innermost elements (such as ports), then the outermost (such as the bus they
@@ -95,39 +93,52 @@ pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -
     // Of elements that the same flows cross, the tightest came first.
     let mut known: Vec<BTreeSet<F>> = Vec::new();
     tree.retain(|element| {
-        let new = !known.contains(&element.flows);
-        known.push(element.flows.clone());
+        let new = !known.contains(&element.shared.flows);
+        known.push(element.shared.flows.clone());
         new
     });
-    let inside = |a: &Shared<F>, b: &Shared<F>| a.flows != b.flows && a.flows.is_subset(&b.flows);
+    let inside = |a: &Node<F>, b: &Node<F>| {
+        let (a, b) = (&a.shared.flows, &b.shared.flows);
+        a != b && a.is_subset(b)
+    };
     let innermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(other, element)));
     let outermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(element, other)));
-    let mut tiers: Vec<Vec<&Shared<F>>> = vec![innermost.collect(), outermost.collect()];
+    let mut tiers: Vec<Vec<&Node<F>>> = vec![innermost.collect(), outermost.collect()];
     tiers.dedup();
-    let whole = |tier: &Vec<&Shared<F>>| tier.iter().map(|element| element.flows.len()).sum::<usize>() == flows.len();
-    let told = |tier: Vec<&Shared<F>>| {
-        let mut binding: Vec<(String, BitRate)> =
-            tier.iter().map(|element| (element.name.clone(), element.capacity)).collect();
-        binding.sort_by(|a, b| a.0.cmp(&b.0));
-        let value = BitRate(binding.iter().map(|(_, capacity)| capacity.0).sum());
-        Bound { value, binding, ignored: ignored.clone(), unbound: 0 }
+    let whole =
+        |tier: &Vec<&Node<F>>| tier.iter().map(|element| element.shared.flows.len()).sum::<usize>() == flows.len();
+    let told = |mut tier: Vec<&Node<F>>| {
+        tier.sort_by(|a, b| a.shared.name.cmp(&b.shared.name));
+        let value = BitRate(tier.iter().map(|element| element.shared.capacity.0).sum());
+        let (places, binding) =
+            tier.iter().map(|node| (node.place, (node.shared.name.clone(), node.shared.capacity))).unzip();
+        Bound { value, binding, places, ignored: ignored.clone(), unbound: 0 }
     };
     tiers.into_iter().filter(whole).map(told).collect()
 }
 
+/// A shared element and its place among all of them.
+#[derive(PartialEq)]
+struct Node<F: Ord> {
+    place: usize,
+    shared: Shared<F>,
+}
+
 /// The elements that some of `flows` cross, with those flows alone, tightest first; and the names of those that cross a tighter one.
-fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Shared<F>>, Vec<String>) {
-    let mut elements: Vec<Shared<F>> = shared
+fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Node<F>>, Vec<String>) {
+    let mut elements: Vec<Node<F>> = shared
         .iter()
         .map(|element| Shared { flows: element.flows.intersection(flows).cloned().collect(), ..element.clone() })
-        .filter(|element| !element.flows.is_empty())
+        .enumerate()
+        .map(|(place, shared)| Node { place, shared })
+        .filter(|element| !element.shared.flows.is_empty())
         .collect();
-    elements.sort_by(|a, b| a.capacity.0.total_cmp(&b.capacity.0));
+    elements.sort_by(|a, b| a.shared.capacity.0.total_cmp(&b.shared.capacity.0));
     let mut ignored = Vec::new();
-    let mut tree: Vec<Shared<F>> = Vec::new();
+    let mut tree: Vec<Node<F>> = Vec::new();
     for element in elements {
-        if tree.iter().any(|kept| crosses(&kept.flows, &element.flows)) {
-            ignored.push(element.name);
+        if tree.iter().any(|kept| crosses(&kept.shared.flows, &element.shared.flows)) {
+            ignored.push(element.shared.name);
         } else {
             tree.push(element);
         }
@@ -139,7 +150,7 @@ fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Share
 struct Root<F> {
     flows: BTreeSet<F>,
     value: f64,
-    binding: Vec<(String, BitRate)>,
+    binding: Vec<(usize, (String, BitRate))>,
 }
 
 /// Whether two sets overlap without one holding the other: then they belong to no common tree.
@@ -188,7 +199,10 @@ mod tests {
             (set(["n1", "n2", "n3", "n4", "m1", "m2", "m3", "m4"]), 2733.0, &["assembly"]),
         ];
         for (flows, megabits, binding) in cases {
-            let bound = bound(&sun(), &flows);
+            let all = sun();
+            let bound = bound(&all, &flows);
+            let at_places = bound.places.iter().map(|place| &all[*place].name);
+            assert!(at_places.eq(bound.binding.iter().map(|(name, _)| name)), "{bound:?}");
             assert!((bound.value.0 / 1e6 - megabits).abs() < 1e-6, "{flows:?}: {bound:?}");
             let mut names: Vec<&str> = bound.binding.iter().map(|(name, _)| name.as_str()).collect();
             names.sort_unstable();

@@ -13,7 +13,7 @@
 //! - each PCI Express link on the way to a physical device (`buses`).
 //!
 //! Expected bound (shown, never a gate, because the largest window and the smallest round trip are only sampled): the peer's
-//! window over the smallest round-trip time, named `expected: ...`.
+//! window over the smallest round-trip time.
 //!
 //! Header sizes: timestamps are taken to be used only if both hosts' facts say so, IPv4 unless an address says otherwise; an
 //! unknown therefore raises the bound, never lowers it. What is not bounded here: conventional PCI, whose clock sysfs does not
@@ -27,7 +27,8 @@ mod queues;
 use std::collections::BTreeSet;
 
 use linerate_model::{
-    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, Direction, PacketRate, TestbedKind, metric,
+    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, CeilingScope, CeilingSubject, Direction, PacketRate,
+    TestbedKind, metric,
 };
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ const BITS: f64 = 8.0;
 /// Where a bound of several flows comes from.
 const OF_TREE: &str = "the shared capacities' own sources; maximum flow of a tree";
 
-/// What a bound holds for.
+/// What is judged by bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     /// One job of the plan.
@@ -52,14 +53,23 @@ pub(super) enum Scope {
     All,
 }
 
-/// A ceiling, what it holds for, and whether nothing can exceed it.
+/// A ceiling, and what passes on top of it.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) ceiling: Ceiling,
-    pub(super) scope: Scope,
-    pub(super) hard: bool,
     /// Bytes that pass on top of the rate: the bucket of a shaper.
     pub(super) burst: f64,
+}
+
+impl Bound {
+    /// Whether it holds for `scope`.
+    pub(super) fn holds_for(&self, scope: Scope) -> bool {
+        match (&self.ceiling.scope, scope) {
+            (CeilingScope::Job { job, .. }, Scope::Job(number)) => *job as usize == number,
+            (CeilingScope::AllJobs, Scope::All) => true,
+            _ => false,
+        }
+    }
 }
 
 /// A directed flow of data: a job's number and its direction.
@@ -68,7 +78,6 @@ type FlowId = (usize, Direction);
 /// Something of known rate that flows cross.
 struct Element {
     part: BoundPart,
-    name: String,
     rate: BitRate,
     frame_overhead: Bytes,
     mtu: Bytes,
@@ -86,7 +95,7 @@ struct Carried<'a> {
     flow: Flow<'a>,
     ip: IpVersion,
     timestamps: Timestamps,
-    label: String,
+    scope: CeilingScope,
 }
 
 /// All bounds of a point, lowest first per metric and direction. `trials` are its usable trials with their spans; the jobs
@@ -104,11 +113,11 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
         }
         bounds.extend(expected_window(one, trials));
     }
-    let shared: Vec<Shared<FlowId>> = elements.iter().filter_map(|element| as_goodput(element, &carried)).collect();
+    let shared: Vec<Shared<FlowId>> = elements.iter().map(|element| as_goodput(element, &carried)).collect();
     for job in 0..jobs.len() {
         let both: BTreeSet<FlowId> = carried.iter().map(|c| c.id).filter(|(of, _)| *of == job).collect();
-        let scope = (Scope::Job(job), Direction::Sum);
-        bounds.extend(together(&shared, &elements, &both, scope, &name_of(&carried, job)));
+        let scope = carried.iter().find(|c| c.id.0 == job).map(|c| &c.scope);
+        bounds.extend(scope.and_then(|scope| together(&shared, &elements, &both, scope)));
     }
     if jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1 {
         for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
@@ -119,8 +128,8 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
         }
     }
     bounds.sort_by(|a, b| {
-        (&a.ceiling.metric, a.ceiling.direction, !a.hard)
-            .cmp(&(&b.ceiling.metric, b.ceiling.direction, !b.hard))
+        (&a.ceiling.metric, a.ceiling.direction, !a.ceiling.is_hard())
+            .cmp(&(&b.ceiling.metric, b.ceiling.direction, !b.ceiling.is_hard()))
             .then(a.ceiling.value.total_cmp(&b.ceiling.value))
     });
     bounds
@@ -160,23 +169,18 @@ fn carried<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> Vec<Carried<'a>> {
                 hosts.fact(&end.host, "net.tcp_timestamps").is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
             });
             let timestamps = if stamped { Timestamps::On } else { Timestamps::Off };
-            let label =
-                if several { format!(", {} to {}", job.spec.from.name, job.spec.to.name) } else { String::new() };
+            let pair = several.then(|| (job.spec.from.name.clone(), job.spec.to.name.clone()));
+            let scope = CeilingScope::Job { job: u32::try_from(number).unwrap_or(u32::MAX), pair };
             let ip = ip_version(job);
             job.flows().into_iter().map(move |flow| Carried {
                 id: (number, flow.direction),
                 flow,
                 ip,
                 timestamps,
-                label: label.clone(),
+                scope: scope.clone(),
             })
         })
         .collect()
-}
-
-fn name_of(carried: &[Carried<'_>], job: usize) -> String {
-    let label = carried.iter().find(|c| c.id.0 == job).map_or("", |c| c.label.as_str());
-    format!("both directions{label}")
 }
 
 /// The version of IP that `job` runs over: declared, or seen.
@@ -202,8 +206,7 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
             let crossing = || carried.iter().filter(|one| crosses(&one.id));
             let n_flows = crossing().map(|one| one.flow.n_flows()).fold(0, usize::saturating_add);
             Element {
-                part: BoundPart { class: capacity.class(), host: String::new(), name: capacity.name.clone() },
-                name: capacity.name.clone(),
+                part: capacity.part(),
                 receives: false,
                 burst: 0.0,
                 rate: capacity.room(n_flows),
@@ -236,7 +239,7 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
         let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
         let packets = udp::packets(payload, *mtu, one.ip);
         let wire: u64 = packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
-        let (size, n, name) = (payload.0, packets.len(), &element.name);
+        let (size, n, name) = (payload.0, packets.len(), &element.part);
         let derivation = vec![
             format!("a datagram of {size} bytes over {ip} is {n} packet(s), {wire} bytes where {name} counts"),
             format!("{rate} x {size} / {wire} = {bound}"),
@@ -283,14 +286,10 @@ fn acknowledgements(one: &Carried<'_>, element: &Element, carried: &[Carried<'_>
 }
 
 fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec<Bound> {
-    let (job, direction) = one.id;
-    let name = format!("{}, {}, mtu {}{}", element.name, element.rate, element.mtu.0, one.label);
-    let hard = |metric: &str, value: f64, derivation| Bound {
-        ceiling: Ceiling::new(&*name, metric, value, direction, derivation, &*element.source)
-            .set_by(vec![element.part.clone()]),
-        scope: Scope::Job(job),
-        hard: true,
-        burst: element.burst,
+    let hard = |metric: &str, value: f64, derivation| {
+        let subject = CeilingSubject::Part { part: element.part.clone(), rate: element.rate, mtu: element.mtu };
+        let ceiling = Ceiling::new(subject, metric, value, one.id.1, derivation, &*element.source);
+        Bound { ceiling: ceiling.holding_for(one.scope.clone()), burst: element.burst }
     };
     let (bound, mut derivation) = goodput(one, element);
     derivation.extend(left_out);
@@ -316,36 +315,27 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
 }
 
 /// `element` as goodput its flows share: of the flows that cross it, the one with the least overhead sets the fraction.
-fn as_goodput(element: &Element, carried: &[Carried<'_>]) -> Option<Shared<FlowId>> {
+fn as_goodput(element: &Element, carried: &[Carried<'_>]) -> Shared<FlowId> {
     let crossing = carried.iter().filter(|one| element.crossed_by.contains(&one.id));
-    let most = crossing.map(|one| goodput(one, element).0.0).max_by(f64::total_cmp)?;
-    Some(Shared { name: element.name.clone(), capacity: BitRate(most), flows: element.crossed_by.clone() })
+    let most = crossing.map(|one| goodput(one, element).0.0).fold(0.0, f64::max);
+    Shared { name: element.part.to_string(), capacity: BitRate(most), flows: element.crossed_by.clone() }
 }
 
 fn together(
     shared: &[Shared<FlowId>],
     elements: &[Element],
     flows: &BTreeSet<FlowId>,
-    (scope, direction): (Scope, Direction),
-    name: &str,
+    scope: &CeilingScope,
 ) -> Option<Bound> {
     if flows.len() < 2 {
         return None;
     }
     let bound = tree::bound(shared, flows);
-    bound.value.0.is_finite().then(|| Bound {
-        ceiling: Ceiling::new(
-            format!("{}, {name}", binding_names(&bound)),
-            metric::GOODPUT,
-            bound.value.0,
-            direction,
-            bound.derivation(),
-            OF_TREE,
-        )
-        .set_by(binding(&bound, elements).map(|element| element.part.clone()).collect()),
-        scope,
-        hard: true,
-        burst: binding(&bound, elements).map(|element| element.burst).sum(),
+    bound.value.0.is_finite().then(|| {
+        let (subject, burst) = binding(&bound, elements);
+        let ceiling =
+            Ceiling::new(subject, metric::GOODPUT, bound.value.0, Direction::Sum, bound.derivation(), OF_TREE);
+        Bound { ceiling: ceiling.holding_for(scope.clone()), burst }
     })
 }
 
@@ -370,19 +360,10 @@ fn of_all(
             found.push(tier);
         }
     }
-    let hard = |metric: &str, value: f64, bound: &tree::Bound, derivation| Bound {
-        ceiling: Ceiling::new(
-            format!("{}, all jobs", binding_names(bound)),
-            metric,
-            value,
-            direction,
-            derivation,
-            OF_TREE,
-        )
-        .set_by(binding(bound, elements).map(|element| element.part.clone()).collect()),
-        scope: Scope::All,
-        hard: true,
-        burst: binding(bound, elements).map(|element| element.burst).sum(),
+    let hard = |metric: &str, value: f64, bound: &tree::Bound, derivation| {
+        let (subject, burst) = binding(bound, elements);
+        let ceiling = Ceiling::new(subject, metric, value, direction, derivation, OF_TREE);
+        Bound { ceiling: ceiling.holding_for(CeilingScope::AllJobs), burst }
     };
     let told = |bound: &tree::Bound| {
         let mut told = vec![hard(metric::GOODPUT, bound.value.0, bound, bound.derivation())];
@@ -410,14 +391,13 @@ fn payload_of_all(flows: &BTreeSet<FlowId>, carried: &[Carried<'_>], elements: &
     payloads.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The elements that are full at `bound`.
-fn binding<'a>(bound: &tree::Bound, elements: &'a [Element]) -> impl Iterator<Item = &'a Element> {
-    let names: BTreeSet<String> = bound.binding.iter().map(|(name, _)| name.clone()).collect();
-    elements.iter().filter(move |element| names.contains(&element.name))
-}
-
-fn binding_names(bound: &tree::Bound) -> String {
-    bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ")
+/// The elements that are full at `bound`, and the bytes that pass on top of their rates.
+fn binding(bound: &tree::Bound, elements: &[Element]) -> (CeilingSubject, f64) {
+    let full = || bound.places.iter().filter_map(|place| elements.get(*place));
+    (
+        CeilingSubject::Parts(full().map(|element| element.part.clone()).collect()),
+        full().map(|element| element.burst).sum(),
+    )
 }
 
 /// The peer's largest window over the smallest round trip, the most any trial saw.
@@ -431,10 +411,10 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
     let (window, rtt) = seen.max_by(|a, b| (a.0 as f64 / a.1).total_cmp(&(b.0 as f64 / b.1)))?;
     let value = window as f64 * BITS / rtt;
     let (_, receiver) = ends(&trials.first()?.0[number], direction);
-    let advertiser = BoundPart { class: BoundClass::Window, host: receiver.host.clone(), name: receiver.name.clone() };
+    let advertiser = BoundPart::new(BoundClass::Window, &receiver.host, &receiver.name);
     Some(Bound {
         ceiling: Ceiling::new(
-            format!("expected: peer window over round-trip time{}", one.label),
+            CeilingSubject::Window(advertiser),
             metric::GOODPUT,
             value,
             direction,
@@ -449,10 +429,8 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
             ],
             "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6",
         )
-        .set_by(vec![advertiser])
+        .holding_for(one.scope.clone())
         .expected(),
-        scope: Scope::Job(number),
-        hard: false,
         burst: 0.0,
     })
 }

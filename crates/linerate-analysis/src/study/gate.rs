@@ -188,8 +188,8 @@ impl Gate<'_> {
     /// The lowest hard bound on `metric` in `direction`.
     fn ceiling(&self, metric: &str, direction: Direction) -> Option<&Bound> {
         let applies = |bound: &&Bound| {
-            bound.hard
-                && bound.scope == self.scope
+            bound.ceiling.is_hard()
+                && bound.holds_for(self.scope)
                 && bound.ceiling.metric == metric
                 && bound.ceiling.direction == direction
         };

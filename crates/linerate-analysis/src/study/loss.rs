@@ -18,7 +18,7 @@ use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLe
 use serde::{Deserialize, Serialize};
 
 use super::leaving;
-use super::loss_place::LossPlace;
+use super::loss_place::{DropCause, LossPlace};
 use super::samples::{Hosts, LOOPBACK, Samples};
 use super::span::total;
 use super::traffic::Job;
@@ -129,11 +129,11 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
 /// The host name under which readings of a lab's devices are recorded, and what stands for their sampler.
 pub(super) const OF_DEVICES: &str = "";
 pub(super) const DEVICE_SAMPLER: &str = "device";
-/// Why a device drops a datagram: what its counter is called, and what a person calls it.
-const CAUSES: [(&str, &str); 3] = [
-    ("datagrams_dropped_full", "buffer full"),
-    ("datagrams_dropped_by_order", "every n-th"),
-    ("datagrams_dropped_at_random", "at random"),
+/// What the counter of each cause is called for which a device drops a datagram.
+const CAUSES: [(&str, DropCause); 3] = [
+    ("datagrams_dropped_full", DropCause::BufferFull),
+    ("datagrams_dropped_by_order", DropCause::ByOrder),
+    ("datagrams_dropped_at_random", DropCause::AtRandom),
 ];
 
 /// Where losses may be looked for.
@@ -418,25 +418,25 @@ fn without_refused(queue: Option<f64>, device: Option<f64>, refused: f64) -> (Op
     (queue.map(|drops| drops - at_queue), device.map(|drops| (drops - rest).max(0.0)))
 }
 
+/// The name of the device of a lab whose readings stand under `instance`, if it is on the way from endpoint `from` to `to`.
+pub(super) fn device_on_the_way<'a>(instance: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    // The lab writes `NAME FROM>TO`; the name of a link has a space of its own.
+    let (name, way) = instance.rsplit_once(' ')?;
+    let (near, far) = way.split_once('>')?;
+    (near == from || far == to).then_some(name)
+}
+
 /// What the devices on the way from endpoint `from` to `to` dropped, by device and cause. One that joins neither of them to anything is
 /// not known to be on the way.
 fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     let Some(span) = devices.extent() else { return Vec::new() };
     let mut found = Vec::new();
     for instance in devices.instances(DEVICE_SAMPLER) {
-        // `NAME FROM>TO`; the name of a link has a space of its own.
-        let Some((name, (near, far))) =
-            instance.rsplit_once(' ').and_then(|(name, way)| Some((name, way.split_once('>')?)))
-        else {
-            continue;
-        };
-        if near != from && far != to {
-            continue;
-        }
+        let Some(name) = device_on_the_way(instance, from, to) else { continue };
         for (counter, cause) in CAUSES {
             let dropped = devices.change(span, |s| s.instance == instance && s.name == counter);
             if dropped.is_some_and(|dropped| dropped > 0.0) {
-                found.push((LossPlace::Device(format!("{name} ({cause})")), dropped));
+                found.push((LossPlace::Device { name: name.to_owned(), cause }, dropped));
             }
         }
     }

@@ -1,10 +1,12 @@
 //! The places at which datagrams are lost, as far as counters tell them apart.
 
-use std::fmt;
+use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
 /// A place at which datagrams were lost, in the order of the path.
+///
+/// In JSON it is its name. The name is made and read here and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum LossPlace {
@@ -14,8 +16,13 @@ pub enum LossPlace {
     SenderQueue,
     /// The device of the sending host.
     SenderDevice,
-    /// A device under test or link of a lab, with the cause in brackets.
-    Device(String),
+    /// A device under test or link of a lab.
+    Device {
+        /// What it is called.
+        name: String,
+        /// Why it dropped them.
+        cause: DropCause,
+    },
     /// The device of the receiving host.
     ReceiverDevice,
     /// The per-CPU backlog of the receiving host (softnet).
@@ -34,6 +41,19 @@ pub enum LossPlace {
     ReceiverSocket,
 }
 
+/// Why a device under test or link of a lab drops a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropCause {
+    /// Its buffer is full.
+    BufferFull,
+    /// It drops every n-th.
+    ByOrder,
+    /// It drops at random.
+    AtRandom,
+    /// It does not say.
+    Unknown,
+}
+
 /// Every place but devices of labs, by name.
 const NAMES: [(LossPlace, &str); 11] = [
     (LossPlace::SenderOutput, "sender output (neighbour, nftables)"),
@@ -48,40 +68,40 @@ const NAMES: [(LossPlace, &str); 11] = [
     (LossPlace::ReceiverChecksum, "receiver checksum"),
     (LossPlace::ReceiverSocket, "receiver socket"),
 ];
-
-impl LossPlace {
-    /// Its name as printed.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Device(name) => name,
-            place => NAMES.iter().find(|(known, _)| known == place).map_or("", |(_, name)| name),
-        }
-    }
-}
+/// Every cause a device says, in words.
+const CAUSES: [(DropCause, &str); 3] =
+    [(DropCause::BufferFull, "buffer full"), (DropCause::ByOrder, "every n-th"), (DropCause::AtRandom, "at random")];
 
 impl fmt::Display for LossPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            Self::Device { name, cause } => match CAUSES.iter().find(|(known, _)| known == cause) {
+                Some((_, cause)) => write!(f, "{name} ({cause})"),
+                None => f.write_str(name),
+            },
+            place => f.write_str(NAMES.iter().find(|(known, _)| known == place).map_or("", |(_, name)| name)),
+        }
     }
 }
 
 impl From<LossPlace> for String {
     fn from(place: LossPlace) -> Self {
-        place.name().to_owned()
+        place.to_string()
     }
 }
 
+/// As JSON has it.
 impl From<String> for LossPlace {
-    fn from(name: String) -> Self {
-        Self::from(name.as_str())
-    }
-}
-
-impl From<&str> for LossPlace {
-    fn from(name: &str) -> Self {
-        let known = NAMES.iter().find(|(_, known)| *known == name);
-        known.map_or_else(|| Self::Device(name.to_owned()), |(place, _)| place.clone())
+    fn from(text: String) -> Self {
+        if let Some((place, _)) = NAMES.iter().find(|(_, known)| *known == text) {
+            return place.clone();
+        }
+        let with_cause = |(cause, word): &(DropCause, &str)| {
+            let name = text.strip_suffix(&format!(" ({word})"))?;
+            Some(Self::Device { name: name.to_owned(), cause: *cause })
+        };
+        let device = CAUSES.iter().find_map(with_cause);
+        device.unwrap_or(Self::Device { name: text, cause: DropCause::Unknown })
     }
 }
 
@@ -90,10 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_is_found_again_by_its_name() {
-        let device = LossPlace::Device("dut (buffer full)".into());
-        for place in NAMES.iter().map(|(place, _)| place).chain([&device]) {
-            assert_eq!(&LossPlace::from(place.name()), place);
+    fn every_place_is_found_again_in_json() {
+        let device = |cause| LossPlace::Device { name: "link a-b (old)".into(), cause };
+        let devices = [DropCause::BufferFull, DropCause::ByOrder, DropCause::AtRandom, DropCause::Unknown].map(device);
+        for place in NAMES.iter().map(|(place, _)| place).chain(&devices) {
+            let written = serde_json::to_string(place).expect("a string");
+            assert_eq!(written, format!("{:?}", place.to_string()));
+            assert_eq!(&serde_json::from_str::<LossPlace>(&written).expect("a place"), place);
         }
     }
 }

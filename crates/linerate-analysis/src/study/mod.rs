@@ -71,7 +71,7 @@ pub use judge::reasons;
 pub use looked_at::looked_at;
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;
-pub use loss_place::LossPlace;
+pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
 pub use observed::{Agreement, PortStudy};
 pub(crate) use pairs::adjust;

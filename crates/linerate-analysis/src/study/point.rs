@@ -464,8 +464,8 @@ fn metrics<'a>(
         // What never settles has no single number.
         let estimate = estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
         let ceiling = bounds.iter().position(|bound| {
-            bound.hard
-                && bound.scope == scope
+            bound.ceiling.is_hard()
+                && bound.holds_for(scope)
                 && bound.ceiling.metric == metric.name
                 && bound.ceiling.direction == key.1
         });

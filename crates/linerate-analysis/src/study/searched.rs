@@ -15,6 +15,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use super::loss::{self, LossStudy};
+use super::loss_place::LossPlace;
 use super::samples::{Hosts, Samples};
 use super::searched_latency::SearchLatency;
 use super::span::total;
@@ -32,9 +33,9 @@ const MOST_VERY_LATE: f64 = 0.01;
 /// Less than this share of the intended frames sent is the generator's limit (methodology 4.0).
 const LEAST_OFFERED: f64 = 0.99;
 /// Places of a loss that are the tester's.
-const OF_TESTER: [&str; 3] = ["receiver device", "receiver backlog (softnet)", "receiver socket"];
+const OF_TESTER: [LossPlace; 3] = [LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog, LossPlace::ReceiverSocket];
 /// Places that are the tester's, unless the lab's shaper stands there.
-const OF_SENDER: [&str; 2] = ["sender qdisc", "sender device"];
+const OF_SENDER: [LossPlace; 2] = [LossPlace::SenderQueue, LossPlace::SenderDevice];
 
 /// What came of one trial of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,7 +73,7 @@ pub struct SearchTrial {
     #[serde(default)]
     pub departed: Option<f64>,
     /// What is known of the losses' places.
-    pub located: Vec<(String, u64)>,
+    pub located: Vec<(LossPlace, u64)>,
     /// Seconds from the end of an overload to the end of the losses, as they were sent: to a frame where its receiver kept gaps, else to
     /// an interval. `None` if nothing was lost, or losses went on to the end.
     pub recovery_s: Option<f64>,
@@ -294,12 +295,13 @@ fn dropped_by_tester<'a>(
     campaign: &'a Campaign,
     jobs: &'a [Job<'_>],
     losses: &'a [Vec<LossStudy>],
-) -> impl Iterator<Item = (&'a str, u64)> {
+) -> impl Iterator<Item = (&'a LossPlace, u64)> {
     jobs.iter().zip(losses).flat_map(|(job, losses)| losses.iter().map(move |loss| (job, loss))).flat_map(
         move |(job, loss)| {
             let shaped = is_shaped(campaign, job, loss.direction);
-            let of_tester = move |place: &str| OF_TESTER.contains(&place) || (!shaped && OF_SENDER.contains(&place));
-            loss.located.iter().map(|(place, n)| (place.name(), *n)).filter(move |(place, _)| of_tester(place))
+            let of_tester =
+                move |place: &LossPlace| OF_TESTER.contains(place) || (!shaped && OF_SENDER.contains(place));
+            loss.located.iter().map(|(place, n)| (place, *n)).filter(move |(place, _)| of_tester(place))
         },
     )
 }
@@ -313,12 +315,12 @@ fn is_shaped(campaign: &Campaign, job: &Job<'_>, direction: Direction) -> bool {
         && campaign.header.capacities.iter().any(|capacity| crosses(&capacity.pairs))
 }
 
-fn located(losses: &[Vec<LossStudy>]) -> Vec<(String, u64)> {
-    let mut places: Vec<(String, u64)> = Vec::new();
+fn located(losses: &[Vec<LossStudy>]) -> Vec<(LossPlace, u64)> {
+    let mut places: Vec<(LossPlace, u64)> = Vec::new();
     for (place, n) in losses.iter().flatten().flat_map(|loss| &loss.located) {
-        match places.iter_mut().find(|(known, _)| known == place.name()) {
+        match places.iter_mut().find(|(known, _)| known == place) {
             Some((_, sum)) => *sum += n,
-            None => places.push((place.to_string(), *n)),
+            None => places.push((place.clone(), *n)),
         }
     }
     places

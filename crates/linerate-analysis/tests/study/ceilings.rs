@@ -2,7 +2,9 @@
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Tx};
-use linerate_model::{BitRate, Capacity, Counter, Counters, FlowReport, TcpState, TestbedKind, TrialRecord, Validity};
+use linerate_model::{
+    BitRate, Capacity, CeilingScope, Counter, Counters, FlowReport, TcpState, TestbedKind, TrialRecord, Validity,
+};
 use serde_json::{Value, json};
 
 use crate::fixture::{
@@ -179,13 +181,13 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
     let packets = |rate: f64| rate / 8.0 / 1066.0;
     for (metric, per_packet) in [("goodput", 8000.0), ("packet_rate", 1.0)] {
         let of_all = point.ceilings.iter().filter(|bound| {
-            (bound.metric.as_str(), bound.direction) == (metric, Tx) && bound.name.ends_with(", all jobs")
+            (bound.metric.as_str(), bound.direction) == (metric, Tx) && bound.scope == CeilingScope::AllJobs
         });
-        let told: Vec<(&str, f64)> = of_all.map(|bound| (bound.name.as_str(), bound.value)).collect();
-        let [(bus, low), (ports, high)] = told[..] else { panic!("{metric}: {told:?}") };
-        assert_eq!((bus, ports), ("bus, all jobs", "port 1 + port 2, all jobs"));
-        near(Some(low), packets(1.5e9) * per_packet);
-        near(Some(high), packets(2e9) * per_packet);
+        let told: Vec<(String, f64)> = of_all.map(|bound| (bound.name(), bound.value)).collect();
+        let [(bus, low), (ports, high)] = &told[..] else { panic!("{metric}: {told:?}") };
+        assert_eq!((bus.as_str(), ports.as_str()), ("bus, all jobs", "port 1 + port 2, all jobs"));
+        near(Some(*low), packets(1.5e9) * per_packet);
+        near(Some(*high), packets(2e9) * per_packet);
         let figure = point.jobs[2].metric(metric, Tx).expect("all jobs have it");
         near(figure.share, 2.0 * A_SECOND as f64 * per_packet / low);
     }
@@ -216,7 +218,7 @@ fn a_narrow_slot_bounds_a_fast_device() {
     let point = only(&study);
     let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
     let ceiling = &point.ceilings[metric.ceiling.expect("a ceiling")];
-    assert!(ceiling.name.starts_with("pcie 0000:01:00.0"), "{}", ceiling.name);
+    assert!(ceiling.name().starts_with("pcie 0000:01:00.0"), "{}", ceiling.name());
     near(Some(ceiling.value), 2e9 * 128.0 / 148.0 * 1460.0 / 1514.0);
     assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
 }
@@ -332,7 +334,7 @@ fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_acc
 /// What the device of the sending host leaves for payload, as its facts say, bit/s.
 fn by_device(device: &str) -> Option<f64> {
     let study = of_device(Some(device));
-    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.hard);
+    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
     hard.map(|ceiling| ceiling.value)
 }
 
@@ -365,7 +367,7 @@ fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Optio
     from.device = device.map(str::to_owned);
     from.branches = branches.iter().map(|&device| device.to_owned()).collect();
     let study = study(&campaign(TestbedKind::Hosts, [facts(), json!({})], vec![run]));
-    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.hard);
+    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
     hard.map(|ceiling| ceiling.value)
 }
 

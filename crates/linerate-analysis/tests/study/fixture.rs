@@ -2,9 +2,9 @@
 
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::{
-    BitRate, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint, FlowReport, FlowTcp, HostRecord,
-    Interval, JobRecord, JobSpec, Nanos, Params, Phases, Point, SampleBlock, SeriesKind, SeriesSpec, TcpState,
-    TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Warmup,
+    BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint, FlowReport, FlowTcp,
+    HostRecord, Interval, JobRecord, JobSpec, Nanos, Params, Phases, Point, SampleBlock, SeriesKind, SeriesSpec,
+    TcpState, TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -96,7 +96,8 @@ pub(crate) fn two_hosts(trials: Vec<TrialRecord>) -> Campaign {
 pub(crate) fn gigabit(pairs: &[(&str, &str)]) -> Capacity {
     Capacity {
         name: "link".into(),
-        class: None,
+        edge: "link".into(),
+        class: BoundClass::Link,
         rate: BitRate(1e9),
         frame_overhead: Bytes(38),
         mtu: Bytes(1500),

@@ -1,6 +1,6 @@
 //! The loss ledger, and where losses are found.
 
-use linerate_analysis::{LossPlace, study};
+use linerate_analysis::{DropCause, LossPlace, study};
 use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{Counter, Distribution, TestbedKind, Validity};
 use serde_json::json;
@@ -61,7 +61,8 @@ fn what_a_device_dropped_is_located_there_by_cause_and_to_the_frame() {
     ));
     let study = study(&two_hosts(vec![lossy]));
     let loss = &only(&study).jobs[0].loss[0];
-    assert_eq!(loss.located, [("dut (buffer full)".into(), 40), ("link a-s (every n-th)".into(), 10)]);
+    let at = |name: &str, cause, n| (LossPlace::Device { name: name.to_owned(), cause }, n);
+    assert_eq!(loss.located, [at("dut", DropCause::BufferFull, 40), at("link a-s", DropCause::ByOrder, 10)]);
     assert_eq!((loss.ledger.lost(), loss.unexplained), (50, 0));
     assert!(!study.overhead.samplers.contains_key(""), "devices are no samplers");
 }

@@ -54,8 +54,7 @@ fn full([left, right, from, to, edge]: &[String; 5], class: BoundClass) -> Campa
     campaign.hosts[0].host.clone_from(left);
     campaign.hosts[1].host.clone_from(right);
     let wide = Capacity { name: format!("{edge} behind"), rate: BitRate(1e10), ..gigabit(&[(from, to)]) };
-    campaign.header.capacities =
-        vec![Capacity { name: edge.clone(), class: Some(class), ..gigabit(&[(from, to)]) }, wide];
+    campaign.header.capacities = vec![Capacity { name: edge.clone(), class, ..gigabit(&[(from, to)]) }, wide];
     campaign
 }
 

@@ -9,6 +9,8 @@ use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Element, End
 /// What a cable or a device lets pass each way.
 struct Bound {
     name: String,
+    /// What its capacities call it in whichever direction.
+    edge: String,
     class: BoundClass,
     rate: BitRate,
     frame_overhead: Bytes,
@@ -33,9 +35,11 @@ impl Planner<'_> {
         let out = peers.iter().map(|peer| (own.clone(), (*peer).clone())).collect();
         let into = peers.iter().map(|peer| ((*peer).clone(), own.clone())).collect();
         for (word, pairs) in [("out of", out), ("into", into)] {
+            let edge = format!("sideband of {}", controller.name);
             self.capacities.push(Capacity {
-                name: format!("sideband of {}, {word} {own}", controller.name),
-                class: Some(BoundClass::Link),
+                name: format!("{edge}, {word} {own}"),
+                edge,
+                class: BoundClass::Link,
                 rate: controller.sideband.rate,
                 frame_overhead: WIRE_FRAME_OVERHEAD,
                 mtu: controller.mtu,
@@ -51,9 +55,10 @@ impl Planner<'_> {
         let Some(rate) = link.rate else { return };
         let name = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
         let source = format!("lab {}: token bucket", self.description.name);
+        let edge = name.clone();
         self.note_cable(
             &link.ends,
-            Bound { name, class: BoundClass::Link, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source },
+            Bound { name, edge, class: BoundClass::Link, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source },
         );
     }
 
@@ -66,6 +71,7 @@ impl Planner<'_> {
             &element.ends,
             Bound {
                 name,
+                edge: element.name.clone(),
                 class: BoundClass::Device,
                 rate,
                 frame_overhead: WIRE_FRAME_OVERHEAD,
@@ -97,7 +103,8 @@ impl Planner<'_> {
             for (word, pairs) in directions {
                 found.push(Capacity {
                     name: format!("{}, {word} {own}", bound.name),
-                    class: Some(bound.class),
+                    edge: bound.edge.clone(),
+                    class: bound.class,
                     rate: bound.rate,
                     frame_overhead: bound.frame_overhead,
                     mtu: bound.mtu,
@@ -128,8 +135,9 @@ impl Planner<'_> {
             for direction in [0, 1] {
                 self.capacities.push(Capacity {
                     name: format!("{}, {} to {}", edge.name, bus.between[direction], bus.between[1 - direction]),
+                    edge: edge.name.clone(),
                     // A port channel leads out of the host.
-                    class: Some(if edge.group().is_some() { BoundClass::Link } else { BoundClass::Bus }),
+                    class: if edge.group().is_some() { BoundClass::Link } else { BoundClass::Bus },
                     rate: edge.rate,
                     frame_overhead: ETHERNET_HEADER,
                     mtu: bus.mtu,

@@ -67,7 +67,7 @@ fn buffers(link: &Study) -> Vec<Shape> {
     let window_rate = |buffer: &str| {
         let point =
             sweep(link, SWEEP).find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
-        point.ceilings.iter().find(|c| c.class == BoundClass::Window && !c.hard).map(|c| c.value)
+        point.ceilings.iter().find(|c| c.class() == BoundClass::Window && !c.is_hard()).map(|c| c.value)
     };
     let ceiling = sweep(link, SWEEP).find_map(|point| {
         let metric = whole(point)?.metric(metric::GOODPUT, Direction::Tx)?;
@@ -212,7 +212,7 @@ fn placement(buses: &Study) -> Vec<Shape> {
                     mbit(estimate.value),
                     mbit(ceiling.value),
                     share * 100.0,
-                    ceiling.name
+                    ceiling.name()
                 );
                 figures.push((label(&pairs), estimate.value));
                 shape("V2.4", claim, measured, Some(share >= 1.0 - NOISE && point.validity != Validity::Impossible))

@@ -312,7 +312,7 @@ impl Best<'_> {
             layer: self.metric.layer,
             direction: self.metric.direction,
             estimate: self.metric.estimate.expect("only metrics with an estimate become the best"),
-            ceiling: self.metric.share.zip(ceiling(self.point, self.metric).map(|c| c.name.clone())),
+            ceiling: self.metric.share.zip(ceiling(self.point, self.metric).map(linerate_model::Ceiling::name)),
             beside: Some([self.tail(), self.best_valid(extreme)].into_iter().flatten().collect::<Vec<_>>().join("; "))
                 .filter(|told| !told.is_empty()),
             at: self.place(),

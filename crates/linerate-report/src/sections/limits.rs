@@ -4,17 +4,13 @@
 //! from readings taken once per interval; figures may exceed it, and charts do not draw it. What no model covers (a CPU,
 //! memory) is not here.
 
-use linerate_model::{Ceiling, metric};
+use linerate_model::{Ceiling, CeilingScope, CeilingSubject, metric};
 
 use super::{Section, Subject};
 use crate::curves::metric_title;
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 
-/// What the name of a value that bounds nothing begins with.
-const EXPECTED: &str = "expected: ";
-/// What ends the capacity's part of a ceiling's name.
-const MTU: &str = ", mtu ";
 /// Tables longer than this are shown on request.
 const LONG: usize = 8;
 
@@ -40,7 +36,7 @@ impl Section for Limits {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let all = subject.study.points.iter().flat_map(|point| &point.ceilings);
-        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) = all.partition(|bound| !bound.hard);
+        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) = all.partition(|bound| !bound.is_hard());
         [ceilings(&hard), expectations(&expected)].into_iter().flatten().map(Block::Table).collect()
     }
 }
@@ -68,24 +64,18 @@ fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool)
     told
 }
 
-/// The capacity a ceiling comes from: its name without the pair of endpoints whose flow it bounds.
-fn capacity(name: &str) -> &str {
-    let Some(mtu) = name.find(MTU) else { return name };
-    let rest = &name[mtu + MTU.len()..];
-    rest.find(',').map_or(name, |end| &name[..mtu + MTU.len() + end])
-}
-
-/// What an expected value comes from, without the pair of endpoints it is of.
-fn expectation(name: &str) -> &str {
-    let told = name.trim_start_matches(EXPECTED);
-    told.split(", ").next().unwrap_or(told)
+/// What a ceiling is called in a table: that of one part of the path without the pair of endpoints whose flow it bounds.
+fn called(bound: &Ceiling) -> String {
+    match (&bound.subject, &bound.scope) {
+        (CeilingSubject::Part { .. }, CeilingScope::Job { .. }) => bound.subject.to_string(),
+        _ => bound.name(),
+    }
 }
 
 fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let of_rate = |bound: &&&Ceiling| bound.metric == metric::GOODPUT;
     let same = |a: &Ceiling, b: &Ceiling| {
-        (capacity(&a.name), &a.metric, a.direction, &a.derivation)
-            == (capacity(&b.name), &b.metric, b.direction, &b.derivation)
+        (called(a), &a.metric, a.direction, &a.derivation) == (called(b), &b.metric, b.direction, &b.derivation)
     };
     // Packet and frame rates follow from the same capacities; those of goodput are the ones to compare with.
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
@@ -106,7 +96,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
             let bound = row.bound;
             let layer = bound.layer.map_or(String::new(), |layer| format!(" at {layer}"));
             Row::plain(vec![
-                Cell::text(capacity(&bound.name)),
+                Cell::Text(called(bound)),
                 Cell::Text(format!("{}{layer}", metric_title(&bound.metric).to_lowercase())),
                 Cell::Number(bound.value),
                 Cell::Text(bound.direction.to_string()),
@@ -122,7 +112,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
 
 fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
     let same = |a: &Ceiling, b: &Ceiling| {
-        (expectation(&a.name), &a.metric, a.direction) == (expectation(&b.name), &b.metric, b.direction)
+        (a.subject.class(), &a.metric, a.direction) == (b.subject.class(), &b.metric, b.direction)
     };
     let rows = merged(bounds, same);
     let first = rows.first()?.bound;
@@ -139,7 +129,7 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
         .iter()
         .map(|row| {
             Row::plain(vec![
-                Cell::text(expectation(&row.bound.name)),
+                Cell::Text(row.bound.subject.short_name()),
                 Cell::Text(row.bound.direction.to_string()),
                 Cell::Number(row.least),
                 Cell::Number(row.most),
@@ -148,9 +138,9 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
         })
         .collect();
     table.note = Some(format!(
-        "From readings of {}, taken once per interval: figures may exceed it, nothing is refused by it, and charts do not \
+        "From readings taken once per interval ({}): figures may exceed it, nothing is refused by it, and charts do not \
          draw it.",
-        first.source.split(';').next().unwrap_or(&first.source),
+        first.source,
     ));
     table.folded = table.rows.len() > LONG;
     Some(table)
@@ -160,14 +150,18 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
 mod tests {
     use super::*;
 
+    use linerate_model::{BitRate, BoundClass, BoundPart, Bytes, Direction};
+
     #[test]
     fn a_capacity_is_told_once_however_many_flows_cross_it() {
-        assert_eq!(capacity("bus 0, a to b, 88.4 Mbit/s, mtu 1500, a1 to b1"), "bus 0, a to b, 88.4 Mbit/s, mtu 1500");
-        assert_eq!(capacity("bus 0, a to b, 88.4 Mbit/s, mtu 1500"), "bus 0, a to b, 88.4 Mbit/s, mtu 1500");
-        assert_eq!(capacity("bus 0, a to b, all jobs"), "bus 0, a to b, all jobs");
-        assert_eq!(
-            expectation("expected: peer window over round-trip time, a1 to b1"),
-            "peer window over round-trip time"
-        );
+        let of = |job: u32, from: &str| {
+            let part = BoundPart::new(BoundClass::Bus, "", "bus 0, mtu 9, a to b");
+            let part = CeilingSubject::Part { part, rate: BitRate(88.4e6), mtu: Bytes(1500) };
+            let scope = CeilingScope::Job { job, pair: Some((from.into(), "b".into())) };
+            Ceiling::new(part, "goodput", 80e6, Direction::Tx, vec!["by hand".into()], "declared").holding_for(scope)
+        };
+        let table = ceilings(&[&of(0, "a1"), &of(1, "a2, a3")]).expect("two ceilings");
+        assert_eq!(table.rows.len(), 1);
+        assert_eq!(table.shown()[0][0], "bus 0, mtu 9, a to b, 88.4 Mbit/s, mtu 1500");
     }
 }

@@ -16,8 +16,8 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::Grid;
 use crate::number::Scale;
 
-/// Losses that no counter accounts for.
-const UNEXPLAINED: &str = "unexplained";
+/// Where losses were found; `None` for those that no counter accounts for.
+type Found = Option<LossPlace>;
 
 /// A count of the ledger by name.
 type Count = (&'static str, fn(&LossStudy) -> u64);
@@ -94,29 +94,31 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 }
 
 /// Places where losses were found, in the order of the path; unexplained ones last.
-fn places(accounts: &[Account<'_>]) -> Vec<String> {
-    let mut places: Vec<String> = Vec::new();
+fn places(accounts: &[Account<'_>]) -> Vec<Found> {
+    let mut places: Vec<Found> = Vec::new();
     for (place, _) in accounts.iter().flat_map(|account| &account.loss.located) {
-        if !places.iter().any(|known| known == place.name()) {
-            places.push(place.to_string());
+        if !places.iter().any(|known| known.as_ref() == Some(place)) {
+            places.push(Some(place.clone()));
         }
     }
     if accounts.iter().any(|account| account.loss.unexplained > 0) {
-        places.push(UNEXPLAINED.into());
+        places.push(None);
     }
     places
 }
 
+fn name(place: &Found) -> String {
+    place.as_ref().map_or_else(|| "unexplained".to_owned(), LossPlace::to_string)
+}
+
 /// Of the datagrams `account` lost, those found at `place`.
-fn lost_at(account: &Account<'_>, place: &str) -> u64 {
-    if place == UNEXPLAINED {
-        return account.loss.unexplained;
-    }
-    account.loss.located.iter().filter(|(known, _)| known.name() == place).map(|(_, n)| n).sum()
+fn lost_at(account: &Account<'_>, place: &Found) -> u64 {
+    let Some(place) = place else { return account.loss.unexplained };
+    account.loss.located.iter().filter(|(known, _)| known == place).map(|(_, n)| n).sum()
 }
 
 fn names(places: &[LossPlace]) -> String {
-    places.iter().map(LossPlace::name).collect::<Vec<&str>>().join(", ")
+    places.iter().map(LossPlace::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What tells accounts of one sweep apart: point, pair of endpoints, direction.
@@ -132,7 +134,7 @@ fn name_of(grid: &Grid<'_>, accounts: &[Account<'_>], account: &Account<'_>) -> 
 }
 
 /// Shares of what was sent, by place, where anything was lost.
-fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Option<Chart> {
+fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Option<Chart> {
     if places.is_empty() {
         return None;
     }
@@ -140,8 +142,8 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Option
     let mut columns = vec![Column::text("point")];
     let mut marks = Vec::new();
     for place in places {
-        marks.push(Mark { column: columns.len(), name: place.clone(), role: Role::Bar });
-        columns.push(Column::number(place, Scale::PERCENT));
+        marks.push(Mark { column: columns.len(), name: name(place), role: Role::Bar });
+        columns.push(Column::number(name(place), Scale::PERCENT));
     }
     let mut table = Table::new(format!("loss-{}-places", grid.number), caption.clone(), columns);
     for account in accounts {
@@ -154,7 +156,10 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Option
     table.folded = true;
     Some(Chart {
         title: caption,
-        summary: format!("Share of the datagrams sent that were lost, stacked by place: {}.", places.join(", ")),
+        summary: format!(
+            "Share of the datagrams sent that were lost, stacked by place: {}.",
+            places.iter().map(name).collect::<Vec<_>>().join(", ")
+        ),
         plot: Plot::StackedBars,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
@@ -165,7 +170,7 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Option
     })
 }
 
-fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Table {
+fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Table {
     let several = accounts.iter().any(|a| (&a.job.from, &a.job.to) != (&accounts[0].job.from, &accounts[0].job.to));
     let has = |count: fn(&LossStudy) -> u64| accounts.iter().any(|account| count(account.loss) > 0);
     let says = |is_silent: fn(&LossStudy) -> bool| accounts.iter().any(|account| !is_silent(account.loss));
@@ -183,9 +188,9 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[String]) -> Table
     let number = |head: &str| Column::number(head, Scale::COUNT);
     columns.extend(account_of.iter().map(|(head, _)| number(head)));
     columns.push(Column::number("loss", Scale::PERCENT));
-    columns.extend(places.iter().map(|place| match place.as_str() {
-        UNEXPLAINED => number(place),
-        place => number(&format!("at {place}")),
+    columns.extend(places.iter().map(|place| match place {
+        None => number(&name(place)),
+        Some(at) => number(&format!("at {at}")),
     }));
     columns.extend(kinds.iter().map(|(head, _)| number(head)));
     columns.extend(unobserved.then(|| Column::text("not observed")));

@@ -1,7 +1,9 @@
 //! What a report says of the figures, whatever the format.
 
 use linerate_analysis::{JobStudy, Study};
-use linerate_model::{Direction, Validity};
+use linerate_model::{
+    BitRate, BoundClass, BoundPart, Bytes, CeilingScope, CeilingSubject, Direction, PartDetail, Validity,
+};
 use linerate_report::document::{Block, Cell, Table};
 use linerate_report::{Format, compose, text};
 
@@ -143,9 +145,11 @@ fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands
 fn the_port_and_the_bus_behind_it_are_both_drawn() {
     let (campaign, mut study) = fixture::fixture();
     for point in &mut study.points {
-        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.name.starts_with("ethernet")).cloned().collect();
+        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.class() == BoundClass::Link).cloned().collect();
         for mut bound in bounds {
-            bound.name = "pcie 0000:01:00.0 of b (writing), 12 Gbit/s, mtu 1500".into();
+            let part =
+                BoundPart::new(BoundClass::Bus, "b", "pcie 0000:01:00.0").with(PartDetail::Function { writes: true });
+            bound.subject = CeilingSubject::Part { part, rate: BitRate(12e9), mtu: Bytes(1500) };
             bound.value *= 1.2;
             point.ceilings.push(bound);
         }
@@ -165,14 +169,19 @@ fn of_several_jobs_the_ports_together_and_the_bus_behind_them_are_both_drawn() {
     for point in &mut study.points {
         let Some(job) = point.jobs.first().cloned() else { continue };
         point.jobs = vec![job.clone(), job.clone(), JobStudy { workload: "all".into(), ..job }];
-        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.name.starts_with("ethernet")).cloned().collect();
+        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.class() == BoundClass::Link).cloned().collect();
         for mut bound in bounds {
             // Of one job, which is no bound of the figure they have together.
-            bound.name = "port 1, 1 Gbit/s, a to b".into();
+            bound.subject = "port 1, 1 Gbit/s, a to b".into();
+            bound.scope = CeilingScope::Job { job: 0, pair: None };
             point.ceilings.push(bound.clone());
-            bound.name = "port 1, a to b + port 2, a to b, all jobs".into();
+            let edge = |name: &str| {
+                BoundPart::new(BoundClass::Link, "", format!("{name}, a to b")).with(PartDetail::Edge(name.to_owned()))
+            };
+            bound.subject = CeilingSubject::Parts(vec![edge("port 1"), edge("port 2")]);
+            bound.scope = CeilingScope::AllJobs;
             point.ceilings.push(bound.clone());
-            bound.name = "slot, a to b, all jobs".into();
+            bound.subject = CeilingSubject::Parts(vec![edge("slot")]);
             bound.value *= 1.2;
             point.ceilings.push(bound);
         }

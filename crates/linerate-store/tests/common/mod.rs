@@ -1,10 +1,10 @@
 //! Campaigns to record: a fixed one, and random ones.
 
 use linerate_model::{
-    Campaign, CampaignHeader, Capacity, Carried, CarriedApart, ClockExchange, Counter, Counters, Distribution,
-    Endpoint, Event, FlowReport, FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval, JobSpec, Nanos,
-    Params, PeerClock, Phases, SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState,
-    TestbedKind, ToldClock, TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
+    BoundClass, Campaign, CampaignHeader, Capacity, Carried, CarriedApart, ClockExchange, Counter, Counters,
+    Distribution, Endpoint, Event, FlowReport, FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval,
+    JobSpec, Nanos, Params, PeerClock, Phases, SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap,
+    TcpState, TestbedKind, ToldClock, TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,7 +21,8 @@ pub fn header(id: &str) -> CampaignHeader {
         testbed: TestbedKind::Lab,
         capacities: vec![Capacity {
             name: "link a-b".into(),
-            class: None,
+            edge: "link a-b".into(),
+            class: BoundClass::Link,
             rate: "100 Mbit/s".parse().expect("a rate"),
             frame_overhead: "14 B".parse().expect("a size"),
             mtu: "1500 B".parse().expect("a size"),

@@ -52,6 +52,7 @@ pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
     }
     let ceilings = ceilings(limit, &params)?;
     if as_json {
+        let ceilings: Vec<_> = ceilings.iter().map(linerate_report::ceiling_json).collect();
         println!("{}", json!({ "ceilings": ceilings }));
     } else {
         ceilings.iter().for_each(print);
@@ -85,7 +86,7 @@ fn print(ceiling: &Ceiling) {
         "{}: {}{layer}, {}",
         ceiling.metric,
         show::quantity(&ceiling.metric, ceiling.value, ceiling.unit),
-        ceiling.name
+        ceiling.name()
     );
     for line in &ceiling.derivation {
         println!("    {line}");

@@ -50,15 +50,15 @@ impl Rule for BusCeiling {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::BoundClass;
+    use linerate_model::{BoundClass, CeilingSubject};
 
     use super::*;
     use crate::diagnosis::rules::cases::point;
 
     fn on_bus(goodput: f64) -> PointStudy {
         let mut point = point(&[("goodput", goodput)]);
-        point.ceilings[0] = point.ceilings[0].clone().of(BoundClass::Bus);
-        point.ceilings[0].name = "I/O assembly, a to b".into();
+        point.ceilings[0].subject =
+            CeilingSubject::Model { class: BoundClass::Bus, text: "I/O assembly, a to b".into() };
         point.jobs[0].obtained.insert("mss".into(), "1448".into());
         point
     }
@@ -76,7 +76,7 @@ mod tests {
     fn it_is_silent_below_and_on_links() {
         assert_eq!(BusCeiling.judge(&on_bus(0.85e9)), None);
         let mut link = point(&[("goodput", 0.97e9)]);
-        link.ceilings[0].name = "link a-robust of the PCI bus slot".into();
+        link.ceilings[0].subject = "link a-robust of the PCI bus slot".into();
         assert_eq!(BusCeiling.judge(&link), None, "a link, whatever it is called");
     }
 }

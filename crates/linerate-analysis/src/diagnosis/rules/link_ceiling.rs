@@ -22,7 +22,7 @@ const LEAST: f64 = 0.85;
 const STANDS: f64 = 1.0;
 
 /// The flow that fills its link, what shows that, and the link.
-fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, &str)> {
+fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, String)> {
     let is_link = |class| !is_bus(class);
     if let Some((job, direction, evidence, ceiling)) = at_ceiling(point, REACHED, is_link) {
         return Some((job, direction, vec![evidence], ceiling));

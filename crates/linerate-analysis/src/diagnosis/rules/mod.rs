@@ -293,11 +293,11 @@ fn at_ceiling<'a>(
     point: &'a PointStudy,
     share: f64,
     wanted: impl Fn(BoundClass) -> bool,
-) -> Option<(&'a JobStudy, Direction, Evidence, &'a str)> {
+) -> Option<(&'a JobStudy, Direction, Evidence, String)> {
     let reached = |(job, direction): (&'a JobStudy, Direction)| {
         let metric = job.metric(metric::GOODPUT, direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
-        let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class))?;
+        let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
         let evidence = Evidence {
             observed: format!(
                 "goodput {} is {:.1} % of {}",
@@ -305,9 +305,9 @@ fn at_ceiling<'a>(
                 reached * 100.0,
                 BitRate(ceiling.value)
             ),
-            source: format!("{}: {}", ceiling.name, ceiling.source),
+            source: format!("{}: {}", ceiling.name(), ceiling.source),
         };
-        Some((job, direction, evidence, ceiling.name.as_str()))
+        Some((job, direction, evidence, ceiling.name()))
     };
     flows(point).filter_map(reached).next().filter(|_| may_be_judged(point))
 }

@@ -100,7 +100,10 @@ const LARGER: f64 = 2.0;
 fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     let measured_jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
     let named = |ceiling: &&linerate_model::Ceiling| {
-        ceiling.class == BoundClass::Window && !ceiling.hard && ceiling.direction == direction && measured_jobs == 1
+        ceiling.class() == BoundClass::Window
+            && !ceiling.is_hard()
+            && ceiling.direction == direction
+            && measured_jobs == 1
     };
     let over_smallest = point.ceilings.iter().find(named)?.value;
     let (smallest, smoothed) = (value(job, metric::RTT_MIN, direction)?, value(job, metric::RTT, direction)?);
@@ -118,7 +121,7 @@ mod tests {
     fn it_fires_and_tells_a_small_buffer_from_a_slow_reader() {
         let with_window = |goodput: f64| {
             let mut point = point(&[("goodput", goodput), ("rtt", 0.002), ("rtt_min", 0.001), ("rwnd_limited", 0.6)]);
-            let name = "expected: peer window over round-trip time";
+            let name = "window";
             let bound = Ceiling::new(name, "goodput", 200e6, Direction::Tx, vec!["by hand".into()], "TCP_INFO");
             point.ceilings.push(bound.of(BoundClass::Window).expected());
             ReceiveWindow.judge(&point).expect("it waited").verdict

@@ -52,7 +52,7 @@ pub(super) fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Opti
 pub(super) fn share(point: &PointStudy, threshold: f64, wanted: impl Fn(BoundClass) -> bool) -> Option<f64> {
     best(point, |job, direction| {
         let metric = job.metric(metric::GOODPUT, direction)?;
-        point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class))?;
+        point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
         Some(reached(metric.share?, threshold, 1.0))
     })
 }

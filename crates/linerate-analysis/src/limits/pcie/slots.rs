@@ -336,12 +336,12 @@ mod tests {
         let whole = 31.507_692_3e9 * 256.0 / 276.0;
         let all = &ceilings[4];
         assert!((all.value - whole).abs() < 1e3, "{}", all.value);
-        assert_eq!(all.name, "pcie of eth0 + nvme0n1, memory writes: 0000:03:00.0 upstream switch port");
+        assert_eq!(all.name(), "pcie of eth0 + nvme0n1, memory writes: 0000:03:00.0 upstream switch port");
         assert!((ceilings[0].value - whole).abs() < 1e3, "the card alone fills it too");
         // The disk negotiated two of its four lanes: generation 4 x2 in packets of 128 B.
         let disk = 31.507_692_3e9 * 128.0 / 148.0;
-        assert!((ceilings[2].value - disk).abs() < 1e3, "{} {}", ceilings[2].name, ceilings[2].value);
-        assert!(ceilings[2].name.ends_with("0000:06:00.0 endpoint nvme0n1"), "{}", ceilings[2].name);
+        assert!((ceilings[2].value - disk).abs() < 1e3, "{} {}", ceilings[2].name(), ceilings[2].value);
+        assert!(ceilings[2].name().ends_with("0000:06:00.0 endpoint nvme0n1"), "{}", ceilings[2].name());
         let lines = slots.lines(ASSUMED);
         assert!(
             lines[1].starts_with("  0000:03:00.0 upstream switch port, gen 3 x4") && lines[1].ends_with("full first")

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{BoundClass, BoundPart, Bytes, Endpoint};
+use linerate_model::{BoundClass, BoundPart, Bytes, Endpoint, PartDetail};
 use serde_json::Value;
 
 use super::super::leaving;
@@ -24,10 +24,9 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
     let mut elements: Vec<Element> = Vec::new();
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
-        for (end, way) in [(sender, "reading"), (receiver, "writing")] {
-            let other = if way == "reading" { receiver } else { sender };
-            for found in chain(hosts, end, other, way).into_iter().flatten() {
-                match elements.iter_mut().find(|element| element.name == found.name) {
+        for (end, other, writes) in [(sender, receiver, false), (receiver, sender, true)] {
+            for found in chain(hosts, end, other, writes).into_iter().flatten() {
+                match elements.iter_mut().find(|element| element.part == found.part) {
                     Some(element) => element.crossed_by.extend([one.id]),
                     None => elements.push(Element { crossed_by: BTreeSet::from([one.id]), ..found }),
                 }
@@ -37,16 +36,17 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
     elements
 }
 
-/// The links above the device that carries what `end` and `other` exchange; `None` if it has none or they are not known.
-fn chain(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint, way: &str) -> Option<Vec<Element>> {
+/// The links above the device that carries what `end` and `other` exchange, written to memory or read from it; `None` if it has none or
+/// they are not known.
+fn chain(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint, writes: bool) -> Option<Vec<Element>> {
     let branches = leaving::branches(hosts, end, other);
     let [branch] = &branches[..] else { return None };
     let carrier = branch.layers.last()?.device;
     let functions = hosts.fact(&end.host, "pcie")?.get(carrier)?.as_array()?;
-    Some(functions.iter().filter_map(|function| link(function, &end.host, carrier, branch.mtu, way)).collect())
+    Some(functions.iter().filter_map(|function| link(function, &end.host, carrier, branch.mtu, writes)).collect())
 }
 
-fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Option<Element> {
+fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) -> Option<Element> {
     if function.get("kind").and_then(Value::as_str) != Some("pcie") {
         return None;
     }
@@ -56,11 +56,10 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, way: &str) -> Op
     let link = pcie::Link::new(generation, lanes, payload, request)?;
     let address = function.get("address").and_then(Value::as_str)?;
     Some(Element {
-        part: BoundPart { class: BoundClass::Bus, host: host.to_owned(), name: format!("pcie {address}") },
+        part: BoundPart::new(BoundClass::Bus, host, format!("pcie {address}")).with(PartDetail::Function { writes }),
         receives: false,
         burst: 0.0,
-        name: format!("pcie {address} of {host} ({way})"),
-        rate: if way == "reading" { link.read(pcie::link::PAGE) } else { link.write(pcie::link::PAGE) },
+        rate: if writes { link.write(pcie::link::PAGE) } else { link.read(pcie::link::PAGE) },
         frame_overhead: FRAME_HEADER,
         mtu,
         crossed_by: BTreeSet::new(),

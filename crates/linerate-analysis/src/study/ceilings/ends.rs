@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{BitRate, BoundClass, BoundPart, Bytes, Endpoint};
+use linerate_model::{BitRate, BoundClass, BoundPart, Bytes, Endpoint, PartDetail};
 use serde_json::Value;
 
 use super::super::leaving::{self, Branch, Layer};
@@ -43,7 +43,7 @@ pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'
         }
         for (element, room) in crossed {
             let n_flows = one.flow.n_flows();
-            match found.iter_mut().find(|known| known.element.name == element.name) {
+            match found.iter_mut().find(|known| known.element.part == element.part) {
                 Some(known) => {
                     known.element.crossed_by.insert(one.id);
                     known.n_flows = known.n_flows.saturating_add(n_flows);
@@ -73,20 +73,14 @@ fn own(branch: &Branch<'_>) -> String {
     branch.layers[0].device.to_owned()
 }
 
-/// `eth0`, or `eth0 under vxlan0`.
-fn called(branch: &Branch<'_>, layer: &Layer<'_>) -> String {
-    let (own, device) = (branch.layers[0].device, layer.device);
-    if own == device { device.to_owned() } else { format!("{device} under {own}") }
-}
-
 fn shapers<'a>(hosts: &Hosts<'a>, host: &str, branch: &Branch<'a>, layer: &Layer<'a>) -> Vec<(Element, Room<'a>)> {
     let device = layer.device;
     let all = hosts.interface_fact(host, device, "qdiscs").and_then(Value::as_array);
     let header = if layer.is_ethernet { FRAME_HEADER } else { Bytes(0) };
     let element = |shaper: queues::Shaper<'a>| {
+        let detail = PartDetail::Queue { carrier: device.to_owned(), discipline: shaper.kind.to_owned() };
         let element = Element {
-            part: BoundPart { class: BoundClass::Queue, host: host.to_owned(), name: own(branch) },
-            name: format!("{} on {} of {host}", shaper.kind, called(branch, layer)),
+            part: BoundPart::new(BoundClass::Queue, host, own(branch)).with(detail),
             rate: BitRate(0.0),
             frame_overhead: header + layer.added,
             mtu: branch.mtu,
@@ -110,10 +104,9 @@ fn interface<'a>(
 ) -> Option<(Element, Room<'a>)> {
     let device = layer.device;
     let speed = interfaces::line_rate(hosts, host, device)?;
-    let way = if receives { "receiving" } else { "sending" };
+    let detail = PartDetail::Interface { carrier: device.to_owned(), receives };
     let element = Element {
-        part: BoundPart { class: BoundClass::Interface, host: host.to_owned(), name: own(branch) },
-        name: format!("{} of {host} ({way})", called(branch, layer)),
+        part: BoundPart::new(BoundClass::Interface, host, own(branch)).with(detail),
         rate: BitRate(0.0),
         frame_overhead: ethernet::packet_overhead(layer.tags) + layer.added,
         mtu: branch.mtu,
@@ -145,8 +138,7 @@ fn spread<'a>(hosts: &Hosts<'a>, sender: &Endpoint, branches: &[Branch<'a>]) -> 
     rates.sort_by(|a, b| b.total_cmp(a));
     let names: Vec<String> = branches.iter().map(own).collect();
     let element = Element {
-        part: BoundPart { class: hops[0].part.class, host: host.clone(), name: names.join(" + ") },
-        name: format!("next hops {} of {host}, one a flow", names.join(" + ")),
+        part: BoundPart::new(hops[0].part.class, host, names.join(" + ")).with(PartDetail::NextHops),
         rate: BitRate(0.0),
         frame_overhead: least,
         mtu: hops.iter().map(|hop| hop.mtu).max()?,

@@ -34,9 +34,10 @@ impl Line {
             LoadUnit::Frames => (metric::PACKET_RATE, 1.0 / payload.filter(|payload| *payload > 0.0)?),
         };
         let is_one_way = |bound: &&Bound| bound.ceiling.direction != linerate_model::Direction::Sum;
-        let of_loads = bounds.iter().filter(|bound| bound.hard && bound.ceiling.metric == metric).filter(is_one_way);
+        let of_loads =
+            bounds.iter().filter(|bound| bound.ceiling.is_hard() && bound.ceiling.metric == metric).filter(is_one_way);
         let bound = of_loads
-            .filter(|bound| bound.scope == Scope::Job(0))
+            .filter(|bound| bound.holds_for(Scope::Job(0)))
             .min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))?;
         Some(Self { bound: bound.clone(), doubt, per_byte })
     }
@@ -78,21 +79,23 @@ impl Line {
             if n == 1 { "trial" } else { "trials" },
             self.value(),
             self.bound.ceiling.unit,
-            self.bound.ceiling.name
+            self.bound.ceiling.name()
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Ceiling, Direction};
+    use linerate_model::{Ceiling, CeilingScope, Direction};
 
     use super::*;
+
+    const FIRST: CeilingScope = CeilingScope::Job { job: 0, pair: None };
 
     /// A line of 812.7 datagrams of 1472 B a second, shaped by a bucket of 5 kB.
     fn line(shaped: bool) -> Line {
         let ceiling = Ceiling::new("link", "packet_rate", 812.7, Direction::Tx, vec!["a line".to_owned()], "declared");
-        let bound = Bound { ceiling, scope: Scope::Job(0), hard: true, burst: 5_000.0 };
+        let bound = Bound { ceiling: ceiling.holding_for(FIRST), burst: 5_000.0 };
         let doubt = Doubt { clock: Nanos(0), shaped };
         Line::of(&[bound], LoadUnit::Frames, Some(1472.0), doubt).expect("a bound on packets")
     }
@@ -131,9 +134,8 @@ mod tests {
     #[test]
     fn loads_in_bits_are_judged_by_goodput_of_one_way() {
         let bound = |metric: &str, value: f64, direction| Bound {
-            ceiling: Ceiling::new("link", metric, value, direction, vec!["a line".to_owned()], "declared"),
-            scope: Scope::Job(0),
-            hard: true,
+            ceiling: Ceiling::new("link", metric, value, direction, vec!["a line".to_owned()], "declared")
+                .holding_for(FIRST),
             burst: 0.0,
         };
         let bounds = [

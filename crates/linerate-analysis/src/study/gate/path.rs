@@ -158,7 +158,7 @@ fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolera
          backlog received late beyond the {late:.0} B observed, which are allowed for",
         unit = ceiling.unit,
         limit = ceiling.value,
-        name = ceiling.name,
+        name = ceiling.name(),
         excess = (value / ceiling.value - 1.0) * 100.0,
         tolerance = tolerance * 100.0,
         quantum = edges.quantum,

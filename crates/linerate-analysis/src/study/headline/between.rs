@@ -1,9 +1,9 @@
 //! What lies between the ends: the capacities the path is known to cross, a lab's devices under test, ports that an observer counts.
 
-use linerate_model::{BoundClass, Campaign, SeriesSpec, Unit};
+use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, SeriesSpec, Unit};
 
 use super::super::PointStudy;
-use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES};
+use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES, device_on_the_way};
 use super::super::samples::Samples;
 use super::{End, Place, Reading, Seen, Stage};
 
@@ -14,11 +14,11 @@ const UNKNOWN: &str = "network";
 pub(super) fn stages(campaign: &Campaign, first: &Seen<'_>, point: Option<&PointStudy>) -> Vec<Stage> {
     let (from, to) = (&first.side(End::Sender).1.name, &first.side(End::Receiver).1.name);
     let crossed = campaign.header.capacities.iter().filter(|c| c.pairs.iter().any(|(a, b)| a == from && b == to));
-    let mut stages: Vec<Stage> =
-        crossed.map(|capacity| wire(&capacity.name).bounded_by(capacity.class(), &capacity.name)).collect();
+    let mut stages: Vec<Stage> = crossed.map(|capacity| wire(&capacity.name).being(capacity.part())).collect();
     for device in devices(first) {
         if !stages.iter().any(|stage| is_of(stage, device)) {
-            stages.push(wire(device));
+            let part = BoundPart::new(BoundClass::Device, "", device).with(PartDetail::Edge(device.to_owned()));
+            stages.push(wire(device).being(part));
         }
     }
     for port in point.into_iter().flat_map(|point| &point.observed) {
@@ -39,24 +39,16 @@ fn wire(name: &str) -> Stage {
     Stage::new(End::Between, Place::Wire, "", name)
 }
 
-/// Whether `stage` is the lab's device called `device`, by itself or as what its capacity is called: `device NAME, into ENDPOINT`.
+/// Whether `stage` is the lab's device or link called `device`.
 pub(super) fn is_of(stage: &Stage, device: &str) -> bool {
-    let name = match &stage.part {
-        Some(part) if part.class == BoundClass::Device => part.name.strip_prefix("device ").unwrap_or(&part.name),
-        _ => &stage.name,
-    };
-    name == device || name.strip_prefix(device).is_some_and(|rest| rest.starts_with(", "))
+    stage.part.as_ref().and_then(BoundPart::edge) == Some(device)
 }
 
-/// Name and direction of each of a lab's devices on the way: `NAME FROM>TO`.
+/// Instance and name of each of a lab's devices on the way.
 fn on_the_way<'a>(one: &Seen<'a>) -> Vec<(&'a str, &'a str)> {
     let (from, to) = (&one.side(End::Sender).1.name, &one.side(End::Receiver).1.name);
-    let split = |instance: &'a str| {
-        let (name, way) = instance.rsplit_once(' ')?;
-        let (near, far) = way.split_once('>')?;
-        (near == from || far == to).then_some((instance, name))
-    };
-    Samples::of(one.trial, OF_DEVICES).instances(DEVICE_SAMPLER).into_iter().filter_map(split).collect()
+    let on_it = |instance: &'a str| Some((instance, device_on_the_way(instance, from, to)?));
+    Samples::of(one.trial, OF_DEVICES).instances(DEVICE_SAMPLER).into_iter().filter_map(on_it).collect()
 }
 
 fn devices<'a>(first: &Seen<'a>) -> Vec<&'a str> {
@@ -87,9 +79,9 @@ mod tests {
 
     #[test]
     fn a_device_is_one_stage_whatever_its_capacity_is_called() {
-        let is = |name: &str, device: &str| is_of(&wire(name), device);
-        let device = |name: &str| is_of(&wire(name).bounded_by(BoundClass::Device, name), "dut");
-        assert!(is("dut", "dut") && device("device dut, into b") && is("dut, out of a", "dut"));
-        assert!(!device("device dut2, into b") && !is("link a-b, into b", "dut"));
+        let part =
+            |edge: &str| BoundPart::new(BoundClass::Device, "", "its capacity").with(PartDetail::Edge(edge.to_owned()));
+        assert!(is_of(&wire("a capacity").being(part("dut")), "dut"));
+        assert!(!is_of(&wire("dut").being(part("dut2")), "dut") && !is_of(&wire("dut"), "dut"));
     }
 }

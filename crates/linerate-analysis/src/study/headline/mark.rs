@@ -2,13 +2,12 @@
 
 use linerate_model::{BoundPart, Direction, Finding, Unit, metric};
 
+use super::super::loss_place::LossPlace;
 use super::super::searched::SearchTrial;
 use super::super::{JobStudy, PointStudy};
 use super::between::is_of;
 use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety, measured};
 
-/// What the name of a value that bounds nothing begins with.
-const EXPECTED: &str = "expected: ";
 /// A share of losses found at one place that makes it the place.
 const NEARLY_ALL: f64 = 0.9;
 
@@ -80,42 +79,47 @@ pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, directi
     let metric = job.metric(metric::GOODPUT, direction).map_or(metric::GOODPUT, |metric| metric.name.as_str());
     let here = stage.part.as_ref()?;
     let bounds = point.ceilings.iter().filter(|ceiling| {
-        ceiling.metric == metric && ceiling.direction == direction && ceiling.parts == std::slice::from_ref(here)
+        ceiling.metric == metric
+            && ceiling.direction == direction
+            && matches!(ceiling.subject.parts(), [part] if part.is_at(here))
     });
     let lowest = bounds.min_by(|a, b| a.value.total_cmp(&b.value))?;
-    let name = lowest.name.trim_start_matches(EXPECTED).split(", ").next().unwrap_or_default().to_owned();
-    Some(StageCeiling { name, value: lowest.value, unit: lowest.unit, layer: lowest.layer, hard: lowest.hard })
+    Some(StageCeiling {
+        name: lowest.subject.short_name(),
+        value: lowest.value,
+        unit: lowest.unit,
+        layer: lowest.layer,
+        hard: lowest.is_hard(),
+    })
 }
 
 /// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or nothing keeps a ledger.
 pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Option<u64> {
     let loss = job.loss.iter().find(|loss| loss.direction == direction)?;
-    let found: u64 = loss.located.iter().filter(|(place, _)| is_at(stage, place.name())).map(|(_, n)| n).sum();
-    let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place.name()));
+    let found: u64 = loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
+    let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place));
     // A counter that was read and found nothing says zero; at the ends every place has one.
     let counted = !unobserved && stage.end != End::Between && stage.place != Place::Application;
     (found > 0 || counted && stage.is_observed()).then_some(found)
 }
 
 /// Whether a place of the loss ledger is `stage`.
-fn is_at(stage: &Stage, place: &str) -> bool {
-    match place {
-        "sender qdisc" => (stage.end, stage.place) == (End::Sender, Place::Queue),
-        "sender device" => (stage.end, stage.place) == (End::Sender, Place::Interface),
-        "sender output (neighbour, nftables)" => (stage.end, stage.place) == (End::Sender, Place::Socket),
-        "receiver device" | "receiver ingress (XDP, tc, nftables)" => {
-            (stage.end, stage.place) == (End::Receiver, Place::Interface)
-        }
-        "receiver backlog (softnet)"
-        | "receiver reassembly"
-        | "receiver packet filter"
-        | "receiver checksum"
-        | "receiver socket" => (stage.end, stage.place) == (End::Receiver, Place::Socket),
-        other => {
-            let name = other.rsplit_once(" (").map_or(other, |(name, _)| name);
-            stage.end == End::Between && is_of(stage, name)
-        }
-    }
+fn is_at(stage: &Stage, place: &LossPlace) -> bool {
+    let at = match place {
+        LossPlace::SenderQueue => (End::Sender, Place::Queue),
+        LossPlace::SenderDevice => (End::Sender, Place::Interface),
+        LossPlace::SenderOutput => (End::Sender, Place::Socket),
+        LossPlace::ReceiverDevice | LossPlace::ReceiverIngress => (End::Receiver, Place::Interface),
+        LossPlace::ReceiverBacklog
+        | LossPlace::ReceiverReassembly
+        | LossPlace::ReceiverFilter
+        | LossPlace::ReceiverChecksum
+        | LossPlace::ReceiverSocket => (End::Receiver, Place::Socket),
+        LossPlace::Device { name, .. } => return stage.end == End::Between && is_of(stage, name),
+        // It stands in no picture of a path.
+        LossPlace::Controller => return false,
+    };
+    (stage.end, stage.place) == at
 }
 
 /// Where on the path something limits, as the finding that says so has it: the sentence and the picture both follow from this.
@@ -148,7 +152,7 @@ pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottle
     let flow = finding.flow?;
     let goodput = point.jobs.get(number?)?.metric(metric::GOODPUT, flow.direction);
     let bound = goodput.and_then(|metric| point.ceilings.get(metric.ceiling?));
-    let parts = bound.map_or_else(Vec::new, |bound| bound.parts.clone());
+    let parts = bound.map_or_else(Vec::new, |bound| bound.subject.parts().to_vec());
     Some(Bottleneck { job, at: if rule == PATH_LOSS { At::MostLost(parts) } else { At::Parts(parts) } })
 }
 
@@ -161,7 +165,9 @@ impl Bottleneck {
     /// Marks it among the stages of the path of job `number`. What limits another job alone is not on this path.
     pub(super) fn mark(&self, stages: &mut [Stage], number: usize) {
         let is_own = self.job.is_none_or(|job| job == number);
-        let sets = |stage: &Stage, parts: &[BoundPart]| stage.part.as_ref().is_some_and(|part| parts.contains(part));
+        let sets = |stage: &Stage, parts: &[BoundPart]| {
+            stage.part.as_ref().is_some_and(|part| parts.iter().any(|one| one.is_at(part)))
+        };
         let most_lost = stages.iter().filter(|stage| stage.end == End::Between).filter_map(|stage| stage.lost).max();
         let most_lost = most_lost.filter(|lost| *lost > 0);
         for stage in stages {
@@ -183,9 +189,9 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
         limit.next = Some("send from more workers or hosts, and search again".to_owned());
         return limit;
     }
-    let mut places: Vec<(&str, u64)> = Vec::new();
+    let mut places: Vec<(&LossPlace, u64)> = Vec::new();
     for (place, n) in above.iter().flat_map(|trial| &trial.located) {
-        match places.iter_mut().find(|(known, _)| known == place) {
+        match places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, sum)) => *sum += n,
             None => places.push((place, *n)),
         }

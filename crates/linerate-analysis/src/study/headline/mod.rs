@@ -229,10 +229,16 @@ impl Stage {
         Self { end, place, host: host.to_owned(), name: name.into(), readings, ceiling, lost, limits: false, part }
     }
 
-    /// The same as the thing of this class and name, at its host.
-    fn bounded_by(mut self, class: BoundClass, name: &str) -> Self {
-        self.part = Some(BoundPart { class, host: self.host.clone(), name: name.to_owned() });
+    /// The same as a thing that may set ceilings.
+    fn being(mut self, part: BoundPart) -> Self {
+        self.part = Some(part);
         self
+    }
+
+    /// The same as the thing of this class and name, at its host.
+    fn bounded_by(self, class: BoundClass, name: &str) -> Self {
+        let part = BoundPart::new(class, &self.host, name);
+        self.being(part)
     }
 
     /// Whether anybody looked.

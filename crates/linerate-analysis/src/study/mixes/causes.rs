@@ -126,9 +126,9 @@ fn known_edge(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJo
             let (asked, room, passed) = (mega(asked), mega(bound.value), mega(passed));
             let told = format!(
                 "alone they add up to {asked}, {} has room for {room}, together they pass {passed}",
-                bound.name
+                bound.name()
             );
-            (bound.name.clone(), told)
+            (bound.name(), told)
         })
     };
     [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(full)

@@ -22,7 +22,7 @@ pub(super) fn legs(capacities: &[Capacity], trial: &TrialSpec, host: &str) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{BitRate, Bytes, JobSpec, Nanos, Params, Phases, Point, TrialId, Warmup};
+    use linerate_model::{BitRate, BoundClass, Bytes, JobSpec, Nanos, Params, Phases, Point, TrialId, Warmup};
     use serde_json::{from_value, json};
 
     use super::*;
@@ -30,7 +30,8 @@ mod tests {
     fn capacity(pair: (&str, &str), members: &[&str]) -> Capacity {
         Capacity {
             name: "legs".into(),
-            class: None,
+            edge: "legs".into(),
+            class: BoundClass::Link,
             rate: BitRate(1e9),
             frame_overhead: Bytes(38),
             mtu: Bytes(1500),

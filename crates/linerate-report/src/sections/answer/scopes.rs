@@ -93,7 +93,7 @@ fn row(best: &Best<'_>, bounded: bool) -> Row {
         cells.extend([
             metric.share.map_or(Cell::Missing("not known".into()), Cell::Number),
             bound.map_or_else(none, |bound| Cell::Number(bound.value)),
-            bound.map_or_else(none, |bound| Cell::text(&bound.name)),
+            bound.map_or_else(none, |bound| Cell::Text(bound.name())),
         ]);
     }
     cells.push(Cell::Text(place(best)));
@@ -132,16 +132,16 @@ fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
             let within = |(from, to): &(&str, &str)| {
                 capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
             };
-            tell(&capacity_scope(&capacity.name), &|point, _| pairs_at(point).iter().all(within));
+            tell(&capacity_scope(capacity), &|point, _| pairs_at(point).iter().all(within));
         }
         tell("all", &|_, _| true);
     }
     rows
 }
 
-/// `33 MHz bus 0, a to b` is `33 MHz bus 0`: the direction has a column of its own.
-fn capacity_scope(name: &str) -> String {
-    name.split(',').next().unwrap_or(name).trim().to_owned()
+/// What an edge is called: the direction has a column of its own.
+fn capacity_scope(capacity: &Capacity) -> String {
+    capacity.part().short_name()
 }
 
 /// Requests or connections: for each workload its highest rate, and its lowest tail if that is at another point.
@@ -234,9 +234,7 @@ fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
     let mut shared: Vec<(Vec<String>, &Capacity)> = Vec::new();
     for capacity in &campaign.header.capacities {
         let ends = ends(capacity);
-        let told = shared
-            .iter()
-            .any(|(known, other)| *known == ends && capacity_scope(&other.name) == capacity_scope(&capacity.name));
+        let told = shared.iter().any(|(known, other)| *known == ends && other.edge == capacity.edge);
         if ends.len() > 2 && !told {
             shared.push((ends, capacity));
         }
@@ -265,10 +263,5 @@ mod tests {
         assert_eq!(said(&point, &job, &CONNECTIONS), Some(4.0));
         point.parameters.insert("params.streams".into(), 1.into());
         assert_eq!(said(&point, &job, &CONNECTIONS), Some(1.0));
-    }
-
-    #[test]
-    fn a_capacity_gives_its_name_to_a_scope_without_its_direction() {
-        assert_eq!(capacity_scope("33 MHz bus 0, a to b"), "33 MHz bus 0");
     }
 }
