@@ -39,6 +39,15 @@ impl Series {
     }
 }
 
+/// The sampler of what drivers count; they name its columns themselves.
+pub const ETHTOOL: &str = "ethtool";
+
+/// Whether `recorded` is one of `columns`.
+#[must_use]
+pub fn any(columns: &[Series], recorded: &SeriesSpec) -> bool {
+    columns.iter().any(|column| column.is(recorded))
+}
+
 /// Declares a module for each sampler, with a constant for each column.
 macro_rules! samplers {
     ($($sampler:ident { $($kind:ident $unit:ident: $($constant:ident $name:literal)+;)+ })+) => {

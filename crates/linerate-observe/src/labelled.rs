@@ -1,6 +1,6 @@
 //! A file of labelled lines, each a label and a number, such as `/proc/meminfo`: what samplers of such files have in common.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::{Series, SeriesSpec};
 
 use crate::kernel_text::{KernelText, decimal, lines, words};
 use crate::{Probe, Unavailable};
@@ -8,14 +8,8 @@ use crate::{Probe, Unavailable};
 /// What is read of such a file.
 #[derive(Debug)]
 pub(crate) struct Labelled {
-    /// The sampler whose readings they are.
-    pub sampler: &'static str,
-    /// What a line begins with, and our name for it.
-    pub lines: &'static [(&'static str, &'static str)],
-    /// Makes a column: counter or gauge.
-    pub column: fn(&str, &str, &str, Unit) -> SeriesSpec,
-    /// Unit of the readings.
-    pub unit: Unit,
+    /// What a line begins with, and our column for it.
+    pub lines: &'static [(&'static str, Series)],
     /// The kernel's numbers times this are in that unit.
     pub factor: f64,
 }
@@ -56,8 +50,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let Labelled { sampler, lines, column, unit, .. } = self.of;
-        lines.iter().map(|(_, name)| column(sampler, name, "", *unit)).collect()
+        self.of.lines.iter().map(|(_, column)| column.of("")).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

@@ -41,17 +41,13 @@ pub trait Probe: Send {
     fn read(&mut self, row: &mut [Option<f64>]);
 }
 
-/// A column that only grows.
+/// A column that only grows, where a driver or a switch names its counters itself. All others are constants of [`linerate_model::series`].
 pub(crate) fn counter(sampler: &str, name: &str, instance: &str, unit: Unit) -> SeriesSpec {
-    series(sampler, name, instance, unit, SeriesKind::Counter)
-}
-
-/// A column whose value is the figure.
-pub(crate) fn gauge(sampler: &str, name: &str, instance: &str, unit: Unit) -> SeriesSpec {
-    series(sampler, name, instance, unit, SeriesKind::Gauge)
-}
-
-fn series(sampler: &str, name: &str, instance: &str, unit: Unit, kind: SeriesKind) -> SeriesSpec {
-    let unit = unit.symbol().to_owned();
-    SeriesSpec { sampler: sampler.to_owned(), name: name.to_owned(), instance: instance.to_owned(), unit, kind }
+    SeriesSpec {
+        sampler: sampler.to_owned(),
+        name: name.to_owned(),
+        instance: instance.to_owned(),
+        unit: unit.symbol().to_owned(),
+        kind: SeriesKind::Counter,
+    }
 }

@@ -1,10 +1,12 @@
 //! The counter tables of `/proc/net/snmp` and `/proc/net/netstat`: pairs of lines, names and values, each starting with
 //! the table's name and a colon (RFC 4022 and RFC 4113 name the standard ones).
 
+use linerate_model::Series;
+
 use crate::kernel_text::{decimal, lines, words};
 
-/// A counter wanted: table, the kernel's name, ours.
-pub(crate) type Wanted = (&'static str, &'static str, &'static str);
+/// A counter wanted: table, the kernel's name, our column.
+pub(crate) type Wanted = (&'static str, &'static str, Series);
 
 /// Where the wanted counters stand in the text of this kernel.
 #[derive(Debug, Default)]
@@ -54,9 +56,12 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::series::{tcp_extension, udp};
+
     use super::*;
 
-    const WANTED: &[Wanted] = &[("Tcp", "RetransSegs", "retrans_segs"), ("Udp", "InErrors", "in_errors")];
+    const WANTED: &[Wanted] =
+        &[("Tcp", "RetransSegs", tcp_extension::RETRANS_SEGS), ("Udp", "InErrors", udp::IN_ERRORS)];
 
     #[test]
     fn counters_are_found_by_name_wherever_they_stand() {

@@ -19,7 +19,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, SeriesSpec, TcpState, TrialRecord, metric};
+use linerate_model::series::{cpu, perf_hardware};
+use linerate_model::{
+    Counter, Direction, Endpoint, FlowReport, JobRecord, Series, SeriesSpec, TcpState, TrialRecord, metric, series,
+};
 use serde_json::Value;
 
 use super::figures::Figures;
@@ -34,7 +37,7 @@ const UNPACED: u64 = u64::MAX;
 /// The workload that counts how long its source had nothing.
 const TCP_STREAM: &str = "tcp_stream";
 /// What a CPU spends on interrupts, in sampler `cpu`.
-const INTERRUPTS: [&str; 2] = ["irq", "softirq"];
+const INTERRUPTS: [Series; 2] = [cpu::IRQ, cpu::SOFTIRQ];
 
 /// The figures of one job's connections.
 pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
@@ -46,8 +49,8 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
         for (metric, end) in [(metric::SENDER_THROTTLED, sending), (metric::RECEIVER_THROTTLED, receiving)] {
             figures.put_some(metric, flow.direction, throttled(&Samples::of(trial, &end.host), span));
         }
-        let stalled = Samples::of(trial, &receiving.host)
-            .rate(span, |s| (s.sampler.as_str(), s.instance.as_str(), s.name.as_str()) == ("pressure", "io", "some"));
+        let stalled =
+            Samples::of(trial, &receiving.host).rate(span, |s| series::pressure::SOME.is(s) && s.instance == "io");
         figures.put_some(metric::IO_STALLED, flow.direction, stalled.map(|ns| ns / NANOS));
         figures.put_some(
             metric::RECEIVE_QUEUE,
@@ -102,8 +105,8 @@ fn source_wait(sender: &JobRecord, span: Span) -> Option<f64> {
 
 /// Periods throttled over periods; `None` where the host has no quota.
 fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
-    let of = |name: &str| samples.change(span, |s| s.sampler == "cgroup" && s.name == name);
-    let (periods, throttled) = (of("periods")?, of("throttled")?);
+    let of = |column: Series| samples.change(span, |read| column.is(read));
+    let (periods, throttled) = (of(series::cgroup::PERIODS)?, of(series::cgroup::THROTTLED)?);
     (periods > 0.0).then(|| throttled / periods)
 }
 
@@ -143,17 +146,17 @@ pub(super) fn of_hosts(
     let (mut cycles, mut instructions) = (None, None);
     for host in readers {
         let samples = Samples::of(trial, host);
-        let of_cpu = |cpu: &str, names: &[&str]| {
-            let wanted = |s: &SeriesSpec| s.sampler == "cpu" && s.instance == cpu && names.contains(&s.name.as_str());
+        let of_cpu = |cpu: &str, uses: &[Series]| {
+            let wanted = |s: &SeriesSpec| s.instance == cpu && series::any(uses, s);
             samples.rate(span, wanted).map(|ns| ns / NANOS)
         };
-        for cpu in samples.instances("cpu") {
+        for cpu in samples.instances(cpu::SAMPLER) {
             busiest = [busiest, of_cpu(cpu, &INTERRUPTS)].into_iter().flatten().reduce(f64::max);
-            idlest = [idlest, of_cpu(cpu, &["idle"])].into_iter().flatten().reduce(f64::max);
+            idlest = [idlest, of_cpu(cpu, &[cpu::IDLE])].into_iter().flatten().reduce(f64::max);
         }
-        let counted = |name: &str| samples.change(span, |s| s.sampler == "perf_hardware" && s.name == name);
-        cycles = [cycles, counted("cycles")].into_iter().flatten().reduce(|a, b| a + b);
-        instructions = [instructions, counted("instructions")].into_iter().flatten().reduce(|a, b| a + b);
+        let counted = |column: Series| samples.change(span, |read| column.is(read));
+        cycles = [cycles, counted(perf_hardware::CYCLES)].into_iter().flatten().reduce(|a, b| a + b);
+        instructions = [instructions, counted(perf_hardware::INSTRUCTIONS)].into_iter().flatten().reduce(|a, b| a + b);
     }
     figures.put_some(metric::SOFTIRQ_CORE, Direction::Sum, busiest);
     figures.put_some(metric::IDLE_CORE, Direction::Sum, idlest);

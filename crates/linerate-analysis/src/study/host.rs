@@ -19,7 +19,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Counter, Direction, Endpoint, SeriesSpec, TrialRecord, metric};
+use linerate_model::series::{cpu, interface, softnet};
+use linerate_model::{Counter, Direction, Endpoint, Series, SeriesSpec, TrialRecord, metric, series};
 
 use super::figures::Figures;
 use super::own_cost;
@@ -28,7 +29,7 @@ use super::span::{Span, counted};
 use super::traffic::Job;
 
 /// Series of sampler `cpu` in which a CPU works.
-pub(super) const BUSY: [&str; 5] = ["user", "nice", "system", "irq", "softirq"];
+pub(super) const BUSY: [Series; 5] = [cpu::USER, cpu::NICE, cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
 /// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).
@@ -52,21 +53,22 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
         let rates = kernels.values().map(|host| Samples::of(trial, host).rate(span, wanted));
         rates.sum::<Option<f64>>().filter(|_| !kernels.is_empty())
     };
-    let named = |sampler: &'static str, name: &'static str| each(&move |s| s.sampler == sampler && s.name == name);
+    let named = |series: Series| each(&move |read| series.is(read));
     let cores = |rate: Option<f64>| rate.map(|ns| ns / NANOS);
     let busy = cores(each(&is_busy));
     figures.put_some(
         metric::CPU_SOFTIRQ,
         Direction::Sum,
-        cores(each(&|s| s.sampler == "cpu" && ["irq", "softirq"].contains(&s.name.as_str()))),
+        cores(each(&|read| series::any(&[cpu::IRQ, cpu::SOFTIRQ], read))),
     );
-    figures.put_some(metric::CPU_STEAL, Direction::Sum, cores(named("cpu", "steal")));
+    figures.put_some(metric::CPU_STEAL, Direction::Sum, cores(named(cpu::STEAL)));
     figures.put_some(metric::CPU_OF_OTHERS, Direction::Sum, share_of_others(trial, jobs, hosts, span, busy));
     ends(&mut figures, trial, jobs, hosts, span);
-    figures.put_some(metric::INTERRUPTS, Direction::Sum, named(metric::INTERRUPTS, "total"));
-    figures.put_some(metric::CONTEXT_SWITCHES, Direction::Sum, named(metric::CONTEXT_SWITCHES, "switches"));
-    for (metric, series) in [(metric::SOFTNET_DROPPED, "dropped"), (metric::SOFTNET_SQUEEZED, "squeezed")] {
-        figures.put_some(metric, Direction::Sum, named("softnet", series).map(|rate| rate * span.seconds()));
+    figures.put_some(metric::INTERRUPTS, Direction::Sum, named(series::interrupts::TOTAL));
+    figures.put_some(metric::CONTEXT_SWITCHES, Direction::Sum, named(series::context_switches::SWITCHES));
+    for (metric, column) in [(metric::SOFTNET_DROPPED, softnet::DROPPED), (metric::SOFTNET_SQUEEZED, softnet::SQUEEZED)]
+    {
+        figures.put_some(metric, Direction::Sum, named(column).map(|rate| rate * span.seconds()));
     }
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
@@ -77,8 +79,8 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     let packets = packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
     for (metric, rate) in [
         (metric::CPU_NS_PER_PACKET, own.map(|cores| cores * NANOS)),
-        (metric::INSTRUCTIONS_PER_PACKET, named("perf_hardware", "instructions")),
-        (metric::CACHE_MISSES_PER_PACKET, named("perf_hardware", "cache_misses")),
+        (metric::INSTRUCTIONS_PER_PACKET, named(series::perf_hardware::INSTRUCTIONS)),
+        (metric::CACHE_MISSES_PER_PACKET, named(series::perf_hardware::CACHE_MISSES)),
     ] {
         figures.put_some(metric, Direction::Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
     }
@@ -93,12 +95,11 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
 fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
     let hosts: BTreeSet<&str> =
         jobs.iter().flat_map(|job| [job.spec.from.host.as_str(), job.spec.to.host.as_str()]).collect();
-    for (metric, series) in
-        [(metric::CONTROLLER_RECEIVED, "pass_through_received"), (metric::CONTROLLER_DROPPED, "pass_through_dropped")]
-    {
-        let counts = hosts.iter().filter_map(|host| {
-            Samples::of(trial, host).change(span, |s: &SeriesSpec| s.sampler == "ncsi" && s.name == series)
-        });
+    for (metric, column) in [
+        (metric::CONTROLLER_RECEIVED, series::ncsi::PASS_THROUGH_RECEIVED),
+        (metric::CONTROLLER_DROPPED, series::ncsi::PASS_THROUGH_DROPPED),
+    ] {
+        let counts = hosts.iter().filter_map(|host| Samples::of(trial, host).change(span, |read| column.is(read)));
         figures.put_some(metric, Direction::Sum, counts.reduce(|a, b| a + b));
     }
 }
@@ -108,8 +109,8 @@ fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], spa
 pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
     let shares = kernels(jobs, hosts).into_values().filter_map(|host| {
         let samples = Samples::of(trial, host);
-        let all = samples.rate(span, |series| series.sampler == "cpu").filter(|all| *all > 0.0)?;
-        let is_steal = |series: &SeriesSpec| series.sampler == "cpu" && series.name == "steal";
+        let all = samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0)?;
+        let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
         let coarse = samples.n_series(is_steal) as f64 * TICK / span.seconds();
         Some(((samples.rate(span, is_steal)? - coarse) / all).max(0.0))
     });
@@ -119,7 +120,7 @@ pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'
 /// Steal of the CPU that lost most, over `span`, less the tick by which a reading is coarse; `None` if not read. What crosses several CPUs
 /// one after the other stands still with any of them.
 pub(super) fn most_stolen(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
-    let is_steal = |series: &SeriesSpec| series.sampler == "cpu" && series.name == "steal";
+    let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
     let changes =
         kernels(jobs, hosts).into_values().filter_map(|host| Samples::of(trial, host).largest_change(span, is_steal));
     let most = changes.max_by(f64::total_cmp).filter(|_| span.seconds() > 0.0)?;
@@ -136,7 +137,7 @@ pub(super) fn taken_by_others(
     span: Span,
 ) -> Option<f64> {
     let counters = [Counter::CpuUser, Counter::CpuSystem];
-    used_by_others(trial, jobs, hosts, host, span, (&["user", "nice", "system"], &counters))
+    used_by_others(trial, jobs, hosts, host, span, (&[cpu::USER, cpu::NICE, cpu::SYSTEM], &counters))
 }
 
 /// What [`taken_by_others`] says of these uses of CPUs, and the workers' counters of the same.
@@ -146,20 +147,19 @@ pub(super) fn used_by_others(
     hosts: &Hosts<'_>,
     host: &str,
     span: Span,
-    (uses, counters): (&[&str], &[Counter]),
+    (uses, counters): (&[Series], &[Counter]),
 ) -> Option<f64> {
     let kernel = hosts.kernel(host);
     // Of several hosts on one kernel, one reads for all.
     let reader = *kernels(jobs, hosts).get(&kernel)?;
     let samples = Samples::of(trial, reader);
-    let is_used = |series: &SeriesSpec| series.sampler == "cpu" && uses.contains(&series.name.as_str());
-    let used = samples.change(span, is_used)?;
+    let used = samples.change(span, |read| series::any(uses, read))?;
     let ends = jobs.iter().flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
     let own: f64 = ends
         .filter(|(host, _)| hosts.kernel(host) == kernel)
         .flat_map(|(_, end)| counters.iter().map(move |counter| counted(end, *counter, span)))
         .sum();
-    let coarse = samples.n_series(|series| series.sampler == "cpu" && series.name == "user") as f64 * TICK;
+    let coarse = samples.n_series(|read| cpu::USER.is(read)) as f64 * TICK;
     Some((used - own - coarse).max(0.0))
 }
 
@@ -185,7 +185,7 @@ fn share_of_others(
     if has_foreign_end(jobs) {
         return None;
     }
-    let in_user_space = (&["user", "nice"][..], &[Counter::CpuUser][..]);
+    let in_user_space = (&[cpu::USER, cpu::NICE][..], &[Counter::CpuUser][..]);
     let theirs = kernels(jobs, hosts).into_values();
     let theirs: Option<f64> = theirs.map(|host| used_by_others(trial, jobs, hosts, host, span, in_user_space)).sum();
     Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
@@ -197,8 +197,8 @@ pub(super) fn has_foreign_end(jobs: &[Job<'_>]) -> bool {
     between_ends.flat_map(Job::ends).any(|end| end.intervals.is_empty())
 }
 
-pub(super) fn is_busy(series: &SeriesSpec) -> bool {
-    series.sampler == "cpu" && BUSY.contains(&series.name.as_str())
+pub(super) fn is_busy(read: &SeriesSpec) -> bool {
+    series::any(&BUSY, read)
 }
 
 /// One host for each kernel that takes part, by kernel.
@@ -259,14 +259,13 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
             .filter(|(_, dev)| dev != LOOPBACK)
             .collect()
     };
-    let read = |direction, name: &str| -> Option<f64> {
+    let read = |direction, column: Series| -> Option<f64> {
         let devices = receiving(direction);
-        let rates =
-            devices.iter().map(|(host, dev)| Samples::of(trial, host).of_instance(span, "interface", name, dev));
+        let rates = devices.iter().map(|(host, dev)| Samples::of(trial, host).of_instance(span, column, dev));
         rates.sum::<Option<f64>>().filter(|_| !devices.is_empty())
     };
     let frame_bits = |direction| {
-        let (bytes, packets) = (read(direction, "rx_bytes")?, read(direction, "rx_packets")?);
+        let (bytes, packets) = (read(direction, interface::RX_BYTES)?, read(direction, interface::RX_PACKETS)?);
         Some((bytes + CHECK_SEQUENCE * packets) * BITS)
     };
     figures.put_both(metric::THROUGHPUT_L2, frame_bits(Direction::Tx), frame_bits(Direction::Rx));
@@ -275,14 +274,13 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
         let interrupts = devices.iter().map(|(host, device)| {
             let samples = Samples::of(trial, host);
             let alone = samples.n_devices() == 1;
-            let of_device = |s: &SeriesSpec| {
-                let is_vector = s.sampler == metric::INTERRUPTS && s.name == "count";
-                is_vector && (alone || s.instance.contains(device.as_str()))
-            };
+            let of_device =
+                |s: &SeriesSpec| series::interrupts::COUNT.is(s) && (alone || s.instance.contains(device.as_str()));
             samples.rate(span, of_device)
         });
         let interrupts = interrupts.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
-        let ratio = read(direction, "rx_packets").zip(interrupts).map(|(packets, interrupts)| packets / interrupts);
+        let ratio =
+            read(direction, interface::RX_PACKETS).zip(interrupts).map(|(packets, interrupts)| packets / interrupts);
         figures.put_some(metric::PACKETS_PER_INTERRUPT, direction, ratio);
     }
 }

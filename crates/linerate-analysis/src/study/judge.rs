@@ -142,7 +142,7 @@ pub(super) fn measured(
     told.sort_unstable();
     told.dedup();
     for host in told {
-        let is_dropped = |s: &linerate_model::SeriesSpec| s.sampler == "softnet" && s.name == "dropped";
+        let is_dropped = |s: &linerate_model::SeriesSpec| linerate_model::series::softnet::DROPPED.is(s);
         let dropped = Samples::of(trial, host).change(span, is_dropped).map_or(0, |dropped| dropped.round() as u64);
         if dropped > 0 {
             standing

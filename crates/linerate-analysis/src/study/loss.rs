@@ -14,7 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, SeriesSpec, TrialRecord};
+use linerate_model::series::{interface, qdisc, udp};
+use linerate_model::{
+    Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, Series, SeriesSpec, TrialRecord, series,
+};
 use serde::{Deserialize, Serialize};
 
 use super::leaving;
@@ -189,43 +192,42 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let Places { out, into, .. } = places;
     let within = in_devices(devices, &from.name, &to.name);
     // A queueing discipline counts what its children drop too, so that the largest of a device's is all of them.
-    let queued = |samples: &Samples<'_>, name: &str, device: Option<&str>| {
-        let wanted = |s: &SeriesSpec| {
-            s.sampler == "qdisc" && s.name == name && device.is_none_or(|device| is_of(&s.instance, device))
-        };
+    let queued = |samples: &Samples<'_>, column: Series, device: Option<&str>| {
+        let wanted = |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
         samples.extent().and_then(|span| samples.largest_change(span, wanted))
     };
     let sideband = to.ncsi.as_deref();
-    let of_chain = |chain: &Vec<&str>, name: &str| -> Vec<f64> {
-        chain.iter().filter_map(|device| queued(sending, name, Some(device))).collect()
+    let of_chain = |chain: &Vec<&str>, column: Series| -> Vec<f64> {
+        chain.iter().filter_map(|device| queued(sending, column, Some(device))).collect()
     };
     // The lowest queue of a chain passes what none above it dropped.
-    let passed =
-        out.iter().filter_map(|chain| of_chain(chain, "packets").into_iter().reduce(f64::min)).reduce(|a, b| a + b);
+    let passed = out
+        .iter()
+        .filter_map(|chain| of_chain(chain, qdisc::PACKETS).into_iter().reduce(f64::min))
+        .reduce(|a, b| a + b);
     let at_queue = match out {
-        [] => queued(sending, "drops", None),
-        out => out.iter().flat_map(|chain| of_chain(chain, "drops")).reduce(|a, b| a + b),
+        [] => queued(sending, qdisc::DROPS, None),
+        out => out.iter().flat_map(|chain| of_chain(chain, qdisc::DROPS)).reduce(|a, b| a + b),
     };
     let at_device = match out {
-        [] => change(sending, "interface", "tx_dropped", None),
-        out => {
-            out.iter().filter_map(|chain| dropped_by(chain, sending, &of_chain(chain, "drops"))).reduce(|a, b| a + b)
-        }
+        [] => change(sending, interface::TX_DROPPED, None),
+        out => out
+            .iter()
+            .filter_map(|chain| dropped_by(chain, sending, &of_chain(chain, qdisc::DROPS)))
+            .reduce(|a, b| a + b),
     };
     let (at_queue, at_device) =
         without_refused(at_queue, at_device, super::span::total(sent, Counter::SendDrops) as f64);
     let dropped_at_queue = at_queue.map(|drops| dropped_datagrams(drops, passed, sent));
     let before: f64 = within.iter().filter_map(|(_, drops)| *drops).sum::<f64>() + dropped_at_queue.unwrap_or(0.0);
-    let received = |name: &str| match into {
-        [] => change(receiving, "interface", name, None),
-        into => {
-            into.iter().filter_map(|device| change(receiving, "interface", name, Some(device))).reduce(|a, b| a + b)
-        }
+    let received = |column: Series| match into {
+        [] => change(receiving, column, None),
+        into => into.iter().filter_map(|device| change(receiving, column, Some(device))).reduce(|a, b| a + b),
     };
-    let rx_dropped = received("rx_dropped");
-    let backlog = change(receiving, "softnet", "dropped", None);
+    let rx_dropped = received(interface::RX_DROPPED);
+    let backlog = change(receiving, series::softnet::DROPPED, None);
     let [at_device, far_device, backlog] = counted_once(at_device, rx_dropped, backlog, *share_kernel);
-    let far_device = sum(far_device, received("rx_missed"));
+    let far_device = sum(far_device, received(interface::RX_MISSED));
     let in_messages = [at_device, far_device, backlog, at_ingress(places, backlog)];
     let [at_device, far_device, backlog, ingress] = in_datagrams(in_messages, before, places);
     let mut near = vec![(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
@@ -236,8 +238,8 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let mut far = vec![(LossPlace::ReceiverDevice, far_device), (LossPlace::ReceiverBacklog, backlog)];
     // Only the datagrams of UDP sockets pass through IP.
     far.extend(ingress.map(|drops| (LossPlace::ReceiverIngress, Some(drops))));
-    let controller =
-        sideband.map(|device| (LossPlace::Controller, change(receiving, "ncsi", "pass_through_dropped", Some(device))));
+    let controller = sideband
+        .map(|device| (LossPlace::Controller, change(receiving, series::ncsi::PASS_THROUGH_DROPPED, Some(device))));
     let shared = near.into_iter().chain(within).chain(far).chain(controller);
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
 }
@@ -248,11 +250,10 @@ fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     /// Address resolution in a trial, at the most.
     const NOT_IP: f64 = 10.0;
     let Places { sender: (sending, _), out, sent, alone, over_udp, .. } = places;
-    let ip = |name: &str| change(sending, "udp", name, None).filter(|_| *alone && *over_udp);
+    let ip = |column: Series| change(sending, column, None).filter(|_| *alone && *over_udp);
     let lowest = out.iter().filter_map(|chain| chain.last());
-    let left =
-        lowest.filter_map(|device| change(sending, "interface", "tx_packets", Some(device))).reduce(|a, b| a + b)?;
-    let others = (ip("ip_out_requests")? - ip("out_datagrams")?).max(0.0);
+    let left = lowest.filter_map(|device| change(sending, interface::TX_PACKETS, Some(device))).reduce(|a, b| a + b)?;
+    let others = (ip(udp::IP_OUT_REQUESTS)? - ip(udp::OUT_DATAGRAMS)?).max(0.0);
     let total = |counter| super::span::total(sent, counter) as f64;
     let each = total(Counter::DatagramsSent) / total(Counter::MessagesSent).max(1.0);
     // Of messages of many sizes it is not known which ones were dropped.
@@ -266,7 +267,7 @@ fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
 /// What the devices of `chain` dropped themselves. A device that hands its packets to another one counts as its own what the queue (`queued`) or
 /// the device below it drops (`vlan_dev_hard_start_xmit`, `iptunnel_xmit`).
 fn dropped_by(chain: &[&str], sending: &Samples<'_>, queued: &[f64]) -> Option<f64> {
-    let of = |device: &&str| change(sending, "interface", "tx_dropped", Some(device));
+    let of = |device: &&str| change(sending, interface::TX_DROPPED, Some(device));
     let (last, above) = chain.split_last()?;
     let lowest = of(last);
     let below = lowest.unwrap_or(0.0) + queued.iter().sum::<f64>();
@@ -294,12 +295,12 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     const NOT_IP: f64 = 10.0;
     let Places { receiver: (receiving, to), over_udp, .. } = places;
     let device = to.device.as_deref().filter(|_| *over_udp)?;
-    let packets = |device: &str| change(receiving, "interface", "rx_packets", Some(device));
-    let ip = |name: &str| change(receiving, "udp", name, None);
+    let packets = |device: &str| change(receiving, interface::RX_PACKETS, Some(device));
+    let ip = |column: Series| change(receiving, column, None);
     // What came over the loopback reached IP too.
     let passed = packets(device)? + packets(LOOPBACK).filter(|_| device != LOOPBACK).unwrap_or(0.0);
     // A device that takes coalesced messages counts each as one packet; one that coalesces afterwards counts datagrams.
-    let (messages, datagrams) = (ip("ip_in_receives")?, arrived(&ip)?);
+    let (messages, datagrams) = (ip(udp::IP_IN_RECEIVES)?, arrived(&ip)?);
     let received = if passed >= datagrams { datagrams } else { messages };
     Some(passed - received - backlog.unwrap_or(0.0)).map(|found| if found > NOT_IP { found } else { 0.0 })
 }
@@ -309,10 +310,10 @@ fn never_arrived(places: &Places<'_>) -> Option<f64> {
     /// Datagrams with which the two ends of a flow find each other, at the most.
     const OPENING: f64 = 4.0;
     let Places { receiver: (receiving, _), sent, alone, over_udp, .. } = places;
-    let ip = |name: &str| change(receiving, "udp", name, None).filter(|_| *alone && *over_udp);
-    let to_udp = ip("in_datagrams")? + ip("in_errors")? + ip("no_ports").unwrap_or(0.0);
+    let ip = |column: Series| change(receiving, column, None).filter(|_| *alone && *over_udp);
+    let to_udp = ip(udp::IN_DATAGRAMS)? + ip(udp::IN_ERRORS)? + ip(udp::NO_PORTS).unwrap_or(0.0);
     // The control connection, for one.
-    let others = (ip("ip_in_delivers")? - to_udp).max(0.0);
+    let others = (ip(udp::IP_IN_DELIVERS)? - to_udp).max(0.0);
     let missing = total(sent, Counter::DatagramsSent) as f64 - (arrived(&ip)? - others);
     Some((missing + OPENING * sent.flows.len() as f64).max(0.0))
 }
@@ -335,17 +336,17 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     // A receiver that does not count datagrams counts what cannot be coalesced.
     let at_socket = if datagrams > 0.0 { datagrams } else { messages };
     let family = family(received);
-    let udp = |name: &str| change(receiving, "udp", name, family).filter(|_| *alone && *over_udp);
-    let Some((overflows, checksums)) = udp("rcvbuf_errors").zip(udp("in_csum_errors")) else {
+    let udp = |column: Series| change(receiving, column, family).filter(|_| *alone && *over_udp);
+    let Some((overflows, checksums)) = udp(udp::RCVBUF_ERRORS).zip(udp(udp::IN_CSUM_ERRORS)) else {
         return vec![(LossPlace::ReceiverSocket, Some(at_socket))];
     };
     // The rest of the errors are what a filter attached to the socket refused.
-    let refused = udp("in_errors")
-        .map_or(0.0, |errors| (errors - overflows - checksums - udp("mem_errors").unwrap_or(0.0)).max(0.0));
+    let refused = udp(udp::IN_ERRORS)
+        .map_or(0.0, |errors| (errors - overflows - checksums - udp(udp::MEM_ERRORS).unwrap_or(0.0)).max(0.0));
     let at_socket = if messages + datagrams > 0.0 { (at_socket - checksums - refused).max(0.0) } else { overflows };
     // A socket buffer that found no room held one datagram at the least.
     let overflowed = if overflows > 0.0 { at_socket.max(overflows) } else { 0.0 };
-    let reassembly = udp("ip_reassembly_failures").map(|failures| (LossPlace::ReceiverReassembly, Some(failures)));
+    let reassembly = udp(udp::IP_REASSEMBLY_FAILURES).map(|failures| (LossPlace::ReceiverReassembly, Some(failures)));
     let filtered = filtered(&udp).map(|dropped| {
         // Datagrams that did not even arrive were not dropped here.
         let sent_all = super::span::total(sent, Counter::DatagramsSent) as f64;
@@ -379,34 +380,32 @@ fn family(received: &JobRecord) -> Option<&'static str> {
 
 /// Socket buffers that IP received and neither delivered, forwarded nor rejected, by its counters `ip`; `None` if not read, or among
 /// fragments, which are received many and delivered once.
-fn filtered(ip: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
+fn filtered(ip: &impl Fn(Series) -> Option<f64>) -> Option<f64> {
     /// Packets to groups are delivered or not: the host may not belong to the group.
-    const ACCOUNTED: [&str; 9] = [
-        "ip_in_delivers",
-        "ip_in_header_errors",
-        "ip_in_address_errors",
-        "ip_in_unknown_protocols",
-        "ip_in_discards",
-        "ip_in_no_routes",
-        "ip_in_truncated",
-        "ip_in_multicast",
-        "ip_forwarded",
+    const ACCOUNTED: [Series; 9] = [
+        udp::IP_IN_DELIVERS,
+        udp::IP_IN_HEADER_ERRORS,
+        udp::IP_IN_ADDRESS_ERRORS,
+        udp::IP_IN_UNKNOWN_PROTOCOLS,
+        udp::IP_IN_DISCARDS,
+        udp::IP_IN_NO_ROUTES,
+        udp::IP_IN_TRUNCATED,
+        udp::IP_IN_MULTICAST,
+        udp::IP_FORWARDED,
     ];
-    let accounted: f64 = ACCOUNTED.iter().filter_map(|name| ip(name)).sum();
-    (ip("ip_fragments")? == 0.0).then_some((ip("ip_in_receives")? - accounted).max(0.0))
+    let accounted: f64 = ACCOUNTED.into_iter().filter_map(ip).sum();
+    (ip(udp::IP_FRAGMENTS)? == 0.0).then_some((ip(udp::IP_IN_RECEIVES)? - accounted).max(0.0))
 }
 
 /// IP packets that arrived, those of other programs included: the only counters of the receiving IP in which a coalesced message counts
 /// its datagrams.
-fn arrived(ip: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
-    Some(ip("ip_in_not_ect")? + ip("ip_in_ect0")? + ip("ip_in_ect1")? + ip("ip_in_ce")?)
+fn arrived(ip: &impl Fn(Series) -> Option<f64>) -> Option<f64> {
+    Some(ip(udp::IP_IN_NOT_ECT)? + ip(udp::IP_IN_ECT0)? + ip(udp::IP_IN_ECT1)? + ip(udp::IP_IN_CE)?)
 }
 
-/// How much all of a trial changed what `sampler` reads as `name`, of `device` if one is named.
-fn change(samples: &Samples<'_>, sampler: &str, name: &str, device: Option<&str>) -> Option<f64> {
-    let wanted = |s: &SeriesSpec| {
-        s.sampler == sampler && s.name == name && device.is_none_or(|device| is_of(&s.instance, device))
-    };
+/// How much all of a trial changed `column`, of `device` if one is named.
+fn change(samples: &Samples<'_>, column: Series, device: Option<&str>) -> Option<f64> {
+    let wanted = |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
     samples.extent().and_then(|span| samples.change(span, wanted))
 }
 

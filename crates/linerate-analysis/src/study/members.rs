@@ -9,7 +9,7 @@
 //! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or interface (`interface`), by the
 //! names the capacity gives. They count whatever crosses them, so these figures stand with the only measured job, or with `all`.
 
-use linerate_model::{Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord, metric};
+use linerate_model::{Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord, metric, series};
 
 use super::figures::Figures;
 use super::samples::Samples;
@@ -60,10 +60,8 @@ fn crossing<'a>(channel: &Capacity, jobs: &[Job<'a>], direction: Direction) -> O
 
 /// Bytes a second that each member passed; `None` if one was not read.
 fn passed(channel: &Capacity, samples: &Samples<'_>, span: Span) -> Option<Vec<f64>> {
-    let is_bytes = |series: &SeriesSpec| {
-        [("qdisc", "bytes"), ("interface", "tx_bytes")].contains(&(series.sampler.as_str(), series.name.as_str()))
-    };
-    let of = |member: &String| samples.rate(span, |series| series.instance == *member && is_bytes(series));
+    let is_bytes = |read: &SeriesSpec| series::any(&[series::qdisc::BYTES, series::interface::TX_BYTES], read);
+    let of = |member: &String| samples.rate(span, |read| read.instance == *member && is_bytes(read));
     channel.members.iter().map(of).collect()
 }
 

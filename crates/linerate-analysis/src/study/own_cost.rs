@@ -10,7 +10,8 @@
 //! Not in it: kernel threads, the samplers, and the other end where it is foreign (there, all that the host did counts, as nobody knows what
 //! part of it is the other end's).
 
-use linerate_model::SeriesSpec;
+use linerate_model::series::{cpu, interface};
+use linerate_model::{Series, SeriesSpec, series};
 
 use super::host::{has_foreign_end, is_busy, kernels, taken_by_others, used_by_workers};
 use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
@@ -62,12 +63,9 @@ impl Times {
 /// The times on the kernel of `host`.
 fn times(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> Option<Times> {
     let samples = Samples::of(trial, host);
-    let cores = |names: &[&str]| {
-        let wanted = |s: &SeriesSpec| s.sampler == "cpu" && names.contains(&s.name.as_str());
-        samples.rate(span, wanted).map(|ns| ns / NANOS)
-    };
-    let programs = cores(&["user", "nice", "system"])?;
-    let interrupts = cores(&["irq", "softirq"]).unwrap_or(0.0);
+    let cores = |uses: &[Series]| samples.rate(span, |read| series::any(uses, read)).map(|ns| ns / NANOS);
+    let programs = cores(&[cpu::USER, cpu::NICE, cpu::SYSTEM])?;
+    let interrupts = cores(&[cpu::IRQ, cpu::SOFTIRQ]).unwrap_or(0.0);
     Some(Times {
         workers: (used_by_workers(jobs, hosts, host, span) / NANOS / span.seconds()).min(programs),
         interrupts: interrupts * packet_share(trial, jobs, hosts, host, span),
@@ -90,8 +88,7 @@ fn packet_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: 
     }
     names.sort_unstable();
     names.dedup();
-    let is_packets =
-        |s: &SeriesSpec| s.sampler == "interface" && ["rx_packets", "tx_packets"].contains(&s.name.as_str());
+    let is_packets = |s: &SeriesSpec| series::any(&[interface::RX_PACKETS, interface::TX_PACKETS], s);
     let rates = |wanted: &dyn Fn(&str, &str) -> bool| -> f64 {
         let of = |host: &&str| {
             let picked = |s: &SeriesSpec| is_packets(s) && wanted(host, &s.instance);

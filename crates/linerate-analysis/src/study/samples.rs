@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, SampleBlock, SeriesKind, SeriesSpec, TrialRecord};
+use linerate_model::{Campaign, SampleBlock, Series, SeriesKind, SeriesSpec, TrialRecord, series};
 use serde_json::Value;
 
 use super::span::Span;
@@ -74,20 +74,20 @@ impl<'a> Samples<'a> {
     /// How many devices sampler `interface` reads besides the loopback.
     pub(super) fn n_devices(&self) -> usize {
         let series = self.0.iter().flat_map(|block| &block.series);
-        let devices = series.filter(|s| s.sampler == "interface" && s.instance != LOOPBACK);
+        let devices = series.filter(|s| s.sampler == series::interface::SAMPLER && s.instance != LOOPBACK);
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
     }
 
-    /// Growth per second of series `name` of `sampler` for `instance`.
-    pub(super) fn of_instance(&self, span: Span, sampler: &str, name: &str, instance: &str) -> Option<f64> {
-        self.rate(span, |series| series.sampler == sampler && series.name == name && series.instance == instance)
+    /// Growth per second of `column` for `instance`.
+    pub(super) fn of_instance(&self, span: Span, column: Series, instance: &str) -> Option<f64> {
+        self.rate(span, |read| column.is(read) && read.instance == instance)
     }
 
-    /// The mean of the gauge `name` of `sampler` over the readings within `span`: of the things `wanted` picks the one with the largest.
-    pub(super) fn mean_of(&self, span: Span, sampler: &str, name: &str, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+    /// The mean of the gauge `column` over the readings within `span`: of the things `wanted` picks the one with the largest.
+    pub(super) fn mean_of(&self, span: Span, column: Series, wanted: impl Fn(&str) -> bool) -> Option<f64> {
         let means = self.0.iter().flat_map(|block| {
             let columns = block.series.iter().zip(&block.columns);
-            let picked = columns.filter(|(s, _)| s.sampler == sampler && s.name == name && wanted(&s.instance));
+            let picked = columns.filter(|(s, _)| column.is(s) && wanted(&s.instance));
             picked.filter_map(|(_, column)| {
                 let within = block.times.iter().zip(column).filter(|(at, _)| span.from <= **at && **at <= span.to);
                 crate::statistics::mean(&within.filter_map(|(_, value)| *value).collect::<Vec<_>>())
@@ -158,13 +158,7 @@ mod tests {
 
     fn block(times: &[u64], values: &[Option<f64>]) -> SampleBlock {
         SampleBlock {
-            series: vec![SeriesSpec {
-                sampler: "cpu".into(),
-                name: "user".into(),
-                instance: "cpu0".into(),
-                unit: "ns".into(),
-                kind: SeriesKind::Counter,
-            }],
+            series: vec![series::cpu::USER.of("cpu0")],
             times: times.iter().map(|second| Nanos(second * 1_000_000_000)).collect(),
             columns: vec![values.to_vec()],
             ..SampleBlock::default()
@@ -177,7 +171,7 @@ mod tests {
 
     #[test]
     fn rates_are_interpolated_and_gaps_are_bridged_but_not_invented() {
-        let user = |block: &SampleBlock, span| Samples(vec![block]).rate(span, |series| series.name == "user");
+        let user = |block: &SampleBlock, span| Samples(vec![block]).rate(span, |read| series::cpu::USER.is(read));
         let whole = block(&[0, 2, 4], &[Some(0.0), None, Some(400.0)]);
         assert_eq!(user(&whole, seconds(1, 3)), Some(100.0));
         assert_eq!(user(&whole, seconds(0, 20)), None);

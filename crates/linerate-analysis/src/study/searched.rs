@@ -334,7 +334,7 @@ fn squeezed(trial: &TrialRecord) -> Option<String> {
     hosts.into_iter().find_map(|host| {
         let samples = Samples::of(trial, host);
         let span = samples.extent()?;
-        let squeezes = samples.change(span, |s| s.sampler == "softnet" && s.name == "squeezed")?.round();
+        let squeezes = samples.change(span, |read| linerate_model::series::softnet::SQUEEZED.is(read))?.round();
         (squeezes > 0.0).then(|| format!("{squeezes} softirq rounds of {host} ended with work left (time_squeeze)"))
     })
 }

@@ -11,7 +11,7 @@
 //! What this does not see: shorter stalls. Several stalls of one worker in one interval count as the longest. Where a kernel has one end only, a
 //! machine that stands still without steal looks as its agent does when that is stopped.
 
-use linerate_model::{Interval, JobRecord, JobSpec, Nanos, SeriesSpec, Side, TrialRecord};
+use linerate_model::{Interval, JobRecord, JobSpec, Nanos, SeriesSpec, Side, TrialRecord, series};
 use serde::{Deserialize, Serialize};
 
 use super::host::{TICK, kernels};
@@ -178,7 +178,7 @@ fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
         from: Nanos(stall.start.0.saturating_sub(interval.0)),
         to: Nanos(stall.start.0.saturating_add(stall.length.0).saturating_add(interval.0)),
     };
-    let is_steal = |series: &SeriesSpec| series.sampler == "cpu" && series.name == "steal";
+    let is_steal = |read: &SeriesSpec| series::cpu::STEAL.is(read);
     let taken = Samples::of(trial, reader).largest_change(around, is_steal).unwrap_or(0.0);
     Nanos((taken - TICK).clamp(0.0, around.seconds() * NANOS) as u64)
 }

@@ -14,8 +14,10 @@
 //! | `steady_range`, `steady_trend` | transfers in fifths of the span, see `steady` |
 //! | `host_cpu*`, `cpu_effectiveness`, `host_packets`, `host_packet_errors`, `host_retransmits` | samplers `cpu`, `interface` without `lo`, and `tcp_extension` of the active host: the rest of Iometer's table |
 
+use linerate_model::series::{cpu, disk, interface};
 use linerate_model::{
-    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, SeriesSpec, TrialRecord, metric,
+    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, Series, SeriesSpec, TrialRecord,
+    metric, series,
 };
 
 use super::figures::Figures;
@@ -146,34 +148,35 @@ pub(super) fn steady_state<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>
 
 /// What Iometer tells of the host beside the disk. Iometer left steal and waiting for disks out of `% CPU Utilization`, and so do we.
 fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) {
-    const PRIVILEGED: [&str; 3] = ["system", "irq", "softirq"];
+    const PRIVILEGED: [Series; 3] = [cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
     const PER_CENT: f64 = 100.0;
-    let all = samples.rate(span, |series| series.sampler == "cpu").filter(|all| *all > 0.0);
-    let share = |names: &[&str]| {
-        let busy = samples.rate(span, |series| series.sampler == "cpu" && names.contains(&series.name.as_str()))?;
+    let all = samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0);
+    let share = |uses: &[Series]| {
+        let busy = samples.rate(span, |read| series::any(uses, read))?;
         Some(busy / all?)
     };
-    let (user, privileged) = (share(&["user", "nice"]), share(&PRIVILEGED));
+    let (user, privileged) = (share(&[cpu::USER, cpu::NICE]), share(&PRIVILEGED));
     let busy = user.zip(privileged).map(|(user, privileged)| user + privileged);
     for (metric, value) in [
         (metric::HOST_CPU, busy),
         (metric::HOST_CPU_USER, user),
         (metric::HOST_CPU_PRIVILEGED, privileged),
-        (metric::HOST_CPU_SOFTIRQ, share(&["softirq"])),
-        (metric::HOST_CPU_IRQ, share(&["irq"])),
+        (metric::HOST_CPU_SOFTIRQ, share(&[cpu::SOFTIRQ])),
+        (metric::HOST_CPU_IRQ, share(&[cpu::IRQ])),
         (metric::CPU_EFFECTIVENESS, busy.filter(|busy| *busy > 0.0).map(|busy| iops / (busy * PER_CENT))),
     ] {
         figures.put_some(metric, Direction::Sum, value);
     }
-    let interfaces = |names: [&str; 2]| {
-        samples.rate(span, |series| {
-            let is_real = series.sampler == "interface" && series.instance != super::samples::LOOPBACK;
-            is_real && names.contains(&series.name.as_str())
-        })
+    let interfaces = |columns: [Series; 2]| {
+        samples.rate(span, |read| read.instance != super::samples::LOOPBACK && series::any(&columns, read))
     };
-    figures.put_some(metric::HOST_PACKETS, Direction::Sum, interfaces(["rx_packets", "tx_packets"]));
-    figures.put_some(metric::HOST_PACKET_ERRORS, Direction::Sum, interfaces(["rx_errors", "tx_errors"]));
-    let again = |series: &SeriesSpec| series.sampler == "tcp_extension" && series.name == "retrans_segs";
+    figures.put_some(metric::HOST_PACKETS, Direction::Sum, interfaces([interface::RX_PACKETS, interface::TX_PACKETS]));
+    figures.put_some(
+        metric::HOST_PACKET_ERRORS,
+        Direction::Sum,
+        interfaces([interface::RX_ERRORS, interface::TX_ERRORS]),
+    );
+    let again = |read: &SeriesSpec| series::tcp_extension::RETRANS_SEGS.is(read);
     figures.put_some(metric::HOST_RETRANSMITS, Direction::Sum, samples.rate(span, again));
 }
 
@@ -181,13 +184,13 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
 fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
     let ends = [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)];
     for (end, host) in ends {
-        for (device, name, counter, direction) in [
-            ("source_device", "bytes_read", Counter::BytesRead, Direction::Rx),
-            ("sink_device", "bytes_written", Counter::BytesWritten, Direction::Tx),
+        for (device, column, counter, direction) in [
+            ("source_device", disk::BYTES_READ, Counter::BytesRead, Direction::Rx),
+            ("sink_device", disk::BYTES_WRITTEN, Counter::BytesWritten, Direction::Tx),
         ] {
             let own = counted(end, counter, span) / span.seconds();
             let Some(device) = mode(end, device).filter(|_| own > 0.0) else { continue };
-            let seen = Samples::of(trial, host).of_instance(span, "disk", name, device);
+            let seen = Samples::of(trial, host).of_instance(span, column, device);
             figures.put_some(metric::DEVICE_SHARE, direction, seen.map(|seen| seen / own));
         }
     }
@@ -199,12 +202,12 @@ fn device_shares(trial: &TrialRecord, job: &Job<'_>, span: Span) -> (Option<f64>
         return (None, None);
     };
     let samples = Samples::of(trial, &job.spec.from.host);
-    let share = |name, counter| {
+    let share = |column, counter| {
         let own = counted(job.active, counter, span) / span.seconds();
-        let seen = samples.of_instance(span, "disk", name, device)?;
+        let seen = samples.of_instance(span, column, device)?;
         (own > 0.0).then(|| seen / own)
     };
-    (share("bytes_written", Counter::BytesWritten), share("bytes_read", Counter::BytesRead))
+    (share(disk::BYTES_WRITTEN, Counter::BytesWritten), share(disk::BYTES_READ, Counter::BytesRead))
 }
 
 /// How `end` did something, by the mode's name.

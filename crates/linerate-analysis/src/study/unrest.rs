@@ -3,7 +3,7 @@
 //! A CPU's frequency counts while the CPU works: an idle one goes where it likes. What this does not see: what lies between two readings,
 //! and hosts without cpufreq, as most virtual machines are; there the frequency is not known, and nothing is said of it.
 
-use linerate_model::{SampleBlock, SeriesSpec};
+use linerate_model::{SampleBlock, SeriesSpec, series};
 
 use super::host::BUSY;
 use super::samples::Samples;
@@ -20,7 +20,8 @@ const GIGA: f64 = 1e9;
 pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<String> {
     let mut doubts = Vec::new();
     for (host, block) in samples {
-        let swapped = Samples::of_one(block).change(span, |series| series.sampler == "swap").map_or(0.0, f64::round);
+        let swapped =
+            Samples::of_one(block).change(span, |read| read.sampler == series::swap::SAMPLER).map_or(0.0, f64::round);
         if swapped > 0.0 {
             doubts.push(format!(
                 "{swapped} pages of {host} went to swap or came from it during the measurement: free memory, or switch swap off (`swapoff -a`)"
@@ -56,14 +57,14 @@ impl Range {
 
 /// At which frequencies the CPUs of `block` worked during `span`, each that did for two readings at least.
 fn frequencies(block: &SampleBlock, span: Span) -> Vec<(&str, Range)> {
-    let is_frequency = |s: &SeriesSpec| s.sampler == "frequency" && s.name == "frequency";
+    let is_frequency = |read: &SeriesSpec| series::frequency::FREQUENCY.is(read);
     let cpus = block.series.iter().zip(&block.columns).filter(|(series, _)| is_frequency(series));
     let of = |(series, column): (&SeriesSpec, &Vec<Option<f64>>)| {
         let busy: Vec<&Vec<Option<f64>>> = block
             .series
             .iter()
             .zip(&block.columns)
-            .filter(|(s, _)| s.sampler == "cpu" && s.instance == series.instance && BUSY.contains(&s.name.as_str()))
+            .filter(|(s, _)| s.instance == series.instance && series::any(&BUSY, s))
             .map(|(_, column)| column)
             .collect();
         let at_work = |k: usize| {

@@ -2,7 +2,8 @@
 //!
 //! Counts are over the whole trial, warm-up and drain included. What it does not see: anything the ends did not count.
 
-use linerate_model::{BitRate, Bytes, Counter, JobRecord, Side, TrialRecord};
+use linerate_model::series::interface;
+use linerate_model::{BitRate, Bytes, Counter, JobRecord, Series, SeriesSpec, Side, TrialRecord, series};
 
 use super::experiments::Missed;
 
@@ -94,25 +95,21 @@ pub fn retransmitted(trial: &TrialRecord) -> Option<u64> {
     counts.sum()
 }
 
-/// The last reading of the gauge called `name` of `sampler` at `host` during `trial`; `None` if it was not read.
+/// The last reading of the gauge `column` at `host` during `trial`; `None` if it was not read.
 #[must_use]
-pub fn reading_of(trial: &TrialRecord, host: &str, sampler: &str, name: &str) -> Option<f64> {
+pub fn reading_of(trial: &TrialRecord, host: &str, column: Series) -> Option<f64> {
     let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
     let mut columns = block.series.iter().zip(&block.columns);
-    let (_, column) = columns.find(|(series, _)| series.sampler == sampler && series.name == name)?;
+    let (_, column) = columns.find(|(read, _)| column.is(read))?;
     column.iter().flatten().last().copied()
 }
 
-/// By how much the counters of `sampler` at `host` whose names are `wanted` rose during `trial`, all instances but the loopback added;
+/// By how much the counters at `host` that are `wanted` rose during `trial`, all instances but the loopback added;
 /// `None` if none was read, or they ran backwards (they were cleared).
 #[must_use]
-pub fn change_of(trial: &TrialRecord, host: &str, sampler: &str, wanted: impl Fn(&str) -> bool) -> Option<u64> {
+pub fn change_of(trial: &TrialRecord, host: &str, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<u64> {
     let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
-    let wanted = block
-        .series
-        .iter()
-        .zip(&block.columns)
-        .filter(|(series, _)| series.sampler == sampler && wanted(&series.name) && series.instance != "lo");
+    let wanted = block.series.iter().zip(&block.columns).filter(|(read, _)| wanted(read) && read.instance != "lo");
     let changes = wanted.filter_map(|(_, column)| {
         let mut read = column.iter().flatten();
         let first = *read.next()?;
@@ -126,6 +123,9 @@ pub fn change_of(trial: &TrialRecord, host: &str, sampler: &str, wanted: impl Fn
 /// What the interfaces of `host` received during `trial`, and what their rings had no room for; `None` if that was not counted.
 #[must_use]
 pub fn missed(trial: &TrialRecord, host: &str) -> Option<Missed> {
-    let rose = |names: &[&str]| change_of(trial, host, "interface", |name| names.contains(&name));
-    Some(Missed { missed: rose(&["rx_missed", "rx_fifo"])?, received: rose(&["rx_packets"])? })
+    let rose = |columns: &[Series]| change_of(trial, host, |read| series::any(columns, read));
+    Some(Missed {
+        missed: rose(&[interface::RX_MISSED, interface::RX_FIFO])?,
+        received: rose(&[interface::RX_PACKETS])?,
+    })
 }

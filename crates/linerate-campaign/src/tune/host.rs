@@ -15,6 +15,7 @@ use linerate_analysis::tune::{change_of, missed, rates};
 use linerate_analysis::{End, PointStudy};
 use linerate_control::{ControlError, Setting, SettingState};
 use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep};
+use linerate_model::series::qdisc;
 use linerate_model::{Campaign, Endpoint, HostRecord, HostSetting, Nanos, Verdict};
 use linerate_sys::steering;
 use serde_json::Value;
@@ -137,7 +138,7 @@ fn look(
         sender: host(from),
         receiver: host(to),
         flood: trial(FLOOD).and_then(rates),
-        dropped: stream.and_then(|trial| change_of(trial, &from.host, "qdisc", |name| name == "drops")),
+        dropped: stream.and_then(|trial| change_of(trial, &from.host, |read| qdisc::DROPS.is(read))),
         missed: stream.and_then(|trial| missed(trial, &to.host)),
     };
     let mut can_be = |candidate: Candidate| -> Looked {

@@ -11,7 +11,10 @@ use linerate_analysis::tune::{
 };
 use linerate_analysis::{PointStudy, Study, study};
 use linerate_control::{ControlError, Setting};
-use linerate_model::{BitRate, Bytes, Campaign, Capacity, Direction, Endpoint, Nanos, TrialRecord, Verdict, metric};
+use linerate_model::series::tcp_extension as tcp;
+use linerate_model::{
+    BitRate, Bytes, Campaign, Capacity, Direction, Endpoint, Nanos, Series, TrialRecord, Verdict, metric, series,
+};
 
 use super::plans::{Path, Stint};
 use super::settings::{Present, Way, questions};
@@ -227,7 +230,7 @@ fn find(bench: &dyn Bench, ends: &Ends, capacities: &[Capacity], quick: bool, to
     told.path(&hose);
     let buffer = search(bench, ends, &hose)?;
     told.buffer(buffer.as_ref());
-    if let Some(reported) = reading_of(stream, &ends.to.host, "ncsi", "receive_buffer") {
+    if let Some(reported) = reading_of(stream, &ends.to.host, series::ncsi::RECEIVE_BUFFER) {
         told.reported(reported as u64, buffer.as_ref().map(|found| report(reported as u64, found)));
     }
     let Some(buffer) = buffer else {
@@ -336,13 +339,14 @@ fn sweep(
 
 /// The counters of one stream with the host's own window.
 fn drops(trial: &TrialRecord, ends: &Ends, hose: &Hose, own: &WindowRow) -> Drops {
-    let there = |sampler: &str, names: &[&str]| change_of(trial, &ends.to.host, sampler, |name| names.contains(&name));
-    let pauses = |host: &str| change_of(trial, host, "ethtool", |name| name.contains("pause"));
+    let there = |columns: &[Series]| change_of(trial, &ends.to.host, |read| series::any(columns, read));
+    let pauses =
+        |host: &str| change_of(trial, host, |read| read.sampler == series::ETHTOOL && read.name.contains("pause"));
     Drops {
-        controller_received: there("ncsi", &["pass_through_received"]),
-        controller_dropped: there("ncsi", &["pass_through_dropped"]),
-        ring_missed: there("interface", &["rx_missed", "rx_fifo"]),
-        socket_dropped: there("tcp_extension", &["backlog_drop", "rcv_pruned", "rcv_queue_drop"]),
+        controller_received: there(&[series::ncsi::PASS_THROUGH_RECEIVED]),
+        controller_dropped: there(&[series::ncsi::PASS_THROUGH_DROPPED]),
+        ring_missed: there(&[series::interface::RX_MISSED, series::interface::RX_FIFO]),
+        socket_dropped: there(&[tcp::BACKLOG_DROP, tcp::RCV_PRUNED, tcp::RCV_QUEUE_DROP]),
         retransmitted: retransmitted(trial),
         pauses: [&ends.from.host, &ends.to.host].into_iter().filter_map(|host| pauses(host)).reduce(|a, b| a + b),
         utilisation: own.goodput / hose.full_rate().0,

@@ -6,21 +6,15 @@
 
 use std::fs;
 
-use linerate_model::Unit;
+use linerate_model::series::cgroup;
 use linerate_sys::cgroup::candidates;
 
 use crate::labelled::Labelled;
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 /// Both versions of the file call them alike.
-pub(super) static PERIODS: Labelled = Labelled {
-    sampler: "cgroup",
-    lines: &[("nr_periods", "periods"), ("nr_throttled", "throttled")],
-    column: counter,
-    unit: Unit::Count,
-    factor: 1.0,
-};
+pub(super) static PERIODS: Labelled =
+    Labelled { lines: &[("nr_periods", cgroup::PERIODS), ("nr_throttled", cgroup::THROTTLED)], factor: 1.0 };
 
 /// Quota of the control group.
 #[derive(Debug)]
@@ -28,7 +22,7 @@ pub(super) struct ControlGroup;
 
 impl Sampler for ControlGroup {
     fn name(&self) -> &'static str {
-        PERIODS.sampler
+        cgroup::SAMPLER
     }
 
     fn summary(&self) -> &'static str {

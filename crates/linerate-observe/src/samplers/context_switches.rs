@@ -2,13 +2,11 @@
 //!
 //! Not seen: who switched, why, or on which CPU.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::SeriesSpec;
+use linerate_model::series::context_switches;
 
 use crate::kernel_text::{KernelText, decimal, lines, words};
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
-
-const NAME: &str = "context_switches";
 
 /// Context switches.
 #[derive(Debug)]
@@ -16,7 +14,7 @@ pub(super) struct ContextSwitches;
 
 impl Sampler for ContextSwitches {
     fn name(&self) -> &'static str {
-        NAME
+        context_switches::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -37,7 +35,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        vec![counter(NAME, "switches", "", Unit::Count)]
+        vec![context_switches::SWITCHES.of("")]
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

@@ -5,16 +5,14 @@
 //! Not seen: which thread, and interrupt time on kernels built without fine accounting, which lands on whatever ran.
 //! `iowait` may decrease.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::cpu;
+use linerate_model::{Series, SeriesSpec};
 
 use crate::kernel_text::{KernelText, decimal, lines, suffix_number, words};
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "cpu";
-
 /// The columns of a `cpuN` line, in their order; kernels before 2.6.11 end before `steal`.
-const USES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+const USES: &[Series] = cpu::ALL;
 
 /// CPU time by use.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ pub(super) struct Cpu;
 
 impl Sampler for Cpu {
     fn name(&self) -> &'static str {
-        NAME
+        cpu::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -50,7 +48,7 @@ impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
         let of_cpu = |cpu: &u32| {
             let instance = format!("cpu{cpu}");
-            USES.map(|name| counter(NAME, name, &instance, Unit::Nanosecond))
+            USES.iter().map(move |column| column.of(&instance))
         };
         self.cpus.iter().flat_map(of_cpu).collect()
     }

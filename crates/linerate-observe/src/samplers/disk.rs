@@ -3,33 +3,30 @@
 //! Whole disks that have any bytes, partitions within them. A transfer counts when it ends; merged ones count as one. Not seen: what the page
 //! cache served, who asked, and disks that appear later.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::disk;
+use linerate_model::{Series, SeriesSpec};
 
 use crate::kernel_text::{KernelText, decimal, words};
-use crate::sampler::{counter, gauge};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "disk";
 const FOLDER: &str = "/sys/block";
 /// The kernel counts in sectors of this size whatever the disk's block is.
 const SECTOR_BYTES: f64 = 512.0;
 /// Times are told in milliseconds.
 const MILLIS_PER_SECOND: f64 = 1e3;
 
-/// Place in the line, our name, unit, and what one of the kernel's is in it.
-const FIELDS: [(usize, &str, Unit, f64); 9] = [
-    (0, "reads", Unit::Count, 1.0),
-    (1, "reads_merged", Unit::Count, 1.0),
-    (2, "bytes_read", Unit::Byte, SECTOR_BYTES),
-    (4, "writes", Unit::Count, 1.0),
-    (5, "writes_merged", Unit::Count, 1.0),
-    (6, "bytes_written", Unit::Byte, SECTOR_BYTES),
-    (8, "in_flight", Unit::Count, 1.0),
-    (9, "busy", Unit::Second, 1.0 / MILLIS_PER_SECOND),
-    (10, "queued", Unit::Second, 1.0 / MILLIS_PER_SECOND),
+/// Place in the line, our column, and what one of the kernel's is in it.
+const FIELDS: [(usize, Series, f64); 9] = [
+    (0, disk::READS, 1.0),
+    (1, disk::READS_MERGED, 1.0),
+    (2, disk::BYTES_READ, SECTOR_BYTES),
+    (4, disk::WRITES, 1.0),
+    (5, disk::WRITES_MERGED, 1.0),
+    (6, disk::BYTES_WRITTEN, SECTOR_BYTES),
+    (8, disk::IN_FLIGHT, 1.0),
+    (9, disk::BUSY, 1.0 / MILLIS_PER_SECOND),
+    (10, disk::QUEUED, 1.0 / MILLIS_PER_SECOND),
 ];
-/// The only one that is not a counter.
-const GAUGE: &str = "in_flight";
 
 /// Disks.
 #[derive(Debug)]
@@ -37,7 +34,7 @@ pub(super) struct Disk;
 
 impl Sampler for Disk {
     fn name(&self) -> &'static str {
-        NAME
+        disk::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -72,12 +69,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of =
-            |name: &str| {
-                FIELDS.map(|(_, field, unit, _)| {
-                    if field == GAUGE { gauge(NAME, field, name, unit) } else { counter(NAME, field, name, unit) }
-                })
-            };
+        let of = |name: &str| FIELDS.map(|(_, column, _)| column.of(name));
         self.disks.iter().flat_map(|(name, _)| of(name)).collect()
     }
 
@@ -93,7 +85,7 @@ impl Probe for Reader {
 fn parse(text: &[u8], row: &mut [Option<f64>]) {
     for (place, word) in words(text).enumerate() {
         if let Some(at) = FIELDS.iter().position(|(wanted, ..)| *wanted == place) {
-            row[at] = decimal(word).map(|value| value as f64 * FIELDS[at].3);
+            row[at] = decimal(word).map(|value| value as f64 * FIELDS[at].2);
         }
     }
 }
@@ -112,7 +104,7 @@ mod tests {
     #[test]
     fn sectors_become_bytes_and_milliseconds_seconds() {
         let row = read_any(include_bytes!("../../fixtures/block_stat-6.18"));
-        let of = |name| row[FIELDS.iter().position(|(_, field, ..)| *field == name).expect("a field")];
+        let of = |name| row[FIELDS.iter().position(|(_, column, _)| column.name == name).expect("a field")];
         assert_eq!((of("reads"), of("bytes_read")), (Some(8_572_175.0), Some(236_135_306.0 * 512.0)));
         assert_eq!((of("writes"), of("bytes_written")), (Some(1_061_910.0), Some(604_748_608.0 * 512.0)));
         assert_eq!((of("in_flight"), of("busy")), (Some(0.0), Some(745_060.0 * (1.0 / 1e3))));

@@ -10,7 +10,7 @@ use linerate_sys::ethtool::{Ethtool as Socket, Statistics};
 use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable, devices};
 
-const NAME: &str = "ethtool";
+const NAME: &str = linerate_model::series::ETHTOOL;
 
 /// Statistics of one device kept whole: per-queue counters of a large card would drown everything else.
 const MOST: usize = 256;

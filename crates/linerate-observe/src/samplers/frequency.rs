@@ -3,13 +3,11 @@
 //!
 //! Not seen: virtual machines (no cpufreq), idle states, and what happens between two looks.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::SeriesSpec;
+use linerate_model::series::frequency;
 
 use crate::kernel_text::{KernelText, decimal, words};
-use crate::sampler::gauge;
 use crate::{Probe, Sampler, Scope, Unavailable};
-
-const NAME: &str = "frequency";
 
 /// The kernel prints kHz.
 const HERTZ_PER_KILOHERTZ: f64 = 1e3;
@@ -20,7 +18,7 @@ pub(super) struct Frequency;
 
 impl Sampler for Frequency {
     fn name(&self) -> &'static str {
-        NAME
+        frequency::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -45,7 +43,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        self.texts.iter().map(|(cpu, _)| gauge(NAME, "frequency", &format!("cpu{cpu}"), Unit::Hertz)).collect()
+        self.texts.iter().map(|(cpu, _)| frequency::FREQUENCY.of(&format!("cpu{cpu}"))).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

@@ -4,36 +4,34 @@
 //!
 //! Not seen: what hardware drops without telling its driver, and queues (see `qdisc`).
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::interface;
+use linerate_model::{Series, SeriesSpec};
 use linerate_sys::netlink::{LinkStats, RouteSocket};
 
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable, devices};
 
-const NAME: &str = "interface";
-
-/// Our name, unit, and the kernel's field.
-type Column = (&'static str, Unit, fn(&LinkStats) -> u64);
+/// Our column and the kernel's field.
+type Column = (Series, fn(&LinkStats) -> u64);
 
 const COLUMNS: [Column; 18] = [
-    ("collisions", Unit::Count, |s| s.collisions),
-    ("multicast", Unit::Count, |s| s.multicast),
-    ("rx_bytes", Unit::Byte, |s| s.rx_bytes),
-    ("rx_crc", Unit::Count, |s| s.rx_crc_errors),
-    ("rx_dropped", Unit::Count, |s| s.rx_dropped),
-    ("rx_errors", Unit::Count, |s| s.rx_errors),
-    ("rx_fifo", Unit::Count, |s| s.rx_fifo_errors),
-    ("rx_frame", Unit::Count, |s| s.rx_frame_errors),
-    ("rx_length", Unit::Count, |s| s.rx_length_errors),
-    ("rx_missed", Unit::Count, |s| s.rx_missed_errors),
-    ("rx_over", Unit::Count, |s| s.rx_over_errors),
-    ("rx_packets", Unit::Count, |s| s.rx_packets),
-    ("tx_bytes", Unit::Byte, |s| s.tx_bytes),
-    ("tx_carrier", Unit::Count, |s| s.tx_carrier_errors),
-    ("tx_dropped", Unit::Count, |s| s.tx_dropped),
-    ("tx_errors", Unit::Count, |s| s.tx_errors),
-    ("tx_fifo", Unit::Count, |s| s.tx_fifo_errors),
-    ("tx_packets", Unit::Count, |s| s.tx_packets),
+    (interface::COLLISIONS, |s| s.collisions),
+    (interface::MULTICAST, |s| s.multicast),
+    (interface::RX_BYTES, |s| s.rx_bytes),
+    (interface::RX_CRC, |s| s.rx_crc_errors),
+    (interface::RX_DROPPED, |s| s.rx_dropped),
+    (interface::RX_ERRORS, |s| s.rx_errors),
+    (interface::RX_FIFO, |s| s.rx_fifo_errors),
+    (interface::RX_FRAME, |s| s.rx_frame_errors),
+    (interface::RX_LENGTH, |s| s.rx_length_errors),
+    (interface::RX_MISSED, |s| s.rx_missed_errors),
+    (interface::RX_OVER, |s| s.rx_over_errors),
+    (interface::RX_PACKETS, |s| s.rx_packets),
+    (interface::TX_BYTES, |s| s.tx_bytes),
+    (interface::TX_CARRIER, |s| s.tx_carrier_errors),
+    (interface::TX_DROPPED, |s| s.tx_dropped),
+    (interface::TX_ERRORS, |s| s.tx_errors),
+    (interface::TX_FIFO, |s| s.tx_fifo_errors),
+    (interface::TX_PACKETS, |s| s.tx_packets),
 ];
 
 /// Interface counters.
@@ -42,7 +40,7 @@ pub(super) struct Interface;
 
 impl Sampler for Interface {
     fn name(&self) -> &'static str {
-        NAME
+        interface::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -66,7 +64,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_link = |(_, device): &(u32, String)| COLUMNS.map(|(name, unit, _)| counter(NAME, name, device, unit));
+        let of_link = |(_, device): &(u32, String)| COLUMNS.map(|(column, _)| column.of(device));
         self.links.iter().flat_map(of_link).collect()
     }
 
@@ -83,7 +81,7 @@ impl Probe for Reader {
 }
 
 fn write(stats: &LinkStats, row: &mut [Option<f64>]) {
-    for (cell, (_, _, field)) in row.iter_mut().zip(&COLUMNS) {
+    for (cell, (_, field)) in row.iter_mut().zip(&COLUMNS) {
         *cell = Some(field(stats) as f64);
     }
 }
@@ -104,7 +102,7 @@ mod tests {
         };
         let mut row = [None; COLUMNS.len()];
         write(&stats, &mut row);
-        let value = |name| row[COLUMNS.iter().position(|column| column.0 == name).unwrap()];
+        let value = |name| row[COLUMNS.iter().position(|column| column.0.name == name).unwrap()];
         let names = ["rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_missed", "rx_dropped"];
         assert_eq!(names.map(value), [1.0, 2.0, 3.0, 4.0, 5.0, 0.0].map(Some));
     }

@@ -8,18 +8,17 @@
 use std::fs;
 use std::path::Path;
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::interrupts;
+use linerate_model::{Series, SeriesSpec};
 use linerate_sys::netlink::Link;
 
 use crate::kernel_text::{KernelText, decimal, lines, suffix_number, words};
-use crate::sampler::counter;
 use crate::wrapping::Wrapping;
 use crate::{Probe, Sampler, Scope, Unavailable, devices};
 
-const NAME: &str = "interrupts";
-
 /// Label in `/proc/softirqs` and our name.
-const SOFTIRQS: [(&[u8], &str); 2] = [(b"NET_RX:", "softirq_net_rx"), (b"NET_TX:", "softirq_net_tx")];
+const SOFTIRQS: [(&[u8], Series); 2] =
+    [(b"NET_RX:", interrupts::SOFTIRQ_NET_RX), (b"NET_TX:", interrupts::SOFTIRQ_NET_TX)];
 
 /// Interrupts and network softirqs.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(super) struct Interrupts;
 
 impl Sampler for Interrupts {
     fn name(&self) -> &'static str {
-        NAME
+        interrupts::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -65,10 +64,10 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let mut series = vec![counter(NAME, "total", "", Unit::Count)];
-        series.extend(self.vectors.iter().map(|vector| counter(NAME, "count", &vector.label, Unit::Count)));
-        for (_, name) in SOFTIRQS {
-            series.extend(self.cpus.iter().map(|cpu| counter(NAME, name, &format!("cpu{cpu}"), Unit::Count)));
+        let mut series = vec![interrupts::TOTAL.of("")];
+        series.extend(self.vectors.iter().map(|vector| interrupts::COUNT.of(&vector.label)));
+        for (_, column) in SOFTIRQS {
+            series.extend(self.cpus.iter().map(|cpu| column.of(&format!("cpu{cpu}"))));
         }
         series
     }

@@ -2,10 +2,9 @@
 //!
 //! Not seen: NUMA nodes, cgroup limits, socket memory, and who holds it.
 
-use linerate_model::Unit;
+use linerate_model::series::memory;
 
 use crate::labelled::Labelled;
-use crate::sampler::gauge;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 /// The file says kB and means KiB.
@@ -13,10 +12,7 @@ const BYTES_PER_KIBIBYTE: f64 = 1024.0;
 
 /// `MemAvailable` came with Linux 3.14.
 pub(super) static AMOUNTS: Labelled = Labelled {
-    sampler: "memory",
-    lines: &[("MemAvailable:", "available"), ("Dirty:", "dirty"), ("Writeback:", "writeback")],
-    column: gauge,
-    unit: Unit::Byte,
+    lines: &[("MemAvailable:", memory::AVAILABLE), ("Dirty:", memory::DIRTY), ("Writeback:", memory::WRITEBACK)],
     factor: BYTES_PER_KIBIBYTE,
 };
 
@@ -26,7 +22,7 @@ pub(super) struct Memory;
 
 impl Sampler for Memory {
     fn name(&self) -> &'static str {
-        AMOUNTS.sampler
+        memory::SAMPLER
     }
 
     fn summary(&self) -> &'static str {

@@ -1,5 +1,7 @@
 //! The samplers, alphabetically.
 
+use linerate_model::series;
+
 use crate::Sampler;
 
 mod cgroup;
@@ -54,17 +56,17 @@ pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
 #[must_use]
 pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
     vec![
-        ("cgroup", cgroup::PERIODS.read_any(text)),
-        ("context_switches", context_switches::read_any(text)),
-        ("cpu", cpu::read_any(text)),
-        ("disk", disk::read_any(text)),
-        ("frequency", frequency::read_any(text)),
-        ("interrupts", interrupts::read_any(text)),
-        ("memory", memory::AMOUNTS.read_any(text)),
-        ("pressure", pressure::read_any(text)),
-        ("softnet", softnet::read_any(text)),
-        ("swap", swap::PAGES.read_any(text)),
-        ("udp", udp::read_any(text)),
+        (series::cgroup::SAMPLER, cgroup::PERIODS.read_any(text)),
+        (series::context_switches::SAMPLER, context_switches::read_any(text)),
+        (series::cpu::SAMPLER, cpu::read_any(text)),
+        (series::disk::SAMPLER, disk::read_any(text)),
+        (series::frequency::SAMPLER, frequency::read_any(text)),
+        (series::interrupts::SAMPLER, interrupts::read_any(text)),
+        (series::memory::SAMPLER, memory::AMOUNTS.read_any(text)),
+        (series::pressure::SAMPLER, pressure::read_any(text)),
+        (series::softnet::SAMPLER, softnet::read_any(text)),
+        (series::swap::SAMPLER, swap::PAGES.read_any(text)),
+        (series::udp::SAMPLER, udp::read_any(text)),
     ]
 }
 

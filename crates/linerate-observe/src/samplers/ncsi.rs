@@ -7,15 +7,14 @@
 //! is asked once, when the sampler is opened, and is given as it was told: whether it can be true is for the judge. Not seen:
 //! other channels than the first, and counters the controller does not have.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::ncsi;
+use linerate_model::{Series, SeriesSpec};
 use linerate_packet::ncsi::{Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics};
 use linerate_sys::packet::{PacketSocket, wait};
 
 use crate::ncsi::{Ownership, ownership};
-use crate::sampler::{counter, gauge};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "ncsi";
 const ETHERTYPE: u16 = 0x88f8;
 /// How long a reading waits for its answer.
 const PATIENCE_NS: u64 = 5_000_000;
@@ -26,18 +25,15 @@ const BUFFER_TRIES: u8 = 3;
 const INSTANCE_AT: usize = 17;
 const LONGEST: usize = 1518;
 
-/// Our name and the number of the counter, from 0.
-const COLUMNS: [(&str, usize); 6] = [
-    ("pass_through_received", 5),
-    ("pass_through_dropped", 6),
-    ("pass_through_refused", 7),
-    ("pass_through_sent", 0),
-    ("pass_through_sent_dropped", 1),
-    ("pass_through_sent_refused", 2),
+/// Our column and the number of the counter, from 0.
+const COLUMNS: [(Series, usize); 6] = [
+    (ncsi::PASS_THROUGH_RECEIVED, 5),
+    (ncsi::PASS_THROUGH_DROPPED, 6),
+    (ncsi::PASS_THROUGH_REFUSED, 7),
+    (ncsi::PASS_THROUGH_SENT, 0),
+    (ncsi::PASS_THROUGH_SENT_DROPPED, 1),
+    (ncsi::PASS_THROUGH_SENT_REFUSED, 2),
 ];
-
-/// What the controller says of its receive buffer.
-const RECEIVE_BUFFER: &str = "receive_buffer";
 
 /// Pass-through statistics of controllers.
 #[derive(Debug)]
@@ -45,7 +41,7 @@ pub(super) struct Ncsi;
 
 impl Sampler for Ncsi {
     fn name(&self) -> &'static str {
-        NAME
+        ncsi::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -163,8 +159,8 @@ fn capabilities(frame: &[u8]) -> Option<Capabilities> {
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
         let of = |asked: &Asked| {
-            let counters = COLUMNS.map(|(name, _)| counter(NAME, name, &asked.device, Unit::Count));
-            counters.into_iter().chain([gauge(NAME, RECEIVE_BUFFER, &asked.device, Unit::Byte)])
+            let counters = COLUMNS.map(|(column, _)| column.of(&asked.device));
+            counters.into_iter().chain([ncsi::RECEIVE_BUFFER.of(&asked.device)])
         };
         self.asked.iter().flat_map(of).collect()
     }

@@ -5,18 +5,16 @@
 //! Everything on the CPU is counted: load, kernel, and whatever else runs. Reading another CPU's group interrupts that CPU
 //! for about a microsecond. Not seen: the hypervisor's work, and any of it in a virtual machine without a PMU.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::perf_hardware;
+use linerate_model::{Series, SeriesSpec};
 use linerate_sys::perf::{Counter, PerfGroup, Target};
 
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "perf_hardware";
-
-const COUNTERS: [(Counter, &str, Unit); 3] = [
-    (Counter::Cycles, "cycles", Unit::Count),
-    (Counter::Instructions, "instructions", Unit::Count),
-    (Counter::CacheMisses, "cache_misses", Unit::Count),
+const COUNTERS: [(Counter, Series); 3] = [
+    (Counter::Cycles, perf_hardware::CYCLES),
+    (Counter::Instructions, perf_hardware::INSTRUCTIONS),
+    (Counter::CacheMisses, perf_hardware::CACHE_MISSES),
 ];
 
 /// Hardware counters.
@@ -25,7 +23,7 @@ pub(super) struct PerfHardware;
 
 impl Sampler for PerfHardware {
     fn name(&self) -> &'static str {
-        NAME
+        perf_hardware::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -34,14 +32,13 @@ impl Sampler for PerfHardware {
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
-        Ok(Box::new(Groups { sampler: NAME, counters: &COUNTERS, groups }))
+        Ok(Box::new(Groups { counters: &COUNTERS, groups }))
     }
 }
 
 /// One group per CPU; shared with `perf_software`.
 pub(super) struct Groups {
-    pub(super) sampler: &'static str,
-    pub(super) counters: &'static [(Counter, &'static str, Unit)],
+    pub(super) counters: &'static [(Counter, Series)],
     pub(super) groups: Vec<(u32, PerfGroup)>,
 }
 
@@ -49,8 +46,7 @@ impl Probe for Groups {
     fn series(&self) -> Vec<SeriesSpec> {
         let of_cpu = |(cpu, _): &(u32, PerfGroup)| {
             let instance = format!("cpu{cpu}");
-            let column = move |&(_, name, unit): &_| counter(self.sampler, name, &instance, unit);
-            self.counters.iter().map(column)
+            self.counters.iter().map(move |(_, column)| column.of(&instance))
         };
         self.groups.iter().flat_map(of_cpu).collect()
     }
@@ -69,9 +65,7 @@ impl Probe for Groups {
 }
 
 /// Opens `counters` as one group on each online CPU.
-pub(super) fn open_groups(
-    counters: &[(Counter, &'static str, Unit)],
-) -> Result<Vec<(u32, PerfGroup)>, linerate_sys::SysError> {
+pub(super) fn open_groups(counters: &[(Counter, Series)]) -> Result<Vec<(u32, PerfGroup)>, linerate_sys::SysError> {
     let stat = std::fs::read("/proc/stat");
     let stat = stat.map_err(|cause| linerate_sys::SysError::new("read", "/proc/stat", cause))?;
     let counters: Vec<Counter> = counters.iter().map(|(counter, ..)| *counter).collect();

@@ -4,19 +4,18 @@
 //!
 //! It works without a PMU. Not seen: cycles and instructions, for which no clock is a substitute.
 
-use linerate_model::Unit;
+use linerate_model::Series;
+use linerate_model::series::perf_software;
 use linerate_sys::perf::Counter;
 
 use super::perf_hardware::{Groups, open_groups, why};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "perf_software";
-
-const COUNTERS: [(Counter, &str, Unit); 4] = [
-    (Counter::CpuClock, "cpu_clock", Unit::Nanosecond),
-    (Counter::ContextSwitches, "context_switches", Unit::Count),
-    (Counter::Migrations, "migrations", Unit::Count),
-    (Counter::PageFaults, "page_faults", Unit::Count),
+const COUNTERS: [(Counter, Series); 4] = [
+    (Counter::CpuClock, perf_software::CPU_CLOCK),
+    (Counter::ContextSwitches, perf_software::CONTEXT_SWITCHES),
+    (Counter::Migrations, perf_software::MIGRATIONS),
+    (Counter::PageFaults, perf_software::PAGE_FAULTS),
 ];
 
 /// Software counters.
@@ -25,7 +24,7 @@ pub(super) struct PerfSoftware;
 
 impl Sampler for PerfSoftware {
     fn name(&self) -> &'static str {
-        NAME
+        perf_software::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -34,7 +33,7 @@ impl Sampler for PerfSoftware {
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
-        Ok(Box::new(Groups { sampler: NAME, counters: &COUNTERS, groups }))
+        Ok(Box::new(Groups { counters: &COUNTERS, groups }))
     }
 }
 

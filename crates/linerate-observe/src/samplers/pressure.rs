@@ -3,15 +3,14 @@
 //!
 //! Not seen: which task waited, and hosts whose kernel has PSI off (`psi=1` on its command line turns it on).
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::pressure;
+use linerate_model::{Series, SeriesSpec};
 
 use crate::kernel_text::{KernelText, decimal, lines, words};
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "pressure";
 const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
-const SHARES: [&str; 2] = ["full", "some"];
+const SHARES: [Series; 2] = [pressure::FULL, pressure::SOME];
 
 /// The kernel counts microseconds.
 const NANOS_PER_MICRO: f64 = 1e3;
@@ -22,7 +21,7 @@ pub(super) struct Pressure;
 
 impl Sampler for Pressure {
     fn name(&self) -> &'static str {
-        NAME
+        pressure::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -45,7 +44,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_resource = |resource| SHARES.map(|share| counter(NAME, share, resource, Unit::Nanosecond));
+        let of_resource = |resource| SHARES.map(|share| share.of(resource));
         RESOURCES.iter().flat_map(|resource| of_resource(resource)).collect()
     }
 
@@ -61,7 +60,7 @@ impl Probe for Reader {
 fn parse(text: &[u8], row: &mut [Option<f64>]) {
     for line in lines(text) {
         let share = words(line).next().unwrap_or_default();
-        let Some(at) = SHARES.iter().position(|wanted| wanted.as_bytes() == share) else { continue };
+        let Some(at) = SHARES.iter().position(|wanted| wanted.name.as_bytes() == share) else { continue };
         let total = words(line).find_map(|word| word.strip_prefix(b"total="));
         row[at] = total.and_then(decimal).map(|micros| micros as f64 * NANOS_PER_MICRO);
     }

@@ -4,14 +4,13 @@
 //! Not seen: `noqueue` devices, which have no queue to look at, disciplines made after the trial began, and drops inside
 //! the driver or the device.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::SeriesSpec;
+use linerate_model::series::qdisc;
 use linerate_sys::netlink::{Qdisc, RouteSocket};
 
-use crate::sampler::{counter, gauge};
 use crate::wrapping::Wrapping;
 use crate::{Probe, Sampler, Scope, Unavailable, devices};
 
-const NAME: &str = "qdisc";
 const N_COLUMNS: usize = 7;
 
 /// Queueing disciplines.
@@ -20,7 +19,7 @@ pub(super) struct QueueingDiscipline;
 
 impl Sampler for QueueingDiscipline {
     fn name(&self) -> &'static str {
-        NAME
+        qdisc::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -93,13 +92,13 @@ impl Probe for Reader {
         let of_queue = |queue: &Queue| -> [SeriesSpec; N_COLUMNS] {
             let label = &queue.label;
             [
-                counter(NAME, "bytes", label, Unit::Byte),
-                counter(NAME, "packets", label, Unit::Count),
-                counter(NAME, "drops", label, Unit::Count),
-                counter(NAME, "requeues", label, Unit::Count),
-                counter(NAME, "overlimits", label, Unit::Count),
-                gauge(NAME, "backlog", label, Unit::Byte),
-                gauge(NAME, "queue_length", label, Unit::Count),
+                qdisc::BYTES.of(label),
+                qdisc::PACKETS.of(label),
+                qdisc::DROPS.of(label),
+                qdisc::REQUEUES.of(label),
+                qdisc::OVERLIMITS.of(label),
+                qdisc::BACKLOG.of(label),
+                qdisc::QUEUE_LENGTH.of(label),
             ]
         };
         self.queues.iter().flat_map(of_queue).collect()

@@ -4,15 +4,14 @@
 //!
 //! Not seen: packets that busy polling or XDP took first, and drops before the host (see `interface`, `ethtool`).
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::series::softnet;
+use linerate_model::{Series, SeriesSpec};
 
 use crate::kernel_text::{KernelText, hexadecimal, lines, words};
-use crate::sampler::counter;
 use crate::wrapping::Wrapping;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "softnet";
-const COUNTS: [&str; 3] = ["processed", "dropped", "squeezed"];
+const COUNTS: [Series; 3] = [softnet::PROCESSED, softnet::DROPPED, softnet::SQUEEZED];
 
 /// Position of the CPU's number in a line, since Linux 5.10; before it, lines are the online CPUs in order.
 const CPU_FIELD: usize = 12;
@@ -23,7 +22,7 @@ pub(super) struct Softnet;
 
 impl Sampler for Softnet {
     fn name(&self) -> &'static str {
-        NAME
+        softnet::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -50,7 +49,7 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_cpu = |cpu: &u32| COUNTS.map(|name| counter(NAME, name, &format!("cpu{cpu}"), Unit::Count));
+        let of_cpu = |cpu: &u32| COUNTS.map(|column| column.of(&format!("cpu{cpu}")));
         self.cpus.iter().flat_map(of_cpu).collect()
     }
 

@@ -4,21 +4,15 @@
 
 use std::fs;
 
-use linerate_model::Unit;
+use linerate_model::series::swap;
 
 use crate::labelled::Labelled;
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 const FILE: &str = "/proc/vmstat";
 
-pub(super) static PAGES: Labelled = Labelled {
-    sampler: "swap",
-    lines: &[("pswpin", "pages_in"), ("pswpout", "pages_out")],
-    column: counter,
-    unit: Unit::Count,
-    factor: 1.0,
-};
+pub(super) static PAGES: Labelled =
+    Labelled { lines: &[("pswpin", swap::PAGES_IN), ("pswpout", swap::PAGES_OUT)], factor: 1.0 };
 
 /// Swapping.
 #[derive(Debug)]
@@ -26,7 +20,7 @@ pub(super) struct Swap;
 
 impl Sampler for Swap {
     fn name(&self) -> &'static str {
-        PAGES.sampler
+        swap::SAMPLER
     }
 
     fn summary(&self) -> &'static str {

@@ -4,78 +4,76 @@
 //!
 //! Everything in the namespace is counted, the control connection included. Not seen: which connection.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::SeriesSpec;
+use linerate_model::series::tcp_extension as tcp;
 
 use crate::kernel_text::KernelText;
-use crate::sampler::counter;
 use crate::snmp::{Layout, Wanted};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "tcp_extension";
-
 const STANDARD: &[Wanted] = &[
-    ("Tcp", "ActiveOpens", "active_opens"),
-    ("Tcp", "PassiveOpens", "passive_opens"),
-    ("Tcp", "AttemptFails", "attempt_fails"),
-    ("Tcp", "EstabResets", "estab_resets"),
-    ("Tcp", "InSegs", "in_segs"),
-    ("Tcp", "OutSegs", "out_segs"),
-    ("Tcp", "RetransSegs", "retrans_segs"),
-    ("Tcp", "InErrs", "in_errs"),
-    ("Tcp", "OutRsts", "out_rsts"),
-    ("Tcp", "InCsumErrors", "in_csum_errors"),
+    ("Tcp", "ActiveOpens", tcp::ACTIVE_OPENS),
+    ("Tcp", "PassiveOpens", tcp::PASSIVE_OPENS),
+    ("Tcp", "AttemptFails", tcp::ATTEMPT_FAILS),
+    ("Tcp", "EstabResets", tcp::ESTAB_RESETS),
+    ("Tcp", "InSegs", tcp::IN_SEGS),
+    ("Tcp", "OutSegs", tcp::OUT_SEGS),
+    ("Tcp", "RetransSegs", tcp::RETRANS_SEGS),
+    ("Tcp", "InErrs", tcp::IN_ERRS),
+    ("Tcp", "OutRsts", tcp::OUT_RSTS),
+    ("Tcp", "InCsumErrors", tcp::IN_CSUM_ERRORS),
 ];
 
 const EXTENSION: &[Wanted] = &[
-    ("TcpExt", "PruneCalled", "prune_called"),
-    ("TcpExt", "RcvPruned", "rcv_pruned"),
-    ("TcpExt", "OfoPruned", "ofo_pruned"),
-    ("TcpExt", "TW", "time_wait"),
-    ("TcpExt", "DelayedACKs", "delayed_acks"),
-    ("TcpExt", "ListenOverflows", "listen_overflows"),
-    ("TcpExt", "ListenDrops", "listen_drops"),
-    ("TcpExt", "TCPSackRecovery", "sack_recovery"),
-    ("TcpExt", "TCPRenoRecovery", "reno_recovery"),
-    ("TcpExt", "TCPSACKReorder", "sack_reorder"),
-    ("TcpExt", "TCPTSReorder", "ts_reorder"),
-    ("TcpExt", "TCPDSACKUndo", "dsack_undo"),
-    ("TcpExt", "TCPLossUndo", "loss_undo"),
-    ("TcpExt", "TCPLostRetransmit", "lost_retransmit"),
-    ("TcpExt", "TCPFastRetrans", "fast_retrans"),
-    ("TcpExt", "TCPSlowStartRetrans", "slow_start_retrans"),
-    ("TcpExt", "TCPTimeouts", "timeouts"),
-    ("TcpExt", "TCPLossProbes", "loss_probes"),
-    ("TcpExt", "TCPLossProbeRecovery", "loss_probe_recovery"),
-    ("TcpExt", "TCPRcvCollapsed", "rcv_collapsed"),
-    ("TcpExt", "TCPBacklogCoalesce", "backlog_coalesce"),
-    ("TcpExt", "TCPDSACKRecv", "dsack_recv"),
-    ("TcpExt", "TCPMemoryPressures", "memory_pressures"),
-    ("TcpExt", "TCPSpuriousRTOs", "spurious_rtos"),
-    ("TcpExt", "TCPBacklogDrop", "backlog_drop"),
-    ("TcpExt", "TCPTimeWaitOverflow", "time_wait_overflow"),
-    ("TcpExt", "TCPReqQFullDrop", "request_queue_full_drop"),
-    ("TcpExt", "TCPRetransFail", "retrans_fail"),
-    ("TcpExt", "TCPRcvCoalesce", "rcv_coalesce"),
-    ("TcpExt", "TCPOFOQueue", "ofo_queue"),
-    ("TcpExt", "TCPOFODrop", "ofo_drop"),
-    ("TcpExt", "TCPSpuriousRtxHostQueues", "spurious_rtx_host_queues"),
-    ("TcpExt", "BusyPollRxPackets", "busy_poll_rx_packets"),
-    ("TcpExt", "TCPAutoCorking", "auto_corking"),
-    ("TcpExt", "TCPFromZeroWindowAdv", "from_zero_window_adv"),
-    ("TcpExt", "TCPToZeroWindowAdv", "to_zero_window_adv"),
-    ("TcpExt", "TCPWantZeroWindowAdv", "want_zero_window_adv"),
-    ("TcpExt", "TCPSynRetrans", "syn_retrans"),
-    ("TcpExt", "TCPOrigDataSent", "orig_data_sent"),
-    ("TcpExt", "TCPHystartTrainDetect", "hystart_train_detect"),
-    ("TcpExt", "TCPHystartDelayDetect", "hystart_delay_detect"),
-    ("TcpExt", "TCPWinProbe", "win_probe"),
-    ("TcpExt", "TCPKeepAlive", "keep_alive"),
-    ("TcpExt", "TCPDelivered", "delivered"),
-    ("TcpExt", "TCPDeliveredCE", "delivered_ce"),
-    ("TcpExt", "TCPAckCompressed", "ack_compressed"),
-    ("TcpExt", "TCPZeroWindowDrop", "zero_window_drop"),
-    ("TcpExt", "TCPRcvQDrop", "rcv_queue_drop"),
-    ("TcpExt", "TCPWqueueTooBig", "write_queue_too_big"),
+    ("TcpExt", "PruneCalled", tcp::PRUNE_CALLED),
+    ("TcpExt", "RcvPruned", tcp::RCV_PRUNED),
+    ("TcpExt", "OfoPruned", tcp::OFO_PRUNED),
+    ("TcpExt", "TW", tcp::TIME_WAIT),
+    ("TcpExt", "DelayedACKs", tcp::DELAYED_ACKS),
+    ("TcpExt", "ListenOverflows", tcp::LISTEN_OVERFLOWS),
+    ("TcpExt", "ListenDrops", tcp::LISTEN_DROPS),
+    ("TcpExt", "TCPSackRecovery", tcp::SACK_RECOVERY),
+    ("TcpExt", "TCPRenoRecovery", tcp::RENO_RECOVERY),
+    ("TcpExt", "TCPSACKReorder", tcp::SACK_REORDER),
+    ("TcpExt", "TCPTSReorder", tcp::TS_REORDER),
+    ("TcpExt", "TCPDSACKUndo", tcp::DSACK_UNDO),
+    ("TcpExt", "TCPLossUndo", tcp::LOSS_UNDO),
+    ("TcpExt", "TCPLostRetransmit", tcp::LOST_RETRANSMIT),
+    ("TcpExt", "TCPFastRetrans", tcp::FAST_RETRANS),
+    ("TcpExt", "TCPSlowStartRetrans", tcp::SLOW_START_RETRANS),
+    ("TcpExt", "TCPTimeouts", tcp::TIMEOUTS),
+    ("TcpExt", "TCPLossProbes", tcp::LOSS_PROBES),
+    ("TcpExt", "TCPLossProbeRecovery", tcp::LOSS_PROBE_RECOVERY),
+    ("TcpExt", "TCPRcvCollapsed", tcp::RCV_COLLAPSED),
+    ("TcpExt", "TCPBacklogCoalesce", tcp::BACKLOG_COALESCE),
+    ("TcpExt", "TCPDSACKRecv", tcp::DSACK_RECV),
+    ("TcpExt", "TCPMemoryPressures", tcp::MEMORY_PRESSURES),
+    ("TcpExt", "TCPSpuriousRTOs", tcp::SPURIOUS_RTOS),
+    ("TcpExt", "TCPBacklogDrop", tcp::BACKLOG_DROP),
+    ("TcpExt", "TCPTimeWaitOverflow", tcp::TIME_WAIT_OVERFLOW),
+    ("TcpExt", "TCPReqQFullDrop", tcp::REQUEST_QUEUE_FULL_DROP),
+    ("TcpExt", "TCPRetransFail", tcp::RETRANS_FAIL),
+    ("TcpExt", "TCPRcvCoalesce", tcp::RCV_COALESCE),
+    ("TcpExt", "TCPOFOQueue", tcp::OFO_QUEUE),
+    ("TcpExt", "TCPOFODrop", tcp::OFO_DROP),
+    ("TcpExt", "TCPSpuriousRtxHostQueues", tcp::SPURIOUS_RTX_HOST_QUEUES),
+    ("TcpExt", "BusyPollRxPackets", tcp::BUSY_POLL_RX_PACKETS),
+    ("TcpExt", "TCPAutoCorking", tcp::AUTO_CORKING),
+    ("TcpExt", "TCPFromZeroWindowAdv", tcp::FROM_ZERO_WINDOW_ADV),
+    ("TcpExt", "TCPToZeroWindowAdv", tcp::TO_ZERO_WINDOW_ADV),
+    ("TcpExt", "TCPWantZeroWindowAdv", tcp::WANT_ZERO_WINDOW_ADV),
+    ("TcpExt", "TCPSynRetrans", tcp::SYN_RETRANS),
+    ("TcpExt", "TCPOrigDataSent", tcp::ORIG_DATA_SENT),
+    ("TcpExt", "TCPHystartTrainDetect", tcp::HYSTART_TRAIN_DETECT),
+    ("TcpExt", "TCPHystartDelayDetect", tcp::HYSTART_DELAY_DETECT),
+    ("TcpExt", "TCPWinProbe", tcp::WIN_PROBE),
+    ("TcpExt", "TCPKeepAlive", tcp::KEEP_ALIVE),
+    ("TcpExt", "TCPDelivered", tcp::DELIVERED),
+    ("TcpExt", "TCPDeliveredCE", tcp::DELIVERED_CE),
+    ("TcpExt", "TCPAckCompressed", tcp::ACK_COMPRESSED),
+    ("TcpExt", "TCPZeroWindowDrop", tcp::ZERO_WINDOW_DROP),
+    ("TcpExt", "TCPRcvQDrop", tcp::RCV_QUEUE_DROP),
+    ("TcpExt", "TCPWqueueTooBig", tcp::WRITE_QUEUE_TOO_BIG),
 ];
 
 /// TCP counters.
@@ -84,7 +82,7 @@ pub(super) struct TcpExtension;
 
 impl Sampler for TcpExtension {
     fn name(&self) -> &'static str {
-        NAME
+        tcp::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -113,7 +111,7 @@ struct Reader {
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
         let found = self.tables.iter().flat_map(|(_, layout)| &layout.found);
-        found.map(|(_, _, name)| counter(NAME, name, "", Unit::Count)).collect()
+        found.map(|(_, _, column)| column.of("")).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {
@@ -136,7 +134,7 @@ mod tests {
         let layout = Layout::new(text, wanted);
         let mut row = vec![None; layout.found.len()];
         layout.read(text, &mut row);
-        row[layout.found.iter().position(|found| found.2 == name)?]
+        row[layout.found.iter().position(|found| found.2.name == name)?]
     }
 
     #[test]

@@ -5,45 +5,43 @@
 //! `rcvbuf_errors` and `in_csum_errors` are part of `in_errors`. Packets that IP received and neither delivered, forwarded nor rejected were
 //! dropped by a packet filter. Everything in the namespace is counted. Not seen: which socket.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::SeriesSpec;
+use linerate_model::series::udp;
 
 use crate::kernel_text::{KernelText, decimal, lines, words};
-use crate::sampler::counter;
 use crate::snmp::{Layout, Wanted};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const NAME: &str = "udp";
-
 const WANTED: &[Wanted] = &[
-    ("Udp", "InDatagrams", "in_datagrams"),
-    ("Udp", "NoPorts", "no_ports"),
-    ("Udp", "InErrors", "in_errors"),
-    ("Udp", "OutDatagrams", "out_datagrams"),
-    ("Udp", "RcvbufErrors", "rcvbuf_errors"),
-    ("Udp", "SndbufErrors", "sndbuf_errors"),
-    ("Udp", "InCsumErrors", "in_csum_errors"),
-    ("Udp", "MemErrors", "mem_errors"),
-    ("Ip", "InReceives", "ip_in_receives"),
-    ("Ip", "InHdrErrors", "ip_in_header_errors"),
-    ("Ip", "InAddrErrors", "ip_in_address_errors"),
-    ("Ip", "ForwDatagrams", "ip_forwarded"),
-    ("Ip", "InUnknownProtos", "ip_in_unknown_protocols"),
-    ("Ip", "InDiscards", "ip_in_discards"),
-    ("Ip", "InDelivers", "ip_in_delivers"),
-    ("Ip", "OutRequests", "ip_out_requests"),
-    ("Ip", "ReasmReqds", "ip_fragments"),
-    ("Ip", "ReasmFails", "ip_reassembly_failures"),
+    ("Udp", "InDatagrams", udp::IN_DATAGRAMS),
+    ("Udp", "NoPorts", udp::NO_PORTS),
+    ("Udp", "InErrors", udp::IN_ERRORS),
+    ("Udp", "OutDatagrams", udp::OUT_DATAGRAMS),
+    ("Udp", "RcvbufErrors", udp::RCVBUF_ERRORS),
+    ("Udp", "SndbufErrors", udp::SNDBUF_ERRORS),
+    ("Udp", "InCsumErrors", udp::IN_CSUM_ERRORS),
+    ("Udp", "MemErrors", udp::MEM_ERRORS),
+    ("Ip", "InReceives", udp::IP_IN_RECEIVES),
+    ("Ip", "InHdrErrors", udp::IP_IN_HEADER_ERRORS),
+    ("Ip", "InAddrErrors", udp::IP_IN_ADDRESS_ERRORS),
+    ("Ip", "ForwDatagrams", udp::IP_FORWARDED),
+    ("Ip", "InUnknownProtos", udp::IP_IN_UNKNOWN_PROTOCOLS),
+    ("Ip", "InDiscards", udp::IP_IN_DISCARDS),
+    ("Ip", "InDelivers", udp::IP_IN_DELIVERS),
+    ("Ip", "OutRequests", udp::IP_OUT_REQUESTS),
+    ("Ip", "ReasmReqds", udp::IP_FRAGMENTS),
+    ("Ip", "ReasmFails", udp::IP_REASSEMBLY_FAILURES),
 ];
 
 /// The counters of `/proc/net/netstat`; over IPv6 they are in the same file as the others.
 const EXTENDED: &[Wanted] = &[
-    ("IpExt", "InNoRoutes", "ip_in_no_routes"),
-    ("IpExt", "InTruncatedPkts", "ip_in_truncated"),
-    ("IpExt", "InMcastPkts", "ip_in_multicast"),
-    ("IpExt", "InNoECTPkts", "ip_in_not_ect"),
-    ("IpExt", "InECT1Pkts", "ip_in_ect1"),
-    ("IpExt", "InECT0Pkts", "ip_in_ect0"),
-    ("IpExt", "InCEPkts", "ip_in_ce"),
+    ("IpExt", "InNoRoutes", udp::IP_IN_NO_ROUTES),
+    ("IpExt", "InTruncatedPkts", udp::IP_IN_TRUNCATED),
+    ("IpExt", "InMcastPkts", udp::IP_IN_MULTICAST),
+    ("IpExt", "InNoECTPkts", udp::IP_IN_NOT_ECT),
+    ("IpExt", "InECT1Pkts", udp::IP_IN_ECT1),
+    ("IpExt", "InECT0Pkts", udp::IP_IN_ECT0),
+    ("IpExt", "InCEPkts", udp::IP_IN_CE),
 ];
 
 /// UDP counters.
@@ -52,7 +50,7 @@ pub(super) struct Udp;
 
 impl Sampler for Udp {
     fn name(&self) -> &'static str {
-        NAME
+        udp::SAMPLER
     }
 
     fn summary(&self) -> &'static str {
@@ -87,7 +85,7 @@ struct Reader {
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
         let of = |found: &[Wanted], instance: &str| -> Vec<SeriesSpec> {
-            found.iter().map(|(_, _, name)| counter(NAME, name, instance, Unit::Count)).collect()
+            found.iter().map(|(_, _, column)| column.of(instance)).collect()
         };
         [of(&self.layout.found, "ipv4"), of(&self.extended.found, "ipv4"), of(&self.found6, "ipv6")].concat()
     }
@@ -156,7 +154,7 @@ mod tests {
         let layout = Layout::new(text, WANTED);
         let mut row = vec![None; layout.found.len()];
         layout.read(text, &mut row);
-        let read = |name: &str| layout.found.iter().position(|wanted| wanted.2 == name).and_then(|at| row[at]);
+        let read = |name: &str| layout.found.iter().position(|wanted| wanted.2.name == name).and_then(|at| row[at]);
         assert_eq!((read("in_datagrams"), read("out_datagrams")), (Some(37.0), Some(38.0)));
         assert!(read("ip_in_receives").is_some() && read("ip_in_delivers").is_some());
         let extended = Layout::new(include_bytes!("../../fixtures/netstat-6.18"), EXTENDED);

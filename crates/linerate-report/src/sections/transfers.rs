@@ -127,7 +127,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
 
 fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut told: Vec<(String, &str, Scale)> = vec![
-        ("goodput".into(), "goodput", MEGABITS),
+        ("goodput".into(), metric::GOODPUT, MEGABITS),
         ("best second".into(), metric::GOODPUT_PEAK, MEGABITS),
         ("files".into(), metric::TRANSACTION_RATE, PER_SECOND),
     ];

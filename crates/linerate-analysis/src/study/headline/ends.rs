@@ -4,7 +4,8 @@
 //! Rates are bits a second of the layer told. Devices count frames without their check sequence. Bytes a socket sent contain those
 //! it sent again.
 
-use linerate_model::{BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, SeriesSpec, Unit};
+use linerate_model::series::{interface, qdisc};
+use linerate_model::{BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, SeriesSpec, Unit, series};
 use serde_json::Value;
 
 use super::super::connections::Connections;
@@ -116,7 +117,7 @@ fn protocol(first: &Seen<'_>) -> &'static str {
 /// The kinds of queueing discipline of `devices`, as far as they are read.
 fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
     let samples = first.samples(End::Sender);
-    let of_device = samples.instances("qdisc").into_iter().filter_map(|instance| {
+    let of_device = samples.instances(qdisc::SAMPLER).into_iter().filter_map(|instance| {
         let mut words = instance.split_whitespace();
         words.next().is_some_and(|device| devices.contains(&device)).then(|| words.next())?
     });
@@ -176,18 +177,19 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     };
     let devices = one.passed(End::Sender, hosts);
     let chains = leaving::device_chains(hosts, end, other);
-    let of = |name: &str| {
+    let of = |column: Series| {
         let of_chain = |chain: &Vec<&str>| {
-            let wanted = |s: &SeriesSpec| s.sampler == "qdisc" && s.name == name && is_of(&s.instance, chain);
+            let wanted = |s: &SeriesSpec| column.is(s) && is_of(&s.instance, chain);
             samples.largest_change(one.span, wanted)
         };
         chains.iter().filter_map(of_chain).reduce(|a, b| a + b)
     };
     let seconds = one.span.seconds();
-    let bits = of("bytes").map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
-    let drops = of("drops").map(dropped);
+    let bits =
+        of(qdisc::BYTES).map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
+    let drops = of(qdisc::DROPS).map(dropped);
     let waiting = samples
-        .mean_of(one.span, "qdisc", "backlog", |instance| is_of(instance, &devices))
+        .mean_of(one.span, qdisc::BACKLOG, |instance| is_of(instance, &devices))
         .map(|bytes| Reading::new("waiting", bytes, Unit::Byte, None));
     [bits, waiting, drops].into_iter().flatten().collect()
 }
@@ -200,35 +202,35 @@ fn dropped(packets: f64) -> Reading {
 fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
     let samples = one.samples(end);
     let devices = own_devices(one.side(end).1);
-    let of = |name: &str| {
-        let of_device = |device: &&str| samples.of_instance(one.span, "interface", name, device);
+    let of = |column: Series| {
+        let of_device = |device: &&str| samples.of_instance(one.span, column, device);
         devices.iter().filter_map(of_device).reduce(|a, b| a + b)
     };
-    let (word, way, lost): (_, _, &[&str]) = match end {
-        End::Receiver => ("received", "rx", &["rx_dropped", "rx_missed"]),
-        End::Sender | End::Between => ("sent", "tx", &["tx_dropped"]),
+    let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
+        End::Receiver => {
+            ("received", interface::RX_BYTES, interface::RX_PACKETS, &[interface::RX_DROPPED, interface::RX_MISSED])
+        }
+        End::Sender | End::Between => ("sent", interface::TX_BYTES, interface::TX_PACKETS, &[interface::TX_DROPPED]),
     };
-    let bits = of(&format!("{way}_bytes"));
-    let bits = bits.map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
-    let packets = of(&format!("{way}_packets"));
-    let packets = packets.map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
-    let lost = lost.iter().map(|name| of(name)).sum::<Option<f64>>();
+    let bits = of(bytes).map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
+    let packets = of(packets).map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
+    let lost = lost.iter().map(|column| of(*column)).sum::<Option<f64>>();
     let lost = lost.map(|rate| dropped(rate * one.span.seconds()));
     [bits, packets, lost].into_iter().flatten().collect()
 }
 
 /// Busy share and bytes of a disk of `host` during a trial: reads, writes or both.
-pub(super) fn disk(one: &Seen<'_>, end: End, device: &str, series: &[&str]) -> Vec<Reading> {
+pub(super) fn disk(one: &Seen<'_>, end: End, device: &str, columns: &[Series]) -> Vec<Reading> {
     let samples = one.samples(end);
-    let of = |name: &str| samples.of_instance(one.span, "disk", name, device);
-    let bytes = series.iter().map(|name| of(name)).sum::<Option<f64>>();
-    let what = match series {
-        ["bytes_read"] => "read",
-        ["bytes_written"] => "written",
+    let of = |column: Series| samples.of_instance(one.span, column, device);
+    let bytes = columns.iter().map(|column| of(*column)).sum::<Option<f64>>();
+    let what = match columns {
+        [series::disk::BYTES_READ] => "read",
+        [series::disk::BYTES_WRITTEN] => "written",
         _ => "read and written",
     };
     let bytes = bytes.map(|rate| Reading::new(what, rate, Unit::BytePerSecond, None));
-    let busy = of("busy").map(|share| Reading::new("busy", share.min(1.0), Unit::Ratio, None));
+    let busy = of(series::disk::BUSY).map(|share| Reading::new("busy", share.min(1.0), Unit::Ratio, None));
     bytes.into_iter().chain(busy).collect()
 }
 

@@ -4,7 +4,8 @@
 //! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what was asked for is both counts
 //! over one another.
 
-use linerate_model::{BitRate, Counter, Direction, PacketRate, Unit, metric};
+use linerate_model::series::disk as columns;
+use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metric};
 
 use super::super::JobStudy;
 use super::super::transfers::mode;
@@ -82,17 +83,17 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
         Place::Application => application(one),
         Place::Cache => served(one).into_iter().collect(),
         Place::Disk if alone => disk(one, End::Sender, &stage.name, &series(one)),
-        Place::Disk if stage.end == End::Sender => disk(one, End::Sender, &stage.name, &["bytes_read"]),
-        Place::Disk => disk(one, End::Receiver, &stage.name, &["bytes_written"]),
+        Place::Disk if stage.end == End::Sender => disk(one, End::Sender, &stage.name, &[columns::BYTES_READ]),
+        Place::Disk => disk(one, End::Receiver, &stage.name, &[columns::BYTES_WRITTEN]),
         Place::Queue | Place::Socket | Place::Interface | Place::Bus | Place::Wire => Vec::new(),
     }
 }
 
 /// What the load does to the disk.
-fn series(one: &Seen<'_>) -> Vec<&'static str> {
+fn series(one: &Seen<'_>) -> Vec<Series> {
     let done = |counter| rate(one, counter).is_some();
-    let ways = [("bytes_read", Counter::BytesRead), ("bytes_written", Counter::BytesWritten)];
-    ways.into_iter().filter(|(_, counter)| done(*counter)).map(|(name, _)| name).collect()
+    let ways = [(columns::BYTES_READ, Counter::BytesRead), (columns::BYTES_WRITTEN, Counter::BytesWritten)];
+    ways.into_iter().filter(|(_, counter)| done(*counter)).map(|(column, _)| column).collect()
 }
 
 fn rate(one: &Seen<'_>, counter: Counter) -> Option<f64> {
