@@ -4,6 +4,8 @@
 mod peers;
 mod shared;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -205,8 +207,29 @@ fn curl_fetches_from_our_servers() {
             assert_eq!(sent, fetches * FILE as u64, "{told}: {:?}", report.incidents);
             assert_eq!(flows_sum(&report, Counter::PayloadSent), sent, "{told}");
             assert_eq!(sum(&report, Counter::ConnectionsFailed), 0, "{told}: {:?}", report.flows);
+            assert!(sum(&report, Counter::Serving) > 0, "{told}");
         }
     }
+}
+
+/// A client that reads no further keeps its file under way; before it came and after it went there is none.
+#[test]
+fn the_time_in_which_a_file_is_under_way_is_counted() {
+    const IDLE: Duration = Duration::from_millis(200);
+    // More than the socket buffers of both ends hold.
+    let own = Own::start("http", json!({ "file_size": "64 MiB" }));
+    std::thread::sleep(IDLE);
+    let came = Instant::now();
+    let mut client = TcpStream::connect(&own.address).expect("it listens");
+    client.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n").expect("it listens");
+    client.read_exact(&mut [0; 1000]).expect("an answer");
+    let stalled = Instant::now();
+    std::thread::sleep(IDLE);
+    let stalled = stalled.elapsed();
+    drop(client);
+    let report = own.stop();
+    let served = Duration::from_nanos(sum(&report, Counter::Serving));
+    assert!((stalled..=came.elapsed()).contains(&served), "{served:?} of {stalled:?} to {:?}", came.elapsed());
 }
 
 #[test]

@@ -98,6 +98,7 @@ counters! {
     TrimsAnswered "trims_answered" "Of those, ended well.",
     TrimsLost "trims_lost" "Of those, failed.",
     TrimsOpen "trims_open" "Of those, still under way at the end of the trial.",
+    Serving "serving_ns" "Time in which at least one file of another program was under way at the worker: asked for, and not yet acknowledged whole, ns.",
 }
 
 /// One value for each [`Counter`].

@@ -126,7 +126,8 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         let ends = [&study["estimate"], &study["low"], &study["high"], &mean["value"], &mean["low"], &mean["high"]];
         let numbers: Vec<f64> = ends.into_iter().chain(items(&study["values"])).filter_map(Value::as_f64).collect();
         let of_goodput = || of(metrics, metric::GOODPUT, study["direction"].as_str().unwrap_or_default());
-        let bound = if name == metric::GOODPUT_PEAK { of_goodput() } else { Some(study) };
+        let is_part = [metric::GOODPUT_PEAK, metric::GOODPUT_SERVED].contains(&name);
+        let bound = if is_part { of_goodput() } else { Some(study) };
         let most = bound.and_then(|bound| ceiling(point, bound));
         let range = metric(name).map(linerate_model::Metric::range);
         for number in &numbers {

@@ -60,6 +60,7 @@ fn a_client_of_http_is_given_the_file_and_what_was_served_is_said() {
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(&format!("\r\n\r\n{CONTENTS}")), "{answer}");
     let (ended, rest) = end(child, output);
     assert!(rest.contains("ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
+    assert!(rest.contains("bit/s goodput while files were under way"), "{rest}");
     ended.expect(130);
 }
 
@@ -91,5 +92,6 @@ fn a_client_of_ftp_is_given_the_file_and_what_was_served_is_said() {
     ask("", "226");
     let (ended, rest) = end(child, output);
     assert!(rest.contains("ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
+    assert!(rest.contains("bit/s goodput while files were under way"), "{rest}");
     ended.expect(130);
 }

@@ -229,7 +229,10 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let [at_device, far_device, backlog] = counted_once(at_device, rx_dropped, backlog, *share_kernel);
     let far_device = sum(far_device, received(interface::RX_MISSED));
     let in_messages = [at_device, far_device, backlog, at_ingress(places, backlog)];
-    let [at_device, far_device, backlog, ingress] = in_datagrams(in_messages, before, places);
+    let missing = never_arrived(places).map(|missing| missing - before);
+    let [at_device, far_device, backlog, ingress] = in_datagrams(in_messages, missing, places);
+    let counted: f64 = [at_device, far_device, backlog, ingress].iter().flatten().sum();
+    let ingress = ingress.map(|drops| with_those_between_readings(drops, missing.map_or(0.0, |all| all - counted)));
     let mut near = vec![(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
     near.extend(
         at_output(places, dropped_at_queue.unwrap_or(0.0) + at_device.unwrap_or(0.0))
@@ -305,6 +308,15 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     Some(passed - received - backlog.unwrap_or(0.0)).map(|found| if found > NOT_IP { found } else { 0.0 })
 }
 
+/// Drops at ingress, which are a difference of two counters, with those that hide packets that came after the device's counter was read and before
+/// IP's was: the control connection ends the readings, so that its segments come just then. At the most `missing` ones, which did not arrive and
+/// were found nowhere.
+fn with_those_between_readings(drops: f64, missing: f64) -> f64 {
+    /// Packets of the control connection between both readings, at the most; up to 3 were seen.
+    const BETWEEN_READINGS: f64 = 10.0;
+    if drops > 0.0 { drops + missing.clamp(0.0, BETWEEN_READINGS) } else { 0.0 }
+}
+
 /// Datagrams of the load that did not reach the IP of the receiving host, at the most; `None` if that was not counted.
 fn never_arrived(places: &Places<'_>) -> Option<f64> {
     /// Datagrams with which the two ends of a flow find each other, at the most.
@@ -318,11 +330,14 @@ fn never_arrived(places: &Places<'_>) -> Option<f64> {
     Some((missing + OPENING * sent.flows.len() as f64).max(0.0))
 }
 
-/// Drops at places before the receiving IP, each a message of many datagrams or one datagram, as datagrams: together they are those that
-/// did not arrive, without the ones that were lost `before` at places that count datagrams.
-fn in_datagrams<const N: usize>(drops: [Option<f64>; N], before: f64, places: &Places<'_>) -> [Option<f64>; N] {
+/// Drops at places before the receiving IP, each a message of many datagrams or one datagram, as datagrams: together they are the `missing` ones
+/// that did not arrive, without those that were lost at places that count datagrams.
+fn in_datagrams<const N: usize>(
+    drops: [Option<f64>; N],
+    missing: Option<f64>,
+    places: &Places<'_>,
+) -> [Option<f64>; N] {
     let dropped: f64 = drops.iter().flatten().sum();
-    let missing = never_arrived(places).map(|missing| missing - before);
     let each = missing
         .map_or(1.0, |missing| (missing / dropped.max(1.0)).clamp(1.0, widest_message(places.sent, places.received)));
     drops.map(|drops| drops.map(|drops| drops * each))

@@ -18,6 +18,7 @@
 //! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
 //! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
 //! | `run_queue_wait` | `run_queue_wait_ns` of the worker of either end that waited most, over the span; direction `sum`; absent where the kernel does not account it |
+//! | `goodput_served` | the same bytes over `serving_ns`: the time in which a file of another program was under way at our server |
 //! | `goodput_peak` | receiving end, the highest `payload_received` of a second that the intervals of the span cover |
 //! | `connect_time_*`, `first_byte_time_*`, `transfer_time_*`, `close_time_*` | stages of files at the active end; intervals whose middle lies in the span |
 //! | `iops`, `transfer_rate`, ... | see `transfers` |
@@ -150,6 +151,12 @@ impl<'a> Job<'a> {
         const OF_DISK: [Counter; 5] =
             [Counter::Reads, Counter::Writes, Counter::Trims, Counter::WritesDue, Counter::TrimsDue];
         OF_DISK.into_iter().any(|counter| total(self.active, counter) > 0)
+    }
+
+    /// Seconds of `span` in which our server had a file of another program's client under way; 0 where clients are ours. Of several
+    /// workers, who may have been busy at once, the sum, so that no rate over it is too high.
+    pub(super) fn served_s(&self, span: Span) -> f64 {
+        (counted(self.passive, Counter::Serving, span) / NANOS).min(span.seconds())
     }
 
     /// What became of the operations that were due in `span`, at the end that started them.
@@ -421,6 +428,11 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     };
     let (tx, rx) = each(&|flow| Some(flow.goodput(span)));
     figures.put_both(metric::GOODPUT, tx, rx);
+    let served_s = job.served_s(span);
+    for flow in job.flows().into_iter().filter(|_| served_s > 0.0) {
+        let bits = flow.goodput(span) * span.seconds();
+        figures.put_some(metric::GOODPUT_SERVED, flow.direction, (bits > 0.0).then(|| bits / served_s));
+    }
     let is_files = !job.distributions(span).stages.is_empty();
     for flow in job.flows().into_iter().filter(|_| is_files) {
         figures.put_some(metric::GOODPUT_PEAK, flow.direction, flow.peak(span));

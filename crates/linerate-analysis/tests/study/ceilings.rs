@@ -305,6 +305,31 @@ fn a_peak_above_the_ceiling_is_withheld_and_the_trial_stands() {
     assert_eq!(peak([125_000_003, 80_000_011]), (None, vec!["goodput_peak".to_owned()]));
 }
 
+/// Five seconds in each of which another program's client took this many bytes from our server in a quarter of a second, over 1 Gbit/s.
+fn served(bytes: u64) -> [Option<f64>; 2] {
+    let mut run = trial(0, vec![job("http", "a", "b")]);
+    run.jobs[0].1 = steady(&[
+        (Counter::PayloadSent, bytes),
+        (Counter::PayloadAcknowledged, bytes),
+        (Counter::Serving, 250_000_000),
+    ]);
+    let mut campaign = two_hosts(vec![run]);
+    campaign.header.capacities = vec![gigabit(&[("a", "b"), ("b", "a")])];
+    let judged = study(&campaign);
+    assert_eq!(only(&judged).trials[0].validity, Validity::Valid, "{:?}", only(&judged).trials[0].why);
+    ["goodput", "goodput_served"].map(|metric| value(only(&judged), 0, metric, Rx))
+}
+
+#[test]
+fn a_foreign_clients_goodput_is_that_of_the_time_in_which_it_took_files_and_has_the_ceiling_of_goodput() {
+    let [whole, while_served] = served(28_000_000);
+    near(whole, 224e6);
+    near(while_served, 896e6);
+    let [whole, while_served] = served(33_000_000);
+    near(whole, 264e6);
+    assert_eq!(while_served, None, "1056 Mbit/s over 1 Gbit/s");
+}
+
 /// An upload to a foreign server over 1 Gbit/s: the socket accepts a fifth more each second than the path carries, the peer acknowledges
 /// `acknowledged` bytes a second.
 fn upload(acknowledged: u64) -> (Validity, Option<f64>) {

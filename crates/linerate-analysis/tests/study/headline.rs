@@ -51,6 +51,19 @@ fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
 }
 
 #[test]
+fn of_other_programs_clients_it_is_what_they_got_while_files_were_under_way() {
+    let served = |more: &[(Counter, u64)]| {
+        let mut run = trial(0, vec![job("http", "a", "b")]);
+        run.jobs[0].1 = steady(&[&[(Counter::PayloadSent, 1_000_000), (Counter::Transactions, 1)], more].concat());
+        told(&two_hosts(vec![run])).moved.map(|moved| (moved.metric, moved.estimate.value))
+    };
+    // No file was whole, so that none has times.
+    let shown = served(&[(Counter::PayloadAcknowledged, 1_000_000), (Counter::Serving, 100_000_000)]);
+    assert_eq!(shown, Some(("goodput_served".into(), 80e6)));
+    assert_eq!(served(&[]).map(|(metric, _)| metric), Some("transaction_rate".into()));
+}
+
+#[test]
 fn losses_stand_where_counters_found_them() {
     let mut lossy = datagrams(1000, 990, 4970);
     lossy.samples.push(("left".into(), samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0)])));

@@ -143,13 +143,21 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
     assert_eq!(lost_at_receiver(1060, [110, 740], &three), (places, 0));
 }
 
+type Readings<'a> = &'a [(&'static str, &'static str, &'static str, f64)];
+
 /// Counters as Linux 6.18 changed them on a veth pair where XDP or a backlog dropped; `lost` of 12,800, in messages of 64 datagrams.
-fn lost_before_ip(lost: u64, counters: &[(&'static str, &'static str, &'static str, f64)]) -> Vec<(LossPlace, u64)> {
+fn lost_before_ip(lost: u64, counters: Readings<'_>) -> Vec<(LossPlace, u64)> {
+    lost_of_messages(64, lost, counters)
+}
+
+/// The same in messages of `size` datagrams.
+fn lost_of_messages(size: u64, lost: u64, counters: Readings<'_>) -> Vec<(LossPlace, u64)> {
     let mut lossy = datagrams(2560, 2560 - lost / 5, 12_800);
-    lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = 200;
+    lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = 12_800 / size;
+    lossy.jobs[0].1.flows[0].counters[Counter::MessagesReceived] = (12_800 - lost).div_ceil(size);
     lossy.jobs[0].1.flows[0].local = "10.0.0.2:5001".into();
     let arrived = (12_800 - lost) as f64;
-    let messages = (arrived / 64.0).ceil();
+    let messages = (arrived / size as f64).ceil();
     // 40 packets of the control connection.
     let quiet = [
         ("udp", "rcvbuf_errors", "ipv4", 0.0),
@@ -191,6 +199,20 @@ fn drops_before_ip_are_counted_in_datagrams_each_at_its_place() {
     assert!(
         places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place) && (636..=644).contains(n))
     );
+}
+
+/// The device's counter is read a moment before IP's: what comes in between is in one of them only.
+#[test]
+fn packets_between_the_readings_of_device_and_ip_hide_no_drop_at_ingress() {
+    let passed = |drops: f64| [("interface", "rx_packets", "eth0", 12_745.0 + 40.0 + drops)];
+    let located = |lost, drops| lost_of_messages(1, lost, &passed(drops));
+    for between in [0.0, 3.0, 10.0] {
+        assert_eq!(located(55, 55.0 - between), [(LossPlace::ReceiverIngress, 55)], "{between} packets between");
+    }
+    assert_eq!(located(55, 0.0), [], "the device passed up what IP received: lost on the way");
+    // Many more are missing than can hide: they were lost on the way.
+    let passed = [("interface", "rx_packets", "eth0", 11_800.0 + 40.0 + 500.0)];
+    assert_eq!(lost_of_messages(1, 1000, &passed), [(LossPlace::ReceiverIngress, 510)]);
 }
 
 /// What is located of 2,000 datagrams of 10,000 that were lost, where the sender's host counted `per_second` of the trial's five.

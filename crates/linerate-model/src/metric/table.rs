@@ -32,29 +32,32 @@ macro_rules! metrics {
 
 metrics! {
     // Rates.
+    GOODPUT_SERVED = rate("goodput_served", Unit::BitPerSecond, L4, UP,
+        "payload that clients of other programs took or sent, over the time in which a file was under way: nobody asks \
+         what our server did while they were away").chief(1).used(&[Served]);
     GOODPUT = rate("goodput", Unit::BitPerSecond, L4, UP,
         "payload bits delivered to the receiving application, counted there")
-        .adds_up().chief(1).used(&[Points, Mean, Sweep, BySize, ByCount, BySetting, Answer, Served, Family, StreamOnly]);
+        .adds_up().chief(2).used(&[Points, Mean, Sweep, BySize, ByCount, BySetting, Answer, Served, Family, StreamOnly]);
     GOODPUT_PEAK = rate("goodput_peak", Unit::BitPerSecond, L4, UP,
         "highest goodput of a whole second of a file transfer").used(&[Served]);
     THROUGHPUT_L2 = rate("throughput_l2", Unit::BitPerSecond, L2, UP,
         "frame bits, with the frame check sequence, received at the device").used(&[AsGoodput, Points, StreamOnly]);
     PACKET_RATE = rate("packet_rate", Unit::PacketPerSecond, L3, UP,
         "IP packets delivered to the receiving host, in the direction of the data")
-        .adds_up().chief(6).used(&[AsGoodput, Points, BySize, ByCount, BySetting, Family, StreamOnly]);
+        .adds_up().chief(7).used(&[AsGoodput, Points, BySize, ByCount, BySetting, Family, StreamOnly]);
     MESSAGE_RATE = rate("message_rate", Unit::PerSecond, L4, UP, "application messages delivered per second")
         .adds_up().used(&[AsGoodput, Points]);
     TRANSACTION_RATE = rate("transaction_rate", Unit::PerSecond, L4, UP, "requests answered per second")
-        .adds_up().chief(3).used(&[Points, Mean, Sweep, BySize, ByCount, BySetting, Answer, Served, Family, Request]);
+        .adds_up().chief(4).used(&[Points, Mean, Sweep, BySize, ByCount, BySetting, Answer, Served, Family, Request]);
     CONNECTION_RATE = rate("connection_rate", Unit::PerSecond, NO, UP,
         "connections opened, used once and closed per second")
-        .adds_up().chief(2).used(&[Points, Mean, Sweep, ByCount, BySetting, Answer, Family, Request]);
+        .adds_up().chief(3).used(&[Points, Mean, Sweep, ByCount, BySetting, Answer, Family, Request]);
     IOPS = rate("iops", Unit::PerSecond, NO, UP,
         "transfers of a disk or file that ended well per second: rx reads, tx writes")
-        .adds_up().chief(4).used(&[Points, Sweep, BySize, ByCount, Family]);
+        .adds_up().chief(5).used(&[Points, Sweep, BySize, ByCount, Family]);
     TRANSFER_RATE = rate("transfer_rate", Unit::BytePerSecond, NO, UP,
         "bytes of a disk or file read (rx) or written (tx) per second, shown in MB/s of 10^6 bytes")
-        .adds_up().chief(5).used(&[Points, BySize]);
+        .adds_up().chief(6).used(&[Points, BySize]);
     TRANSFER_RATE_BINARY = rate("transfer_rate_binary", Unit::BytePerSecond, NO, UP,
         "the same as transfer_rate, shown in MiB/s of 2^20 bytes, as Iometer's MiBps").adds_up().used(&[Points]);
     EXCHANGE_RATE = rate("exchange_rate", Unit::PerSecond, NO, UP,
@@ -321,5 +324,5 @@ metrics! {
     START_SKEW = rate("start_skew", Unit::Second, NO, DOWN,
         "difference between the two ends' start of the trial, with the clock uncertainty added");
     NULL_STEP_COST = rate("null_step_cost", Unit::Nanosecond, NO, DOWN,
-        "cost of one engine step with tally, pacer and interval accounting and nothing else").chief(7);
+        "cost of one engine step with tally, pacer and interval accounting and nothing else").chief(8);
 }

@@ -80,7 +80,7 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
         );
         let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).cloned();
         cells.push(workers.map_or_else(|| Cell::Missing("not told".into()), Cell::Text));
-        cells.push(set.map_or_else(|| Cell::text("–"), Cell::Text));
+        cells.push(set.map_or_else(|| Cell::Missing("–".into()), Cell::Text));
         table.rows.push(Row::judged(cells, point.validity));
     }
     // Where nothing was placed, it is there for whoever asks.

@@ -127,6 +127,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
 
 fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut told: Vec<(String, &str, Scale)> = vec![
+        ("while files were under way".into(), metric::GOODPUT_SERVED, MEGABITS),
         ("goodput".into(), metric::GOODPUT, MEGABITS),
         ("best second".into(), metric::GOODPUT_PEAK, MEGABITS),
         ("files".into(), metric::TRANSACTION_RATE, PER_SECOND),

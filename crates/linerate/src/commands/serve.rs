@@ -22,6 +22,9 @@ use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::show;
 
+/// Bits of a byte.
+const BITS: f64 = 8.0;
+
 /// Which files to serve where.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -193,7 +196,8 @@ fn announce(args: &ServeArgs) {
 /// A line for each second in which something moved.
 #[derive(Default)]
 struct Lines {
-    sums: std::collections::BTreeMap<u64, [u64; 3]>,
+    /// By second: bytes acknowledged and taken in, files, and nanoseconds in which files were under way.
+    sums: std::collections::BTreeMap<u64, [u64; 4]>,
     printed: u64,
 }
 
@@ -208,6 +212,7 @@ impl Lines {
             sums[0] += interval.counters[Counter::PayloadAcknowledged];
             sums[1] += interval.counters[Counter::PayloadReceived];
             sums[2] += interval.counters[Counter::Transactions];
+            sums[3] += interval.counters[Counter::Serving];
             reached = reached.max(interval.end.0 / Self::SECOND.0);
         }
         // Workers report one after the other: a second is printed once the next has ended, too.
@@ -219,9 +224,15 @@ impl Lines {
 
     /// What has been served.
     fn total(&self) -> String {
-        let [acknowledged, received, files] =
-            self.sums.values().fold([0; 3], |sum: [u64; 3], one| std::array::from_fn(|k| sum[k] + one[k]));
-        format!("{files} files, {acknowledged} B acknowledged by clients, {received} B taken in")
+        let [acknowledged, received, files, served_ns] =
+            self.sums.values().fold([0; 4], |sum: [u64; 4], one| std::array::from_fn(|k| sum[k] + one[k]));
+        let bytes = format!("{files} files, {acknowledged} B acknowledged by clients, {received} B taken in");
+        if served_ns == 0 {
+            return bytes;
+        }
+        let rate = (acknowledged + received) as f64 * BITS / Nanos(served_ns).as_secs_f64();
+        let rate = show::quantity(metric::GOODPUT_SERVED, rate, Unit::BitPerSecond);
+        format!("{bytes}; {rate} goodput while files were under way")
     }
 
     /// Whether something moved in the last second before `end`.
@@ -231,9 +242,9 @@ impl Lines {
     }
 
     fn print(&self, second: u64) {
-        let [acknowledged, received, files] = self.sums.get(&second).copied().unwrap_or_default();
+        let [acknowledged, received, files, _] = self.sums.get(&second).copied().unwrap_or_default();
         if acknowledged + received + files > 0 {
-            let rate = (acknowledged + received) as f64 * 8.0;
+            let rate = (acknowledged + received) as f64 * BITS;
             let rate = show::quantity(metric::GOODPUT, rate, Unit::BitPerSecond);
             println!("{second:>5} - {:<5}  {rate:>14}  {files} files", second + 1);
         }
@@ -260,6 +271,7 @@ fn result(study: &Study, seconds: f64) {
             println!("nobody took a file in {seconds} s");
         }
     }
-    println!("goodput: what clients' TCP acknowledged (uploads: what came), over all {seconds} s, idle time included");
+    println!("goodput_served: what clients' TCP acknowledged (uploads: what came), over the time in which a file was under way");
+    println!("goodput: the same over all {seconds} s, idle time included");
     point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));
 }

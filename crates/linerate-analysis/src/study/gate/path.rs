@@ -16,6 +16,7 @@ use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
 use super::{Bound, Doubt, Gate, Judgement};
 use crate::statistics::quantum_of_counts;
 use crate::study::backlog;
+use crate::study::samples::NANOS;
 use crate::study::span::{Span, total};
 use crate::study::traffic::{Flow, Job};
 
@@ -27,33 +28,40 @@ const BUCKET: f64 = 65_536.0;
 const COUNTED_AT_DEVICES: [&str; 1] = [metric::THROUGHPUT_L2];
 /// The metric in packets; the others with ceilings are in bits.
 const PACKET_RATE: &str = metric::PACKET_RATE;
-/// A rate of single seconds, and the metric whose ceilings hold for it.
-const PEAK: (&str, &str) = (metric::GOODPUT_PEAK, metric::GOODPUT);
 /// Bits in a byte.
 pub(super) const BITS: f64 = 8.0;
 
 /// What the ceilings say of `value`.
 pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: f64) -> Judgement {
-    let is_peak = metric == PEAK.0;
-    let Some(bound) = gate.ceiling(if is_peak { PEAK.1 } else { metric }, direction) else {
+    let part_s = part_s(gate, metric);
+    let Some(bound) = gate.ceiling(if part_s.is_some() { metric::GOODPUT } else { metric }, direction) else {
         return Judgement::Admitted(value);
     };
     let limit = bound.ceiling.value;
     if value <= limit {
         return Judgement::Admitted(value);
     }
-    let edges = if is_peak {
-        Edges::of_any(gate.jobs, direction, gate.span)
-    } else {
-        Edges::of(gate.jobs, metric, direction, gate.span).with_surplus(gate, direction, limit)
+    let edges = match part_s {
+        Some(_) => Edges::of_any(gate.jobs, direction, gate.span),
+        None => Edges::of(gate.jobs, metric, direction, gate.span).with_surplus(gate, direction, limit),
     };
-    let second = Span { from: Nanos(0), to: Nanos::from_secs(1) };
-    let allowed = tolerance(bound, edges, if is_peak { second } else { gate.span }, gate.doubt);
+    let part = part_s.map(|seconds| Span { from: Nanos(0), to: Nanos((seconds * NANOS) as u64) });
+    let allowed = tolerance(bound, edges, part.unwrap_or(gate.span), gate.doubt);
     if value <= limit * (1.0 + allowed) {
         return Judgement::Admitted(limit);
     }
     let why = explain(metric, direction, value, bound, allowed, edges);
-    if is_peak { Judgement::Withheld(why) } else { Judgement::Impossible(why) }
+    if part_s.is_some() { Judgement::Withheld(why) } else { Judgement::Impossible(why) }
+}
+
+/// Seconds of the span of which `metric` is a rate of goodput, for which goodput's ceilings hold: one second, or those in which files were
+/// under way. `None` of metrics of the whole span.
+fn part_s(gate: &Gate<'_>, metric: &str) -> Option<f64> {
+    match metric {
+        metric::GOODPUT_PEAK => Some(1.0),
+        metric::GOODPUT_SERVED => Some(gate.jobs.iter().map(|job| job.served_s(gate.span)).fold(0.0, f64::max)),
+        _ => None,
+    }
 }
 
 /// What a count at the receivers may be off by at the edges of the span.

@@ -27,8 +27,8 @@ use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, search
 use crate::diagnosis;
 use crate::statistics::median;
 
-/// A metric that only files have.
-const OF_FILES: &str = metric::TRANSFER_TIME_P50;
+/// Metrics that only files have: of whole ones, and of clients that are other programs.
+const OF_FILES: [&str; 2] = [metric::TRANSFER_TIME_P50, metric::GOODPUT_SERVED];
 /// The job that adds up all measured ones of a point.
 const ALL: &str = "all";
 /// The workload that moves nothing.
@@ -323,7 +323,7 @@ fn figure(point: &PointStudy) -> Option<&MetricStudy> {
 fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
     let has = |name: &str| job.metrics.iter().any(|metric| metric.name == name);
     // Of files, each of which is a transaction, the payload is what counts.
-    let answers = Use::Request.metrics().any(|metric| has(metric.name)) && !has(OF_FILES);
+    let answers = Use::Request.metrics().any(|metric| has(metric.name)) && !OF_FILES.into_iter().any(has);
     let told = Metric::moved().filter(|metric| !answers || metric.is_for(Use::Request));
     let directions = [Direction::Sum, Direction::Tx, Direction::Rx];
     let usable = |metric: &&MetricStudy| metric.estimate.is_some_and(|e| e.value.is_finite() && e.value > 0.0);

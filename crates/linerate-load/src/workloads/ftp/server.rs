@@ -526,6 +526,12 @@ impl Guest for FtpGuest {
         self.moved
     }
 
+    fn is_under_way(&self) -> bool {
+        let is_moving = matches!(self.state, State::SecuringData | State::Moving | State::Storing);
+        let is_awaited = self.outgoing.as_ref().is_some_and(Outgoing::is_awaited);
+        is_moving && matches!(self.cargo, Cargo::File(_)) || is_awaited && (self.data.is_some() || self.ended.is_some())
+    }
+
     fn settle(&mut self, bench: &mut Bench<'_>) {
         if let (Some(outgoing), Some(data)) = (&mut self.outgoing, self.data.as_ref().or(self.ended.as_ref())) {
             outgoing.settle(&data.socket, &mut self.account, bench.tally);

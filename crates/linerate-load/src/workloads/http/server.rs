@@ -511,6 +511,15 @@ impl Guest for HttpGuest {
         }
     }
 
+    fn is_under_way(&self) -> bool {
+        let is_moving = match self.state {
+            State::Saying(follows, _) => matches!(follows, Follows::Body | Follows::File),
+            State::Framing(_) | State::Sending | State::Receiving | State::Storing => true,
+            State::Securing | State::Head | State::Listing(..) | State::Leaving => false,
+        };
+        is_moving || self.outgoing.as_ref().is_some_and(Outgoing::is_awaited)
+    }
+
     fn settle(&mut self, bench: &mut Bench<'_>) {
         if let (Some(outgoing), Some(connection)) = (&mut self.outgoing, &self.connection) {
             outgoing.settle(&connection.socket, &mut self.account, bench.tally);

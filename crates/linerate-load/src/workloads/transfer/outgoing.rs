@@ -196,6 +196,11 @@ impl Outgoing {
         }
     }
 
+    /// Whether something was sent that the other end has not acknowledged, where that is known here alone.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.counts_acknowledged && self.unconfirmed > 0
+    }
+
     /// The other end has said that it has all that was sent.
     pub(crate) fn confirm(&mut self, account: &mut Account, tally: &mut Tally) {
         if self.counts_acknowledged {

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use linerate_model::{Counter, FlowReport, FlowTcp, Nanos};
+use linerate_sys::clock;
 use linerate_sys::memory::Region;
 use linerate_sys::readiness::{Interest, Readiness};
 use socket2::Socket;
@@ -37,6 +38,9 @@ pub(crate) trait Guest: Send {
 
     /// What has moved so far.
     fn progress(&self) -> u64;
+
+    /// Whether a file is under way: asked for, and not yet stored or acknowledged whole.
+    fn is_under_way(&self) -> bool;
 
     /// Counts what has been acknowledged since, where nobody else counts; called every few milliseconds.
     fn settle(&mut self, bench: &mut Bench<'_>);
@@ -82,6 +86,9 @@ pub(crate) struct ServerWorker<G> {
     buffer: Region,
     companion: Option<Companion>,
     look_at: Nanos,
+    /// Whether a file of another program was under way when the last step began to wait, and when that was.
+    is_serving: bool,
+    waits_since: Nanos,
     stopped: bool,
     foreign: u64,
     last_failure: Option<Failure>,
@@ -108,6 +115,8 @@ impl<G: Guest> ServerWorker<G> {
             buffer: Region::new(BUFFER_BYTES)?,
             companion,
             look_at: Nanos(0),
+            is_serving: false,
+            waits_since: Nanos(0),
             stopped: false,
             foreign,
             last_failure: None,
@@ -208,6 +217,9 @@ impl<G: Guest> Worker for ServerWorker<G> {
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
         let now = due.intended;
         tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
+        if self.is_serving {
+            tally.add(Counter::Serving, now.since(self.waits_since).0);
+        }
         let mut moved = false;
         for place in 0..self.places.len() {
             let Place { is_taken, is_ready, resume_at, .. } = self.places[place];
@@ -218,8 +230,18 @@ impl<G: Guest> Worker for ServerWorker<G> {
         if now >= self.look_at {
             self.give_up(now, tally);
         }
+        let is_under_way = |place: &Place<G>| place.is_taken && place.guest.is_under_way();
+        self.is_serving = self.service.is_foreign && self.places.iter().any(is_under_way);
+        self.waits_since = now;
+        // A small file is asked for and gone within the step.
+        if self.service.is_foreign && (moved || self.is_serving) {
+            self.waits_since = Nanos(clock::monotonic()).max(now);
+            tally.add(Counter::Serving, self.waits_since.since(now).0);
+        }
         let resting = self.places.iter().filter(|place| place.is_taken && place.resume_at > now);
-        let until = resting.map(|place| place.resume_at).min().map_or(due.until, |resume| due.until.min(resume));
+        // Nothing wakes the worker when the last bytes are acknowledged.
+        let looked = self.is_serving.then_some(self.look_at);
+        let until = resting.map(|place| place.resume_at).chain(looked).fold(due.until, Nanos::min);
         let patience = if moved || self.service.wait == Waiting::Spin { Nanos(0) } else { until.since(now) };
         let mut ready = [0; READY];
         let tokens = self.readiness.wait(Duration::from(patience));

@@ -84,6 +84,7 @@ fn rate(moved: &Moved, of: &str) -> String {
     }
     let what = match (moved.metric.as_str(), moved.layer) {
         (metric::GOODPUT, _) => " goodput",
+        (metric::GOODPUT_SERVED, _) => " goodput while files were under way",
         (metric::TRANSACTION_RATE, _) => " transactions",
         (metric::CONNECTION_RATE, _) => " connections",
         _ => "",

@@ -25,6 +25,7 @@ pub(super) static SPECIAL: &[Special] = &[
     Special { name: "http from nginx through 50 Mbit/s", run: |ground| fetched(ground, Server::Nginx) },
     Special { name: "ftp from vsftpd through 50 Mbit/s", run: |ground| fetched(ground, Server::Vsftpd) },
     Special { name: "http from our server to curl through 50 Mbit/s", run: foreign_client },
+    Special { name: "http from our server to curl through 50 Mbit/s, one file and then nothing", run: one_file },
     Special { name: "http, 4 streams, everything dropped after 0.8 s of 1.5 s", run: |ground| cut_off(ground, "http") },
     Special { name: "ftp, 4 streams, everything dropped after 0.8 s of 1.5 s", run: |ground| cut_off(ground, "ftp") },
 ];
@@ -128,13 +129,51 @@ fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     Ok(vec![beside, possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514")])
 }
 
-/// curl fetches from a server that is about to start and will go.
-fn fetch_during(ground: &Ground) -> anyhow::Result<()> {
+/// curl fetches one file of `linerate serve`, which idles before and after: what is printed first is curl's own speed.
+fn one_file(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
+    ground.lay(&SHAPED, false)?;
+    let port = PORT.to_string();
+    let mut serving = ground.linerate(End::B);
+    serving.args(["serve", "http", "--json", "--quiet", "--size", "8M", "-t", "5", "-p", &port]);
+    let study = std::thread::scope(|scope| {
+        let ground = &*ground;
+        let measuring = scope.spawn(move || serving.output());
+        let speed = await_server(ground).and_then(|()| {
+            // It listens before it measures, by as much as its first reading takes.
+            std::thread::sleep(Duration::from_secs(1));
+            curl(ground, &format!("http://{}:{PORT}/file", Ground::address(Family::V4, End::B)))
+        });
+        let output = measuring.join().expect("a command does not panic").context("start linerate serve")?;
+        let study = Study::parse(&String::from_utf8_lossy(&output.stdout))
+            .with_context(|| format!("linerate serve: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+        speed.map(|speed| (study, speed))
+    });
+    let (study, speed) = study?;
+    let why = "curl counts connecting and asking, the server up to 5 ms until it sees the last acknowledgement";
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
+    let served = || study.metric("goodput_served");
+    let claim = Claim::new("goodput while files were under way", Unit::BitRate, served(), Relation::Equal(tolerance));
+    let burst = Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in 1.4 s" };
+    let possible =
+        Claim::new("goodput while files were under way", Unit::BitRate, served(), Relation::AtMost(burst));
+    Ok(vec![
+        claim.beside(speed, "curl, speed of its download"),
+        possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
+    ])
+}
+
+fn await_server(ground: &Ground) -> anyhow::Result<()> {
     let began = Instant::now();
     while !ground.at(End::B, "ss -Hltn")?.contains(&format!(":{PORT} ")) {
         ensure!(began.elapsed() < STARTING, "our server does not listen at port {PORT}");
         std::thread::sleep(Duration::from_millis(10));
     }
+    Ok(())
+}
+
+/// curl fetches from a server that is about to start and will go.
+fn fetch_during(ground: &Ground) -> anyhow::Result<()> {
+    await_server(ground)?;
     let url = format!("http://{}:{PORT}/file", Ground::address(Family::V4, End::B));
     // It is cut off when the server goes, which is no failure here.
     let mut command = ground.command(End::A, "curl");
