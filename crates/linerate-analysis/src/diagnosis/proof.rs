@@ -10,6 +10,7 @@ use linerate_model::{ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hyp
 use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
 use crate::compare::{Change, Effect, Proof, prove};
+use crate::statistics::measured_rate;
 use crate::{Compared, Comparison, PointStudy};
 
 /// How far beyond the prediction the estimate may lie: predictions know nothing of headers and of the grain of windows.
@@ -156,7 +157,7 @@ pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
 pub fn amount(metric: &str, value: f64) -> String {
     match metric {
         IOPS => format!("{value:.0} transfers/s"),
-        _ => linerate_model::BitRate(value).to_string(),
+        _ => measured_rate(value),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Binary floating point cannot hold most decimals: 61.005 is stored below the tie and `{:.2}` prints 61.00 where a
 //! table made in decimal prints 61.01. Values given with few decimals are therefore taken as the integers they were.
 
+use linerate_model::BitRate;
+
 /// Largest number of decimals handled exactly.
 const MAX_DECIMALS: u32 = 9;
 
@@ -29,6 +31,15 @@ pub fn half_up(value: f64, decimals: usize) -> String {
     }
     let negative = value < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     if negative { format!("-{text}") } else { text }
+}
+
+/// A rate in bit/s to four significant digits: no more of it was measured.
+#[must_use]
+pub fn measured_rate(rate: f64) -> String {
+    const DIGITS: i32 = 4;
+    let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };
+    let step = 10_f64.powi((size + 1 - DIGITS).max(0));
+    BitRate((rate / step).round() * step).to_string()
 }
 
 /// The mean of values that were printed with at most `places` decimals, rounded half up to `decimals` places; `None` of
@@ -65,6 +76,12 @@ fn increment(digits: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measured_rate_has_four_digits() {
+        let told = [15_897_001.0, 94_514_132.4, 999_960_000.0, 3.0, 0.0].map(measured_rate);
+        assert_eq!(told, ["15.9 Mbit/s", "94.51 Mbit/s", "1 Gbit/s", "3 bit/s", "0 bit/s"]);
+    }
     use crate::statistics::intel;
 
     /// Methodology 0.1: all 32 averages reproduce, 61.0050 among them.

@@ -9,13 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{BitRate, Counter, Direction, JobRecord, Nanos, Use, metric};
+use linerate_model::{Counter, Direction, JobRecord, Nanos, Use, metric};
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
 use super::span::{Span, total};
 use super::traffic::Job;
-use crate::statistics::{Class, settling};
+use crate::statistics::{Class, measured_rate, settling};
 
 /// Intervals from which a trial is asked.
 const ENOUGH: u64 = 50;
@@ -179,20 +179,12 @@ fn levels_told(metric: &str, settling: &TrialSettling) -> String {
     /// Levels told; the rest stand in the JSON.
     const MOST_TOLD: usize = 6;
     let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
-        let rate = if metric == GOODPUT { shown(level.value) } else { format!("{:.0} /s", level.value) };
+        let rate = if metric == GOODPUT { measured_rate(level.value) } else { format!("{:.0} /s", level.value) };
         format!("{rate} to second {:.1}", level.to)
     });
     let more = settling.levels.len().saturating_sub(MOST_TOLD);
     let told = told.collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{told}, and {more} more") } else { told }
-}
-
-/// A rate to four significant digits: no more of it was measured.
-fn shown(rate: f64) -> String {
-    const DIGITS: i32 = 4;
-    let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };
-    let step = 10_f64.powi((size + 1 - DIGITS).max(0));
-    BitRate((rate / step).round() * step).to_string()
 }
 
 /// How `metric` went in `trials`; `None` if none was asked.

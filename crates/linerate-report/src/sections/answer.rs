@@ -212,7 +212,7 @@ fn standing(subject: &Subject<'_>) -> String {
 }
 
 /// Trials of points that were planned and never started: they are neither valid nor invalid.
-fn not_run(subject: &Subject<'_>) -> BTreeSet<TrialId> {
+pub(super) fn not_run(subject: &Subject<'_>) -> BTreeSet<TrialId> {
     let planned = subject.campaign.trials.iter().filter(|trial| trial.spec.search.is_none());
     planned.filter(|trial| trial.started.is_none() && trial.outcome.is_none()).map(|trial| trial.spec.id).collect()
 }

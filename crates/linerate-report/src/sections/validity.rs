@@ -1,7 +1,9 @@
 //! Every trial that is not valid and why, every incident, and what was planned and not run.
 
+use linerate_analysis::TrialStudy;
 use linerate_model::{IncidentKind, TrialOutcome, Validity as Standing};
 
+use super::answer::not_run;
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::number::Scale;
@@ -69,8 +71,13 @@ fn doubtful(subject: &Subject<'_>) -> Table {
         Column::text("why"),
     ];
     let mut table = Table::new("validity-trials", "Points and trials that are not valid", columns);
+    // They are counted by themselves: nothing is known against them.
+    let not_run = not_run(subject);
     for grid in subject.grids {
         for point in &grid.points {
+            if point.trials.iter().all(|trial| not_run.contains(&trial.id)) {
+                continue;
+            }
             let mut tell = |trial: String, validity: Standing, why: &[String]| {
                 let cells = vec![
                     Cell::text(grid.sweep),
@@ -84,8 +91,8 @@ fn doubtful(subject: &Subject<'_>) -> Table {
             if point.validity != Standing::Valid {
                 tell("the point".into(), point.validity, &point.why);
             }
-            for trial in point.trials.iter().filter(|trial| trial.validity != Standing::Valid && trial.why != point.why)
-            {
+            let tells = |trial: &&TrialStudy| trial.validity != Standing::Valid && trial.why != point.why;
+            for trial in point.trials.iter().filter(|trial| tells(trial) && !not_run.contains(&trial.id)) {
                 tell(trial.id.0.to_string(), trial.validity, &trial.why);
             }
         }

@@ -4,13 +4,14 @@
 //! and goodput is what the congestion window, or the kernel's pacing, lets through. What it does not see: a path whose rate nobody
 //! knows and that a paced sender fills exactly.
 
-use linerate_model::{BitRate, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score, standing_queue, subject,
     value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
 /// Loss below which a window is not what loss leaves of it (methodology 5.3, D4).
@@ -62,7 +63,7 @@ impl Rule for CongestionControl {
         };
         let evidence = vec![
             Evidence {
-                observed: format!("goodput {} is {:.2} of what {what} lets through", BitRate(goodput), goodput / rate),
+                observed: format!("goodput {} is {:.2} of what {what} lets through", measured_rate(goodput), goodput / rate),
                 source: source.into(),
             },
             Evidence {

@@ -6,13 +6,14 @@
 //! tells the two apart, which is the experiment it proposes. A sender that waits for its peer's window overruns nothing: what it sends
 //! again then are probes and tails.
 
-use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Bytes, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value,
     waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
+use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
 /// Share of bytes sent again from which a sender loses for a reason; tail probes stay below (methodology 5.3: 1e-4 on long
@@ -70,7 +71,7 @@ impl Rule for FireHose {
                 observed: format!(
                     "{} B stand in queues: {} for the {:.2} ms that the round trip exceeds its least of {:.2} ms",
                     queue.0,
-                    BitRate(goodput),
+                    measured_rate(goodput),
                     (rtt - least) * 1e3,
                     least * 1e3
                 ),

@@ -27,10 +27,11 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    About, BitRate, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
+    About, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
 };
 
 use super::experiment::{Experiment, bytes, set};
+use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 use command::advise_command;
 pub(super) use command::command;
@@ -301,9 +302,9 @@ fn at_ceiling<'a>(
         let evidence = Evidence {
             observed: format!(
                 "goodput {} is {:.1} % of {}",
-                BitRate(metric.estimate?.value),
+                measured_rate(metric.estimate?.value),
                 reached * 100.0,
-                BitRate(ceiling.value)
+                measured_rate(ceiling.value)
             ),
             source: format!("{}: {}", ceiling.name(), ceiling.source),
         };

@@ -5,7 +5,7 @@
 //! knows no timeouts: Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). What it does not see: where the path loses; a
 //! shallow buffer that overflows is asked about first.
 
-use linerate_model::{BitRate, Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric};
+use linerate_model::{Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, smaller_segments, subject,
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
+use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
 /// Share of bytes sent again from which it is a limit; the methodology's 1e-4 is of long runs.
@@ -87,11 +88,11 @@ impl Rule for PathLoss {
             Evidence {
                 observed: format!(
                     "goodput {} is {:.2} to {:.2} of what such loss leaves: {} with timeouts, {} without",
-                    BitRate(goodput),
+                    measured_rate(goodput),
                     goodput / most,
                     goodput / least,
-                    BitRate(least),
-                    BitRate(most)
+                    measured_rate(least),
+                    measured_rate(most)
                 ),
                 source: "Padhye et al. 1998 and Mathis et al. 1997, from loss, round trip and segment".into(),
             },

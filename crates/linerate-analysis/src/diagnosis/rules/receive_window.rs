@@ -5,11 +5,12 @@
 //! the verdict is inconclusive. A receiver without CPU, or one that reads slowly (its buffer is more than half full, or a window that
 //! was larger is shut), is another rule's affair. What it does not see: a queue that fills and empties between two readings.
 
-use linerate_model::{BitRate, BoundClass, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{BoundClass, Direction, Evidence, Finding, Verdict, metric};
 
 use super::slow_receiver::{UNREAD, Unread};
 use super::{End, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
 use crate::diagnosis::experiment::{Experiment, bytes, set};
+use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the window from which it counts as the limit.
@@ -51,7 +52,7 @@ impl Rule for ReceiveWindow {
         }];
         let fits = from_window(point, job, direction).map(|(expected, ratio)| {
             evidence.push(Evidence {
-                observed: format!("goodput is {ratio:.2} of window over round-trip time, {}", BitRate(expected)),
+                observed: format!("goodput is {ratio:.2} of window over round-trip time, {}", measured_rate(expected)),
                 source: "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt".into(),
             });
             NEAR.contains(&ratio)
