@@ -271,7 +271,9 @@ fn result(study: &Study, seconds: f64) {
             println!("nobody took a file in {seconds} s");
         }
     }
-    println!("goodput_served: what clients' TCP acknowledged (uploads: what came), over the time in which a file was under way");
+    println!(
+        "goodput_served: what clients' TCP acknowledged (uploads: what came), over the time in which a file was under way"
+    );
     println!("goodput: the same over all {seconds} s, idle time included");
     point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));
 }

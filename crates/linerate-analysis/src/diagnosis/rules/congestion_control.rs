@@ -63,7 +63,11 @@ impl Rule for CongestionControl {
         };
         let evidence = vec![
             Evidence {
-                observed: format!("goodput {} is {:.2} of what {what} lets through", measured_rate(goodput), goodput / rate),
+                observed: format!(
+                    "goodput {} is {:.2} of what {what} lets through",
+                    measured_rate(goodput),
+                    goodput / rate
+                ),
                 source: source.into(),
             },
             Evidence {

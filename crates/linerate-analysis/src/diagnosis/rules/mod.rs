@@ -26,9 +26,7 @@ mod small_message;
 mod softirq_core;
 mod unknown;
 
-use linerate_model::{
-    About, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
-};
+use linerate_model::{About, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric};
 
 use super::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
