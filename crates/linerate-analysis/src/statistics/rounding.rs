@@ -34,8 +34,7 @@ pub fn half_up(value: f64, decimals: usize) -> String {
 }
 
 /// A rate in bit/s to four significant digits: no more of it was measured.
-#[must_use]
-pub fn measured_rate(rate: f64) -> String {
+pub(crate) fn measured_rate(rate: f64) -> String {
     const DIGITS: i32 = 4;
     let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };
     let step = 10_f64.powi((size + 1 - DIGITS).max(0));
