@@ -25,6 +25,8 @@ pub use send_ring::{RingSent, SendRing, Stopped};
 pub use sender::{FrameSender, QueueingDiscipline, SEND_PATIENCE};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// Frames of every EtherType.
+const EVERY_TYPE: u16 = libc::ETH_P_ALL as u16;
 
 mod raw {
     #![allow(unsafe_code)]
@@ -166,9 +168,9 @@ mod raw {
     }
 }
 
-/// A packet socket that is not bound yet and receives nothing; it is for frames of `device`.
-fn open_unbound(device: &str) -> io::Result<OwnedFd> {
-    or_helper(raw::open_unbound(), |helper| helper.packet_socket(device))
+/// A packet socket that is not bound yet and receives nothing; it is for frames of `device` of this EtherType.
+fn open_unbound(device: &str, ethertype: u16) -> io::Result<OwnedFd> {
+    or_helper(raw::open_unbound(), |helper| helper.packet_socket(device, ethertype))
 }
 
 /// The same, of this process's own rights: for a helper of another one.
@@ -198,7 +200,7 @@ impl PacketSocket {
     /// # Errors
     /// If there is no such interface, or CAP_NET_RAW is missing.
     pub fn open(device: &str) -> Result<Self, SysError> {
-        Self::open_for(device, libc::ETH_P_ALL as u16)
+        Self::open_for(device, EVERY_TYPE)
     }
 
     /// Opens a socket that receives frames of one EtherType only.
@@ -208,7 +210,7 @@ impl PacketSocket {
     pub fn open_for(device: &str, ethertype: u16) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
-        let fd = open_unbound(device).map_err(failed)?;
+        let fd = open_unbound(device, ethertype).map_err(failed)?;
         rustix::io::ioctl_fionbio(&fd, true).map_err(|cause| failed(cause.into()))?;
         raw::bind(&fd, ifindex, ethertype).map_err(failed)?;
         // A smaller buffer than asked for shows as drops, which are counted.

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use crate::live::{Row, Shape};
 use crate::perf;
 use crate::xdp::{Match, Placement};
 
@@ -38,6 +39,21 @@ pub struct AttachedFilter {
     pub sockets: OwnedFd,
 }
 
+/// A generator of live frames as a helper made it: it is gone when these are closed.
+#[derive(Debug)]
+pub struct LiveParts {
+    /// The program that makes the frames. Running it needs no privilege (since Linux 5.19), loading it does.
+    pub program: OwnedFd,
+    /// The words that it shares with whoever runs it.
+    pub state: OwnedFd,
+    /// Its counters of what drivers took, by CPU.
+    pub departures: OwnedFd,
+    /// What keeps the counting programs at their tracepoints.
+    pub tracepoints: [OwnedFd; 2],
+    /// What keeps the program where runs begin without a wait: an attachment and its network namespace.
+    pub anchor: Option<[OwnedFd; 2]>,
+}
+
 /// A process with rights that this one gave up. Each request may be refused: the words of the error say why.
 pub trait Helper: std::fmt::Debug + Send + Sync {
     /// Binds `socket` to `address`.
@@ -52,11 +68,11 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
     /// If it is refused, or the kernel cannot.
     fn set_option(&self, socket: BorrowedFd<'_>, option: SocketOption) -> io::Result<()>;
 
-    /// A packet socket (`AF_PACKET`, raw) that is not bound yet, for frames of `device`.
+    /// A packet socket (`AF_PACKET`, raw) that is not bound yet, for frames of `device` of this EtherType.
     ///
     /// # Errors
     /// If it is refused, or the kernel cannot.
-    fn packet_socket(&self, device: &str) -> io::Result<OwnedFd>;
+    fn packet_socket(&self, device: &str, ethertype: u16) -> io::Result<OwnedFd>;
 
     /// An AF_XDP socket that is not bound yet, for frames of `device`.
     ///
@@ -75,6 +91,12 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
         placement: Option<Placement>,
         multi_buffer: bool,
     ) -> io::Result<AttachedFilter>;
+
+    /// What [`crate::live::LiveFrames::parts`] makes.
+    ///
+    /// # Errors
+    /// If it is refused, or the kernel cannot.
+    fn live_frames(&self, device: &str, rows: &[Row], shape: Shape) -> io::Result<LiveParts>;
 
     /// An event counter of all that runs on `cpu`, in the group of `leader` if there is one.
     ///

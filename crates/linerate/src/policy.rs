@@ -18,7 +18,7 @@ use crate::args::AgentArgs;
 use crate::exit::Failure;
 
 /// Where the policy is unless it is named.
-const USUAL: &str = "/etc/linerate/agent.toml";
+pub(crate) const USUAL: &str = "/etc/linerate/agent.toml";
 /// Permission bits by which others than the owner may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
@@ -100,12 +100,20 @@ impl Policy {
             Some(path) => Self::read(path)?
                 .ok_or_else(|| Failure::wrong(format!("read policy {}: there is no such file", path.display())))?,
             None if args.stdio => Self::everything(),
-            None => Self::read(Path::new(USUAL))?.unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)),
+            None => Self::usual()?,
         };
         policy.tune.extend(args.allow_tune.iter().cloned());
         policy.write.extend(args.allow_write.iter().cloned());
         policy.serve.extend(args.allow_serve.iter().cloned());
         Ok(policy)
+    }
+
+    /// The policy of a listening agent that no other one is named for.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or others may write it.
+    pub(crate) fn usual() -> Result<Self, Failure> {
+        Ok(Self::read(Path::new(USUAL))?.unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
     }
 
     /// No limits, for whoever has the rights of this account anyway; disks and settings still need consent.

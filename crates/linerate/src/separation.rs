@@ -1,5 +1,6 @@
 //! An agent in two processes: the broker is split off first, then this one gives up its rights ([`linerate_control::broker`]).
 
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -71,13 +72,7 @@ impl Separated {
         sandbox::fork(BROKER, OwnedFd::from(there), |channel| keep(channel, duties)).map_err(Failure::missing)?;
         let broker = Arc::new(Broker::at(here));
         options.broker = Some(Arc::clone(&broker));
-        let served = options.served.iter().cloned();
-        let confinement = Confinement {
-            account,
-            readable: READABLE.iter().map(PathBuf::from).chain(served).collect(),
-            writable: WRITABLE.iter().map(PathBuf::from).collect(),
-        };
-        Ok(Self { broker, confinement })
+        Ok(Self { broker, confinement: confinement(account, &options.served) })
     }
 
     /// The way to the broker.
@@ -99,6 +94,58 @@ impl Separated {
         watch.map_err(|error| Failure::missing(format!("start a thread that watches the broker: {error}")))?;
         Ok(told(self.confinement.account.as_ref(), &confined))
     }
+}
+
+/// What the process that speaks with conductors keeps.
+fn confinement(account: Option<Account>, served: &[PathBuf]) -> Confinement {
+    Confinement {
+        account,
+        readable: READABLE.iter().map(PathBuf::from).chain(served.iter().cloned()).collect(),
+        writable: WRITABLE.iter().map(PathBuf::from).collect(),
+    }
+}
+
+/// What an agent started here would be.
+pub(crate) struct Tried {
+    /// Its rights, in a line.
+    pub(crate) seen: String,
+    /// What would separate it better, a sentence each; none if nothing is missing.
+    pub(crate) remedies: Vec<String>,
+}
+
+/// Confines a process as an agent's, which then ends, and tells what it had left. This process must have one thread.
+///
+/// # Errors
+/// If an agent would not start: there is no user for it, or a right cannot be given up.
+pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
+    const TRIAL: &str = "linerate-trial";
+    let confinement = confinement(account(user)?, &[]);
+    let failed = |cause: &dyn std::fmt::Display| Failure::missing(format!("try to give up rights: {cause}"));
+    let (mut here, there) = UnixStream::pair().map_err(|error| failed(&error))?;
+    sandbox::fork(TRIAL, OwnedFd::from(there), move |channel| {
+        let confined = sandbox::confine(&confinement).map_err(|error| error.to_string());
+        let outcome = confined.map(|confined| (told(confinement.account.as_ref(), &confined), remedies(&confined)));
+        let text = serde_json::to_vec(&outcome).expect("text and lists of it");
+        i32::from(UnixStream::from(channel).write_all(&text).is_err())
+    })
+    .map_err(|error| failed(&error))?;
+    let mut text = Vec::new();
+    here.read_to_end(&mut text).map_err(|error| failed(&error))?;
+    let outcome: Result<(String, Vec<String>), String> = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
+    let (seen, remedies) = outcome.map_err(|error| failed(&error))?;
+    Ok(Tried { seen, remedies })
+}
+
+/// What this kernel lacks to confine a process wholly.
+fn remedies(confined: &Confined) -> Vec<String> {
+    let landlock = confined.landlock.is_err().then(|| {
+        "Landlock: a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list `lsm=` of its command line".to_owned()
+    });
+    let filter = confined
+        .filter
+        .is_err()
+        .then(|| "a filter of system calls: a kernel with CONFIG_SECCOMP_FILTER, on a processor that linerate has a filter for".to_owned());
+    landlock.into_iter().chain(filter).collect()
 }
 
 /// What the process that speaks with conductors is, in a line.

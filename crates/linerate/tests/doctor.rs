@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use common::{Ended, linerate, privileged, run};
 use serde_json::Value;
@@ -39,4 +40,23 @@ fn the_buffer_it_looks_for_is_the_one_udp_stream_asks_for() {
         assert_eq!(without["remedy"], remedy.as_str());
         assert!(without["seen"].as_str().is_some_and(|seen| seen.contains("of the 32 MiB")), "{without}");
     }
+}
+
+#[test]
+fn it_says_what_an_agent_started_here_would_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = check(&run(folder.path(), &["doctor", "--json"]).expect(0).json(), "agent's separation");
+    // The policy of this host may say otherwise; then so does the check.
+    let seen = here["seen"].as_str().expect("text");
+    assert!(seen.starts_with("serving as ") || here["remedy"].is_string(), "{here}");
+    if !privileged("it_says_what_an_agent_started_here_would_be") || std::path::Path::new("/etc/linerate").exists() {
+        return;
+    }
+    // As an agent says it when it begins to listen.
+    let mut agent = linerate(folder.path(), &["agent", "--listen", "127.0.0.1:0"]);
+    let mut agent = agent.stderr(Stdio::piped()).spawn().expect("starts");
+    let lines = BufReader::new(agent.stderr.take().expect("piped")).lines();
+    let told = lines.map(|line| line.expect("text")).find(|line| line.starts_with("serving as "));
+    agent.kill().and_then(|()| agent.wait()).expect("our child");
+    assert_eq!(Some(seen), told.as_deref());
 }

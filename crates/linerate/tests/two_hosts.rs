@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-use common::{AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, privileged, signal, wait};
-use linerate_model::{IncidentKind, TrialOutcome};
+use common::{AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, plan, privileged, signal, wait};
+use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
 fn stream(repeats: u32, milliseconds: u32) -> String {
@@ -141,4 +141,41 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     assert_eq!((outcomes.len(), failed), (3, 1), "{outcomes:?}");
     let hurt = campaign.trials.iter().find(|trial| trial.outcome == Some(TrialOutcome::Failed)).expect("one");
     assert!(hurt.incidents.iter().any(|incident| incident.kind == IncidentKind::AgentLost), "{:?}", hurt.incidents);
+}
+
+#[test]
+fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
+    let test = "a_separated_agent_sends_live_frames_that_its_broker_has_made";
+    if !privileged(test) {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("live"));
+    exchange_keys(&pair, folder);
+    let agent = agent(&pair, folder);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", agent.0.id())).expect("it runs");
+    let has = |name: &str, value: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":"));
+        assert_eq!(line.map(str::trim), Some(value), "{name}");
+    };
+    has("NoNewPrivs", "1");
+    has("Seccomp", "2");
+    let text = plan("frames", 0.3, "mode = \"live\", rate = \"2 kpps\"");
+    file(folder, "live.toml", &text.replace("from = \"a\"\nto = \"b\"", "from = \"b\"\nto = \"a\""));
+    let arguments = ["run", "live.toml", "--to", AGENT, "--ledger", "live.ledger", "--out", "report", "--json"];
+    let _whatever_it_found = pair.linerate(0, folder, "a", &arguments).output().expect("starts");
+    let campaign = load(&folder.join("live.ledger"));
+    let trial = campaign.trials.first().expect("one was begun");
+    let told: Vec<&str> = trial.incidents.iter().map(|incident| &*incident.message).collect();
+    if told.iter().any(|why| why.contains("Linux 5.18") || why.contains("CONFIG_BPF_EVENTS")) {
+        return println!("skipped: {test}: {told:?}");
+    }
+    let (agents, ours) = trial.jobs.first().unwrap_or_else(|| panic!("no load: {told:?}"));
+    let sum = |end: &JobRecord, counter| end.intervals.iter().map(|one| one.counters[counter]).sum::<u64>();
+    let modes = &agents.flows.first().expect("a flow").modes;
+    assert!(modes["send"].starts_with("live: made by the kernel"), "{modes:?}");
+    // Each frame that its driver took arrived, and was told by its number.
+    let (sent, received) = (sum(agents, Counter::DatagramsSent), sum(ours, Counter::DatagramsReceived));
+    assert!(sent > 0 && sent == received, "{sent} sent, {received} received: {told:?}");
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use linerate_disk::{FileLimits, Permission, Writable};
 use linerate_load::Permits;
 use linerate_load::workloads::may_send_raw_frames;
+use linerate_sys::live::{LiveFrames, Row};
 use linerate_sys::privilege::SocketOption;
 use linerate_sys::xdp::{Filter, Match};
 use linerate_sys::{cpu, packet, perf, socket, xdp};
@@ -24,6 +25,8 @@ use crate::keys::peers_in;
 
 /// Where the kernel lists the congestion controls it has.
 const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// EtherType of NC-SI control packets (DSP0222).
+const NCSI: u16 = 0x88f8;
 
 /// What a broker does for its agent: what the host's owner permits.
 #[derive(Debug)]
@@ -116,8 +119,12 @@ impl Work {
                 Answer::value(&socket::bind(internet(with)?, address)?)
             }
             Request::Option(option) => Answer::value(&socket::force(internet(with)?, &self.permitted(option)?)?),
-            Request::PacketSocket { device } => {
-                may_send_raw_frames(permits, &device).map_err(Refused::because)?;
+            Request::PacketSocket { device, ethertype } => {
+                match ethertype {
+                    NCSI => permits.ncsi(&device),
+                    _ => may_send_raw_frames(permits, &device),
+                }
+                .map_err(Refused::because)?;
                 Answer::descriptor(packet::unbound_socket()?)
             }
             Request::XdpSocket { device } => {
@@ -133,6 +140,15 @@ impl Work {
                 let parts =
                     filter.map_err(|error| Refused { code: error.errno(), why: error.to_string() })?.into_parts();
                 Answer::with(&PlacementText::from(parts.placement), vec![parts.link, parts.program, parts.sockets])
+            }
+            Request::LiveFrames { device, rows, shape } => {
+                may_send_raw_frames(permits, &device).map_err(Refused::because)?;
+                let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
+                let parts = LiveFrames::parts(&device, &rows, shape.into());
+                let parts = parts.map_err(|error| Refused { code: error.errno(), why: error.to_string() })?;
+                let mut descriptors = vec![parts.program, parts.state, parts.departures];
+                descriptors.extend(parts.tracepoints.into_iter().chain(parts.anchor.into_iter().flatten()));
+                Answer::with(&(), descriptors)
             }
             Request::Counter { counter, cpu } => {
                 Answer::descriptor(perf::of_cpu(counter.into(), cpu, with.first().map(AsFd::as_fd))?)

@@ -6,15 +6,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
+use linerate_sys::live::{Row, Shape};
 use linerate_sys::perf;
-use linerate_sys::privilege::{AttachedFilter, Helper, SocketOption};
+use linerate_sys::privilege::{AttachedFilter, Helper, LiveParts, SocketOption};
 use linerate_sys::xdp::{Match, Placement};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::channel::{receive, send};
-use super::{CounterText, MatchText, OptionText, PlacementText, Refused, Request};
+use super::{CounterText, MatchText, OptionText, PlacementText, Refused, Request, RowText, ShapeText};
 use crate::KnownPeer;
 use crate::wire::{SettingState, TuneRequest};
 
@@ -98,8 +99,8 @@ impl Helper for Broker {
         self.ask(&Request::Option(option), &[socket]).map(|((), _)| ()).map_err(Refused::into_io)
     }
 
-    fn packet_socket(&self, device: &str) -> io::Result<OwnedFd> {
-        self.descriptor(&Request::PacketSocket { device: device.to_owned() }, &[])
+    fn packet_socket(&self, device: &str, ethertype: u16) -> io::Result<OwnedFd> {
+        self.descriptor(&Request::PacketSocket { device: device.to_owned(), ethertype }, &[])
     }
 
     fn xdp_socket(&self, device: &str) -> io::Result<OwnedFd> {
@@ -121,9 +122,21 @@ impl Helper for Broker {
             multi_buffer,
         };
         let (placement, descriptors) = self.ask::<PlacementText>(&request, &[]).map_err(Refused::into_io)?;
-        let [link, program, sockets] = <[OwnedFd; 3]>::try_from(descriptors)
-            .map_err(|_| io::Error::other("the broker of this agent sent another number of descriptors"))?;
+        let [link, program, sockets] = exactly(descriptors)?;
         Ok(AttachedFilter { placement: placement.into(), link, program, sockets })
+    }
+
+    fn live_frames(&self, device: &str, rows: &[Row], shape: Shape) -> io::Result<LiveParts> {
+        let request = Request::LiveFrames {
+            device: device.to_owned(),
+            rows: rows.iter().map(RowText::from).collect(),
+            shape: shape.into(),
+        };
+        let ((), mut descriptors) = self.ask(&request, &[]).map_err(Refused::into_io)?;
+        let anchor = descriptors.split_off(descriptors.len().min(LIVE_DESCRIPTORS));
+        let anchor = if anchor.is_empty() { None } else { Some(exactly(anchor)?) };
+        let [program, state, departures, handed, refused] = exactly::<LIVE_DESCRIPTORS>(descriptors)?;
+        Ok(LiveParts { program, state, departures, tracepoints: [handed, refused], anchor })
     }
 
     fn counter(&self, counter: perf::Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
@@ -137,6 +150,38 @@ impl Helper for Broker {
 
     fn keep_awake(&self) -> io::Result<OwnedFd> {
         self.descriptor(&Request::KeepAwake, &[])
+    }
+}
+
+/// Descriptors of a generator of live frames that has no anchor.
+const LIVE_DESCRIPTORS: usize = 5;
+
+fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
+    let unexpected = |_| io::Error::other("the broker of this agent sent another number of descriptors");
+    descriptors.try_into().map_err(unexpected)
+}
+
+impl From<&Row> for RowText {
+    fn from(row: &Row) -> Self {
+        Self { frame: row.frame.clone(), sum: row.sum, flow: row.flow }
+    }
+}
+
+impl From<RowText> for Row {
+    fn from(row: RowText) -> Self {
+        Self { frame: row.frame, sum: row.sum, flow: row.flow }
+    }
+}
+
+impl From<Shape> for ShapeText {
+    fn from(Shape { header_bytes, checksum_at, stamp_at, random_ports_at }: Shape) -> Self {
+        Self { header_bytes, checksum_at, stamp_at, random_ports_at }
+    }
+}
+
+impl From<ShapeText> for Shape {
+    fn from(ShapeText { header_bytes, checksum_at, stamp_at, random_ports_at }: ShapeText) -> Self {
+        Self { header_bytes, checksum_at, stamp_at, random_ports_at }
     }
 }
 

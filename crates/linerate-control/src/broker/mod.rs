@@ -32,8 +32,8 @@ pub(crate) use keeper::BrokerKeeper;
 
 /// Longest message, bytes: a host's facts and its list of peers are the largest.
 const MESSAGE_LIMIT: usize = 16 << 20;
-/// Descriptors with a message: a program at an interface has three.
-const MOST_DESCRIPTORS: usize = 3;
+/// Descriptors with a message: a generator of live frames has seven.
+const MOST_DESCRIPTORS: usize = 7;
 
 /// What the agent may ask for. A descriptor that a request is about comes with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,8 +47,8 @@ enum Request {
     Bind { address: SocketAddr },
     /// Set an option of the socket.
     Option(OptionText),
-    /// A packet socket for frames of `device`.
-    PacketSocket { device: String },
+    /// A packet socket for frames of `device` of this EtherType.
+    PacketSocket { device: String, ethertype: u16 },
     /// An AF_XDP socket for frames of `device`.
     XdpSocket { device: String },
     /// A program that takes matching frames of `device`.
@@ -58,6 +58,8 @@ enum Request {
         placement: Option<PlacementText>,
         multi_buffer: bool,
     },
+    /// A program that makes live frames for `device`.
+    LiveFrames { device: String, rows: Vec<RowText>, shape: ShapeText },
     /// An event counter of a CPU, in the group of the descriptor if there is one.
     Counter { counter: CounterText, cpu: u32 },
     /// A thread of the agent that runs before those of other programs.
@@ -98,6 +100,23 @@ struct MatchText {
     offset: u16,
     value: Vec<u8>,
     mask: Vec<u8>,
+}
+
+/// [`linerate_sys::live::Row`] between two processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RowText {
+    frame: Vec<u8>,
+    sum: u32,
+    flow: u32,
+}
+
+/// [`linerate_sys::live::Shape`] between two processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ShapeText {
+    header_bytes: usize,
+    checksum_at: usize,
+    stamp_at: usize,
+    random_ports_at: Option<usize>,
 }
 
 /// [`linerate_sys::xdp::Placement`] between two processes.

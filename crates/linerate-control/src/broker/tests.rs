@@ -10,11 +10,15 @@ use std::thread::JoinHandle;
 
 use linerate_disk::{Disks, FileLimits, Keeper, Permission, Writable};
 use linerate_load::{Limits, Permits};
+use linerate_sys::live::Shape;
 use linerate_sys::privilege::{Helper, SocketOption};
 use serde_json::{Value, json};
 
 use super::{Broker, BrokerKeeper, Duties, Request, keep};
 use crate::{Consent, Keeping, Setting, TuneRequest};
+
+/// EtherType of NC-SI.
+const NCSI: u16 = 0x88f8;
 
 fn duties(limits: Limits, files: FileLimits) -> Duties {
     Duties {
@@ -46,10 +50,14 @@ fn what_the_policy_does_not_permit_is_refused_by_the_broker_with_the_line_that_w
     let why =
         broker.bind(socket.as_fd(), "127.0.0.1:80".parse().expect("an address")).expect_err("reserved").to_string();
     assert!(why.contains("lowest_port = 80"), "{why}");
-    for why in [broker.packet_socket("lo"), broker.xdp_socket("lo")] {
+    let shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
+    let live = || broker.live_frames("lo", &[], shape).map(|live| live.program);
+    for why in [broker.packet_socket("lo", 0x0800), broker.xdp_socket("lo"), live()] {
         let why = why.expect_err("not permitted").to_string();
         assert!(why.contains("raw frames at interface lo") && why.contains("raw_frames = true"), "{why}");
     }
+    let why = broker.packet_socket("lo", NCSI).expect_err("not permitted").to_string();
+    assert!(why.contains("over NC-SI") && why.contains("ncsi = [\"lo\"]"), "{why}");
     let why = broker.run_first(1).expect_err("not permitted").to_string();
     assert!(why.contains("realtime = true"), "{why}");
     let keeper = BrokerKeeper::begin(Arc::clone(&broker));
@@ -125,6 +133,17 @@ fn a_session_has_its_files_by_descriptor_and_loses_them_with_its_end() {
     drop((target, scratch, disks, keeper, other));
     drop(broker);
     thread.join().expect("no panic").expect("the agent has ended, and so does its broker");
+}
+
+#[test]
+fn whoever_may_ask_a_controller_at_one_interface_may_not_send_other_frames_nor_elsewhere() {
+    let (broker, _thread) =
+        begin(duties(Limits { ncsi: vec!["lo".into()], ..Limits::new("policy") }, FileLimits::new("policy")));
+    // Without privilege the kernel refuses what the policy permits, in its own words.
+    let why = |answer: std::io::Result<OwnedFd>| answer.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(!why(broker.packet_socket("lo", NCSI)).contains("policy"));
+    assert!(why(broker.packet_socket("lo", 0x0800)).contains("raw_frames = true"));
+    assert!(why(broker.packet_socket("eth1", NCSI)).contains("ncsi = [\"eth1\"]"));
 }
 
 #[test]

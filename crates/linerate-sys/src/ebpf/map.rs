@@ -99,10 +99,23 @@ impl SharedWords {
     /// # Panics
     /// If there are more than 2^28 of them.
     pub(crate) fn new(name: &str, n_words: usize) -> Result<Self, SysError> {
-        let bytes = u32::try_from(n_words * WORD_BYTES).expect("at most 2 GiB of state");
-        let map = Map::create(ARRAY, name, bytes, 1, MAPPABLE)?;
+        Self::in_map(Map::create(ARRAY, name, value_bytes(n_words), 1, MAPPABLE)?, n_words)
+    }
+
+    /// The words of a map that [`Self::new`] has made, perhaps in another process.
+    ///
+    /// # Errors
+    /// If its memory cannot be shared.
+    ///
+    /// # Panics
+    /// If there are more than 2^28 of them.
+    pub(crate) fn of(fd: OwnedFd, n_words: usize) -> Result<Self, SysError> {
+        Self::in_map(Map { fd, value_bytes: value_bytes(n_words) }, n_words)
+    }
+
+    fn in_map(map: Map, n_words: usize) -> Result<Self, SysError> {
         let mapping = Mapping::shared(&map, n_words * WORD_BYTES, 0)
-            .map_err(|cause| SysError::new("map memory of BPF map", name, cause))?;
+            .map_err(|cause| SysError::new("map the memory of", "a BPF map", cause))?;
         Ok(Self { map, mapping, n_words })
     }
 
@@ -137,6 +150,16 @@ impl SharedWords {
     }
 }
 
+impl From<SharedWords> for OwnedFd {
+    fn from(words: SharedWords) -> Self {
+        words.map.fd
+    }
+}
+
+fn value_bytes(n_words: usize) -> u32 {
+    u32::try_from(n_words * WORD_BYTES).expect("at most 2 GiB of state")
+}
+
 /// Counters that each CPU has its own of.
 #[derive(Debug)]
 pub(crate) struct PerCpuCounters {
@@ -152,9 +175,18 @@ impl PerCpuCounters {
     /// # Errors
     /// Without CAP_BPF, or if the kernel does not say how many CPUs there may be.
     pub(crate) fn new(name: &str, n_counters: usize) -> Result<Self, SysError> {
-        let bytes = n_counters * WORD_BYTES;
-        let map = Map::create(PER_CPU_ARRAY, name, bytes as u32, 1, 0)?;
-        Ok(Self { map, n_counters, scratch: vec![0; bytes * possible_cpus()?] })
+        let map = Map::create(PER_CPU_ARRAY, name, value_bytes(n_counters), 1, 0)?;
+        Self::of(map.fd, n_counters)
+    }
+
+    /// The counters of a map that [`Self::new`] has made, perhaps in another process.
+    ///
+    /// # Errors
+    /// If the kernel does not say how many CPUs there may be.
+    pub(crate) fn of(fd: OwnedFd, n_counters: usize) -> Result<Self, SysError> {
+        let value_bytes = value_bytes(n_counters);
+        let scratch = vec![0; value_bytes as usize * possible_cpus()?];
+        Ok(Self { map: Map { fd, value_bytes }, n_counters, scratch })
     }
 
     /// The map: one entry a CPU, whose value is its counters.
@@ -182,6 +214,12 @@ impl PerCpuCounters {
             }
         }
         Ok(totals)
+    }
+}
+
+impl From<PerCpuCounters> for OwnedFd {
+    fn from(counters: PerCpuCounters) -> Self {
+        counters.map.fd
     }
 }
 

@@ -114,7 +114,14 @@ impl AsFd for Program {
 /// A program attached to a tracepoint, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Tracepoint {
-    _link: OwnedFd,
+    link: OwnedFd,
+}
+
+impl From<Tracepoint> for OwnedFd {
+    /// It stays attached while the descriptor is open.
+    fn from(tracepoint: Tracepoint) -> Self {
+        tracepoint.link
+    }
 }
 
 impl Tracepoint {
@@ -123,7 +130,7 @@ impl Tracepoint {
     /// # Errors
     /// If this kernel has no such tracepoint or does not run programs there (CONFIG_BPF_EVENTS), or without CAP_PERFMON.
     pub(crate) fn attach(program: &Program, name: &CStr) -> Result<Self, SysError> {
-        raw::open_tracepoint(program.as_fd(), name).map(|link| Self { _link: link }).map_err(|cause| {
+        raw::open_tracepoint(program.as_fd(), name).map(|link| Self { link }).map_err(|cause| {
             SysError::new(
                 "attach to tracepoint (needs CAP_PERFMON and a kernel with CONFIG_BPF_EVENTS)",
                 name.to_string_lossy(),

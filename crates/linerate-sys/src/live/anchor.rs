@@ -6,34 +6,26 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use crate::SysError;
 use crate::ebpf::program::Program;
 use crate::xdp::{Attachment, Placement};
 
-/// The attachment, and the namespace, which is gone when this is dropped.
-#[derive(Debug)]
-pub(super) struct Anchor {
-    _attachment: Attachment,
-    _namespace: File,
-}
-
-impl Anchor {
-    /// Needs CAP_SYS_ADMIN.
-    pub(super) fn hold(program: &Program) -> Result<Self, SysError> {
-        const OWN: &str = "/proc/thread-self/ns/net";
-        let failed = |cause: io::Error| SysError::new("make", "a network namespace to hold a program", cause);
-        std::thread::scope(|scope| {
-            // The namespace is a property of the thread, which ends here.
-            let thread = scope.spawn(|| {
-                raw::enter_new_network_namespace().map_err(failed)?;
-                let namespace = File::open(OWN).map_err(failed)?;
-                let attachment = Attachment::at(program, "lo", Placement::Generic)?;
-                Ok(Self { _attachment: attachment, _namespace: namespace })
-            });
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    }
+/// Attaches `program`: it stays there while the two descriptors, the attachment and the namespace, are open. Needs CAP_SYS_ADMIN.
+pub(super) fn hold(program: &Program) -> Result<[OwnedFd; 2], SysError> {
+    const OWN: &str = "/proc/thread-self/ns/net";
+    let failed = |cause: io::Error| SysError::new("make", "a network namespace to hold a program", cause);
+    std::thread::scope(|scope| {
+        // The namespace is a property of the thread, which ends here.
+        let thread = scope.spawn(|| {
+            raw::enter_new_network_namespace().map_err(failed)?;
+            let namespace = File::open(OWN).map_err(failed)?;
+            let attachment = Attachment::at(program, "lo", Placement::Generic)?;
+            Ok([attachment.into(), namespace.into()])
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 mod raw {

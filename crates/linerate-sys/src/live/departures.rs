@@ -5,6 +5,8 @@
 //! on its CPU interrupts, counts up what it redirects there, and the tracepoints count down until nothing is pending at the
 //! batch's end. What somebody else redirects comes when nothing of ours is pending.
 
+use std::os::fd::OwnedFd;
+
 use crate::SysError;
 use crate::ebpf::assembler::Register::{R0, R1, R2, R6, R7, R8, R9, R10};
 use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Width};
@@ -25,12 +27,11 @@ const fn at(counter: usize) -> i16 {
     (counter * 8) as i16
 }
 
-/// The program at the tracepoint, and its counters.
+/// The programs at the tracepoints, which hold them, and their counters.
 #[derive(Debug)]
 pub(super) struct Departures {
     counters: PerCpuCounters,
-    _programs: [Program; 2],
-    _tracepoints: [Tracepoint; 2],
+    tracepoints: [OwnedFd; 2],
 }
 
 impl Departures {
@@ -40,7 +41,17 @@ impl Departures {
         let refused = Program::load(Kind::RawTracepoint, "lr_refused", &refused(&counters))?;
         let tracepoints =
             [Tracepoint::attach(&handed, c"xdp_devmap_xmit")?, Tracepoint::attach(&refused, c"xdp_redirect_err")?];
-        Ok(Self { counters, _programs: [handed, refused], _tracepoints: tracepoints })
+        Ok(Self { counters, tracepoints: tracepoints.map(OwnedFd::from) })
+    }
+
+    /// The map of the counters, and what keeps the programs at the tracepoints.
+    pub(super) fn into_parts(self) -> (OwnedFd, [OwnedFd; 2]) {
+        (self.counters.into(), self.tracepoints)
+    }
+
+    /// Those that [`Self::watch`] has made, perhaps in another process.
+    pub(super) fn of(counters: OwnedFd, tracepoints: [OwnedFd; 2]) -> Result<Self, SysError> {
+        Ok(Self { counters: PerCpuCounters::of(counters, N_COUNTERS)?, tracepoints })
     }
 
     pub(super) fn counters(&self) -> &PerCpuCounters {

@@ -17,15 +17,15 @@ mod departures;
 mod program;
 mod template;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use crate::SysError;
 use crate::ebpf::map::{Map, SharedWords};
 use crate::ebpf::program::{Kind, Program};
 use crate::ebpf::raw;
 use crate::packet::interface_index;
+use crate::privilege::{LiveParts, helped};
 use crate::xdp;
-use anchor::Anchor;
 use departures::Departures;
 use template::Layout;
 
@@ -60,10 +60,8 @@ pub struct LiveFrames {
     /// The frame that pages are filled with.
     pattern: Vec<u8>,
     batch: u32,
-    /// The program holds it too; here it keeps its number.
-    _devices: Map,
     /// Without it every call costs 20 ms more.
-    anchor: Option<Anchor>,
+    anchor: Option<[OwnedFd; 2]>,
 }
 
 impl LiveFrames {
@@ -74,10 +72,37 @@ impl LiveFrames {
     /// If the interface is down or does not carry such frames, its driver takes no redirected frames, the kernel does not tell what it took, the rows make no sense, or privilege
     /// is missing.
     pub fn open(device: &str, rows: &[Row], shape: Shape, batch: u32) -> Result<Self, SysError> {
-        let layout = Layout::new(rows, shape).map_err(|why| {
-            let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
-            SysError::new("make live frames for", device, cause)
-        })?;
+        let layout = laid_out(device, rows, shape)?;
+        let parts = match Self::build(device, rows, &layout) {
+            // The kernel's words say what privilege is missing, if nobody can help.
+            Err(error) if error.is_refused() => match helped(|helper| helper.live_frames(device, rows, shape)) {
+                Some(parts) => parts.map_err(|cause| SysError::new("make live frames for", device, cause))?,
+                None => return Err(error),
+            },
+            parts => parts?,
+        };
+        let LiveParts { program, state, departures, tracepoints, anchor } = parts;
+        Ok(Self {
+            program: Program::from(program),
+            state: SharedWords::of(state, layout.n_words())?,
+            departures: Departures::of(departures, tracepoints)?,
+            pattern: layout.pattern(rows),
+            layout,
+            device: device.to_owned(),
+            batch: batch.clamp(1, MOST_BATCH),
+            anchor,
+        })
+    }
+
+    /// What a generator consists of, made with this process's own rights: for a helper of another one.
+    ///
+    /// # Errors
+    /// As [`LiveFrames::open`].
+    pub fn parts(device: &str, rows: &[Row], shape: Shape) -> Result<LiveParts, SysError> {
+        Self::build(device, rows, &laid_out(device, rows, shape)?)
+    }
+
+    fn build(device: &str, rows: &[Row], layout: &Layout) -> Result<LiveParts, SysError> {
         xdp::ready(device, layout.longest as u32)?;
         takes_frames(device)?;
         let state = SharedWords::new("lr_live", layout.n_words())?;
@@ -87,23 +112,13 @@ impl LiveFrames {
             SysError::new("send live frames on (does its driver take XDP frames?)", device, error.cause)
         })?;
         let departures = Departures::watch()?;
-        let code = program::code(&layout, &state, &devices, departures.counters());
+        // Once it is loaded it holds its maps by itself.
+        let code = program::code(layout, &state, &devices, departures.counters());
         let program = Program::load(Kind::Xdp, "lr_live", &code)?;
         // Only speed is lost without it, and whoever lacks the privilege for it may still send.
-        let anchor = Anchor::hold(&program).ok();
-        let pattern = layout.pattern(rows);
-        let batch = batch.clamp(1, MOST_BATCH);
-        Ok(Self {
-            program,
-            state,
-            departures,
-            layout,
-            device: device.to_owned(),
-            pattern,
-            batch,
-            _devices: devices,
-            anchor,
-        })
+        let anchor = anchor::hold(&program).ok();
+        let (departures, tracepoints) = departures.into_parts();
+        Ok(LiveParts { program: program.into(), state: state.into(), departures, tracepoints, anchor })
     }
 
     /// Makes `n` frames and hands them to the device; returns how many were made: fewer than `n` if a signal came, or `n` is more
@@ -166,6 +181,13 @@ impl LiveFrames {
     fn made(&self) -> u64 {
         self.state.get(template::MADE_WORD)
     }
+}
+
+fn laid_out(device: &str, rows: &[Row], shape: Shape) -> Result<Layout, SysError> {
+    Layout::new(rows, shape).map_err(|why| {
+        let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
+        SysError::new("make live frames for", device, cause)
+    })
 }
 
 /// Refuses a device whose driver says that it takes no redirected frames now.

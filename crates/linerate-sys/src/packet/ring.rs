@@ -15,7 +15,7 @@ use crate::socket::raw as option;
 
 use super::block::{RingFrame, frames};
 use super::filter::Filter;
-use super::{index_of, open_unbound, raw as packet};
+use super::{EVERY_TYPE, index_of, open_unbound, raw as packet};
 
 #[allow(unsafe_code)]
 mod raw;
@@ -106,7 +106,7 @@ impl FrameRing {
     pub fn open(device: &str, filter: &Filter, shape: RingShape) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet ring on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
-        let fd = open_unbound(device).map_err(failed)?;
+        let fd = open_unbound(device, EVERY_TYPE).map_err(failed)?;
         filter.attach(&fd)?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, version).map_err(failed)?;

@@ -13,7 +13,7 @@ use crate::SysError;
 use crate::socket::{self, Buffer, raw as option};
 use crate::udp::{SendBatch, Wait, set_send_timeout};
 
-use super::{index_of, open_unbound, raw};
+use super::{EVERY_TYPE, index_of, open_unbound, raw};
 
 /// Memory of frames under way asked for: a device's ring of a few thousand.
 const SEND_BUFFER: usize = 8 << 20;
@@ -98,7 +98,7 @@ impl FrameSender {
 pub(super) fn open_to_send(device: &str, discipline: QueueingDiscipline) -> Result<OwnedFd, SysError> {
     let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
     let ifindex = index_of(device).map_err(failed)?;
-    let fd = open_unbound(device).map_err(failed)?;
+    let fd = open_unbound(device, EVERY_TYPE).map_err(failed)?;
     raw::bind(&fd, ifindex, 0).map_err(failed)?;
     if discipline == QueueingDiscipline::Bypass {
         option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)

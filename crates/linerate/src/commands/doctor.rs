@@ -14,6 +14,8 @@ use linerate_sys::socket::{Buffer, set_buffer};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Outcome};
+use crate::policy::{Policy, Separation, USUAL};
+use crate::separation;
 
 /// How long the tool measures itself.
 const SELF_TEST: Nanos = Nanos::from_millis(300);
@@ -38,8 +40,10 @@ impl Check {
 
 /// Looks at everything and prints it. What is lacking is no failure: the report will show the gap.
 pub(crate) fn run(as_json: bool) -> Outcome {
+    // Before there are threads: a process is split off.
+    let agent = agent();
     let facts = linerate_observe::facts();
-    let mut checks = vec![own_ceiling(), lab(), cpus(&facts), clocksource(&facts), congestion(&facts), buffers(&facts)];
+    let mut checks = vec![agent, own_ceiling(), lab(), cpus(&facts), clocksource(&facts), congestion(&facts), buffers(&facts)];
     checks.extend(samplers());
     if as_json {
         let list: Vec<Value> = checks
@@ -122,6 +126,27 @@ fn lab() -> Check {
         (Ok(()), true) => Check::good(subject, "root: network namespaces can be made"),
         (Ok(()), false) => Check::good(subject, "unprivileged user namespaces are allowed"),
         (Err(cause), _) => Check::lacking(subject, cause, sandbox::remedy()),
+    }
+}
+
+/// Whether an agent started here would be two processes, and what the one that serves conductors would have left.
+fn agent() -> Check {
+    let subject = "agent's separation";
+    let policy = match Policy::usual() {
+        Ok(policy) => policy,
+        Err(why) => return Check::lacking(subject, "an agent would not start", why.message()),
+    };
+    let Separation::Separated(user) = policy.separation else {
+        return Check::lacking(
+            subject,
+            "an agent would keep all rights of its account",
+            format!("remove `separate = false` from {USUAL}"),
+        );
+    };
+    match separation::tried(user.as_deref()) {
+        Ok(tried) if tried.remedies.is_empty() => Check::good(subject, tried.seen),
+        Ok(tried) => Check::lacking(subject, tried.seen, tried.remedies.join("; ")),
+        Err(why) => Check::lacking(subject, "an agent would not start", why.message()),
     }
 }
 

@@ -10,7 +10,6 @@
 use linerate_model::{Counter, Counters};
 use linerate_packet::frame::{FCS_BYTES, Headers, Ports, SIGNATURE_BYTES, Template};
 use linerate_sys::live::{Counts, LiveFrames, MOST_BATCH, Row, Shape};
-use linerate_sys::privilege::remedy;
 
 use super::PortChoice;
 use super::backend::{FlowPlan, Opening, Order, Transmit};
@@ -55,10 +54,7 @@ impl LiveTransmit {
         let batch = params.batch.min(MOST_BATCH);
         let n_flows = opening.flows.len();
         let live = LiveFrames::open(&opening.interface.name, &rows(opening, &templates), shape, batch);
-        let mut live = live.map_err(|error| match remedy().filter(|_| error.is_refused()) {
-            Some(why) => LoadError::Unsupported { what: error.to_string(), why: why.into() },
-            None => error.into(),
-        })?;
+        let mut live = live?;
         live.seed(opening.seed);
         let numbering = Numbering::new(n_flows, opening.sizes().clone());
         Ok(Self { live, n_flows, numbering, overhead, batch, counts: Counts::default() })
