@@ -1,11 +1,12 @@
 //! Measures the cost that confinement adds to system calls of loads: CPU time of equal work in two processes, one confined and one not, in pairs.
 //!
-//! `cargo run -p linerate-sys --example confined_calls [PAIRS]` prints, for 32 KiB through a TCP connection over loopback and for reads of 4 KiB from
-//! a file in memory, the ratio of CPU times (confined / not) with a 95 % interval of the mean of their logarithms. CPU time, because other programs on the machine take turns.
+//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints for each kind of work the ratio of CPU times (confined / not) and the
+//! difference for each system call, with 95 % intervals over pairs of fresh processes: two processes differ by where their memory lies, however
+//! often they repeat their work. CPU time, because other programs on the machine take turns.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -13,48 +14,75 @@ use std::os::unix::net::UnixStream;
 use linerate_sys::sandbox::{Account, Confinement, confine, fork};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Bytes of a message, and of a read.
-const MESSAGE: usize = 32 << 10;
-const BLOCK: usize = 4 << 10;
-/// Repetitions of a batch: some milliseconds of work.
-const MESSAGES: u32 = 250;
-const BLOCKS: u32 = 4000;
+/// Kinds of work: name, bytes of a call, repetitions of a batch (some milliseconds of work), system calls of a repetition.
+const KINDS: [(&str, usize, u32, u32); 6] = [
+    ("TCP, 128 KiB sent and received", 128 << 10, 100, 2),
+    ("TCP, 32 KiB sent and received", 32 << 10, 250, 2),
+    ("TCP, 1 B sent and received", 1, 2000, 2),
+    ("UDP, 1472 B sent and received", 1472, 2000, 2),
+    ("read of 64 KiB from a file in memory", 64 << 10, 500, 1),
+    ("read of 4 KiB from a file in memory", 4 << 10, 4000, 1),
+];
+/// Kinds from here on are TCP's, UDP's and those that read.
+const FIRST_UDP: usize = 3;
+const FIRST_READ: usize = 4;
+/// The file, which the reads go through from its start to its end.
+const FILE_BYTES: usize = 1 << 20;
+/// Batches of each kind of work in a pair of processes, of which the median counts.
+const PAIRS: u32 = 11;
 /// Two-sided 95 % of the normal distribution.
 const Z: f64 = 1.96;
 
 fn main() {
-    let n_pairs: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(500);
+    let n_processes: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(40);
     let path = "/dev/shm/lr-confined-calls";
-    std::fs::write(path, vec![7; 1 << 20]).expect("room in memory");
-    let (mut confined, mut free) = (worker(path, true), worker(path, false));
-    for (kind, name) in [(0, "tcp, 32 KiB sent and received"), (1, "read of 4 KiB")] {
-        let ratios: Vec<f64> = (0..n_pairs)
-            .map(|idx| {
-                let (a, b) = if idx % 2 == 0 {
+    std::fs::write(path, vec![7; FILE_BYTES]).expect("room in memory");
+    let mut measured = KINDS.map(|_| (Vec::new(), Vec::new()));
+    for _ in 0..n_processes {
+        let (mut confined, mut free) = (worker(path, true), worker(path, false));
+        for (kind, (ratios, per_call)) in measured.iter_mut().enumerate() {
+            let (_, _, repetitions, calls) = KINDS[kind];
+            let pairs = (0..PAIRS).map(|idx| {
+                if idx % 2 == 0 {
                     let a = batch(&mut confined, kind);
                     (a, batch(&mut free, kind))
                 } else {
                     let b = batch(&mut free, kind);
                     (batch(&mut confined, kind), b)
-                };
-                (a / b).ln()
-            })
-            .collect();
-        let n = f64::from(n_pairs);
-        let mean = ratios.iter().sum::<f64>() / n;
-        let spread = (ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
-        let half = Z * spread / n.sqrt();
-        let mut sorted = ratios;
-        sorted.sort_by(f64::total_cmp);
+                }
+            });
+            let pairs: Vec<(f64, f64)> = pairs.collect();
+            ratios.push(median(pairs.iter().map(|(a, b)| (a / b).ln()).collect()));
+            per_call.push(median(pairs.iter().map(|(a, b)| (a - b) / f64::from(repetitions * calls)).collect()));
+        }
+    }
+    for ((name, ..), (ratios, per_call)) in KINDS.into_iter().zip(measured) {
+        let (ratio, half) = mean(&ratios);
+        let (call_ns, call_half) = mean(&per_call);
         println!(
-            "{name}: CPU time confined / not = {:.4} [{:.4}, {:.4}], median {:.4}, n {n_pairs} pairs",
-            mean.exp(),
-            (mean - half).exp(),
-            (mean + half).exp(),
-            sorted[sorted.len() / 2].exp()
+            "{name}: CPU time confined / not = {:.4} [{:.4}, {:.4}], {call_ns:.0} [{:.0}, {:.0}] ns a call, n {n_processes} pairs of \
+             processes",
+            ratio.exp(),
+            (ratio - half).exp(),
+            (ratio + half).exp(),
+            call_ns - call_half,
+            call_ns + call_half
         );
     }
     std::fs::remove_file(path).expect("it is ours");
+}
+
+/// The mean and half of its interval.
+fn mean(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let spread = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    (mean, Z * spread / n.sqrt())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// CPU time of this thread so far, to the nanosecond: getrusage(2) counts by ticks.
@@ -64,8 +92,8 @@ fn cpu_ns() -> u64 {
 }
 
 /// CPU time of a batch, ns.
-fn batch(worker: &mut UnixStream, kind: u8) -> f64 {
-    worker.write_all(&[kind]).expect("it listens");
+fn batch(worker: &mut UnixStream, kind: usize) -> f64 {
+    worker.write_all(&[kind as u8]).expect("it listens");
     let mut answer = [0; 8];
     worker.read_exact(&mut answer).expect("it answers");
     u64::from_be_bytes(answer) as f64
@@ -79,24 +107,33 @@ fn worker(path: &str, is_confined: bool) -> UnixStream {
         let file = File::open(path).expect("it is there");
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let mut out = TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
+        out.set_nodelay(true).expect("a connection");
         let mut inward = listener.accept().expect("loopback").0;
+        let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+        let (sender, receiver) = (sender.expect("loopback"), receiver.expect("loopback"));
+        sender.connect(receiver.local_addr().expect("bound")).expect("loopback");
         if is_confined {
             let account = Some(Account { name: "nobody".into(), user: 65_534, group: 65_534 });
             confine(&Confinement { account, ..Confinement::default() }).expect("run as root");
         }
         let mut channel = UnixStream::from(channel);
-        let (mut kind, mut buffer) = ([0], vec![7; MESSAGE]);
+        let (mut kind, mut buffer) = ([0], vec![7; 128 << 10]);
         while channel.read_exact(&mut kind).is_ok() {
+            let kind = usize::from(kind[0]);
+            let (_, bytes, repetitions, _) = KINDS[kind];
+            let buffer = &mut buffer[..bytes];
             let before = cpu_ns();
-            if kind[0] == 0 {
-                for _ in 0..MESSAGES {
-                    out.write_all(&buffer).expect("loopback");
-                    inward.read_exact(&mut buffer).expect("loopback");
-                }
-            } else {
-                for idx in 0..BLOCKS {
-                    let at = u64::from(idx % 256) * BLOCK as u64;
-                    file.read_exact_at(&mut buffer[..BLOCK], at).expect("it is long enough");
+            for idx in 0..repetitions as usize {
+                match kind {
+                    ..FIRST_UDP => {
+                        out.write_all(buffer).expect("loopback");
+                        inward.read_exact(buffer).expect("loopback");
+                    }
+                    FIRST_UDP..FIRST_READ => {
+                        sender.send(buffer).expect("loopback");
+                        receiver.recv(buffer).expect("loopback");
+                    }
+                    _ => file.read_exact_at(buffer, (idx * bytes % FILE_BYTES) as u64).expect("it is long enough"),
                 }
             }
             channel.write_all(&(cpu_ns() - before).to_be_bytes()).expect("it is awaited");
