@@ -131,7 +131,8 @@ pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
     .map_err(|error| failed(&error))?;
     let mut text = Vec::new();
     here.read_to_end(&mut text).map_err(|error| failed(&error))?;
-    let outcome: Result<(String, Vec<String>), String> = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
+    let outcome: Result<(String, Vec<String>), String> =
+        serde_json::from_slice(&text).map_err(|error| failed(&error))?;
     let (seen, remedies) = outcome.map_err(|error| failed(&error))?;
     Ok(Tried { seen, remedies })
 }

@@ -8,8 +8,8 @@
 use std::io;
 
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, c_long,
-    sock_filter,
+    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
+    c_long, sock_filter,
 };
 
 /// Never called: other programs, other processes, mounts, namespaces, modules, another kernel, keys, clocks and names of the host, and doors to
@@ -170,7 +170,8 @@ fn judged_calls() -> Vec<Judged> {
 
 /// Finds the call among `calls`, in halves: a kernel before Linux 5.11 runs the filter for every call of a load.
 fn tree(calls: &[Judged]) -> Vec<sock_filter> {
-    let short = |length: usize| u8::try_from(length).expect("half of the calls are judged in less than 256 instructions");
+    let short =
+        |length: usize| u8::try_from(length).expect("half of the calls are judged in less than 256 instructions");
     match calls {
         [] => vec![ALLOW],
         [(number, judgement)] => {
@@ -204,9 +205,8 @@ mod raw {
             filter: program.as_ptr().cast_mut(),
         };
         // SAFETY: `described` names a live array of its length, which the kernel copies and does not write to.
-        let answer = unsafe {
-            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const described)
-        };
+        let answer =
+            unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const described) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

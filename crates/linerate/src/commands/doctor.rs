@@ -43,7 +43,8 @@ pub(crate) fn run(as_json: bool) -> Outcome {
     // Before there are threads: a process is split off.
     let agent = agent();
     let facts = linerate_observe::facts();
-    let mut checks = vec![agent, own_ceiling(), lab(), cpus(&facts), clocksource(&facts), congestion(&facts), buffers(&facts)];
+    let mut checks =
+        vec![agent, own_ceiling(), lab(), cpus(&facts), clocksource(&facts), congestion(&facts), buffers(&facts)];
     checks.extend(samplers());
     if as_json {
         let list: Vec<Value> = checks
