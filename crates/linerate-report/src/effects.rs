@@ -63,8 +63,10 @@ pub(crate) fn verdict(effect: &Effect) -> String {
         (Change::Worse, ..) => "worse".into(),
         (Change::None, ..) => "equivalent".into(),
         (Change::Unclear, ..) if effect.doubt == Some(Doubt::Noise) => "inconclusive: below the noise".into(),
-        (Change::Unclear, ..) if effect.doubt == Some(Doubt::Chance) => {
-            "inconclusive: among so many figures it may be chance".into()
+        (Change::Unclear, _, needed) if effect.doubt == Some(Doubt::Chance) => {
+            let of_what = if effect.runs.is_some() { "runs of each" } else { "pairs" };
+            let enough = needed.map_or_else(String::new, |needed| format!("; {needed} {of_what} would be enough"));
+            format!("inconclusive: among so many figures it may be chance{enough}")
         }
         (Change::Unclear, ..) if effect.doubt == Some(Doubt::Others) => {
             "inconclusive: other programs used the CPUs too".into()

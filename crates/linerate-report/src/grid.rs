@@ -434,7 +434,7 @@ pub fn workload<'a>(point: &'a PointStudy, job: &'a JobStudy) -> &'a str {
 }
 
 /// Name of the job that adds up all measured ones of a point.
-const ALL: &str = "all";
+pub(crate) const ALL: &str = "all";
 
 /// The job that carries a point's figures: the sum of all where several are measured, never a background job.
 #[must_use]

@@ -1,11 +1,12 @@
-//! `cargo xtask bench compare [--rounds N] [--again N] [--beside PERCENT] [--program FILE] [--keep FILE.json] [--out FILE.md]`: what
-//! `linerate compare` says of campaigns whose difference is known.
+//! `cargo xtask bench compare [--rounds N] [--again N] [--delay MICROSECONDS] [--beside PERCENT] [--program FILE] [--keep FILE.json] [--out FILE.md]`:
+//! what `linerate compare` says of campaigns whose difference is known.
 //!
-//! Each round runs short campaigns of one plan (a stream, small and large requests) on a lab link of 100 Mbit/s, twice or more often
-//! (`--again`), and once at 95 Mbit/s. Those of the same link, each against the one after it, are A/A: nothing changed, and no claim should be
-//! made of any figure, in at least 95 of 100. The first against the slower one is a real change of 5 %, and should be found in goodput.
-//! `--beside` runs stress-ng on every CPU for that share of the time meanwhile. What this does not see: campaigns of many points, and changes of
-//! anything but the rate.
+//! Each round runs short campaigns of one plan on a lab link twice or more often (`--again`), and once on the link with one thing changed: its
+//! rate (a stream, small and large requests at 100 and 95 Mbit/s), or with `--delay` its round-trip time (small requests; that many microseconds,
+//! and a tenth more). Campaigns of the same link, each against the one after it, are A/A: nothing changed, and no claim should be made of any
+//! figure, in at least 95 of 100. The first against the changed one is a real change, and should be found in the main figure (goodput, median
+//! response time), or be withheld for a named reason. `--beside` runs stress-ng on every CPU for that share of the time meanwhile. What this does
+//! not see: campaigns of many points, and paths that nothing emulates.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -20,29 +21,106 @@ use serde_json::Value;
 
 use super::own;
 use super::scan::Referee;
+use super::scratch::{Scratch, afterwards};
 
-const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--beside PERCENT] [--program LINERATE] [--keep FILE.json] [--out FILE.md]";
+const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--delay MICROSECONDS] [--beside PERCENT] [--program LINERATE] \
+     [--keep FILE.json] [--out FILE.md]";
 const ROUNDS: usize = 100;
 /// Rates of the link, Mbit/s.
 const RATE: f64 = 100.0;
 const SLOWER: f64 = 95.0;
+/// The changed round-trip time over the other one.
+const LONGER: f64 = 1.1;
 /// Of the comparisons of what did not change, as many may claim something at most; of what did, as many must find it at least.
 const MOST_CLAIMS: f64 = 0.05;
 const LEAST_FOUND: f64 = 0.95;
 
 /// Six runs: the fewest whose interval reaches 95 %.
 const PLAN: &str = "[campaign]\nname = \"short\"\nrepeats = 6\nseed = SEED\n";
-/// The sweeps, with what their job is: responses of 64 KiB pass on the link, those of 64 B in the CPUs.
-const SWEEPS: [(&str, &str, &str); 3] = [
-    ("stream", "tcp_stream", "direction = \"tx\", streams = 1, congestion = \"cubic\""),
-    ("large", "tcp_rr", "request_size = \"64 B\", response_size = \"64 KiB\", streams = 1"),
-    ("small", "tcp_rr", "request_size = \"64 B\", response_size = \"64 B\", streams = 1"),
-];
+/// A sweep: its name, and what its job is.
+type Sweep = (&'static str, &'static str, &'static str);
+const STREAM: Sweep = ("stream", "tcp_stream", "direction = \"tx\", streams = 1, congestion = \"cubic\"");
+/// Responses of 64 KiB pass on the link, those of 64 B in the CPUs and in the link's delay.
+const LARGE: Sweep = ("large", "tcp_rr", "request_size = \"64 B\", response_size = \"64 KiB\", streams = 1");
+const SMALL: Sweep = ("small", "tcp_rr", "request_size = \"64 B\", response_size = \"64 B\", streams = 1");
+/// Round trips in a trial: a median needs ten beyond it.
+const ROUND_TRIPS: u64 = 60;
+const LEAST_MS: u64 = 200;
+
+/// What is changed, and where that should be found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Changed {
+    /// The rate of the link, by 5 %.
+    #[default]
+    Rate,
+    /// The round-trip time, so many microseconds, by 10 %.
+    Delay(u32),
+}
+
+/// A figure: its sweep, its metric, and what the table calls it.
+type Figure = (&'static str, &'static str, &'static str);
+
+impl Changed {
+    /// Keys of the lab's link, before the change and after.
+    fn links(self) -> [String; 2] {
+        match self {
+            Self::Rate => [RATE, SLOWER].map(|rate| format!("rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n")),
+            // Half of it each way, in nanoseconds.
+            Self::Delay(us) => [1.0, LONGER]
+                .map(|factor| format!("delay = \"{:.0} ns\"\n", f64::from(us) * factor * 1000.0 / 2.0)),
+        }
+    }
+
+    fn named(self, is_changed: bool) -> String {
+        match self {
+            Self::Rate => format!("{RATE} and {} Mbit/s", if is_changed { SLOWER } else { RATE }),
+            Self::Delay(us) => {
+                let after = f64::from(us) * if is_changed { LONGER } else { 1.0 };
+                format!("round trip of {us} and {after:.0} µs")
+            }
+        }
+    }
+
+    fn sweeps(self) -> &'static [Sweep] {
+        match self {
+            Self::Rate => &[STREAM, LARGE, SMALL],
+            Self::Delay(_) => &[SMALL],
+        }
+    }
+
+    /// The main figure, and another one that changes with it.
+    fn figures(self) -> [Figure; 2] {
+        match self {
+            Self::Rate => {
+                [("stream", "goodput", "goodput"), ("large", "service_time_p50", "median time of 64 KiB")]
+            }
+            Self::Delay(_) => {
+                [("small", "service_time_p50", "median time of 64 B"), ("small", "transaction_rate", "requests a second")]
+            }
+        }
+    }
+
+    /// The ratio that the main figure should have where it was `before`: what is added to a time is known, not what it is added to.
+    fn truth(self, before: f64) -> f64 {
+        match self {
+            Self::Rate => SLOWER / RATE,
+            Self::Delay(us) => 1.0 + f64::from(us) * (LONGER - 1.0) / 1e6 / before,
+        }
+    }
+
+    fn trial_ms(self) -> u64 {
+        match self {
+            Self::Rate => LEAST_MS,
+            Self::Delay(us) => (u64::from(us) * ROUND_TRIPS / 1000).max(LEAST_MS),
+        }
+    }
+}
 
 /// What is asked for.
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     rounds: usize,
+    changed: Changed,
     /// Campaigns of the same link after the first, in a round.
     again: usize,
     /// The share of the time for which a neighbour keeps every CPU busy, percent.
@@ -53,24 +131,45 @@ struct Options {
     out: Option<PathBuf>,
 }
 
+/// What a comparison said of one figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Verdict {
+    change: String,
+    before: f64,
+    ratio: f64,
+    interval: Option<(f64, f64)>,
+    /// Why nothing is claimed, as far as that has a name.
+    doubt: Option<String>,
+}
+
+impl Verdict {
+    fn of(effect: &Value) -> Option<Self> {
+        let interval = &effect["interval"];
+        Some(Self {
+            change: effect["change"].as_str()?.to_owned(),
+            before: effect["before"].as_f64()?,
+            ratio: effect["shift"].as_f64()?,
+            interval: interval[0].as_f64().zip(interval[1].as_f64()),
+            doubt: effect["doubt"].as_str().map(str::to_owned),
+        })
+    }
+
+    /// Why nothing is claimed: its doubt, or that its interval does not leave out no change.
+    fn reason(&self) -> Option<&str> {
+        (self.change == "unclear").then(|| self.doubt.as_deref().unwrap_or("interval"))
+    }
+}
+
 /// What one comparison said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Said {
     /// Figures compared, and of how many something was claimed.
     figures: usize,
     claimed: Vec<String>,
-    /// Goodput: the verdict, the ratio and its interval.
-    goodput: String,
-    ratio: f64,
-    interval: Option<(f64, f64)>,
-    /// Why the goodput is unclear, as far as that has a name.
-    #[serde(default)]
-    doubt: Option<String>,
-    /// The median time of large requests: the verdict, its doubt and the ratio.
-    #[serde(default)]
-    time: Option<(String, Option<String>, f64)>,
+    /// The main figure, and the other one.
+    main: Verdict,
+    other: Option<Verdict>,
     /// Share of the CPUs' work that other programs had, before and after.
-    #[serde(default)]
     others: Option<(f64, f64)>,
 }
 
@@ -78,11 +177,16 @@ struct Said {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Outcomes {
     same: Vec<Said>,
-    slower: Vec<Said>,
+    changed: Vec<Said>,
 }
 
 /// A program beside the load that keeps every CPU busy for a share of the time; it ends when this is dropped.
-struct Neighbour(Child);
+#[derive(Debug)]
+struct Neighbour {
+    child: Child,
+    /// Ends it, though this process be killed. It ends its own children on SIGTERM, not on SIGKILL.
+    ender: Child,
+}
 
 impl Neighbour {
     fn start(percent: u32) -> anyhow::Result<Self> {
@@ -91,21 +195,22 @@ impl Neighbour {
         let mut command = Command::new("stress-ng");
         command.args(["--cpu", "0", "--cpu-load", &load, "--quiet"]);
         let child = command.stdin(Stdio::null()).spawn().context("start stress-ng (apt-get install stress-ng)")?;
-        Ok(Self(child))
+        let ender = afterwards("kill \"$1\"", [child.id().to_string()])?;
+        Ok(Self { child, ender })
     }
 
     /// Fails if it has ended: what was measured then was measured alone.
     fn is_there(&mut self) -> anyhow::Result<()> {
-        let ended = self.0.try_wait().context("look after stress-ng")?;
+        let ended = self.child.try_wait().context("look after stress-ng")?;
         ended.map_or(Ok(()), |status| bail!("stress-ng ended before the measurement did ({status})"))
     }
 }
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // It ends its own children on SIGTERM, not on SIGKILL.
-        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _ = self.0.wait();
+        drop(self.ender.stdin.take());
+        let _ = self.ender.wait();
+        let _ = self.child.wait();
     }
 }
 
@@ -123,12 +228,17 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         }
         _ => Outcomes::default(),
     };
-    let folder = std::env::temp_dir().join(format!("linerate-compare-{}", std::process::id()));
-    std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let scratch = Scratch::new("compare")?;
     let referee = RefCell::new(Referee::new(root, &program)?);
-    let bench = Bench { program: &program, folder: &folder, referee: &referee, again: options.again };
+    let bench = Bench {
+        program: &program,
+        folder: scratch.path(),
+        referee: &referee,
+        changed: options.changed,
+        again: options.again,
+    };
     let mut neighbour = options.beside.map(Neighbour::start).transpose()?;
-    let begun = outcomes.slower.len();
+    let begun = outcomes.changed.len();
     for round in begun..begun + options.rounds {
         bench.round(round, &mut outcomes).with_context(|| format!("round {round}"))?;
         neighbour.as_mut().map_or(Ok(()), Neighbour::is_there)?;
@@ -138,15 +248,13 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         }
     }
     drop(neighbour);
-    // Nothing in it is of use to anybody.
-    let _ = std::fs::remove_dir_all(&folder);
     let referee = referee.into_inner();
-    let text = document(&outcomes) + "\n" + &referee.summary();
+    let text = document(options.changed, &outcomes) + "\n" + &referee.summary();
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
     }
-    Ok(held(&outcomes) && referee.is_clean())
+    Ok(held(&outcomes, options.beside.is_some()) && referee.is_clean())
 }
 
 /// The program under test, and where it writes.
@@ -154,6 +262,7 @@ struct Bench<'a> {
     program: &'a Path,
     folder: &'a Path,
     referee: &'a RefCell<Referee>,
+    changed: Changed,
     again: usize,
 }
 
@@ -161,37 +270,41 @@ impl Bench<'_> {
     fn round(&self, round: usize, outcomes: &mut Outcomes) -> anyhow::Result<()> {
         let begun = Instant::now();
         let same: Vec<String> = (0..=self.again).map(|number| format!("same-{number}")).collect();
+        let [link, changed_link] = self.changed.links();
         // Whoever comes first in a round finds the machine otherwise than who comes last: they take turns.
-        let slower = round % (same.len() + 1);
+        let turn = round % (same.len() + 1);
         for place in 0..=same.len() {
             let seed = round * (same.len() + 1) + place;
-            match place.cmp(&slower) {
-                Ordering::Less => self.measure(&same[place], RATE, seed)?,
-                Ordering::Equal => self.measure("slower", SLOWER, seed)?,
-                Ordering::Greater => self.measure(&same[place - 1], RATE, seed)?,
+            match place.cmp(&turn) {
+                Ordering::Less => self.measure(&same[place], &link, seed)?,
+                Ordering::Equal => self.measure("changed", &changed_link, seed)?,
+                Ordering::Greater => self.measure(&same[place - 1], &link, seed)?,
             }
         }
         for two in same.windows(2) {
             outcomes.same.push(self.compare(&two[0], &two[1])?);
         }
-        outcomes.slower.push(self.compare(&same[0], "slower")?);
-        let told = |said: &Said| format!("{} ({:.4})", said.goodput, said.ratio);
+        outcomes.changed.push(self.compare(&same[0], "changed")?);
+        let told = |said: &Said| {
+            let main = &said.main;
+            let reason = main.reason().map_or_else(String::new, |reason| format!(", {reason}"));
+            format!("{} ({:.4}{reason})", main.change, main.ratio)
+        };
         let of_round = outcomes.same.iter().rev().take(self.again).map(told).collect::<Vec<String>>().join(", ");
-        let slower = outcomes.slower.last().map_or_else(String::new, told);
-        eprintln!("round {round}: same {of_round}, slower {slower}, {:.0} s", begun.elapsed().as_secs_f64());
+        let changed = outcomes.changed.last().map_or_else(String::new, told);
+        eprintln!("round {round}: same {of_round}, changed {changed}, {:.0} s", begun.elapsed().as_secs_f64());
         Ok(())
     }
 
-    /// One campaign over a link of `rate` Mbit/s into the ledger `name`.
-    fn measure(&self, name: &str, rate: f64, seed: usize) -> anyhow::Result<()> {
+    /// One campaign over a link with these keys into the ledger `name`.
+    fn measure(&self, name: &str, link: &str, seed: usize) -> anyhow::Result<()> {
         let lab = format!(
-            "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\nrate = \"{rate} Mbit/s\"\n\
-             buffer = \"64 KiB\"\n"
+            "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n{link}"
         );
         let ledger = format!("{name}.ledger");
         let _none_before = std::fs::remove_file(self.folder.join(&ledger));
         std::fs::write(self.folder.join("lab.toml"), lab).context("write the lab")?;
-        std::fs::write(self.folder.join("plan.toml"), plan(seed)).context("write the plan")?;
+        std::fs::write(self.folder.join("plan.toml"), plan(self.changed, seed)).context("write the plan")?;
         let arguments = ["run", "plan.toml", "--lab", "./lab.toml", "--ledger", &ledger, "--out", "report", "-q"];
         let output = Command::new(self.program).args(arguments).current_dir(self.folder).output();
         let output = output.context("start linerate run")?;
@@ -210,25 +323,26 @@ impl Bench<'_> {
         let told: Value = serde_json::from_slice(&output.stdout).with_context(|| {
             format!("linerate compare printed no JSON: {}", String::from_utf8_lossy(&output.stderr))
         })?;
-        said(&told).context("the comparison has no goodput")
+        said(self.changed, &told).context("the comparison lacks its main figure")
     }
 }
 
 /// The plan of a campaign.
-fn plan(seed: usize) -> String {
+fn plan(changed: Changed, seed: usize) -> String {
     let mut plan = PLAN.replace("SEED", &seed.to_string());
-    for (name, workload, params) in SWEEPS {
+    for (name, workload, params) in changed.sweeps() {
         let _infallible = write!(
             plan,
-            "[[sweep]]\nname = \"{name}\"\nduration = \"200 ms\"\nwarmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\n\
-             rest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+            "[[sweep]]\nname = \"{name}\"\nduration = \"{} ms\"\nwarmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\n\
+             rest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n",
+            changed.trial_ms()
         );
     }
     plan
 }
 
-/// What a comparison claims; `None` if it has no goodput.
-fn said(told: &Value) -> Option<Said> {
+/// What a comparison claims; `None` if it has no main figure.
+fn said(changed: Changed, told: &Value) -> Option<Said> {
     let points = told["comparison"]["points"].as_array()?;
     let of_all = || {
         let overall = told["comparison"]["overall"].as_array().into_iter().flatten().map(|one| ("all", &one["figure"]));
@@ -243,111 +357,102 @@ fn said(told: &Value) -> Option<Said> {
     let named = |(sweep, figure): (&str, &Value)| {
         Some(format!("{sweep} {} {}", figure["metric"].as_str()?, figure["direction"].as_str()?))
     };
-    let effect = |sweep: &str, metric: &str| {
+    let [main, other] = changed.figures().map(|(sweep, metric, _)| {
         let (_, figure) = of_all().find(|(of, figure)| *of == sweep && figure["metric"] == metric)?;
-        Some(&figure["effect"])
-    };
-    let [stream, large, _] = SWEEPS.map(|(name, ..)| name);
-    let goodput = effect(stream, "goodput")?;
-    let ends = |interval: &Value| Some((interval[0].as_f64()?, interval[1].as_f64()?));
-    let doubt = |effect: &Value| effect["doubt"].as_str().map(str::to_owned);
-    let time = |effect: &Value| Some((effect["change"].as_str()?.to_owned(), doubt(effect), effect["shift"].as_f64()?));
+        Verdict::of(&figure["effect"])
+    });
     let company = &told["comparison"]["company"];
     Some(Said {
         figures: of_all().count(),
         claimed: of_all().filter(is_claim).filter_map(named).collect(),
-        goodput: goodput["change"].as_str()?.to_owned(),
-        ratio: goodput["shift"].as_f64()?,
-        interval: ends(&goodput["interval"]),
-        doubt: doubt(goodput),
-        time: effect(large, "service_time_p50").and_then(time),
+        main: main?,
+        other,
         others: company[0]["others"].as_f64().zip(company[1]["others"].as_f64()),
     })
 }
 
-fn held(outcomes: &Outcomes) -> bool {
-    let share = |said: &[Said], of: fn(&Said) -> bool| {
+/// Whether little was claimed of nothing, and what was changed was found; beside other programs it may be withheld, but not denied.
+fn held(outcomes: &Outcomes, is_beside: bool) -> bool {
+    let share = |said: &[Said], of: &dyn Fn(&Said) -> bool| {
         said.iter().filter(|one| of(one)).count() as f64 / said.len().max(1) as f64
     };
-    share(&outcomes.same, |one| !one.claimed.is_empty()) <= MOST_CLAIMS
-        && share(&outcomes.slower, |one| one.goodput == "worse") >= LEAST_FOUND
+    let is_found = |one: &Said| one.main.change == "worse" || (is_beside && one.main.change == "unclear");
+    share(&outcomes.same, &|one| !one.claimed.is_empty()) <= MOST_CLAIMS
+        && share(&outcomes.changed, &is_found) >= LEAST_FOUND
 }
 
-fn document(outcomes: &Outcomes) -> String {
-    let mut text = String::from(
-        "| link before and after | comparisons | goodput: worse | better | equivalent | unclear | goodput, ratio: smallest to largest | intervals that hold the truth | median time of 64 KiB: worse | better | equivalent | unclear | with any claim | figures compared | others' share of the CPUs' work: smallest to largest |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+fn document(changed: Changed, outcomes: &Outcomes) -> String {
+    let [(.., main), (.., other)] = changed.figures();
+    let mut text = format!(
+        "| link before and after | comparisons | {main}: worse | better | equivalent | unclear | ratio: smallest to largest | intervals that hold the \
+         truth | {other}: worse | better | equivalent | unclear | with any claim | figures compared | others' share of the CPUs' work: smallest to \
+         largest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    let rows = [(&outcomes.same, RATE), (&outcomes.slower, SLOWER)];
-    for (said, after) in rows.into_iter().filter(|(said, _)| !said.is_empty()) {
-        let n = said.len();
-        let count = |word: &str| said.iter().filter(|one| one.goodput == word).count();
-        let (least, most) =
-            said.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), one| (a.min(one.ratio), b.max(one.ratio)));
-        let truth = after / RATE;
-        let holds = |one: &&Said| one.interval.is_some_and(|(low, high)| low <= truth && truth <= high);
-        let claims = said.iter().filter(|one| !one.claimed.is_empty()).count();
-        let figures: usize = said.iter().map(|one| one.figures).sum();
-        let timed =
-            |word: &str| said.iter().filter(|one| one.time.as_ref().is_some_and(|(change, ..)| change == word)).count();
-        let shares = said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
-        let others = shares.fold(None, |range: Option<(f64, f64)>, share| {
-            let (low, high) = range.unwrap_or((share, share));
-            Some((low.min(share), high.max(share)))
+    let range = |values: &mut dyn Iterator<Item = f64>, places: usize| {
+        let range = values.fold(None, |range: Option<(f64, f64)>, value| {
+            let (low, high) = range.unwrap_or((value, value));
+            Some((low.min(value), high.max(value)))
         });
-        let others = others.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"));
+        range.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.places$} to {high:.places$}"))
+    };
+    // `none` is what `linerate compare` calls no change beyond the margin.
+    const CHANGES: [&str; 4] = ["worse", "better", "none", "unclear"];
+    let rows = [(&outcomes.same, false), (&outcomes.changed, true)];
+    for (said, is_changed) in rows.into_iter().filter(|(said, _)| !said.is_empty()) {
+        let counted = |of: &dyn Fn(&Said) -> Option<&Verdict>| {
+            let count = |change: &str| said.iter().filter_map(of).filter(|verdict| verdict.change == change).count();
+            CHANGES.map(|change| count(change).to_string()).join(" | ")
+        };
+        let truth = |one: &Said| if is_changed { changed.truth(one.main.before) } else { 1.0 };
+        let holds = |one: &&Said| one.main.interval.is_some_and(|(low, high)| low <= truth(one) && truth(one) <= high);
+        let shares = said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
         let _infallible = writeln!(
             text,
-            "| {RATE} and {after} Mbit/s | {n} | {} | {} | {} | {} | {least:.4} to {most:.4} | {} | {} | {} | {} | {} | {claims} | {figures} | {others} |",
-            count("worse"),
-            count("better"),
-            // What `linerate compare` calls no change beyond the margin.
-            count("none"),
-            count("unclear"),
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            changed.named(is_changed),
+            said.len(),
+            counted(&|one| Some(&one.main)),
+            range(&mut said.iter().map(|one| one.main.ratio), 4),
             said.iter().filter(holds).count(),
-            timed("worse"),
-            timed("better"),
-            timed("none"),
-            timed("unclear"),
+            counted(&|one| one.other.as_ref()),
+            said.iter().filter(|one| !one.claimed.is_empty()).count(),
+            said.iter().map(|one| one.figures).sum::<usize>(),
+            range(&mut shares.into_iter(), 2),
         );
     }
-    text.push_str(&verdicts(outcomes));
+    text.push_str(&verdicts(changed, outcomes));
     text
 }
 
-/// The table in words: what was asked, and what was claimed of nothing.
-fn verdicts(outcomes: &Outcomes) -> String {
-    let (same, slower) = (outcomes.same.len(), outcomes.slower.len());
+/// `names` with how often each is there, or `none`.
+fn tallied<'a>(names: impl Iterator<Item = &'a str>, none: &str) -> String {
+    let mut named: Vec<&str> = names.collect();
+    named.sort_unstable();
+    let each = named.chunk_by(|a, b| a == b).map(|same| format!("{} {} times", same[0], same.len()));
+    let told = each.collect::<Vec<String>>().join(", ");
+    if told.is_empty() { none.to_owned() } else { told }
+}
+
+/// The table in words: what was asked, what was claimed of nothing, and why what was not found was not.
+fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
+    let (same, n_changed) = (outcomes.same.len(), outcomes.changed.len());
     let silent = outcomes.same.iter().filter(|one| one.claimed.is_empty()).count();
-    let found = outcomes.slower.iter().filter(|one| one.goodput == "worse").count();
-    let mut claimed: Vec<(&str, usize)> = Vec::new();
-    for figure in outcomes.same.iter().flat_map(|one| &one.claimed) {
-        match claimed.iter_mut().find(|(known, _)| known == figure) {
-            Some((_, times)) => *times += 1,
-            None => claimed.push((figure, 1)),
-        }
-    }
-    let told: Vec<String> = claimed.iter().map(|(figure, times)| format!("{figure} {times} times")).collect();
-    let told = if told.is_empty() { "nothing".to_owned() } else { told.join(", ") };
+    let claimed = tallied(outcomes.same.iter().flat_map(|one| one.claimed.iter().map(String::as_str)), "nothing");
     let asked = |share: f64, n: usize| (share * n as f64).ceil();
-    let doubts = |of: &dyn Fn(&Said) -> Option<String>| {
-        let mut named: Vec<String> = outcomes.slower.iter().filter_map(of).collect();
-        named.sort_unstable();
-        let each = named.chunk_by(|a, b| a == b).map(|same| format!("{} {} times", same[0], same.len()));
-        let told = each.collect::<Vec<String>>().join(", ");
-        if told.is_empty() { "none".to_owned() } else { told }
+    let found = |of: &dyn Fn(&Said) -> Option<&Verdict>, of_more: &str| {
+        let verdicts = || outcomes.changed.iter().filter_map(of);
+        let n = verdicts().filter(|verdict| verdict.change == of_more).count();
+        format!("found in {n} of {n_changed}, withheld for: {}", tallied(verdicts().filter_map(Verdict::reason), "none"))
     };
-    let of_time = |one: &Said| one.time.as_ref().and_then(|(_, doubt, _)| doubt.clone());
-    let slower_times = outcomes.slower.iter().filter(|one| one.time.as_ref().is_some_and(|(c, ..)| c == "worse"));
+    let [(.., main), (.., other)] = changed.figures();
     format!(
-        "\nNothing was changed: no claim of any figure in {silent} of {same} comparisons (at least {} asked for); claimed: {told}.\n\
-         The link was made 5 % slower: found in {found} of {slower} (at least {} asked for), doubts: {}. Longer median time of large requests: \
-         found in {} of {slower}, doubts: {}.\n",
+        "\nNothing was changed: no claim of any figure in {silent} of {same} comparisons (at least {} asked for); claimed: {claimed}.\n\
+         Changed to {}: {main} {} (at least {} asked for where nothing else runs); {other} {}.\n",
         asked(1.0 - MOST_CLAIMS, same),
-        asked(LEAST_FOUND, slower),
-        doubts(&|one| one.doubt.clone()),
-        slower_times.count(),
-        doubts(&of_time),
+        changed.named(true),
+        found(&|one| Some(&one.main), "worse"),
+        asked(LEAST_FOUND, n_changed),
+        found(&|one| one.other.as_ref(), "worse"),
     )
 }
 
@@ -358,6 +463,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         let value = rest.next().context(USAGE)?;
         match flag.as_str() {
             "--rounds" => options.rounds = value.parse().context("--rounds takes a count")?,
+            "--delay" => options.changed = Changed::Delay(value.parse().context("--delay takes microseconds")?),
             "--again" => options.again = value.parse().context("--again takes a count")?,
             "--beside" => options.beside = Some(value.parse().context("--beside takes a percentage")?),
             "--program" => options.program = Some(std::path::absolute(value)?),
@@ -366,6 +472,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
             _ => bail!(USAGE),
         }
     }
+    ensure!(options.changed != Changed::Delay(0), "--delay 0 would change nothing: give 1 or more");
     ensure!(options.again > 0, "--again 0 would compare nothing with itself: give 1 or more");
     Ok(options)
 }
@@ -377,46 +484,68 @@ mod tests {
     use super::*;
 
     fn told(change: &str) -> Value {
-        let figure = |metric: &str, change: &str| json!({"metric": metric, "direction": "tx", "effect": {"change": change, "shift": 0.95, "interval": [0.94, 0.96]}});
+        let figure = |metric: &str, change: &str| {
+            let effect = json!({"change": change, "before": 0.001, "shift": 0.95, "interval": [0.94, 0.96]});
+            json!({"metric": metric, "direction": "tx", "effect": effect})
+        };
         json!({"comparison": {
             "points": [
                 {"sweep": "stream", "figures": [figure("goodput", change), figure("rtt", "unclear")]},
                 {"sweep": "large", "figures": [figure("goodput", "none"), figure("service_time_p50", "worse")]},
+                {"sweep": "small", "figures": [figure("service_time_p50", change), figure("transaction_rate", "none")]},
             ],
             "company": [{"others": 0.4}, {"others": 0.5}],
         }})
     }
 
     #[test]
-    fn claims_are_counted_and_goodput_is_read() {
-        let worse = said(&told("worse")).expect("goodput");
-        assert_eq!((worse.figures, worse.claimed.len()), (4, 2));
-        assert_eq!(worse.claimed, ["stream goodput tx", "large service_time_p50 tx"]);
-        assert_eq!((worse.time, worse.others), (Some(("worse".to_owned(), None, 0.95)), Some((0.4, 0.5))));
-        assert_eq!((worse.goodput.as_str(), worse.ratio, worse.interval), ("worse", 0.95, Some((0.94, 0.96))));
-        assert_eq!(said(&json!({"comparison": {"points": []}})), None);
+    fn claims_are_counted_and_the_main_figure_is_read() {
+        let worse = said(Changed::Rate, &told("worse")).expect("goodput");
+        assert_eq!((worse.figures, worse.claimed.len()), (6, 3));
+        assert_eq!(worse.claimed[..2], ["stream goodput tx", "large service_time_p50 tx"]);
+        let verdict = Verdict {
+            change: "worse".into(),
+            before: 0.001,
+            ratio: 0.95,
+            interval: Some((0.94, 0.96)),
+            doubt: None,
+        };
+        assert_eq!((worse.other, worse.others), (Some(verdict.clone()), Some((0.4, 0.5))));
+        assert_eq!(worse.main, verdict);
+        assert_eq!(said(Changed::Rate, &json!({"comparison": {"points": []}})), None);
+        let delayed = said(Changed::Delay(1000), &told("unclear")).expect("a median time");
+        assert_eq!((delayed.main.reason(), delayed.main.change.as_str()), (Some("interval"), "unclear"));
+    }
+
+    #[test]
+    fn what_is_added_to_a_round_trip_is_known_and_not_what_it_is_added_to() {
+        assert_eq!(Changed::Rate.links()[1], "rate = \"95 Mbit/s\"\nbuffer = \"64 KiB\"\n");
+        assert_eq!(Changed::Delay(1000).links(), ["delay = \"500000 ns\"\n", "delay = \"550000 ns\"\n"]);
+        assert!((Changed::Delay(1000).truth(1.25e-3) - 1.08).abs() < 1e-9);
+        assert_eq!((Changed::Delay(1000).trial_ms(), Changed::Delay(10_000).trial_ms()), (200, 600));
     }
 
     #[test]
     fn a_claim_of_nothing_changed_and_a_change_not_found_are_told() {
         let of = |change: &str| {
-            let mut said = said(&told(change)).expect("goodput");
+            let mut said = said(Changed::Rate, &told(change)).expect("goodput");
             said.claimed.retain(|figure| figure.starts_with("stream"));
             said
         };
-        let outcomes = |same: &str, slower: &str| Outcomes { same: vec![of(same)], slower: vec![of(slower)] };
-        assert!(held(&outcomes("none", "worse")));
-        assert!(!held(&outcomes("worse", "worse")) && !held(&outcomes("unclear", "unclear")));
-        let text = document(&outcomes("none", "worse"));
+        let outcomes = |same: &str, changed: &str| Outcomes { same: vec![of(same)], changed: vec![of(changed)] };
+        assert!(held(&outcomes("none", "worse"), false));
+        assert!(!held(&outcomes("worse", "worse"), false) && !held(&outcomes("unclear", "unclear"), false));
+        assert!(held(&outcomes("unclear", "unclear"), true) && !held(&outcomes("unclear", "none"), true));
+        let text = document(Changed::Rate, &outcomes("none", "worse"));
         assert!(text.contains("| 100 and 100 Mbit/s | 1 | 0 | 0 | 1 | 0 |"), "{text}");
-        assert!(text.contains("| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 4 | 0.40 to 0.50 |"), "{text}");
+        assert!(text.contains("| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 6 | 0.40 to 0.50 |"), "{text}");
         assert!(text.contains("in 1 of 1 comparisons (at least 1 asked for); claimed: nothing."), "{text}");
-        let text = document(&outcomes("worse", "unclear"));
+        let text = document(Changed::Rate, &outcomes("worse", "unclear"));
         assert!(
             text.contains("in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times."),
             "{text}"
         );
-        assert!(text.contains("found in 0 of 1 (at least 1 asked for)"), "{text}");
+        assert!(text.contains("goodput found in 0 of 1, withheld for: interval 1 times"), "{text}");
     }
 
     #[test]
@@ -424,7 +553,8 @@ mod tests {
         let read = |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(read("--rounds 3").expect("known").rounds, 3);
         assert_eq!(read("--again 4 --beside 45").map(|o| (o.again, o.beside)).expect("known"), (4, Some(45)));
-        assert!(read("--again 0").is_err());
+        assert_eq!(read("--delay 1000").expect("known").changed, Changed::Delay(1000));
+        assert!(read("--again 0").is_err() && read("--delay 0").is_err());
         assert!(read("--rounds").is_err() && read("--loud yes").is_err());
     }
 }

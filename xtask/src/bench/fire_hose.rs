@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::own;
 use super::scan::Referee;
+use super::scratch::Scratch;
 
 const DRAIN: f64 = 1e8;
 const SEGMENT: u64 = 1460;
@@ -59,18 +60,15 @@ struct Onset {
 /// Runs every cell, prints the table, and draws it into `out` if given. Returns whether every number printed can be.
 pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<bool> {
     let program = own::build(root, "linerate", &["--bin", "linerate"])?;
-    let folder = std::env::temp_dir().join(format!("linerate-fire-hose-{}", std::process::id()));
-    std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let scratch = Scratch::new("fire-hose")?;
     let mut referee = Referee::new(root, &program)?;
     let mut measured = Vec::new();
     for cell in cells() {
-        let onset = measure(&program, &folder, &cell)?;
-        referee.read_all(&folder)?;
+        let onset = measure(&program, scratch.path(), &cell)?;
+        referee.read_all(scratch.path())?;
         eprintln!("{}", row(&cell, &onset));
         measured.push((cell, onset));
     }
-    // Nothing in it is of use to anybody.
-    let _ = std::fs::remove_dir_all(&folder);
     println!(
         "| device | buffer | feed : drain | clean up to | lossy from | round trip | whole frames | fluid | ACK-clocked |"
     );

@@ -17,6 +17,7 @@ use super::generators::{Bench, Generator, Place, Running, Work};
 use super::own;
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
+use super::scratch::Scratch;
 use super::statistics::Median;
 use super::table::verdict;
 
@@ -82,9 +83,9 @@ struct Frames {
 pub(super) fn run(root: &Path, rounds: usize, seconds: u32, out: Option<&Path>) -> anyhow::Result<()> {
     let end = own::build(root, "linerate-load", &["--example", "end"])?;
     let frame_rate = own::build(root, "linerate-sys", &["--example", "frame_rate"])?;
-    let folder = std::env::temp_dir().join(format!("linerate-frames-{}", std::process::id()));
-    std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let mut frames = Frames { bench: Bench::new(Sandbox::new()?, end, folder), frame_rate, seconds };
+    let scratch = Scratch::new("frames")?;
+    let bench = Bench::new(Sandbox::new()?, end, scratch.path().to_owned());
+    let mut frames = Frames { bench, frame_rate, seconds };
     let mut rows = SIZES.map(|size| Row { size, outcomes: vec![Vec::new(); CONTESTANTS.len()] });
     let (began, mut notes) = (Instant::now(), Vec::new());
     for round in 0..rounds {
@@ -105,8 +106,6 @@ pub(super) fn run(root: &Path, rounds: usize, seconds: u32, out: Option<&Path>) 
         let text = document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes);
         out.map_or(Ok(()), |out| std::fs::write(out, text).with_context(|| format!("write {}", out.display())))?;
     }
-    // Nothing in it is of use to anybody.
-    let _ = std::fs::remove_dir_all(&frames.bench.folder);
     println!("{}", document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes));
     Ok(())
 }

@@ -23,6 +23,7 @@ mod processor;
 mod rows;
 mod sandbox;
 mod scan;
+mod scratch;
 mod search;
 mod statistics;
 mod storage;
@@ -40,6 +41,7 @@ use crate::tools;
 use generators::{Bench, Generator, Place, Work};
 use rows::{Row, Scope};
 use sandbox::Sandbox;
+use scratch::Scratch;
 use statistics::Median;
 use table::Result;
 
@@ -140,13 +142,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let (mut results, mut held, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     if !rows.is_empty() {
         let end = own::build(root, "linerate-load", &["--example", "end"])?;
-        let folder = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
-        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let mut bench = Bench::new(Sandbox::new()?, end, folder);
+        let scratch = Scratch::new("bench")?;
+        let mut bench = Bench::new(Sandbox::new()?, end, scratch.path().to_owned());
         results = measure(&mut bench, rows, &options, &mut notes)?;
         held = hold(&mut bench, &results, &options, &mut notes);
-        // Nothing in it is of use to anybody.
-        let _ = std::fs::remove_dir_all(&bench.folder);
     }
     // What was measured is not lost because the program's own figures could not be had.
     let own = match wanted("own").then(|| own::figures(root, fastest_transaction(&results))) {

@@ -6,9 +6,11 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use anyhow::{Context, ensure};
+
+use super::scratch::afterwards;
 
 /// Addresses of the ends of the link, and of loopback.
 const ENDS: [&str; 2] = ["10.99.0.1", "10.99.0.2"];
@@ -98,20 +100,10 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
     names.iter().map(held).collect()
 }
 
-/// A shell in a process group of its own, so that an interrupt from the terminal passes it by.
+/// Removes the namespaces, and ends whoever is in them, once this process has ended.
 pub(super) fn reaper(names: &[String]) -> anyhow::Result<Child> {
-    use std::os::unix::process::CommandExt;
-    let script = "read nothing; for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; \
-                  ip netns delete \"$n\"; done";
-    Command::new("sh")
-        .args(["-c", script, "reaper"])
-        .args(names)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .context("start sh to remove the namespaces later")
+    let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip netns delete \"$n\"; done";
+    afterwards(script, names)
 }
 
 /// Entering replaces the process, so that the child is the program itself.

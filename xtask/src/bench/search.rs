@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::own;
 use super::scan::Referee;
+use super::scratch::Scratch;
 
 /// Frames per second and frames of buffer of the device.
 const CAPACITY: f64 = 4_000.0;
@@ -85,8 +86,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         Some(program) => program.clone(),
         None => own::build(root, "linerate", &["--bin", "linerate"])?,
     };
-    let folder = std::env::temp_dir().join(format!("linerate-search-{}", std::process::id()));
-    std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let scratch = Scratch::new("search")?;
     println!(
         "| device | goal | trial | known answer, kpps | searches with an answer | regular | lowest, kpps | highest, kpps | spread | within |"
     );
@@ -95,12 +95,10 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let mut all = true;
     let wanted = |row: &&Row| options.only.as_deref().is_none_or(|only| row.name.contains(only));
     for row in ROWS.iter().filter(wanted) {
-        let found = measure(&program, &folder, row, options.runs)?;
-        referee.read_all(&folder)?;
+        let found = measure(&program, scratch.path(), row, options.runs)?;
+        referee.read_all(scratch.path())?;
         all &= tell(row, &found, options.runs);
     }
-    // Nothing in it is of use to anybody.
-    let _ = std::fs::remove_dir_all(&folder);
     print!("\n{}", referee.summary());
     Ok(all && referee.is_clean())
 }

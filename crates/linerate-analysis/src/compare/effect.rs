@@ -18,8 +18,11 @@ const PROOF_RATIO: f64 = 1.1;
 const PROOF_FLOORS: f64 = 3.0;
 /// A change smaller than this is none (methodology 6.6).
 const MARGIN: f64 = 0.02;
-/// The noise floor is this quantile of what single pairs of nothing against nothing differ by (methodology 6.7).
+/// The noise floor is this quantile of what single pairs of nothing against nothing differ by.
 const FLOOR_QUANTILE: f64 = 0.95;
+/// The same quantile of normal noise over its median: `z(0.975) / z(0.75)` of absolute values. A median bears outliers, a quantile of
+/// 95 % does not: of two times six runs one outlier is in 5 of 30 differences.
+const FLOOR_OVER_MEDIAN: f64 = 1.959_964 / 0.674_490;
 /// What is more probable than this by chance is not claimed among many figures.
 const CHANCE: f64 = 0.05;
 /// More pairs than this are not asked for.
@@ -133,7 +136,7 @@ pub struct Effect {
     /// Largest ratio or difference, either way, of a single pair (of any two runs, where they are not paired): the noise if nothing
     /// was changed.
     pub widest: f64,
-    /// What 95 % of these stay below, likewise: the noise floor if nothing was changed.
+    /// What 95 % of these stay below, outliers aside, likewise: the noise floor if nothing was changed.
     pub floor: f64,
 }
 
@@ -238,7 +241,7 @@ impl Told {
             doubt: None,
             needed: (change == Change::Unclear).then(|| needed(&self.shift, margin, self.n)).flatten(),
             widest: told(sizes.iter().copied().fold(0.0, f64::max)),
-            floor: told(quantile(&sizes, FLOOR_QUANTILE)?),
+            floor: told(noise_floor(&sizes)?),
         })
     }
 }
@@ -264,6 +267,15 @@ fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
     let room = if size >= margin { size } else { margin - size };
     let needed = (n as f64 * (half / room).powi(2)).ceil();
     (needed.is_finite() && needed <= MOST_PAIRS).then(|| (needed as u32).max(n as u32 + 1))
+}
+
+/// The fewest pairs, or runs of each side, of which the clearest result can be claimed among `n_figures` by ranks: all one way is one order of
+/// 2^n, or of n out of 2 n.
+fn enough_among(n_figures: usize, is_paired: bool) -> Option<u32> {
+    let orders = |n: u32| -> f64 {
+        if is_paired { 2.0_f64.powf(f64::from(n)) } else { (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product() }
+    };
+    (1..=MOST_PAIRS as u32).find(|n| 2.0 / orders(*n) * n_figures as f64 <= CHANCE)
 }
 
 impl Effect {
@@ -292,10 +304,17 @@ impl Effect {
         if self.size() < floor { self.doubted(Doubt::Noise) } else { self }
     }
 
-    /// The same among many figures: what `p`, adjusted for their number, does not carry is claimed neither way (methodology 6.6).
+    /// The same among `n_figures`: what `p`, adjusted for their number, does not carry is claimed neither way. Where no result of so few runs
+    /// could be, it says how many runs are enough.
     #[must_use]
-    pub(crate) fn among_many(self, p_adjusted: Option<f64>) -> Self {
-        if p_adjusted.is_none_or(|p| p > CHANCE) { self.doubted(Doubt::Chance) } else { self }
+    pub(crate) fn among_many(self, p_adjusted: Option<f64>, n_figures: usize) -> Self {
+        if p_adjusted.is_some_and(|p| p <= CHANCE) {
+            return self;
+        }
+        let enough = enough_among(n_figures, self.runs.is_none()).filter(|enough| *enough as usize > self.n);
+        let doubted = self.doubted(Doubt::Chance);
+        let needed = if doubted.doubt == Some(Doubt::Chance) { enough } else { doubted.needed };
+        Self { needed, ..doubted }
     }
 
     /// The same with `doubt`, so that nothing is claimed of it.
@@ -374,6 +393,13 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     Proof { effect, placebo, verdict, why }
 }
 
+/// Returns what 95 % of differences stay below where noise makes them, of `sizes` that may hold outliers: their quantile, or what their median
+/// says of normal noise if that is less. `None` of no sizes. Where more than half are zero the median says nothing, and the quantile stands.
+fn noise_floor(sizes: &[f64]) -> Option<f64> {
+    let (most, typical) = (quantile(sizes, FLOOR_QUANTILE)?, quantile(sizes, 0.5)?);
+    Some(if typical > 0.0 { most.min(FLOOR_OVER_MEDIAN * typical) } else { most })
+}
+
 /// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference. `None` if no campaign has two.
 pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
     let apart = |values: &[Option<f64>]| {
@@ -386,7 +412,7 @@ pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64>
         pairs.map(differ).collect::<Vec<f64>>()
     };
     let sizes: Vec<f64> = campaigns.into_iter().flat_map(apart).collect();
-    let floor = quantile(&sizes, FLOOR_QUANTILE)?;
+    let floor = noise_floor(&sizes)?;
     Some(if scale == Scale::Ratio { floor.exp() } else { floor })
 }
 
@@ -461,6 +487,22 @@ mod tests {
     }
 
     #[test]
+    fn one_outlier_is_not_the_noise_floor_and_two_kinds_of_runs_are() {
+        let ratio = |values: [f64; 6]| floor(Scale::Ratio, [&some(&values), &some(&CURED)]).expect("six runs");
+        let still = [100.0, 101.0, 99.5, 100.4, 99.8, 100.9];
+        let with_outlier = [100.0, 101.0, 99.5, 100.4, 99.8, 70.0];
+        assert!(ratio(still) < 1.03 && ratio(with_outlier) < 1.03, "{} {}", ratio(still), ratio(with_outlier));
+        let of_two_kinds = [100.0, 101.0, 90.0, 100.4, 90.5, 89.8];
+        assert!(floor(Scale::Ratio, [&some(&of_two_kinds); 2]).expect("six runs") > 1.1);
+        // Counts that are the same in most runs have a median of none.
+        let counts = some(&[0.0, 0.0, 0.0, 0.0, 0.0, 7.0]);
+        assert!(floor(Scale::Difference, [&counts, &counts]).expect("six runs") > 0.0);
+        let again = some(&[61.0, 61.5, 61.2, 45.0, 61.1, 61.3]);
+        let placebo = effect("goodput", &some(&CURED), &again, Better::More).expect("six pairs");
+        assert!(placebo.widest > 1.3 && placebo.floor < 1.02, "{placebo:?}");
+    }
+
+    #[test]
     fn runs_that_are_not_paired_are_compared_run_against_run() {
         let effect = |after: &[Option<f64>]| {
             effect_of_runs("goodput", &some(&COLLAPSED), after, Better::More, Margin::default()).expect("runs")
@@ -482,9 +524,12 @@ mod tests {
     #[test]
     fn among_many_figures_a_shift_that_chance_explains_is_not_claimed() {
         let better = effect("goodput", &some(&COLLAPSED), &some(&CURED), Better::More).expect("six pairs");
-        assert_eq!(better.clone().among_many(Some(0.03)).change, Change::Better);
-        let doubted = better.among_many(Some(0.2));
-        assert_eq!((doubted.change, doubted.doubt), (Change::Unclear, Some(Doubt::Chance)));
+        assert_eq!(better.clone().among_many(Some(0.03), 1).change, Change::Better);
+        let doubted = better.clone().among_many(Some(0.2), 7);
+        // Of six pairs 2/64 is the least; seven figures need 2/512.
+        assert_eq!((doubted.change, doubted.doubt, doubted.needed), (Change::Unclear, Some(Doubt::Chance), Some(9)));
+        let still = effect("goodput", &some(&COLLAPSED), &some(&COLLAPSED), Better::More).expect("six pairs");
+        assert_eq!(still.clone().among_many(None, 100).needed, still.needed, "nothing is claimed, nothing is doubted");
     }
 
     /// Exact signed-rank probabilities: all of six pairs one way, 2/64; Wilcoxon's own table for 8 of 10 (sum 8 of the smaller sign).

@@ -81,6 +81,7 @@ impl Section for Answer {
         if !searched.is_empty() {
             blocks.push(Block::List(searched));
         }
+        blocks.extend(super::account::told(subject).map(Block::Paragraph));
         blocks.push(Block::Paragraph(standing(subject)));
         let reasons = reasons(subject);
         if !reasons.is_empty() {

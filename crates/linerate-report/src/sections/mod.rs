@@ -1,5 +1,6 @@
 //! Sections of a report, alphabetically; each says where in the document it stands.
 
+mod account;
 mod answer;
 mod comparison;
 mod cost;
@@ -65,6 +66,7 @@ pub trait Section: Sync {
 
 /// Every section.
 pub static SECTIONS: &[&dyn Section] = &[
+    &account::Account,
     &answer::Answer,
     &comparison::Comparisons,
     &cost::Cost,

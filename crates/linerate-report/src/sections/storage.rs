@@ -23,7 +23,7 @@ const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0
 struct Told(&'static str, &'static [&'static str], Direction, Scale);
 
 /// The tables: name of the table, caption, columns.
-const TABLES: [(&str, &str, &[Told]); 6] = [
+const TABLES: [(&str, &str, &[Told]); 5] = [
     (
         "rates",
         "Transfers and bytes",
@@ -64,24 +64,6 @@ const TABLES: [(&str, &str, &[Told]); 6] = [
             ),
             Told("Read Errors", &[metric::TRANSFER_ERRORS], Direction::Rx, Scale::COUNT),
             Told("Write Errors", &[metric::TRANSFER_ERRORS], Direction::Tx, Scale::COUNT),
-        ],
-    ),
-    (
-        "account",
-        "Operations due, answered, lost, and open at the end; flushes and discards count in the totals",
-        &[
-            Told("due", &[metric::OPERATIONS_DUE], Direction::Sum, Scale::COUNT),
-            Told("answered", &[metric::OPERATIONS_ANSWERED], Direction::Sum, Scale::COUNT),
-            Told(metric::LOST, &[metric::OPERATIONS_LOST], Direction::Sum, Scale::COUNT),
-            Told("open", &[metric::OPERATIONS_OPEN], Direction::Sum, Scale::COUNT),
-            Told("reads due", &[metric::OPERATIONS_DUE], Direction::Rx, Scale::COUNT),
-            Told("reads answered", &[metric::OPERATIONS_ANSWERED], Direction::Rx, Scale::COUNT),
-            Told("reads lost", &[metric::OPERATIONS_LOST], Direction::Rx, Scale::COUNT),
-            Told("reads open", &[metric::OPERATIONS_OPEN], Direction::Rx, Scale::COUNT),
-            Told("writes due", &[metric::OPERATIONS_DUE], Direction::Tx, Scale::COUNT),
-            Told("writes answered", &[metric::OPERATIONS_ANSWERED], Direction::Tx, Scale::COUNT),
-            Told("writes lost", &[metric::OPERATIONS_LOST], Direction::Tx, Scale::COUNT),
-            Told("writes open", &[metric::OPERATIONS_OPEN], Direction::Tx, Scale::COUNT),
         ],
     ),
     (

@@ -56,13 +56,13 @@ fn a_number_that_is_not_finite_is_null_in_json_and_no_figure_elsewhere() {
 }
 
 /// Numbers as they stand in a text, signs aside.
-fn numbers(text: &str) -> Vec<String> {
+pub(crate) fn numbers(text: &str) -> Vec<String> {
     let parts = text.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
     parts.map(|part| part.trim_matches('.').to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
 /// What a person sees of a page: no tags, scripts, styles or drawings.
-fn visible(page: &str) -> String {
+pub(crate) fn visible(page: &str) -> String {
     let mut text = String::new();
     let mut rest = page;
     while let Some(start) = rest.find('<') {
@@ -80,7 +80,7 @@ fn visible(page: &str) -> String {
 }
 
 /// Every text and every number within `value`.
-fn leaves(value: &Value, texts: &mut Vec<String>, figures: &mut Vec<f64>) {
+pub(crate) fn leaves(value: &Value, texts: &mut Vec<String>, figures: &mut Vec<f64>) {
     match value {
         Value::String(text) => texts.push(text.clone()),
         Value::Number(number) => figures.extend(number.as_f64()),

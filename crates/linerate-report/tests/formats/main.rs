@@ -2,6 +2,7 @@
 
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod accounts;
 mod hostile;
 mod html;
 mod json;

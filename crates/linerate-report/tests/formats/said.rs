@@ -81,17 +81,25 @@ fn an_expected_value_is_not_drawn_as_a_ceiling() {
 #[test]
 fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
     let document = document();
-    let cell = |table: &str, head: &str| {
-        let table = document.tables().find(|one| one.id.starts_with("storage-") && one.id.ends_with(table));
-        let table = table.expect("the table");
+    let is_of_disk = |head: &str| move |table: &&Table| table.columns.iter().any(|column| column.head == head);
+    let cell = |table: &Table, row: usize, head: &str| {
         let column = table.columns.iter().position(|column| column.head == head).expect("the column");
-        table.rows.last().expect("depth 64").cells[column].clone()
+        table.rows[row].cells[column].clone()
     };
-    let count = |head: &str| cell("account", head).value().expect("a count");
-    assert_eq!(count("due"), count("answered") + count("lost") + count("open"));
-    assert_eq!((count("reads open"), count("writes open")), (4.0, 0.0));
-    assert!(matches!(cell("times", "Average Read Response Time"), Cell::AtLeast(bound) if bound > 0.0));
-    assert!(matches!(cell("times", "Average Write Response Time"), Cell::Estimate(_)));
+    // Of depth 64: all, reads, writes.
+    let account = document.tables().filter(|table| table.id.starts_with("account-")).find(is_of_disk("operations"));
+    let account = account.expect("the account of the disk");
+    let count = |row: usize, head: &str| cell(account, row, head).value().expect("a count");
+    let last = account.rows.len() - 3;
+    for row in last..account.rows.len() {
+        assert_eq!(count(row, "due"), count(row, "answered") + count(row, "lost") + count(row, "open"));
+    }
+    // Four in each of six runs.
+    assert_eq!([last, last + 1, last + 2].map(|row| count(row, "open")), [24.0, 24.0, 0.0]);
+    let times = document.tables().find(is_of_disk("Average Read Response Time")).expect("times");
+    let time = |head: &str| cell(times, times.rows.len() - 1, head);
+    assert!(matches!(time("Average Read Response Time"), Cell::AtLeast(bound) if bound > 0.0));
+    assert!(matches!(time("Average Write Response Time"), Cell::Estimate(_)));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::scan::Referee;
+use super::scratch::Scratch;
 use super::{count, own};
 use scenarios::{Place, SCENARIOS, Scenario};
 
@@ -146,9 +147,8 @@ fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
 
 /// What `diagnose` says of `scenario`, and its whole answer.
 fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, Value)> {
-    let name = format!("linerate-diagnosis-{}-{}", std::process::id(), scenario.name.replace(' ', "-"));
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let scratch = Scratch::new(&format!("diagnosis-{}", scenario.name.replace(' ', "-")))?;
+    let folder = scratch.path();
     let file = folder.join("place.toml");
     let mut command = Command::new(program);
     command.args([
@@ -183,8 +183,6 @@ fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32)
     }
     let output = command.stderr(Stdio::inherit()).output().context("start linerate diagnose")?;
     referee.lock().unwrap_or_else(PoisonError::into_inner).read_all(&folder.join("ledgers"))?;
-    // Nothing in it is of use to anybody.
-    let _ = std::fs::remove_dir_all(&folder);
     let answer: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("linerate diagnose ended with {} and printed no JSON", output.status))?;
     let rungs = answer["ladder"].as_array().context("the answer has no ladder")?;

@@ -15,6 +15,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::super::sandbox::{hold, inside, ip, reaper};
+use super::super::scratch::Scratch;
 use super::relay::{Faults, VXLAN_PORT};
 
 /// Addresses of `a`, `b` and `r` on the bridge, and inside a tunnel.
@@ -83,6 +84,8 @@ pub(in crate::bench) struct Ground {
     names: [String; 3],
     program: PathBuf,
     pub(in crate::bench) folder: PathBuf,
+    /// Whoever removes it.
+    _scratch: Scratch,
     agents: Vec<Child>,
     reaper: Child,
     /// They are no lab's, and frames may be sent there all the same.
@@ -96,13 +99,13 @@ impl Ground {
     pub(in crate::bench) fn make(program: &Path) -> anyhow::Result<Self> {
         let id = std::process::id();
         let names = ["a", "b", "r"].map(|end| format!("lr-truth-{id}-{end}"));
-        let folder = std::env::temp_dir().join(format!("linerate-truth-{id}"));
-        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+        let scratch = Scratch::new("truth")?;
         let reaper = reaper(&names)?;
         let mut ground = Self {
             names,
             program: program.to_owned(),
-            folder,
+            folder: scratch.path().to_owned(),
+            _scratch: scratch,
             agents: Vec::new(),
             reaper,
             held: Vec::new(),
@@ -363,7 +366,6 @@ impl Drop for Ground {
         self.held.clear();
         // It has nothing else to do than to remove the namespaces.
         let _ = self.reaper.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,0 +1,151 @@
+//! What became of operations: due = answered + lost + open at the end, all trials of a point added, so that every row adds up to the unit.
+//!
+//! An operation is a request, a connection, a file, a transfer of a disk or file, a datagram, or a frame; which ones a span has is the
+//! study's to say. What this does not see: when they were lost, and where (`loss`).
+
+use linerate_analysis::{JobStudy, PointStudy};
+use linerate_model::Direction;
+
+use super::{Section, Subject};
+use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::grid::{ALL, Grid};
+use crate::number::{Scale, round_half_up};
+
+const NAME: &str = "account";
+/// What there was, and what became of it.
+const METRICS: [&str; 4] = ["operations_due", "operations_answered", "operations_lost", "operations_open"];
+const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
+
+/// See the file.
+pub(super) struct Account;
+
+impl Section for Account {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "What became of operations"
+    }
+
+    fn summary(&self) -> &'static str {
+        "requests, connections, files, transfers, datagrams and frames: due = answered + lost + open at the end"
+    }
+
+    fn order(&self) -> u32 {
+        85
+    }
+
+    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        subject.grids.iter().filter_map(table).map(Block::Table).collect()
+    }
+}
+
+/// In the order of [`METRICS`].
+type Fates = [f64; 4];
+
+/// The operations of a job at a point, of one direction or kind.
+struct Line<'a> {
+    point: &'a PointStudy,
+    job: &'a JobStudy,
+    direction: Direction,
+    fates: Fates,
+}
+
+/// The account of `job` in `direction`, all trials added that have one; `None` where none has.
+fn fates(job: &JobStudy, direction: Direction) -> Option<Fates> {
+    let metrics = METRICS.map(|name| job.metric(name, direction));
+    let n_trials = metrics.iter().flatten().map(|metric| metric.values.len()).max()?;
+    let of_trial = |trial: usize| -> Option<Fates> {
+        let found = metrics.map(|metric| metric?.values.get(trial).copied().flatten());
+        let [due, answered, lost, open] = found;
+        Some([due?, answered?, lost?, open?])
+    };
+    (0..n_trials).filter_map(of_trial).reduce(added)
+}
+
+fn added(a: Fates, b: Fates) -> Fates {
+    std::array::from_fn(|at| a[at] + b[at])
+}
+
+fn jobs(point: &PointStudy) -> impl Iterator<Item = &JobStudy> {
+    point.jobs.iter().filter(|job| !job.background && job.workload != ALL)
+}
+
+fn lines<'a>(grid: &Grid<'a>) -> Vec<Line<'a>> {
+    let of_job = |point: &'a PointStudy, job: &'a JobStudy| {
+        let of = move |direction| Some(Line { point, job, direction, fates: fates(job, direction)? });
+        [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().filter_map(of)
+    };
+    let of_point = |point: &&'a PointStudy| {
+        let point: &'a PointStudy = point;
+        jobs(point).flat_map(move |job| of_job(point, job)).collect::<Vec<_>>()
+    };
+    grid.points.iter().flat_map(of_point).collect()
+}
+
+/// What a line counts: of disks and files reads are received and writes sent.
+fn kind(line: &Line<'_>) -> &'static str {
+    let is_of_disk = line.job.metrics.iter().any(|metric| metric.name == "iops");
+    match (is_of_disk, line.direction) {
+        (true, Direction::Rx) => "reads",
+        (true, Direction::Tx) => "writes",
+        (false, Direction::Rx) => "rx",
+        (false, Direction::Tx) => "tx",
+        (_, Direction::Sum) => "all",
+    }
+}
+
+fn table(grid: &Grid<'_>) -> Option<Table> {
+    let lines = lines(grid);
+    let first = lines.first()?;
+    let ends = |line: &Line<'_>| format!("{} {} to {}", line.job.workload, line.job.from, line.job.to);
+    let is_several = lines.iter().any(|line| ends(line) != ends(first));
+    let has_kinds = lines.iter().any(|line| kind(line) != kind(first));
+    let mut columns = grid.axis_columns();
+    columns.extend(is_several.then(|| Column::text("job")));
+    columns.extend(has_kinds.then(|| Column::text("operations")));
+    columns.extend(HEADS.map(|head| Column::number(head, Scale::COUNT)));
+    columns.push(Column::number("unanswered", Scale::PERCENT));
+    let caption = format!("Operations due, answered, lost, and open at the end: {}", grid.sweep);
+    let mut table = Table::new(format!("{NAME}-{}", grid.number), caption, columns);
+    for line in &lines {
+        let [due, _, lost, open] = line.fates;
+        let mut cells = grid.axis_cells(line.point);
+        cells.extend(is_several.then(|| Cell::Text(ends(line))));
+        cells.extend(has_kinds.then(|| Cell::text(kind(line))));
+        cells.extend(line.fates.map(Cell::Number));
+        cells.push(Cell::Number((lost + open) / due.max(1.0)));
+        let tone = if lost + open > 0.0 { Tone::Marked } else { Tone::Plain };
+        table.rows.push(Row { cells, tone });
+    }
+    let disks = if lines.iter().any(|line| kind(line) == "reads" || kind(line) == "writes") {
+        " Flushes, discards, and operations of an open load that were never started count in \"all\" only."
+    } else {
+        ""
+    };
+    table.note = Some(format!(
+        "All trials of a point added: due = answered + lost + open. Lost is what was given up or never came; open is what still waited at \
+         the end, and what an open load never started.{disks}"
+    ));
+    Some(table)
+}
+
+/// The account of each workload in one sentence; `None` where nothing has one.
+pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
+    let mut totals: Vec<(&str, Fates)> = Vec::new();
+    for job in subject.study.points.iter().flat_map(jobs) {
+        let whole = [Direction::Sum, Direction::Tx, Direction::Rx].into_iter().find_map(|way| fates(job, way));
+        let Some(fates) = whole else { continue };
+        match totals.iter_mut().find(|(workload, _)| *workload == job.workload) {
+            Some((_, total)) => *total = added(*total, fates),
+            None => totals.push((&job.workload, fates)),
+        }
+    }
+    let one = |(workload, fates): &(&str, Fates)| {
+        let [due, answered, lost, open] = fates.map(|n| round_half_up(n, 0));
+        format!("{workload} {due} = {answered} + {lost} + {open}")
+    };
+    let told = totals.iter().map(one).collect::<Vec<String>>().join("; ");
+    (!told.is_empty()).then(|| format!("Operations due = answered + lost + open at the end, all trials added: {told}."))
+}

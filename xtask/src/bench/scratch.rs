@@ -1,0 +1,73 @@
+//! What a bench leaves behind while it runs, and who removes it however the bench ends: a shell that waits until its input is closed, which
+//! the kernel does for a process that is killed too. What this does not see: a machine that loses its power.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+
+/// Runs `script` with `arguments` once this process has ended or drops the child's input: in a process group of its own, so that an interrupt
+/// from the terminal passes it by.
+pub(super) fn afterwards<S: AsRef<std::ffi::OsStr>>(
+    script: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> anyhow::Result<Child> {
+    use std::os::unix::process::CommandExt;
+    Command::new("sh")
+        .args(["-c", &format!("read nothing; {script}"), "afterwards"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .context("start sh to clean up later")
+}
+
+/// Folder of a bench's own files, in the one for temporary files. It is removed when this is dropped, or this process ends.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: PathBuf,
+    remover: Child,
+}
+
+impl Scratch {
+    /// Makes the folder of the bench `name`.
+    pub(super) fn new(name: &str) -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
+        let remover = afterwards("rm -rf -- \"$1\"", [&path])?;
+        Ok(Self { path, remover })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(self.remover.stdin.take());
+        // It has nothing else to do than to remove the folder.
+        let _ = self.remover.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An end that runs nothing here, as after SIGKILL: of this process only the pipe is closed.
+    #[test]
+    fn a_folder_is_removed_though_nobody_here_does() {
+        let mut scratch = Scratch::new("scratch-test").expect("a folder");
+        let path = scratch.path().to_owned();
+        std::fs::create_dir(path.join("compared")).expect("a folder");
+        std::fs::write(path.join("compared/report.json"), "{}").expect("a file");
+        drop(scratch.remover.stdin.take());
+        scratch.remover.wait().expect("the remover ends");
+        let is_left = path.exists();
+        std::mem::forget(scratch);
+        assert!(!is_left, "{} is left", path.display());
+    }
+}
