@@ -388,10 +388,10 @@ fn chart(result: &Campaigns, number: usize, key: (&str, linerate_model::Directio
             count_of(Change::Worse),
             count_of(Change::Better)
         ),
-        plot: Plot::Lines,
+        plot: Plot::Points,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
-        y_name: metric_title(&first.metric),
+        y_name: format!("change of {}", metric_title(&first.metric).to_lowercase()),
         marks: vec![Mark { column: 1, name: "after less before".into(), role: Role::Line }],
         measured_from: None,
         table,

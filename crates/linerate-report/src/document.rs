@@ -351,6 +351,8 @@ pub struct Chart {
 pub enum Plot {
     /// Lines with interval bands and ceilings.
     Lines,
+    /// Points with their intervals beside a line at zero; nothing between one place and the next.
+    Points,
     /// Bars on top of one another.
     StackedBars,
     /// Bars side by side.

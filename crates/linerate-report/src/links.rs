@@ -12,6 +12,7 @@ use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, Unit, metric};
 use serde_json::{Value, json};
 
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Document, Mark, Origin, Plot, Role, Row, Section, Table};
+use crate::document_json;
 use crate::number::Scale;
 
 /// Payloads that a packet may have, PCI Express 2.2.2, and smaller ones as they occur.
@@ -37,7 +38,9 @@ pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Docum
     ];
     let (packets, bits) = card(link, ports);
     sections.push(Section { id: "card", title: "Frames of a card in this slot", blocks: vec![packets, bits] });
-    let study = figures_json(&sections);
+    let mut study = figures_json(&sections);
+    study["linerate"] = json!(version);
+    study["report"] = document_json::sections(&sections);
     Document {
         title: format!("PCI Express generation {} x{}", link.generation, link.lanes),
         subtitle: "computed, not measured: packets, their framing and headers".to_owned(),
@@ -48,6 +51,9 @@ pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Docum
         study,
     }
 }
+
+/// Where the JSON has the figures of all tables.
+const FIGURES: &str = "/figures";
 
 /// The charts' tables in base units: a list of places for each, sizes first.
 fn figures_json(sections: &[Section]) -> Value {
@@ -104,6 +110,7 @@ fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
     }
     table.note = Some(frame.note.to_owned());
     table.folded = true;
+    table.figures_at = Some(FIGURES.to_owned());
     Block::Chart(Chart {
         title: frame.title,
         summary: frame.summary,

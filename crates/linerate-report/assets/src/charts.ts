@@ -20,7 +20,7 @@ interface Point { x: number; y: number | null; low?: number | null; high?: numbe
 interface MarkSpec { name: string; role: "line" | "ceiling" | "bar" | "second"; partner: number | null; unit: string; points: Point[] }
 interface Spec {
   id: string; title: string; summary: string;
-  plot: "lines" | "stacked" | "grouped" | "percentiles" | "series";
+  plot: "lines" | "points" | "stacked" | "grouped" | "percentiles" | "series";
   x: AxisSpec; y: AxisSpec; second?: AxisSpec;
   labels: { x: number; label: string; major: boolean }[];
   marks: MarkSpec[];
@@ -91,7 +91,8 @@ function xAxis(spec: Spec, theme: Theme, width: number): object {
   const name = spec.x.unit ? `${spec.x.name} (${spec.x.unit})` : spec.x.name;
   const common = {
     name, nameLocation: "middle", nameGap: 30, nameTextStyle: { color: theme.muted, fontFamily: FONT },
-    axisLine: { lineStyle: { color: theme.muted } }, splitLine: { show: false },
+    // Names of places stand below the chart, also where figures are negative.
+    axisLine: { onZero: false, lineStyle: { color: theme.muted } }, splitLine: { show: false },
   };
   const text = { color: theme.muted, fontFamily: FONT, hideOverlap: true };
   if (spec.x.scale === "category") {
@@ -171,7 +172,7 @@ function band(spec: Spec, mark: MarkSpec, color: string): object | null {
     renderItem: (item: { dataIndex: number }, api: any) => {
       if (item.dataIndex > 0) return undefined;
       const at = (x: number, y: number) => api.coord([x, y]);
-      const bands = runs.filter((run) => run.length > 1).map((run) => {
+      const bands = runs.filter((run) => run.length > 1 && spec.plot !== "points").map((run) => {
         const outline = [...run.map((p) => at(p.x, p.high!)), ...run.slice().reverse().map((p) => at(p.x, p.low!))];
         return { type: "polygon", shape: { points: outline }, style: { fill: color, opacity: 0.16 } };
       });
@@ -180,6 +181,18 @@ function band(spec: Spec, mark: MarkSpec, color: string): object | null {
         return { type: "line", shape: { x1, y1, x2: x1, y2 }, style: { stroke: color, lineWidth: 1.5, opacity: 0.8 } };
       });
       return { type: "group", children: [...bands, ...whiskers] };
+    },
+  };
+}
+
+/** A line at no change. */
+function zero(theme: Theme): object {
+  return {
+    type: "custom", silent: true, z: 1, tooltip: { show: false }, data: [[0, 0]],
+    renderItem: (params: any, api: any) => {
+      const { x, width } = params.coordSys;
+      const y = api.coord([0, 0])[1];
+      return { type: "line", shape: { x1: x, y1: y, x2: x + width, y2: y }, style: { stroke: theme.ink, lineWidth: 1.25 } };
     },
   };
 }
@@ -206,13 +219,14 @@ function series(spec: Spec, theme: Theme): object[] {
     } else if (mark.role === "second") {
       out.push({ type: "bar", name: mark.name, data, yAxisIndex: 1, itemStyle: { color: theme.lines[7], opacity: 0.55 }, barMaxWidth: 14 });
     } else {
-      const whisker = ceiling || category ? null : band(spec, mark, color);
+      const points = spec.plot === "points";
+      const whisker = ceiling || (category && !points) ? null : band(spec, mark, color);
       const dense = mark.points.length > 60;
       out.push({
         type: "line", name: mark.name, data, symbol: ceiling ? "none" : SYMBOLS[nth % SYMBOLS.length], symbolSize: 7, z: 3,
         showSymbol: !dense, itemStyle: { color },
         lineStyle: {
-          color, width: ceiling ? 1.75 : 2.25, cap: "butt",
+          color, width: points ? 0 : ceiling ? 1.75 : 2.25, cap: "butt",
           type: ceiling ? CEILING_DASHES[nthCeiling % CEILING_DASHES.length] : DASHES[nth % DASHES.length],
         },
         connectNulls: false, emphasis: { focus: ceiling ? "none" : "series" },
@@ -223,6 +237,7 @@ function series(spec: Spec, theme: Theme): object[] {
     if (ceiling) nthCeiling += 1;
     else if (mark.role !== "second") nth += 1;
   });
+  if (spec.plot === "points") out.push(zero(theme));
   if (spec.measured_from && out.length > 0) {
     (out[0] as any).markArea = {
       silent: true, itemStyle: { color: theme.muted, opacity: 0.12 },

@@ -413,6 +413,7 @@ fn spec(chart: &Chart) -> Value {
         "summary": chart.summary,
         "plot": match chart.plot {
             Plot::Lines => "lines",
+            Plot::Points => "points",
             Plot::StackedBars => "stacked",
             Plot::GroupedBars => "grouped",
             Plot::Percentiles => "percentiles",

@@ -265,6 +265,7 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
     let mut native = NativeChart::new(match chart.plot {
         Plot::StackedBars => ChartType::ColumnStacked,
         Plot::GroupedBars => ChartType::Column,
+        Plot::Points => ChartType::Scatter,
         _ => ChartType::ScatterStraightWithMarkers,
     });
     let base =

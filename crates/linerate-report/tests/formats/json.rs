@@ -3,8 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use linerate_analysis::compare::{Side, campaigns};
+use linerate_analysis::limits::pcie::Link;
 use linerate_report::document::{Block, Cell};
-use linerate_report::{Document, Format, Named, compare_campaigns, compose, render, study_json};
+use linerate_model::{BitRate, Bytes};
+use linerate_report::{Document, Format, Named, compare_campaigns, compose, link_figures, render, study_json};
 use serde_json::Value;
 
 use crate::{document, fixture, one};
@@ -222,6 +224,19 @@ fn every_number_of_a_comparison_is_in_its_json() {
     without.as_object_mut().expect("an object").remove("report");
     let lacking_then = lacking(&document, &without);
     assert!(!lacking_then.iter().all(is_of_page), "the comparison alone has no shown numbers");
+}
+
+#[test]
+fn every_number_of_computed_figures_is_in_their_json() {
+    let link = Link::new(2, 8, Bytes(128), Bytes(512)).expect("known");
+    let document = link_figures(&link, Some(BitRate(20e9)), "0.0.0");
+    let is_of_page = |number: &String| number == "1024";
+    let lacking_now: Vec<String> =
+        lacking(&document, &document.study).into_iter().filter(|number| !is_of_page(number)).collect();
+    assert!(lacking_now.is_empty(), "{lacking_now:?}");
+    let mut without = document.study.clone();
+    without.as_object_mut().expect("an object").remove("report");
+    assert!(lacking(&document, &without).len() > 100, "the check sees what is not there");
 }
 
 /// The ids of the tables of `report` that repeat a series, in rows.

@@ -81,7 +81,7 @@ fn an_expected_value_is_not_drawn_as_a_ceiling() {
 #[test]
 fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
     let document = document();
-    let is_of_disk = |head: &str| move |table: &&Table| table.columns.iter().any(|column| column.head == head);
+    let is_of_disk = |head: &'static str| move |table: &&Table| table.columns.iter().any(|column| column.head == head);
     let cell = |table: &Table, row: usize, head: &str| {
         let column = table.columns.iter().position(|column| column.head == head).expect("the column");
         table.rows[row].cells[column].clone()
