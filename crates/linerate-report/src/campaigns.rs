@@ -10,7 +10,7 @@ use linerate_analysis::compare::{
 use linerate_model::{CampaignHeader, Point, TestbedKind};
 use serde_json::{Value, json};
 
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Origin, Plot, Role, Row, Section,
     Table, Tone,
@@ -196,7 +196,7 @@ fn first(result: &Campaigns, change: Change) -> Vec<String> {
         .into_iter()
         .take(TOLD)
         .map(|(place, figure)| {
-            format!("{}: {} {} ({place})", verdict(&figure.effect), name(figure).to_lowercase(), shift(figure))
+            format!("{}: {} {} ({place})", verdict(&figure.effect), uncapitalised(&name(figure)), shift(figure))
         })
         .collect();
     if n > TOLD {
@@ -391,7 +391,7 @@ fn chart(result: &Campaigns, number: usize, key: (&str, linerate_model::Directio
         plot: Plot::Points,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
-        y_name: format!("change of {}", metric_title(&first.metric).to_lowercase()),
+        y_name: format!("change of {}", uncapitalised(&metric_title(&first.metric))),
         marks: vec![Mark { column: 1, name: "after less before".into(), role: Role::Line }],
         measured_from: None,
         table,

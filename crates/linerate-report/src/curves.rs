@@ -26,7 +26,7 @@ const LOG_SPREAD: f64 = 16.0;
 pub(crate) fn metric_title(name: &str) -> String {
     // Its figures may be shown in another unit than its name says.
     let name = if name == metric::CPU_NS_PER_PACKET { "cpu_time_per_packet" } else { name };
-    let mut words = name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT");
+    let mut words = name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT").replace("iops", "IOPS");
     if let Some(first) = words.get(..1).map(str::to_uppercase) {
         words.replace_range(..1, &first);
     }
@@ -108,7 +108,10 @@ fn chart(
         .collect();
     let shown = || studies.iter().flatten().flatten().filter_map(|(_, m)| m.estimate.map(|e| e.value));
     let most = shown().fold(0.0, f64::max);
-    if most <= 0.0 {
+    let has_figure =
+        |x: &usize| studies.iter().any(|line| line[*x].as_ref().is_some_and(|(_, m)| m.estimate.is_some()));
+    // One figure is no curve: it stands in the table of all points.
+    if most <= 0.0 || (0..axis.values.len()).filter(has_figure).count() < 2 {
         return None;
     }
     let least = shown().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
@@ -122,7 +125,7 @@ fn chart(
     };
     let one_way = studies.iter().all(|line| way(line) == direction);
     for (line, figures) in lines.iter().zip(&studies) {
-        let name = if line.name.is_empty() { title.to_lowercase() } else { line.name.clone() };
+        let name = if line.name.is_empty() { uncapitalised(&title) } else { line.name.clone() };
         marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
         columns.push(Column::estimate(name, scale, known.layer, way(figures)));
     }
@@ -182,7 +185,7 @@ fn chart(
         y_scale: if most / least > spread { AxisScale::Log10 } else { AxisScale::Linear },
         y_name: format!(
             "{}{layer}{}",
-            title.to_lowercase().replace("cpu", "CPU").replace("rtt", "RTT"),
+            uncapitalised(&title),
             // Of costs and latencies there is only one, and where lines differ each says its own.
             if one_way && known.higher_is_better == Some(true) { format!(", {direction}") } else { String::new() }
         ),
@@ -305,6 +308,17 @@ fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option
 pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A title within a sentence: its first letter small, abbreviations as they are.
+#[must_use]
+pub(crate) fn uncapitalised(text: &str) -> String {
+    let is_word = text.chars().nth(1).is_none_or(char::is_lowercase);
+    let mut letters = text.chars();
+    match letters.next().filter(|_| is_word) {
+        Some(first) => first.to_lowercase().chain(letters).collect(),
+        None => text.to_owned(),
+    }
 }
 
 /// A matrix of `metric_name` over two axes of `grid`, for the one setting of all others.

@@ -66,8 +66,9 @@ impl Changed {
         match self {
             Self::Rate => [RATE, SLOWER].map(|rate| format!("rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n")),
             // Half of it each way, in nanoseconds.
-            Self::Delay(us) => [1.0, LONGER]
-                .map(|factor| format!("delay = \"{:.0} ns\"\n", f64::from(us) * factor * 1000.0 / 2.0)),
+            Self::Delay(us) => {
+                [1.0, LONGER].map(|factor| format!("delay = \"{:.0} ns\"\n", f64::from(us) * factor * 1000.0 / 2.0))
+            }
         }
     }
 
@@ -91,12 +92,11 @@ impl Changed {
     /// The main figure, and another one that changes with it.
     fn figures(self) -> [Figure; 2] {
         match self {
-            Self::Rate => {
-                [("stream", "goodput", "goodput"), ("large", "service_time_p50", "median time of 64 KiB")]
-            }
-            Self::Delay(_) => {
-                [("small", "service_time_p50", "median time of 64 B"), ("small", "transaction_rate", "requests a second")]
-            }
+            Self::Rate => [("stream", "goodput", "goodput"), ("large", "service_time_p50", "median time of 64 KiB")],
+            Self::Delay(_) => [
+                ("small", "service_time_p50", "median time of 64 B"),
+                ("small", "transaction_rate", "requests a second"),
+            ],
         }
     }
 
@@ -442,7 +442,10 @@ fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
     let found = |of: &dyn Fn(&Said) -> Option<&Verdict>, of_more: &str| {
         let verdicts = || outcomes.changed.iter().filter_map(of);
         let n = verdicts().filter(|verdict| verdict.change == of_more).count();
-        format!("found in {n} of {n_changed}, withheld for: {}", tallied(verdicts().filter_map(Verdict::reason), "none"))
+        format!(
+            "found in {n} of {n_changed}, withheld for: {}",
+            tallied(verdicts().filter_map(Verdict::reason), "none")
+        )
     };
     let [(.., main), (.., other)] = changed.figures();
     format!(
@@ -503,13 +506,8 @@ mod tests {
         let worse = said(Changed::Rate, &told("worse")).expect("goodput");
         assert_eq!((worse.figures, worse.claimed.len()), (6, 3));
         assert_eq!(worse.claimed[..2], ["stream goodput tx", "large service_time_p50 tx"]);
-        let verdict = Verdict {
-            change: "worse".into(),
-            before: 0.001,
-            ratio: 0.95,
-            interval: Some((0.94, 0.96)),
-            doubt: None,
-        };
+        let verdict =
+            Verdict { change: "worse".into(), before: 0.001, ratio: 0.95, interval: Some((0.94, 0.96)), doubt: None };
         assert_eq!((worse.other, worse.others), (Some(verdict.clone()), Some((0.4, 0.5))));
         assert_eq!(worse.main, verdict);
         assert_eq!(said(Changed::Rate, &json!({"comparison": {"points": []}})), None);

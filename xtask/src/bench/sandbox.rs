@@ -102,7 +102,8 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
 
 /// Removes the namespaces, and ends whoever is in them, once this process has ended.
 pub(super) fn reaper(names: &[String]) -> anyhow::Result<Child> {
-    let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip netns delete \"$n\"; done";
+    let script =
+        "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip netns delete \"$n\"; done";
     afterwards(script, names)
 }
 

@@ -135,11 +135,13 @@ pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, mar
     let mut overall = overall(&matched, paired, margin);
     let company = company(matched.iter());
     let job_of = |at: usize, figure: &Compared| matched.get(at)?.after.jobs.get(figure.job);
-    let of_points = points.iter_mut().enumerate().flat_map(|(at, point)| {
-        point.figures.iter_mut().map(move |figure| (job_of(at, figure), figure))
-    });
+    let of_points = points
+        .iter_mut()
+        .enumerate()
+        .flat_map(|(at, point)| point.figures.iter_mut().map(move |figure| (job_of(at, figure), figure)));
     among_many(of_points);
-    let job_of_all = |workload: &str| matched.iter().filter_map(|point| measured(point.after)).find(|job| job.workload == workload);
+    let job_of_all =
+        |workload: &str| matched.iter().filter_map(|point| measured(point.after)).find(|job| job.workload == workload);
     among_many(overall.iter_mut().map(|overall| (job_of_all(&overall.workload), &mut overall.figure)));
     let claimed =
         || points.iter().flat_map(|point| &point.figures).chain(overall.iter().map(|overall| &overall.figure));
@@ -357,7 +359,9 @@ fn measured(point: &PointStudy) -> Option<&JobStudy> {
 
 /// Holm within each family of figures of jobs (`None`: of a search); what chance explains is not claimed.
 fn among_many<'a>(figures: impl Iterator<Item = (Option<&'a JobStudy>, &'a mut Compared)>) {
-    let family = |job: Option<&JobStudy>, metric: &str| job.map_or_else(|| Family::of(metric), |job| Family::of_job(metric, job));
+    let family = |job: Option<&JobStudy>, metric: &str| {
+        job.map_or_else(|| Family::of(metric), |job| Family::of_job(metric, job))
+    };
     let (headlines, others): (Vec<_>, Vec<_>) =
         figures.partition(|(job, figure)| family(*job, &figure.metric) == Family::Headline);
     for members in [headlines, others] {
@@ -597,9 +601,8 @@ mod tests {
             for job in study.points[1..].iter_mut().map(|point| &mut point.jobs[0]) {
                 let goodput = job.metrics[0].clone();
                 let of = |name: &str, direction| MetricStudy { name: name.into(), direction, ..goodput.clone() };
-                let carried = ["goodput", "packet_rate", "throughput_l2"].map(|name| {
-                    [Direction::Tx, Direction::Rx, Direction::Sum].map(|direction| of(name, direction))
-                });
+                let carried = ["goodput", "packet_rate", "throughput_l2"]
+                    .map(|name| [Direction::Tx, Direction::Rx, Direction::Sum].map(|direction| of(name, direction)));
                 job.workload = "tcp_rr".into();
                 job.metrics = carried.into_iter().flatten().collect();
                 job.metrics.extend(["transaction_rate", "loss_ratio"].map(|name| of(name, Direction::Sum)));
@@ -609,7 +612,9 @@ mod tests {
         let (before, after) = (made(1.0), made(0.95));
         let result = compared_studies(&before, &after);
         let cells = || result.points.iter().flat_map(|point| &point.figures);
-        let of = |name: &'static str| cells().filter(move |figure| figure.metric == name).map(|figure| figure.effect.clone());
+        let of = |name: &'static str| {
+            cells().filter(move |figure| figure.metric == name).map(|figure| figure.effect.clone())
+        };
         let stream = of("goodput").next().expect("the stream's");
         assert_eq!(stream.change, Change::Worse, "{stream:?}");
         let rates: Vec<Change> = of("transaction_rate").map(|effect| effect.change).collect();

@@ -4,7 +4,7 @@
 //! A content security policy forbids any request, so a report shows the same offline, from disk and in ten years.
 
 use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment};
+use minijinja::{AutoEscape, Environment, HtmlEscape};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -36,6 +36,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let refused = |error: minijinja::Error| ReportError::Html(format!("{error:#}"));
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_filter("code", code);
     environment.add_template("report.html", TEMPLATE).map_err(refused)?;
     let sections: Vec<SectionView> = document
         .sections
@@ -63,6 +64,19 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         script => drawn.then_some(SCRIPT),
     });
     Ok(super::shown(page.map_err(refused)?))
+}
+
+/// `text` with what stands between backticks as code; everything else is escaped, a single backtick stays.
+fn code(text: &str) -> minijinja::Value {
+    let mut page = String::new();
+    let mut rest = text;
+    while let Some((before, (quoted, after))) =
+        rest.split_once('`').and_then(|(before, open)| Some((before, open.split_once('`')?)))
+    {
+        page += &format!("{}<code>{}</code>", HtmlEscape(before), HtmlEscape(quoted));
+        rest = after;
+    }
+    minijinja::Value::from_safe_string(page + &HtmlEscape(rest).to_string())
 }
 
 #[derive(Serialize)]
@@ -173,6 +187,8 @@ struct CellView {
     interval: Option<String>,
     number: bool,
     missing: bool,
+    /// Whether it holds a quantity in words, which stays on one line.
+    quantity: bool,
     /// Whether it holds a sentence.
     long: bool,
     /// 0 to 1 within the matrix.
@@ -278,7 +294,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
                 let share = tint.as_ref().and_then(|tint| tint(cell));
                 let (text, interval) = match cell {
                     Cell::Estimate(estimate) => match column.scale.estimate(estimate) {
-                        (value, Some((low, high))) => (value, Some(format!("{} – {}", grouped(&low), grouped(&high)))),
+                        (value, Some((low, high))) => (value, Some(between(&grouped(&low), &grouped(&high)))),
                         (value, None) => (value, None),
                     },
                     other => (other.shown(&column.scale, *decimals), None),
@@ -289,6 +305,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
                     interval,
                     number,
                     missing: matches!(cell, Cell::Missing(_)),
+                    quantity: matches!(cell, Cell::Text(words) if is_quantity(words)),
                     long: matches!(cell, Cell::Text(words) if words.chars().count() > LONG_CELL),
                     tint: share.map(|share| round_half_up(share * 100.0, 0)),
                     dark: share.is_some_and(|share| share > DARK_TINT),
@@ -322,6 +339,19 @@ fn tint(table: &Table) -> Option<impl Fn(&Cell) -> Option<f64> + use<>> {
             if log { (estimate.value / low).ln() / (high / low).ln() } else { (estimate.value - low) / (high - low) };
         share.is_finite().then(|| share.clamp(0.0, 1.0))
     })
+}
+
+/// Whether `words` are a number with its interval and unit, and no sentence.
+fn is_quantity(words: &str) -> bool {
+    let begins = words.trim_start_matches(['+', '-', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
+    begins && words.chars().count() <= LONG_CELL
+}
+
+/// Both ends of an interval: a dash beside a minus would be read as another one.
+fn between(low: &str, high: &str) -> String {
+    let is_negative = |end: &str| end.starts_with('-');
+    let dash = if is_negative(low) || is_negative(high) { "to" } else { "–" };
+    format!("{low} {dash} {high}")
 }
 
 /// A number with its digits grouped by narrow spaces from five digits on; other text as it is.
@@ -450,6 +480,22 @@ mod tests {
         let text = script_safe(&json!({ "name": "</script><script>alert(1)" }));
         assert!(!text.contains('<'));
         assert_eq!(serde_json::from_str::<Value>(&text).expect("still JSON")["name"], "</script><script>alert(1)");
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_nothing_is_markup() {
+        let shown = |text: &str| code(text).to_string();
+        assert_eq!(
+            shown("its own (`cpus` and `<b>`), a & b"),
+            "its own (<code>cpus</code> and <code>&lt;b&gt;</code>), a &amp; b"
+        );
+        assert_eq!(shown("one ` alone <i>"), "one ` alone &lt;i&gt;");
+    }
+
+    #[test]
+    fn an_interval_of_negative_numbers_has_no_dash() {
+        assert_eq!(between("12", "14"), "12 – 14");
+        assert_eq!(between("-16 630", "-4026"), "-16 630 to -4026");
     }
 
     #[test]

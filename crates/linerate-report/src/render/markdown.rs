@@ -123,6 +123,22 @@ fn claim_text(claim: &Claim) -> String {
 /// `text` without anything Markdown or HTML would read, on one line.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    // What stands between backticks is code already, and nothing in it is markup but what parts the cells of a table.
+    let mut rest = text;
+    while let Some((before, (quoted, after))) =
+        rest.split_once('`').and_then(|(before, open)| Some((before, open.split_once('`')?)))
+    {
+        out += &plain(before);
+        let is_code = !quoted.is_empty() && !quoted.contains(['\n', '\r', '\\']);
+        out += &if is_code { format!("`{}`", quoted.replace('|', "\\|")) } else { plain(&format!("`{quoted}`")) };
+        rest = after;
+    }
+    out + &plain(rest)
+}
+
+/// `text` with nothing in it that is markup, on one line.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => out.extend(['\\', c]),
@@ -135,4 +151,16 @@ fn escaped(text: &str) -> String {
 
 fn longest_ticks(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_nothing_is_markup() {
+        assert_eq!(escaped("its own (`cpus` and `a|b_c`), a_b"), "its own (`cpus` and `a\\|b_c`), a\\_b");
+        assert_eq!(escaped("one ` alone <i>"), "one \\` alone \\<i\\>");
+        assert_eq!(escaped("``<b>"), "\\`\\`\\<b\\>");
+    }
 }

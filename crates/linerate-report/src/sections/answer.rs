@@ -15,7 +15,7 @@ use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, Tria
 use linerate_model::{ARM_AXIS, Direction, TrialId, Use, Validity, metric};
 
 use super::{Section, Subject};
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{Block, KeyFigure, Lead};
 use crate::grid::{Grid, ceiling, is_files, is_stream, told_jobs, workload};
 use crate::number::{Scale, round_half_up};
@@ -303,7 +303,7 @@ impl Best<'_> {
             metric::TRANSACTION_RATE if is_files(self.job) => "files a second".to_owned(),
             metric::CONNECTION_RATE => "connection rate".to_owned(),
             name if Use::Request.has(name) => "rate".to_owned(),
-            name => metric_title(name).to_lowercase(),
+            name => uncapitalised(&metric_title(name)),
         };
         // Where one direction was measured as well, the sum says that it is one.
         let both = self.metric.direction == Direction::Sum && figure(self.job, &self.metric.name, Ways::One).is_some();

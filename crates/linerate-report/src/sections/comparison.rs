@@ -9,7 +9,7 @@ use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
 use linerate_model::{Arm, Role as ArmRole, metric};
 
 use super::{Section, Subject};
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::effects::{margin, name, rank, ratio, scale, shift, verdict};
 use crate::grid::words;
@@ -128,7 +128,7 @@ fn sentence(comparison: &Comparison) -> String {
     format!(
         "{changed} against {base}, {}: {} {} ({}). {}",
         count(main.effect.n, "pair"),
-        name(main).to_lowercase(),
+        uncapitalised(&name(main)),
         shift(main),
         verdict(&main.effect),
         tally(comparison),

@@ -10,7 +10,7 @@ use linerate_analysis::PointStudy;
 use linerate_model::{Direction, Use, metric};
 
 use super::{Section, Subject};
-use crate::curves::{curves, metric_title};
+use crate::curves::{curves, metric_title, uncapitalised};
 use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
@@ -159,7 +159,7 @@ fn unavailable(subject: &Subject<'_>) -> Option<Block> {
     let absent: Vec<String> = EXPECTED
         .iter()
         .filter(|name| subject.grids.iter().all(|grid| grid.direction(name).is_none()))
-        .map(|name| metric_title(name).to_lowercase())
+        .map(|name| uncapitalised(&metric_title(name)))
         .collect();
     let blocks = subject.campaign.trials.iter().flat_map(|trial| &trial.samples);
     // What several hosts lack for the same reason is told once.

@@ -249,7 +249,10 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     if step > 1 {
         table.note = Some(format!("{} of {} points are drawn; the table below has all.", shown.len(), points.len()));
     }
-    (most > 0.0).then(|| Chart {
+    // One figure is no curve.
+    let is_curve = |column: usize| table.rows.iter().filter(|row| row.cells[column].value().is_some()).count() > 1;
+    let has_curve = marks.iter().any(|mark| is_curve(mark.column));
+    (most > 0.0 && has_curve).then(|| Chart {
         title: caption,
         summary: format!(
             "Response time by percentile, on a scale of nines; from {} to {} {}.",

@@ -7,7 +7,7 @@
 use linerate_model::{Ceiling, CeilingScope, CeilingSubject, metric};
 
 use super::{Section, Subject};
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 
@@ -97,7 +97,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
             let layer = bound.layer.map_or(String::new(), |layer| format!(" at {layer}"));
             Row::plain(vec![
                 Cell::Text(called(bound)),
-                Cell::Text(format!("{}{layer}", metric_title(&bound.metric).to_lowercase())),
+                Cell::Text(format!("{}{layer}", uncapitalised(&metric_title(&bound.metric)))),
                 Cell::Number(bound.value),
                 Cell::Text(bound.direction.to_string()),
                 Cell::Text(bound.derivation.join("; ")),

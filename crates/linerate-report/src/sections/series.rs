@@ -8,7 +8,7 @@ use linerate_analysis::{PointStudy, TrialStudy};
 use linerate_model::{Layer, Unit, Validity, metric};
 
 use super::{Section, Subject};
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
@@ -168,7 +168,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
         y_scale: AxisScale::Linear,
         y_name: format!(
             "{}{}",
-            metric_title(rate).to_lowercase(),
+            uncapitalised(&metric_title(rate)),
             known.layer.map_or(String::new(), |l| format!(" at {l}"))
         ),
         marks,

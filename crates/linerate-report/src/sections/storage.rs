@@ -332,9 +332,14 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     let powers = loaded.iter().filter_map(|(point, job)| {
         let (rate, time) =
             (value(job, &[metric::IOPS])?, value(job, &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN])?);
-        (time > 0.0 && time.is_finite()).then(|| (rate / time, rate, time, grid.place_of(point)))
+        (time > 0.0 && time.is_finite()).then_some((rate / time, rate, time, *point))
     });
-    let (_, rate, time, place) = powers.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (_, rate, time, point) = powers.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    // Nobody measured beyond the largest: there the curve has not bent yet.
+    if axis.place(point)? + 1 == axis.values.len() {
+        return None;
+    }
+    let place = grid.place_of(point);
     Some(format!(
         "The knee of {} is at {place}: {rate:.0} transfers per second in {:.3} ms on average. Beyond it time grows faster than the rate, before it \
          the disk has more to give.",

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::comparison::table;
 use super::{Section, Subject};
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone};
 use crate::effects::{scale, shift, verdict};
 use crate::grid::{axis_name, words};
@@ -320,7 +320,7 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     let metrics: Vec<String> = most
         .jobs
         .iter()
-        .map(|job| format!("{}: {}", name(job, &most.jobs), metric_title(&job.main.metric).to_lowercase()))
+        .map(|job| format!("{}: {}", name(job, &most.jobs), uncapitalised(&metric_title(&job.main.metric))))
         .collect();
     table.note = Some(format!(
         "Together over alone: each round measures every job alone and all jobs together. Typical ratio (Hodges-Lehmann) with its interval \

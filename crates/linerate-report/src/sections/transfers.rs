@@ -15,7 +15,7 @@ use crate::number::Scale;
 const NAME: &str = "transfers";
 const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
 const MEGABITS: Scale = Scale { base: "bit/s", symbol: "Mbit/s", factor: 1e6 };
-const PER_SECOND: Scale = Scale { base: "/s", symbol: "/s", factor: 1.0 };
+const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 
 /// A part of a transfer: its name, its median and its tail.
 const PARTS: [(&str, &str, &str); 4] = [
@@ -170,7 +170,12 @@ fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
     for (point, job) in moved {
         let mut cells = grid.axis_cells(point);
-        let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), Cell::text);
+        let words = |said: &String| match said.as_str() {
+            "true" => Cell::text("yes"),
+            "false" => Cell::text("no"),
+            other => Cell::text(other),
+        };
+        let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), words);
         cells.extend(known.iter().map(|(name, _)| said(name)));
         table.rows.push(Row::judged(cells, point.validity));
     }

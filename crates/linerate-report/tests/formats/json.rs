@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use linerate_analysis::compare::{Side, campaigns};
 use linerate_analysis::limits::pcie::Link;
-use linerate_report::document::{Block, Cell};
 use linerate_model::{BitRate, Bytes};
+use linerate_report::document::{Block, Cell};
 use linerate_report::{Document, Format, Named, compare_campaigns, compose, link_figures, render, study_json};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The made-up campaign in every format: snapshots of what is said, and properties every report must have.
 
+mod accounts;
 #[path = "../fixture/mod.rs"]
 mod fixture;
-mod accounts;
 mod hostile;
 mod html;
 mod json;

@@ -62,7 +62,9 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         }
         eprintln!("{} trials, {} s", bench.referee.n_trials(), began.elapsed().as_secs());
     }
-    let text = format!("{}\nCampaigns that did not run: {refused}.\n{}", table(&bench.tally), bench.referee.summary());
+    let impossible = if options.shaped { shaped::told(&bench.tally) } else { String::new() };
+    let summary = bench.referee.summary();
+    let text = format!("{}\nCampaigns that did not run: {refused}.\n{impossible}{summary}", table(&bench.tally));
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
@@ -131,6 +133,9 @@ fn add(tally: &mut Tally, kind: &str, study: &Value) {
         let workload = point["jobs"][0]["workload"].as_str().unwrap_or("none");
         for trial in point["trials"].as_array().into_iter().flatten() {
             let validity = trial["validity"].as_str().unwrap_or("none").to_owned();
+            if validity == "impossible" {
+                eprintln!("{kind}, {workload}, called impossible: {}", trial["why"]);
+            }
             let of_kind = tally.entry((kind.to_owned(), workload.to_owned())).or_default();
             *of_kind.entry(validity).or_default() += 1;
         }

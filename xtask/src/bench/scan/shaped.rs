@@ -62,11 +62,26 @@ pub(super) fn round(bench: &mut Bench, draw: &mut Draw, enough: usize) -> anyhow
     Ok(())
 }
 
+/// Trials that passed the gate, and of these the ones called impossible. A suspect trial carries figures, so that the gate judges it like a
+/// valid one; an invalid trial never comes there.
+fn judged(tally: &Tally) -> (usize, usize) {
+    let having = |validity: &str| tally.values().filter_map(|by_validity| by_validity.get(validity)).sum::<usize>();
+    let n_false = having("impossible");
+    (having("valid") + having("suspect") + n_false, n_false)
+}
+
 /// Whether few enough trials were called impossible: all of them are possible.
 pub(super) fn holds(tally: &Tally) -> bool {
-    let n_trials: usize = tally.values().flat_map(|by_validity| by_validity.values()).sum();
-    let n_false: usize = tally.values().filter_map(|by_validity| by_validity.get("impossible")).sum();
-    n_false <= n_trials.div_ceil(PER_FALSE)
+    let (n_judged, n_false) = judged(tally);
+    n_false <= n_judged.div_ceil(PER_FALSE)
+}
+
+/// The same in a sentence.
+pub(super) fn told(tally: &Tally) -> String {
+    let (n_judged, n_false) = judged(tally);
+    format!(
+        "Called impossible: {n_false} of {n_judged} trials that the gate judged (valid, suspect or impossible ones), at most 1 in {PER_FALSE} asked for.\n"
+    )
 }
 
 #[cfg(test)]
@@ -83,5 +98,10 @@ mod tests {
         };
         assert!(holds(&of(500, 0)) && holds(&of(499, 1)));
         assert!(!holds(&of(498, 2)) && holds(&of(998, 2)));
+        let mut with_invalid = of(300, 1);
+        with_invalid.values_mut().next().expect("one kind").insert("invalid".to_owned(), 400);
+        assert!(holds(&with_invalid) && told(&with_invalid).starts_with("Called impossible: 1 of 301 trials"));
+        with_invalid.values_mut().next().expect("one kind").insert("impossible".to_owned(), 2);
+        assert!(!holds(&with_invalid), "trials that never came to the gate prove nothing of it");
     }
 }

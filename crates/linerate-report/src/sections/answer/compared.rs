@@ -6,6 +6,7 @@ use linerate_analysis::compare::Change;
 use linerate_analysis::{Comparison, Study};
 use linerate_model::ARM_AXIS;
 
+use crate::curves::uncapitalised;
 use crate::document::Lead;
 use crate::effects::{name, shift, verdict};
 use crate::sections::comparison::{asked_for, main_figure, place};
@@ -59,7 +60,7 @@ fn clause(comparison: &Comparison, first: &Comparison, n: usize) -> String {
     match main_figure(comparison) {
         None => format!("{whose}no pair has two figures{at}"),
         Some(main) => {
-            let (name, pairs) = (name(main).to_lowercase(), count(main.effect.n, "pair"));
+            let (name, pairs) = (uncapitalised(&name(main)), count(main.effect.n, "pair"));
             format!("{whose}{name} {}{at} ({}, {pairs})", shift(main), verdict(&main.effect))
         }
     }

@@ -8,7 +8,7 @@ use linerate_analysis::{JobStudy, PointStudy};
 use linerate_model::{Campaign, Capacity, Direction, Use, Validity, metric};
 
 use super::{Best, STREAM_RATES, TAIL, Ways, best, workload_label, workloads};
-use crate::curves::{capitalised, metric_title};
+use crate::curves::{capitalised, metric_title, uncapitalised};
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::{ceiling, estimate_cell, workload};
 use crate::number::Scale;
@@ -170,7 +170,7 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
     let mut columns = vec![
         Column::text("workload"),
         Column::text("at its"),
-        Column { direction: None, ..Column::estimate(metric_title(name).to_lowercase(), scale, None, Direction::Sum) },
+        Column { direction: None, ..Column::estimate(uncapitalised(&metric_title(name)), scale, None, Direction::Sum) },
     ];
     let told: Vec<_> = TIMES.iter().filter(|(name, _)| rows.iter().any(|best| time(best, name).is_some())).collect();
     columns.extend(

@@ -258,7 +258,7 @@ fn detail(reading: &Reading) -> String {
     match reading.what.as_str() {
         "a call" => format!("{value} a call"),
         what if what.starts_with("of it the") => format!("{value} {what}"),
-        "transfers" => format!("{value} transfers"),
+        "transfers" => format!("{} transfers a second", short(reading.value)),
         what => format!("{what} {value}"),
     }
 }
@@ -355,8 +355,8 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
     let rows = stages.iter().flat_map(|stage| stage.seen.iter().map(move |seen| of_stage(stage, seen)));
     table.rows = rows.collect();
     table.note = Some(
-        "Medians over the trials that carry figures. L4: payload; L2: frames without their check sequence. A stage that nobody looked \
-         at says so."
+        "Medians over the trials that carry figures. L4: payload; L2: frames without their check sequence. Stages \
+         without measurements are marked \"not observed\"."
             .into(),
     );
     table.folded = true;

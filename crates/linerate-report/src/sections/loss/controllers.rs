@@ -7,7 +7,7 @@
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, metric};
 
-use crate::curves::metric_title;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::grid::{Grid, estimate_cell, headline};
 use crate::number::Scale;
@@ -53,7 +53,7 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     for known in &noticed {
         let values = readings.iter().filter_map(|one| one.noticed(known.name)).map(|found| value(&found));
         let scale = Scale::fit(known.name, known.unit, values);
-        let head = metric_title(known.name).to_lowercase();
+        let head = uncapitalised(&metric_title(known.name));
         columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, Direction::Sum) });
     }
     let mut table = Table::new("loss-controllers", "Frames that network controllers dropped", columns);
