@@ -92,9 +92,9 @@ impl Changed {
     /// The main figure, and another one that changes with it.
     fn figures(self) -> [Figure; 2] {
         match self {
-            Self::Rate => [("stream", "goodput", "goodput"), ("large", "service_time_p50", "median time of 64 KiB")],
+            Self::Rate => [("stream", "goodput", "goodput"), ("large", "response_time_p50", "median time of 64 KiB")],
             Self::Delay(_) => [
-                ("small", "service_time_p50", "median time of 64 B"),
+                ("small", "response_time_p50", "median time of 64 B"),
                 ("small", "transaction_rate", "requests a second"),
             ],
         }
@@ -494,8 +494,8 @@ mod tests {
         json!({"comparison": {
             "points": [
                 {"sweep": "stream", "figures": [figure("goodput", change), figure("rtt", "unclear")]},
-                {"sweep": "large", "figures": [figure("goodput", "none"), figure("service_time_p50", "worse")]},
-                {"sweep": "small", "figures": [figure("service_time_p50", change), figure("transaction_rate", "none")]},
+                {"sweep": "large", "figures": [figure("goodput", "none"), figure("response_time_p50", "worse")]},
+                {"sweep": "small", "figures": [figure("response_time_p50", change), figure("transaction_rate", "none")]},
             ],
             "company": [{"others": 0.4}, {"others": 0.5}],
         }})
@@ -505,7 +505,7 @@ mod tests {
     fn claims_are_counted_and_the_main_figure_is_read() {
         let worse = said(Changed::Rate, &told("worse")).expect("goodput");
         assert_eq!((worse.figures, worse.claimed.len()), (6, 3));
-        assert_eq!(worse.claimed[..2], ["stream goodput tx", "large service_time_p50 tx"]);
+        assert_eq!(worse.claimed[..2], ["stream goodput tx", "large response_time_p50 tx"]);
         let verdict =
             Verdict { change: "worse".into(), before: 0.001, ratio: 0.95, interval: Some((0.94, 0.96)), doubt: None };
         assert_eq!((worse.other, worse.others), (Some(verdict.clone()), Some((0.4, 0.5))));

@@ -4,7 +4,7 @@
 //! study's to say. What this does not see: when they were lost, and where (`loss`).
 
 use linerate_analysis::{JobStudy, PointStudy};
-use linerate_model::Direction;
+use linerate_model::{Direction, metric};
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
@@ -13,7 +13,8 @@ use crate::number::{Scale, round_half_up};
 
 const NAME: &str = "account";
 /// What there was, and what became of it.
-const METRICS: [&str; 4] = ["operations_due", "operations_answered", "operations_lost", "operations_open"];
+const METRICS: [&str; 4] =
+    [metric::OPERATIONS_DUE, metric::OPERATIONS_ANSWERED, metric::OPERATIONS_LOST, metric::OPERATIONS_OPEN];
 const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
 
 /// See the file.
@@ -86,7 +87,7 @@ fn lines<'a>(grid: &Grid<'a>) -> Vec<Line<'a>> {
 
 /// What a line counts: of disks and files reads are received and writes sent.
 fn kind(line: &Line<'_>) -> &'static str {
-    let is_of_disk = line.job.metrics.iter().any(|metric| metric.name == "iops");
+    let is_of_disk = line.job.metrics.iter().any(|known| known.name == metric::IOPS);
     match (is_of_disk, line.direction) {
         (true, Direction::Rx) => "reads",
         (true, Direction::Tx) => "writes",
