@@ -114,6 +114,21 @@ fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
+/// The same, again and again while a device is busy: whoever looks at every device in passing, as udev does, keeps one so for a moment.
+fn patiently(line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let began = Instant::now();
+    loop {
+        let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+        let output = output.expect("the tool is there");
+        if output.status.success() {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 impl Ground {
     fn undo(&mut self, line: &str) {
         self.undo.push(line.split(' ').map(str::to_owned).collect());
@@ -240,7 +255,7 @@ impl Ground {
             }
             "a filesystem on a partition, mounted" => {
                 let whole = self.reach(folder, image, way, "");
-                run(&format!("addpart {} 7 {} {}", text(&whole), DATA_AT / 512, DATA_BYTES / 512));
+                patiently(&format!("addpart {} 7 {} {}", text(&whole), DATA_AT / 512, DATA_BYTES / 512));
                 self.undo(&format!("delpart {} 7", text(&whole)));
                 PathBuf::from(format!("{}p7", whole.display()))
             }
@@ -289,7 +304,7 @@ impl Ground {
             "a loop device" => device,
             "a partition" => {
                 // From 8 MiB to 30 MiB: around the data.
-                run(&format!("addpart {} 2 {} {}", text(&device), DATA_AT / 512, (22 * MIB) / 512));
+                patiently(&format!("addpart {} 2 {} {}", text(&device), DATA_AT / 512, (22 * MIB) / 512));
                 self.undo(&format!("delpart {} 2", text(&device)));
                 PathBuf::from(format!("{}p2", device.display()))
             }
@@ -446,7 +461,7 @@ fn harmless(folder: &Path, dice: &mut Dice) -> Outcome {
     let file = file.or_else(|| {
         (what == "another partition's filesystem, mounted").then(|| {
             let whole = PathBuf::from(text(&device).trim_end_matches("p2"));
-            run(&format!("addpart {} 1 2048 {}", text(&whole), (6 * MIB) / 512));
+            patiently(&format!("addpart {} 1 2048 {}", text(&whole), (6 * MIB) / 512));
             ground.undo(&format!("delpart {} 1", text(&whole)));
             let part = PathBuf::from(format!("{}p1", whole.display()));
             run(&format!("mkfs.ext4 -q -F {}", text(&part)));
