@@ -389,12 +389,6 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
     }
     let file = ground.occupy(folder, &image, way, data);
     let appeared = Instant::now();
-    // What waits in the page caches of the devices in between would change the image later.
-    run("sync");
-    let seen = file.as_ref().map(|file| digest_from(file, 0));
-    // The kernel writes to swap whenever it likes; only the page of its header stays as it is.
-    let judged = if data == "swap" { 4096 } else { DATA_BYTES as usize };
-    let before = digest(&held, judged);
     let mut faults = Vec::new();
     let mut revoked_after = None;
     if let Some((_, target)) = &session {
@@ -406,6 +400,12 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
             faults.push("the permission goes on".to_owned());
         }
     }
+    // What waits in the page caches of the devices in between would change the image later.
+    run("sync");
+    let seen = file.as_ref().map(|file| digest_from(file, 0));
+    // The kernel writes to swap whenever it likes; only the page of its header stays as it is.
+    let judged = if data == "swap" { 4096 } else { DATA_BYTES as usize };
+    let before = digest(&held, judged);
     drop(session);
     if overwrite(&device, is_claimed).is_ok() {
         faults.push("it was written to".to_owned());

@@ -520,6 +520,21 @@ mod tests {
     }
 
     #[test]
+    fn of_two_rates_the_lower_one_holds() {
+        for (operations, expected) in [(500, "\"500 pps\""), (2_000, "\"1000 pps\"")] {
+            let job = job_of(&format!("rw=read\nbs=4k\nrate=4096000\nrate_iops={operations}"));
+            assert_eq!(job["rate"], expected);
+        }
+    }
+
+    #[test]
+    fn nothing_is_flushed_of_what_is_trimmed() {
+        let imported = alone("[job]\nfilename=/dev/sdx\nsize=1m\nrw=trim\nfsync=8\n").expect("well formed");
+        let flush = imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is told");
+        assert_eq!((flush.class, flush.note.as_str()), (Class::Ignored, "nothing is written that could be flushed"));
+    }
+
+    #[test]
     fn jobs_with_an_increment_have_places_of_their_own() {
         let host = SimulatedHost::with([("/tmp/file", "")]);
         let text = "[job]\nfilename=/tmp/file\noffset=4k\noffset_increment=1m\nnumjobs=3\n";

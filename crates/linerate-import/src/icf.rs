@@ -621,6 +621,10 @@ mod tests {
         let (plan, problems) = linerate_model::plan::parse(&text);
         assert!(plan.is_some() && problems.is_empty(), "{problems:?}\n{text}");
         assert!(!text.contains("consent ="), "{text}");
+        // What `*` names is for files without workers.
+        let map = [("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy"), (ANY, "/dev/sdz")];
+        let again = with(SAMPLE, &map).expect("well formed");
+        assert_eq!(crate::plan::text("mixed", "mixed.icf", &again), text);
     }
 
     #[test]

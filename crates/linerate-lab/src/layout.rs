@@ -490,5 +490,11 @@ mod tests {
         // Two slots of 54 on a bus of 88: each is assured half of the bus and may borrow up to its own rate.
         let slot = |l: &&String| l.contains("classid 1:b htb rate 44000000bit ceil 54000000bit");
         assert_eq!(layout.namespaces[0].tc.iter().filter(slot).count(), 1);
+        // An interface is called after the host at its other end; a bucket holds what the rate is in a millisecond.
+        for (namespace, device) in [(0, "b0"), (1, "a0")] {
+            let tc = &layout.namespaces[namespace].tc;
+            assert_eq!(tc[0], format!("qdisc replace dev {device} root handle 1: htb"));
+            assert!(tc[1].ends_with("ceil 88000000bit burst 11000 cburst 11000 quantum 1514"), "{}", tc[1]);
+        }
     }
 }

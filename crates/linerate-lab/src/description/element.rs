@@ -232,6 +232,14 @@ mod tests {
     }
 
     #[test]
+    fn a_buffer_holds_a_full_frame_with_its_header() {
+        for (buffer, n_problems) in [("1513 B", 1), ("1514 B", 0)] {
+            let (_, problems) = parse(&format!("port_rate='1 Mbit/s'\nbuffer='{buffer}'\n"));
+            assert_eq!(problems.len(), n_problems, "{buffer}: {problems:?}");
+        }
+    }
+
+    #[test]
     fn what_no_device_can_be_is_refused_at_once() {
         let (_, problems) = parse(
             "port_rate='1 Mbit/s'\nrate='2 Mbit/s'\nbuffer='100 B'\nstall={length='1 s',every='1 s'}\n\
