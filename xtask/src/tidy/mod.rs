@@ -5,6 +5,7 @@
 
 mod code;
 mod dependencies;
+mod names;
 mod paths;
 mod registries;
 mod repository;
@@ -51,6 +52,7 @@ static CHECKS: &[Check] = &[
     ("rules fire and are silent", registries::rules),
     ("workloads have plans and known answers", registries::workloads),
     ("samplers have fixtures", registries::samplers),
+    ("names are spelt once", names::spelt_once),
     ("paths of one machine", paths::machine_paths),
     ("dependencies are explained", dependencies::explained),
     ("licences", dependencies::licences),

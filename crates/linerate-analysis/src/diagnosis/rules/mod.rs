@@ -396,20 +396,20 @@ fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
 pub(super) mod cases {
     //! A point made by hand for the rules' tests.
 
-    use linerate_model::{Ceiling, Direction, Estimate};
+    use linerate_model::{Ceiling, Direction, Estimate, metric};
 
     use crate::{JobStudy, MetricStudy, PointStudy};
 
     /// What is of whole hosts, and of both ways.
-    const OF_HOSTS: [&str; 6] = ["controller", "cycles", "idle_core", "remote", "softirq_core", "softnet"];
+    const OF_HOSTS: [&str; 6] = ["controller", "cycles", metric::IDLE_CORE, "remote", metric::SOFTIRQ_CORE, "softnet"];
 
     /// One TCP job, tx, with these figures; a hard goodput ceiling of 1 Gbit/s.
     pub(in crate::diagnosis) fn point(figures: &[(&str, f64)]) -> PointStudy {
         let derivation = || vec!["by hand".to_owned()];
-        let ceiling = Ceiling::new("link", "goodput", 1e9, Direction::Tx, derivation(), "declared");
+        let ceiling = Ceiling::new("link", metric::GOODPUT, 1e9, Direction::Tx, derivation(), "declared");
         let metrics = figures.iter().map(|(name, value)| {
             let metric = linerate_model::metric(name).expect(name);
-            let is_goodput = *name == "goodput";
+            let is_goodput = *name == metric::GOODPUT;
             MetricStudy {
                 at_least: None,
                 name: (*name).to_owned(),
@@ -458,7 +458,7 @@ pub(super) mod cases {
     #[test]
     fn options_are_read_as_they_are_told() {
         let told = |text: &str| {
-            let mut point = point(&[("goodput", 1e6)]);
+            let mut point = point(&[(metric::GOODPUT, 1e6)]);
             point.jobs[0].obtained.insert("send_buffer".into(), text.into());
             super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Tx)
         };

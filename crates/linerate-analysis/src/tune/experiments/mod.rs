@@ -263,7 +263,7 @@ pub(super) mod cases {
             settled: None,
         };
         let mut metrics: Vec<MetricStudy> = figures.iter().map(|(name, value)| metric(name, *value, None)).collect();
-        metrics.push(metric("goodput", share * 1e9, Some(share)));
+        metrics.push(metric(metric::GOODPUT, share * 1e9, Some(share)));
         PointStudy { jobs: vec![JobStudy { metrics, ..JobStudy::default() }], ..PointStudy::default() }
     }
 
@@ -292,7 +292,7 @@ pub(super) mod cases {
 
     #[test]
     fn what_a_host_does_not_offer_or_consent_to_is_told_before_what_was_measured() {
-        let (point, mut receiver) = (point(0.3, &[("softirq_core", 0.1)]), host(&[("rx_usecs", "0")]));
+        let (point, mut receiver) = (point(0.3, &[(metric::SOFTIRQ_CORE, 0.1)]), host(&[("rx_usecs", "0")]));
         let refused = Hindrance { kind: HindranceKind::NotConsented, why: "not asked".into() };
         receiver.settings.insert("adaptive_rx", Err(refused.clone()));
         let looked = coalescing::Coalescing.look(&known(&point, host(&[]), receiver));
