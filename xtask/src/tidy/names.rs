@@ -31,7 +31,7 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     // Heads of tables, keys of JSON and words in texts.
     ("crates/linerate-papers/src/reproduce/", &["lost"]),
     ("crates/linerate-report/src/", &["duplicates", "late", "lost", "reordered"]),
-    ("crates/linerate-report/src/curves.rs", &["rtt"]),
+    ("crates/linerate-report/src/curves.rs", &["iops", "rtt"]),
     ("crates/linerate-report/src/links.rs", &["bandwidth"]),
     ("crates/linerate-report/src/render/fio.rs", &["iops"]),
     ("crates/linerate-report/src/sections/transfers.rs", &["goodput"]),
