@@ -1,14 +1,12 @@
 //! A plan before anything is run: read, checked, and expanded on a testbed.
 
-use std::collections::HashSet;
-use std::ops::Range;
-
 use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
-use linerate_model::plan::{Axis, ExpandError, JobPlan, Plan, Sweep, apply_set, endpoints_named, expand, parse};
+use linerate_model::plan::{Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse};
 use linerate_model::{Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest};
 
 use crate::catalog::{self, Found, PLANS, find};
+use crate::places::{place, swept, unfit, without_repetition};
 use crate::testbeds::{self, Ground};
 use crate::{Failure, rates, searches};
 
@@ -164,14 +162,6 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
     without_repetition(problems)
 }
 
-/// The parameter of `job` that `axis` varies, if it does.
-fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option<&'a str> {
-    match axis.path.strip_prefix(&format!("job.{job_idx}.params.")) {
-        Some(key) => Some(key),
-        None => axis.path.strip_prefix("params.").filter(|_| job.background.is_none()),
-    }
-}
-
 /// The first value of `axis` that its parameter `key` does not take, whatever the others are.
 fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem> {
     let parameters = workload.parameters();
@@ -205,29 +195,6 @@ fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
         }
     }
     without_repetition(problems)
-}
-
-/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a job.
-pub fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Option<Range<usize>> {
-    let sweep = plan.sweeps.iter().find(|own| own.name == sweep)?;
-    let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
-    let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(key));
-    let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
-    axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(key)))
-}
-
-fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
-    let problem = Problem::new(place, format!("{subject}: {}", error.cause)).nearest(error.nearest.as_deref());
-    Problem { expected: error.expected, ..problem }
-}
-
-/// The same problem is met at every job and point that shares its cause: once is enough.
-pub fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
-    let mut seen = HashSet::new();
-    let first = |problem: &Problem| seen.insert((problem.span.clone(), problem.message.clone()));
-    let mut once: Vec<Problem> = problems.into_iter().filter(first).collect();
-    once.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
-    once
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! | Module | |
 //! |---|---|
 //! | [`catalog`] | plans and labs that come with the program |
-//! | [`checks`] | a plan read, checked and expanded on a testbed; [`rates`](checks) and searches resolved |
+//! | [`checks`] | a plan read, checked and expanded on a testbed; rates and searches resolved |
 //! | [`testbeds`] | a lab, a host or a testbed file as hosts and endpoints |
 //! | [`conduct`] | a campaign run into a ledger |
 //! | [`stages`] | the small trait that ladders are written against: "run this plan, give me what was recorded" |
@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod arms;
 pub mod catalog;
 pub mod checks;
@@ -24,9 +25,12 @@ pub mod ends;
 mod failure;
 pub mod keys;
 mod observers;
+mod places;
 mod rates;
 pub mod sandbox;
 mod searches;
+#[cfg(test)]
+mod simulated;
 pub mod stages;
 pub mod testbeds;
 pub mod tune;

@@ -9,7 +9,7 @@ use linerate_observe::{Digest, Observer, ObserverSource, ObserverSpec, SnmpAcces
 use serde::Deserialize;
 
 use crate::Failure;
-use crate::testbeds::with_port;
+use crate::addresses::with_port;
 
 /// SNMP's port (RFC 3417 3.1).
 const SNMP_PORT: u16 = 161;

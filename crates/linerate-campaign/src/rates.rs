@@ -10,7 +10,7 @@ use linerate_model::plan::Plan;
 use linerate_model::{Capacity, JobSpec, Params, Problem, Ratio, TrialSpec};
 use serde_json::{Value, json};
 
-use crate::checks;
+use crate::places;
 use crate::testbeds::Ground;
 
 /// Any rate at all.
@@ -35,7 +35,7 @@ pub(crate) fn resolve(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) ->
                 match ceiling(&ground.capacities, &[job]) {
                     Some((frames, _)) => job.params.set(&key, json!(format!("{} packet/s", share * frames))),
                     None => {
-                        let place = checks::place(plan, &trial.sweep, &job.workload, &key);
+                        let place = places::place(plan, &trial.sweep, &job.workload, &key);
                         let message =
                             format!("`{key}` of `{}` is a share of a ceiling that is not known", job.workload);
                         problems.push(Problem::new(place, message).expected(
@@ -47,7 +47,7 @@ pub(crate) fn resolve(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) ->
             }
         }
     }
-    let problems = checks::without_repetition(problems);
+    let problems = places::without_repetition(problems);
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     };
     let jobs = trials.iter().filter(is_share).flat_map(|trial| trial.jobs.iter().map(move |job| (trial, job)));
     let measured = jobs.filter(|(_, job)| job.background.is_none());
-    checks::without_repetition(measured.filter_map(|(trial, job)| problem(trial, job)).collect())
+    places::without_repetition(measured.filter_map(|(trial, job)| problem(trial, job)).collect())
 }
 
 /// The rates among `params` that are given as shares.

@@ -12,33 +12,11 @@ use linerate_model::{
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
+pub use crate::addresses::{AGENT_PORT, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
 use crate::{Failure, sandbox};
-
-/// The port an agent listens on unless told otherwise.
-pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
-
-/// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
-#[must_use]
-pub fn with_port(text: &str, port: u16) -> String {
-    if text.parse::<Ipv6Addr>().is_ok() {
-        return format!("[{text}]:{port}");
-    }
-    let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
-    if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{port}") }
-}
-
-/// An address to listen on, as a person writes it.
-///
-/// # Errors
-/// If it is no address.
-pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
-    let mut addresses = with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
-    addresses.next().ok_or_else(|| failed("it has no address".into()))
-}
 
 /// Where a plan runs; with none of these, on loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

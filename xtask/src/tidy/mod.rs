@@ -3,6 +3,7 @@
 //! Each check is one function from the repository as read to findings; reading happens once, before. A finding says
 //! what was seen, where, and what to do. What tidy does not see: meaning. It reads text, not types.
 
+mod circles;
 mod code;
 mod dependencies;
 mod names;
@@ -47,6 +48,7 @@ static CHECKS: &[Check] = &[
     ("no async", sources::no_async),
     ("file size", sources::file_size),
     ("leftovers", sources::leftovers),
+    ("imports go one way", circles::no_circles),
     ("registries", registries::registries),
     ("limits have cited values", registries::limits),
     ("rules fire and are silent", registries::rules),

@@ -21,7 +21,7 @@ use linerate_sys::steering;
 use serde_json::Value;
 
 use super::Sessions;
-use super::outcome::{self, Findings, NotTried, Tried};
+use super::outcome::{self, BACKWARD, FORWARD, Findings, NotTried, REQUESTS, Tried};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
@@ -44,11 +44,8 @@ const SLACK: f64 = 1.05;
 const DRAIN: Nanos = Nanos::from_millis(200);
 const REST: Nanos = Nanos::from_millis(50);
 const INTERVAL: Nanos = Nanos::from_millis(100);
-/// The sweeps of an experiment.
-pub(super) const FORWARD: &str = "stream";
+/// The sweep of a flood.
 const FLOOD: &str = "flood";
-pub(super) const BACKWARD: &str = "the other way";
-pub(super) const REQUESTS: &str = "requests";
 
 /// The kinds of change that are called `names`; all of them if that is empty.
 ///

@@ -8,8 +8,11 @@ use linerate_analysis::{Compared, Comparison, Study};
 use linerate_model::{BitRate, Direction, Endpoint, Verdict, metric};
 use serde_json::{Value, json};
 
-use super::host::{BACKWARD, FORWARD, REQUESTS};
 
+/// The sweeps of an experiment.
+pub(super) const FORWARD: &str = "stream";
+pub(super) const BACKWARD: &str = "the other way";
+pub(super) const REQUESTS: &str = "requests";
 /// What gets worse by more than this speaks against a change.
 const MOST_HARM: f64 = 0.1;
 /// Figures that tell of side effects: in which sweep, which metric, what a person calls it.

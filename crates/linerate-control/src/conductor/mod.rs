@@ -9,7 +9,9 @@ mod host;
 mod reported;
 mod runner;
 mod tuner;
-#[cfg(test)]
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
+#[cfg(any(test, feature = "simulated"))]
 mod world;
 
 use std::collections::HashSet;

@@ -1,22 +1,29 @@
 //! A simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps to what happens next.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(test)]
 mod cases;
+#[cfg(test)]
 mod mixes;
 
 use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
 use linerate_model::{
-    Background, CampaignHeader, Counter, Endpoint, Event, Incident, IncidentKind, Interval, JobSpec, Nanos, Params,
-    Phases, Point, Ratio, RecorderError, Side, TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until,
-    Warmup,
+    CampaignHeader, Counter, Event, Incident, IncidentKind, Interval, JobRecord, Nanos, Phases, RecorderError, Side,
+    TestbedKind, TrialId, TrialRecord, TrialSpec,
 };
+#[cfg(test)]
+use linerate_model::{Background, Endpoint, JobSpec, Params, Point, Ratio, TrialOutcome, Until, Warmup};
+#[cfg(test)]
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
+#[cfg(test)]
+use serde_json::json;
 
 use super::core::{Conductor, Input, Now, Output};
-use super::{Exit, RunOptions, RunSummary};
+#[cfg(test)]
+use super::Exit;
+use super::{RunOptions, RunSummary};
 use crate::ControlError;
 use crate::clock::stamp;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob, name};
@@ -27,14 +34,15 @@ const WALL: Nanos = Nanos::from_secs(1_795_219_200);
 
 /// What an agent does wrong when the `nth` (from 0) message called `at` reaches it.
 #[derive(Clone, Copy, Debug)]
-struct Fault {
-    at: &'static str,
-    nth: u32,
-    kind: FaultKind,
+pub(super) struct Fault {
+    pub(super) at: &'static str,
+    pub(super) nth: u32,
+    pub(super) kind: FaultKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FaultKind {
+#[cfg_attr(not(test), allow(dead_code, reason = "tests of the conductor itself have every fault"))]
+pub(super) enum FaultKind {
     /// Its connection ends.
     Die,
     /// It never says anything again.
@@ -49,16 +57,16 @@ enum FaultKind {
     Elsewhere,
 }
 
-struct FakeAgent {
+pub(super) struct FakeAgent {
     offset_ns: i64,
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
     heard: BTreeMap<&'static str, u32>,
     connected: bool,
     stalled: bool,
     /// Attempts to reach it that fail after it was lost.
-    away_for: u32,
+    pub(super) away_for: u32,
     /// What reaching it answers at first, instead of joining.
-    at_first: Option<ControlError>,
+    pub(super) at_first: Option<ControlError>,
     prepared: Option<Prepare>,
 }
 
@@ -68,18 +76,29 @@ enum Happening {
     Say { host: usize, message: Message, session: u32 },
 }
 
-struct World {
+/// What comes of one end of a job of a trial.
+pub(super) type Load<'a> = Box<dyn FnMut(TrialId, u32, Side) -> JobRecord + 'a>;
+/// Called as each trial begins; false stops the campaign.
+pub(super) type Starting<'a> = Box<dyn FnMut(&TrialSpec) -> bool + 'a>;
+
+pub(super) struct World<'a> {
+    pub(super) header: CampaignHeader,
+    pub(super) hosts: [String; 2],
+    /// What loads do, in place of `payload`.
+    pub(super) load: Option<Load<'a>>,
+    pub(super) starting: Option<Starting<'a>>,
+    trials: Vec<TrialSpec>,
     now: Nanos,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
-    agents: Vec<FakeAgent>,
+    pub(super) agents: Vec<FakeAgent>,
     sessions: Vec<u32>,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// Fails when this many events were recorded.
     room: usize,
     /// When this trial has ended, host a is suspended for two seconds: its monotonic clock stands still.
     sleeps_after: Option<TrialId>,
-    result: Option<Result<RunSummary, ControlError>>,
+    pub(super) result: Option<Result<RunSummary, ControlError>>,
     /// Bytes that arrive in each trial, by its number; nothing where it is empty.
     payload: Vec<u64>,
     /// Looks taken: runs, half width, and how many more are to follow.
@@ -88,6 +107,7 @@ struct World {
     recorded: Vec<TrialRecord>,
 }
 
+#[cfg(test)]
 fn phases() -> Phases {
     Phases {
         warmup: Warmup::Fixed(Nanos::from_secs(1)),
@@ -98,11 +118,13 @@ fn phases() -> Phases {
     }
 }
 
+#[cfg(test)]
 fn endpoint(host: &str) -> Endpoint {
     let text = json!({ "name": host, "host": host, "address": null, "device": null });
     serde_json::from_value(text).expect("what is left out has a default")
 }
 
+#[cfg(test)]
 fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
     let job = JobSpec {
         workload: "null".into(),
@@ -142,9 +164,9 @@ fn header() -> CampaignHeader {
     }
 }
 
-impl World {
+impl World<'_> {
     /// Hosts `a` and `b`, whose clocks are 1000 s ahead and 50 s behind.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let agent = |offset_ns| FakeAgent {
             offset_ns,
             faults: Vec::new(),
@@ -156,6 +178,11 @@ impl World {
             prepared: None,
         };
         Self {
+            header: header(),
+            hosts: ["a".to_owned(), "b".to_owned()],
+            load: None,
+            starting: None,
+            trials: Vec::new(),
             now: Nanos::from_secs(100),
             queue: BTreeMap::new(),
             sequence: 0,
@@ -171,6 +198,7 @@ impl World {
         }
     }
 
+    #[cfg(test)]
     fn with_fault(host: usize, fault: Fault) -> Self {
         let mut world = Self::new();
         world.agents[host].faults.push(fault);
@@ -187,11 +215,12 @@ impl World {
     }
 
     /// Runs a campaign until it ends, or is killed at `until`.
-    fn run(&mut self, trials: Vec<TrialSpec>, done: &HashSet<TrialId>, until: Nanos) {
-        let hosts = ["a".to_owned(), "b".to_owned()];
+    pub(super) fn run(&mut self, trials: Vec<TrialSpec>, done: &HashSet<TrialId>, until: Nanos) {
+        self.trials.clone_from(&trials);
         let options = RunOptions::default();
         let mut conductor =
-            Conductor::new(header(), &hosts, trials, done, options, Box::new(|| [7; 16])).expect("hosts are known");
+            Conductor::new(self.header.clone(), &self.hosts, trials, done, options, Box::new(|| [7; 16]))
+                .expect("hosts are known");
         conductor.continue_looks(&self.recorded, Vec::new());
         let outputs = conductor.begin(self.at());
         self.carry_out(outputs);
@@ -278,7 +307,7 @@ impl World {
             Some(FaultKind::Elsewhere) => {
                 let Message::Prepare(prepare) = message else { return self.answer(host, message) };
                 let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
-                let addresses = ["192.0.2.2:4000", "198.51.100.9:53"].map(|address| address.parse().unwrap()).to_vec();
+                let addresses = ["192.0.2.2:4000", "198.51.100.9:53"].map(|address| address.parse().expect("an address")).to_vec();
                 let offer =
                     |job: &PreparedJob| JobOffer { job: job.job, offer: Offer { addresses: addresses.clone() } };
                 let offers = passive.map(offer).collect();
@@ -297,7 +326,7 @@ impl World {
             }
             Message::Prepare(prepare) => {
                 let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
-                let offer = || Offer { addresses: vec!["0.0.0.0:4000".parse().unwrap()] };
+                let offer = || Offer { addresses: vec!["0.0.0.0:4000".parse().expect("an address")] };
                 let offers = passive.map(|job| JobOffer { job: job.job, offer: offer() }).collect();
                 self.say(host, Nanos(0), Message::Offers { trial: prepare.trial, offers });
                 self.agents[host].prepared = Some(*prepare);
@@ -324,12 +353,16 @@ impl World {
         let wait = Nanos(clock_ns.checked_sub(self.clock(host)).expect("the barrier lies ahead"));
         for job in &prepare.jobs {
             let (job, side) = (job.job, job.side);
-            let intervals = self.intervals(trial, side, prepare.phases);
+            let made = self.load.as_mut().map(|load| load(trial, job, side));
+            let JobRecord { intervals, flows } = made.unwrap_or_else(|| JobRecord {
+                intervals: self.intervals(trial, side, prepare.phases),
+                flows: Vec::new(),
+            });
             self.say(host, wait + Nanos::from_secs(1), Message::Intervals { trial, job, side, intervals });
             // A job nobody gave it: a lie, to be dropped.
             self.say(host, wait, Message::Intervals { trial, job: 9, side, intervals: Vec::new() });
             let end = wait + prepare.phases.loaded() + prepare.phases.drain;
-            self.say(host, end, Message::FlowsEnded { trial, job, side, flows: Vec::new() });
+            self.say(host, end, Message::FlowsEnded { trial, job, side, flows });
         }
         let end = wait + prepare.phases.loaded() + prepare.phases.drain;
         self.say(host, end, Message::Samples { trial, block: Box::default() });
@@ -371,6 +404,12 @@ impl World {
                     self.events.push(event);
                 }
                 Output::Finish(result) => self.result = Some(*result),
+                Output::Trial { trial, outcome: None, .. } => {
+                    let goes_on = self.starting.as_mut().is_none_or(|starting| starting(&self.trials[trial]));
+                    if !goes_on {
+                        self.later(self.now, Happening::Input(Input::Stop));
+                    }
+                }
                 Output::Looked { look, more, .. } => self.looks.push((look.runs, look.half_width, more)),
                 Output::Flush | Output::Trial { .. } | Output::Searched { .. } | Output::SearchEnded { .. } => {}
             }
@@ -383,7 +422,7 @@ impl World {
             Input::Unreached { host, error }
         } else if agent.away_for > 0 && agent.heard.values().sum::<u32>() > 0 {
             agent.away_for -= 1;
-            let (host_name, operation) = ("b".to_owned(), "connect to agent on");
+            let (host_name, operation) = (self.hosts[host].clone(), "connect to agent on");
             let error = ControlError::HostDown { host: host_name, operation, cause: "refused".into(), remedy: "wait" };
             Input::Unreached { host, error }
         } else {
@@ -391,15 +430,17 @@ impl World {
             agent.stalled = false;
             agent.prepared = None;
             self.sessions[host] += 1;
-            Input::Joined { host, facts: Value::Null, address: Some("192.0.2.2".parse().unwrap()) }
+            Input::Joined { host, facts: Value::Null, address: Some("192.0.2.2".parse().expect("an address")) }
         };
         self.later(self.now + TRAVEL, Happening::Input(input));
     }
 
+    #[cfg(test)]
     fn summary(&self) -> &RunSummary {
         self.result.as_ref().expect("the campaign has ended").as_ref().expect("it was run")
     }
 
+    #[cfg(test)]
     fn outcomes(&self) -> Vec<(u32, TrialOutcome)> {
         let ended = self.events.iter().filter_map(|event| match event {
             Event::TrialEnded { trial, outcome } => Some((trial.0, *outcome)),
@@ -408,6 +449,7 @@ impl World {
         ended.collect()
     }
 
+    #[cfg(test)]
     fn incidents(&self, of: IncidentKind) -> Vec<(Option<TrialId>, String)> {
         let incidents = self.events.iter().filter_map(|event| match event {
             Event::Incident { trial, incident } if incident.kind == of => Some((*trial, incident.message.clone())),
@@ -416,6 +458,7 @@ impl World {
         incidents.collect()
     }
 
+    #[cfg(test)]
     fn count(&self, matching: impl Fn(&Event) -> bool) -> usize {
         self.events.iter().filter(|event| matching(event)).count()
     }

@@ -1,0 +1,28 @@
+//! Addresses as a person writes them.
+
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use crate::Failure;
+
+/// The port an agent listens on unless told otherwise.
+pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
+#[must_use]
+pub fn with_port(text: &str, port: u16) -> String {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return format!("[{text}]:{port}");
+    }
+    let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
+    if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{port}") }
+}
+
+/// An address to listen on, as a person writes it.
+///
+/// # Errors
+/// If it is no address.
+pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
+    let mut addresses = with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    addresses.next().ok_or_else(|| failed("it has no address".into()))
+}

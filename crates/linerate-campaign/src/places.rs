@@ -1,0 +1,39 @@
+//! Where in the text of a plan a problem stands that was found later.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use linerate_model::plan::{Axis, JobPlan, Plan};
+use linerate_model::{ParamError, Problem};
+
+/// The parameter of `job` that `axis` varies, if it does.
+pub(crate) fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option<&'a str> {
+    match axis.path.strip_prefix(&format!("job.{job_idx}.params.")) {
+        Some(key) => Some(key),
+        None => axis.path.strip_prefix("params.").filter(|_| job.background.is_none()),
+    }
+}
+
+/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a job.
+pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Option<Range<usize>> {
+    let sweep = plan.sweeps.iter().find(|own| own.name == sweep)?;
+    let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
+    let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(key));
+    let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
+    axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(key)))
+}
+
+/// A value that does not fit, of `subject` at `place`.
+pub(crate) fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
+    let problem = Problem::new(place, format!("{subject}: {}", error.cause)).nearest(error.nearest.as_deref());
+    Problem { expected: error.expected, ..problem }
+}
+
+/// The same problem is met at every job and point that shares its cause: once is enough.
+pub(crate) fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
+    let mut seen = HashSet::new();
+    let first = |problem: &Problem| seen.insert((problem.span.clone(), problem.message.clone()));
+    let mut once: Vec<Problem> = problems.into_iter().filter(first).collect();
+    once.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
+    once
+}

@@ -1,0 +1,276 @@
+//! A bench of two simulated hosts, in virtual time: what a path does with a load is a formula, and the conductor is the real one.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use linerate_control::ControlError;
+use linerate_control::conductor::simulated::{Leaving, Simulation, simulate};
+use linerate_model::plan::{Draft, expand, read};
+use linerate_model::{
+    Bytes, Campaign, CampaignHeader, Counter, Endpoint, FlowReport, FlowTcp, HostAddress, Interval, JobRecord, JobSpec,
+    Nanos, Phases, Role, Side, SocketValue, TcpState, Testbed, TestbedKind, TrialSpec, Warmup,
+};
+use serde_json::{Value, json};
+
+use crate::conduct::exit_of;
+use crate::stages::{BeforeTrial, Bench};
+use crate::{Ended, Exit, Failure};
+
+/// Payload of a segment, bytes.
+const MSS: u64 = 1448;
+
+/// A path between endpoint `a` on host `here` and `b` on host `far`.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulatedPath {
+    /// What it carries, bit/s.
+    pub(crate) link: f64,
+    /// Round-trip time, s.
+    pub(crate) rtt: f64,
+    /// Bytes that may be under way where nothing is asked for.
+    pub(crate) send_buffer: f64,
+    /// Whether goodput follows the send buffer; else `held` is all there is, whatever is changed.
+    pub(crate) follows: bool,
+    /// What all loads are held to for a reason that nothing shows, bit/s.
+    pub(crate) held: f64,
+    /// Share of the time in which the sender waits for its buffer, if that is what it says.
+    pub(crate) waits: f64,
+    /// Runs differ by so much, of one.
+    pub(crate) noise: f64,
+    /// The same of runs beside which something is changed, whatever it is: a placebo works.
+    pub(crate) placebo: f64,
+    /// What settings at hosts multiply goodput by.
+    pub(crate) settings: f64,
+    /// Orders the noise.
+    pub(crate) seed: u64,
+}
+
+impl Default for SimulatedPath {
+    /// A sender's buffer of 64 KiB on a path of 10 ms and 100 Mbit/s.
+    fn default() -> Self {
+        Self {
+            link: 1e8,
+            rtt: 0.01,
+            send_buffer: 65_536.0,
+            follows: true,
+            held: f64::INFINITY,
+            waits: 0.8,
+            noise: 0.002,
+            placebo: 1.0,
+            settings: 1.0,
+            seed: 0,
+        }
+    }
+}
+
+/// What goes wrong in a stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trouble {
+    /// A person stops it as its so manieth trial begins, from 0.
+    Interrupted(u32),
+    /// A host goes away.
+    Leaves(Leaving),
+    /// An agent refuses to begin.
+    Busy,
+    /// A setting is refused.
+    Refused,
+}
+
+/// The bench.
+pub(crate) struct SimulatedBench {
+    path: SimulatedPath,
+    troubles: Vec<(String, Trouble)>,
+    /// Stages that were run, with the number of their trials that ended well.
+    pub(crate) stages: RefCell<Vec<(String, usize)>>,
+    /// Their plans.
+    pub(crate) drafts: RefCell<Vec<Draft>>,
+}
+
+impl SimulatedBench {
+    pub(crate) fn new(path: SimulatedPath) -> Self {
+        Self { path, troubles: Vec::new(), stages: RefCell::default(), drafts: RefCell::default() }
+    }
+
+    /// The same with `trouble` in the stage called `stage`.
+    pub(crate) fn with(mut self, stage: &str, trouble: Trouble) -> Self {
+        self.troubles.push((stage.to_owned(), trouble));
+        self
+    }
+
+    /// Names of the stages that were run.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.stages.borrow().iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How many trials of the stage called `name` ended well; `None` if it was not run.
+    pub(crate) fn n_completed(&self, name: &str) -> Option<usize> {
+        self.stages.borrow().iter().find(|(stage, _)| stage == name).map(|(_, completed)| *completed)
+    }
+
+    fn trouble(&self, stage: &str) -> Option<Trouble> {
+        self.troubles.iter().find(|(name, _)| stage == name).map(|(_, trouble)| *trouble)
+    }
+}
+
+/// The two hosts and their endpoints.
+pub(crate) fn testbed() -> Testbed {
+    let endpoint = |name: &str, host: &str| -> Endpoint {
+        let text = json!({ "name": name, "host": host, "address": null, "device": "eth0" });
+        serde_json::from_value(text).expect("what is left out has a default")
+    };
+    Testbed {
+        hosts: ["here", "far"].map(|host| (host.to_owned(), HostAddress::InProcess)).to_vec(),
+        endpoints: vec![endpoint("a", "here"), endpoint("b", "far")],
+        emulated: false,
+    }
+}
+
+fn header(stage: &str) -> CampaignHeader {
+    CampaignHeader {
+        id: stage.to_owned(),
+        name: stage.to_owned(),
+        started: Nanos(0),
+        plan: String::new(),
+        plan_sha256: String::new(),
+        lab: None,
+        seed: 1,
+        testbed: TestbedKind::Hosts,
+        capacities: Vec::new(),
+        observed: Vec::new(),
+        version: "0".into(),
+        argv: Vec::new(),
+    }
+}
+
+impl Bench for SimulatedBench {
+    fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
+        let plan = read(&draft.text()).unwrap_or_else(|problems| panic!("{name}: {problems:?}"));
+        let trials = expand(&plan, &testbed()).expect("endpoints a and b");
+        let by_number: BTreeMap<u32, TrialSpec> = trials.iter().map(|trial| (trial.id.0, trial.clone())).collect();
+        let trouble = self.trouble(name);
+        self.drafts.borrow_mut().push(draft.clone());
+        let (mut begun, mut broken): (u32, Option<Failure>) = (0, None);
+        let simulation = Simulation {
+            header: header(name),
+            hosts: ["here".to_owned(), "far".to_owned()],
+            load: Box::new(|trial, job, side| {
+                let trial = &by_number[&trial.0];
+                self.path.carry(trial, &trial.jobs[job as usize], side)
+            }),
+            starting: Box::new(|trial| {
+                if broken.is_none() {
+                    broken = before(trial).err();
+                }
+                let has_setting = trial.arm.as_ref().is_some_and(|arm| !arm.settings.is_empty());
+                if has_setting && matches!(trouble, Some(Trouble::Refused)) {
+                    broken = Some(Failure::missing("settings of far: not consented"));
+                }
+                let stops = matches!(trouble, Some(Trouble::Interrupted(number)) if begun == number);
+                begun += 1;
+                broken.is_none() && !stops
+            }),
+            leaving: match trouble {
+                Some(Trouble::Leaves(leaving)) => Some(leaving),
+                _ => None,
+            },
+            refuses: matches!(trouble, Some(Trouble::Busy))
+                .then(|| (1, ControlError::Busy { host: "far".into(), by: "another".into(), since_s: 3 })),
+        };
+        let ran = simulate(simulation, trials);
+        let completed = ran.as_ref().map_or(0, |(_, summary)| summary.completed);
+        self.stages.borrow_mut().push((name.to_owned(), completed));
+        let (campaign, summary) = ran?;
+        if let Some(failure) = broken {
+            return Err(failure.into());
+        }
+        match exit_of(&summary)? {
+            Exit::Done | Exit::Missed => Ok(campaign),
+            other => Err(Ended::With(other)),
+        }
+    }
+}
+
+/// A number in [-1, 1] that follows from `seed` (the finalizer of SplitMix64).
+fn scatter(seed: u64) -> f64 {
+    let mut mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+}
+
+impl SimulatedPath {
+    /// Bytes that the sender may have under way: twice what is asked for, as the kernel grants it.
+    fn window(&self, job: &JobSpec) -> f64 {
+        let asked = job.params.get("send_buffer").and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok());
+        asked.map_or(self.send_buffer, |asked| 2.0 * asked.0 as f64)
+    }
+
+    /// Goodput of a trial, bit/s, and whether the buffer is what limits it.
+    fn goodput(&self, trial: &TrialSpec, job: &JobSpec) -> (f64, bool) {
+        let of_window = self.window(job) * 8.0 / self.rtt;
+        let limit = self.link.min(self.held);
+        let free = if self.follows { of_window.min(limit) } else { limit };
+        let role = trial.arm.as_ref().map(|arm| arm.role);
+        let settings = trial.arm.as_ref().is_some_and(|arm| !arm.settings.is_empty());
+        let factor = match role {
+            Some(Role::Placebo) => self.placebo,
+            Some(Role::Changed) if settings => self.settings,
+            _ => 1.0,
+        };
+        let noise = 1.0 + self.noise * scatter((self.seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64);
+        (free * factor * noise, !self.follows || of_window < limit)
+    }
+
+    /// What one end of a job counts.
+    fn carry(&self, trial: &TrialSpec, job: &JobSpec, side: Side) -> JobRecord {
+        // Requests, floods and the other direction are nothing that these ladders follow.
+        if job.workload != "tcp_stream" || job.params.get("direction").is_some() {
+            return JobRecord::default();
+        }
+        let Phases { warmup, measure, interval, .. } = trial.phases;
+        let Warmup::Fixed(warmup) = warmup else { panic!("drafts have a warm-up of their own") };
+        let loaded = warmup + measure;
+        let (goodput, is_held) = self.goodput(trial, job);
+        let n = loaded.0.div_ceil(interval.0);
+        let state = |end: Nanos| {
+            let bytes = (goodput / 8.0 * end.as_secs_f64()) as u64;
+            let micros = end.0 / 1_000;
+            TcpState {
+                known_bytes: 248,
+                bytes_acked: bytes,
+                bytes_sent: bytes,
+                segments_out: (bytes / MSS) as u32,
+                rtt_us: (self.rtt * 1e6) as u32,
+                min_rtt_us: (self.rtt * 1e6) as u32,
+                congestion_window: 1_000,
+                send_mss: MSS as u32,
+                path_mtu: 1_500,
+                send_window: 16 << 20,
+                pacing_rate: u64::MAX,
+                busy_us: micros,
+                send_buffer_limited_us: if is_held { (micros as f64 * self.waits) as u64 } else { 0 },
+                ..TcpState::default()
+            }
+        };
+        let counted = |number: u64| {
+            let (start, end) = (Nanos(number * interval.0), Nanos(((number + 1) * interval.0).min(loaded.0)));
+            let bytes = (goodput / 8.0 * end.since(start).as_secs_f64()) as u64;
+            let mut counted = Interval { start, end, ..Interval::default() };
+            match side {
+                Side::Active => {
+                    counted.counters[Counter::PayloadSent] = bytes;
+                    counted.counters[Counter::CallsSent] = bytes / 65_536 + 1;
+                    counted.flows.push(FlowTcp { flow: 0, tcp: state(end) });
+                }
+                Side::Passive => counted.counters[Counter::PayloadReceived] = bytes,
+            }
+            counted
+        };
+        let granted = SocketValue { granted: Some(json!(self.window(job) as u64)), ..SocketValue::default() };
+        let mut flow = FlowReport::default();
+        if side == Side::Active {
+            flow.tcp = Some(state(loaded));
+            flow.socket.insert("send_buffer".into(), granted);
+        }
+        JobRecord { intervals: (0..n).map(counted).collect(), flows: vec![flow] }
+    }
+}
