@@ -216,7 +216,8 @@ impl SimulatedPath {
             Some(Role::Changed) if settings => self.settings,
             _ => 1.0,
         };
-        let noise = 1.0 + self.noise * scatter((self.seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64);
+        let noise =
+            1.0 + self.noise * scatter((self.seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64);
         (free * factor * noise, !self.follows || of_window < limit)
     }
 

@@ -106,7 +106,10 @@ fn a_claim_that_is_right_is_proven_and_what_is_behind_it_is_looked_for() {
 #[test]
 fn a_proof_is_a_baseline_a_single_run_and_the_pairs() {
     let (_, bench) = rungs(SimulatedPath::default());
-    assert_eq!(*bench.stages.borrow(), [("baseline", 2), (SCOUT, 1), (PAIRS, 18)].map(|(name, n)| (name.to_owned(), n)));
+    assert_eq!(
+        *bench.stages.borrow(),
+        [("baseline", 2), (SCOUT, 1), (PAIRS, 18)].map(|(name, n)| (name.to_owned(), n))
+    );
 }
 
 #[test]
@@ -192,7 +195,9 @@ fn every_stage_is_a_plan_of_the_load_that_is_asked_about() {
 #[test]
 fn a_parameter_that_is_no_assignment_is_refused() {
     let asked = Question { params: vec!["streams".into()], ..question() };
-    let Err(Ended::Failed(failure)) = climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4) else { panic!("wrong") };
+    let Err(Ended::Failed(failure)) = climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4) else {
+        panic!("wrong")
+    };
     assert_eq!(failure.exit(), Exit::Wrong);
     assert!(failure.message().contains("KEY=VALUE"), "{failure:?}");
 }
@@ -273,14 +278,19 @@ fn what_noise_leaves_undecided_is_looked_at_once_more_for_longer() {
     assert_eq!(leading(&rungs[0]), PROVEN);
     assert_eq!(bench.n_completed(LONGER), Some(21), "seven pairs, for what the first look has used up of the error");
     let changed = rungs[0].findings[0].counterfactual.clone().expect("told");
-    assert!(changed.starts_with("first with runs of 1 s, undecided:") && changed.contains("then with runs of 4 s:"), "{changed}");
+    assert!(
+        changed.starts_with("first with runs of 1 s, undecided:") && changed.contains("then with runs of 4 s:"),
+        "{changed}"
+    );
 }
 
 #[test]
 fn the_longer_runs_are_longer() {
     let (_, bench) = rungs(SimulatedPath { noise: 0.2, ..SimulatedPath::default() });
     let drafts = bench.drafts.borrow();
-    let duration = |name: &str| drafts.iter().find(|draft| draft.campaign.name == format!("diagnose-{name}")).expect(name).sweeps[0].duration;
+    let duration = |name: &str| {
+        drafts.iter().find(|draft| draft.campaign.name == format!("diagnose-{name}")).expect(name).sweeps[0].duration
+    };
     assert_eq!(duration(LONGER).0, 4 * duration(PAIRS).0);
 }
 
@@ -356,7 +366,10 @@ fn pairs_interrupted_in_the_last_run_end_it() {
 
 #[test]
 fn longer_pairs_that_are_interrupted_end_it() {
-    assert_eq!(interrupted(SimulatedPath { noise: 0.2, ..SimulatedPath::default() }, LONGER, 3), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath { noise: 0.2, ..SimulatedPath::default() }, LONGER, 3),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
@@ -429,7 +442,8 @@ fn a_host_that_leaves_in_the_middle_of_the_pairs_for_good_ends_it() {
 
 #[test]
 fn a_setting_that_is_refused_is_told_and_the_claim_stays_suspected() {
-    let (finding, reached) = tested(SimulatedPath::default(), Some(Trouble::Refused), vec![polled()]).expect("it goes on");
+    let (finding, reached) =
+        tested(SimulatedPath::default(), Some(Trouble::Refused), vec![polled()]).expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Suspected);
     assert!(reached.is_none());
     let told = finding.counterfactual.expect("told");

@@ -8,7 +8,6 @@ use linerate_analysis::{Compared, Comparison, Study};
 use linerate_model::{BitRate, Direction, Endpoint, Verdict, metric};
 use serde_json::{Value, json};
 
-
 /// The sweeps of an experiment.
 pub(super) const FORWARD: &str = "stream";
 pub(super) const BACKWARD: &str = "the other way";

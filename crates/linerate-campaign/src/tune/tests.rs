@@ -261,7 +261,8 @@ fn everything_can_be_tried_at_once() {
     let testbed = testbed();
     let all = HostTuning { tried: Vec::new(), ..tuning() };
     let ends = (&testbed.endpoints[0], &testbed.endpoints[1]);
-    let found = tune(&SimulatedBench::new(path(10.0)), &SimulatedHosts::default(), ends, &all).expect("every stage ends");
+    let found =
+        tune(&SimulatedBench::new(path(10.0)), &SimulatedHosts::default(), ends, &all).expect("every stage ends");
     assert_eq!(found.kept().map(|tried| tried.candidate.setting).collect::<Vec<_>>(), [SEND]);
     assert!(found.untried.len() > 5, "{:?}", found.untried);
 }

@@ -8,9 +8,9 @@ mod core;
 mod host;
 mod reported;
 mod runner;
-mod tuner;
 #[cfg(any(test, feature = "simulated"))]
 pub mod simulated;
+mod tuner;
 #[cfg(any(test, feature = "simulated"))]
 mod world;
 

@@ -8,21 +8,21 @@ mod mixes;
 use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
+#[cfg(test)]
+use linerate_model::{Background, Endpoint, JobSpec, Params, Point, Ratio, TrialOutcome, Until, Warmup};
 use linerate_model::{
     CampaignHeader, Counter, Event, Incident, IncidentKind, Interval, JobRecord, Nanos, Phases, RecorderError, Side,
     TestbedKind, TrialId, TrialRecord, TrialSpec,
 };
-#[cfg(test)]
-use linerate_model::{Background, Endpoint, JobSpec, Params, Point, Ratio, TrialOutcome, Until, Warmup};
 #[cfg(test)]
 use proptest::prelude::*;
 use serde_json::Value;
 #[cfg(test)]
 use serde_json::json;
 
-use super::core::{Conductor, Input, Now, Output};
 #[cfg(test)]
 use super::Exit;
+use super::core::{Conductor, Input, Now, Output};
 use super::{RunOptions, RunSummary};
 use crate::ControlError;
 use crate::clock::stamp;
@@ -307,7 +307,8 @@ impl World<'_> {
             Some(FaultKind::Elsewhere) => {
                 let Message::Prepare(prepare) = message else { return self.answer(host, message) };
                 let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
-                let addresses = ["192.0.2.2:4000", "198.51.100.9:53"].map(|address| address.parse().expect("an address")).to_vec();
+                let addresses =
+                    ["192.0.2.2:4000", "198.51.100.9:53"].map(|address| address.parse().expect("an address")).to_vec();
                 let offer =
                     |job: &PreparedJob| JobOffer { job: job.job, offer: Offer { addresses: addresses.clone() } };
                 let offers = passive.map(offer).collect();
