@@ -149,6 +149,26 @@ fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands
     assert!(highest.contains("message size 1 MiB, socket buffer 1 MiB"), "{summary}");
 }
 
+/// A campaign that was ended: nothing is known against trials that never began.
+#[test]
+fn trials_that_were_not_run_are_not_among_those_that_are_not_valid() {
+    let (mut campaign, mut study) = fixture::fixture();
+    let ids: Vec<_> = study.points[0].trials.iter().chain(&study.points[1].trials[..1]).map(|trial| trial.id).collect();
+    for trial in campaign.trials.iter_mut().filter(|trial| ids.contains(&trial.spec.id)) {
+        (trial.started, trial.outcome) = (None, None);
+    }
+    for trial in study.points.iter_mut().flat_map(|point| &mut point.trials).filter(|trial| ids.contains(&trial.id)) {
+        (trial.validity, trial.why) = (Validity::Invalid, vec!["not run".into()]);
+    }
+    (study.points[0].validity, study.points[0].why) = (Validity::Invalid, vec!["no trial carries a figure".into()]);
+    let document = compose(&campaign, &study);
+    let table = document.tables().find(|table| table.id == "validity-trials").expect("others are not valid");
+    let told: Vec<String> = table.rows.iter().map(|row| format!("{:?}", row.cells)).collect();
+    let wrong = |row: &&String| row.contains("not run") || row.contains("no trial carries a figure");
+    assert_eq!(told.iter().filter(wrong).count(), 0, "{told:?}");
+    assert!(text::summary(&document).contains(&format!("{} trials were planned and not run", ids.len())));
+}
+
 #[test]
 fn the_port_and_the_bus_behind_it_are_both_drawn() {
     let (campaign, mut study) = fixture::fixture();
