@@ -23,7 +23,7 @@ use super::environment::{Cause, environment};
 use super::points::{PointChange, Unmatched};
 use super::searches;
 use super::{Better, Change, Doubt, Effect, Margin, effect_beyond, effect_of_runs};
-use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust};
+use crate::study::{Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust, is_carried_by_a_process};
 
 /// What a search found.
 const THROUGHPUT: &str = "throughput";
@@ -120,13 +120,14 @@ pub struct Standing {
 /// figure) are none.
 #[must_use]
 pub fn campaigns(before: Side<'_>, after: Side<'_>, again: Option<Side<'_>>, margin: f64) -> Campaigns {
+    let is_carried = [before, after].iter().any(|side| side.campaign.trials.iter().any(is_carried_by_a_process));
     let matched: Vec<Matched<'_>> = after
         .study
         .points
         .iter()
         .filter_map(|point| {
             let again = again.and_then(|side| same(side.study, point));
-            Some(Matched { before: same(before.study, point)?, after: point, again })
+            Some(Matched { before: same(before.study, point)?, after: point, again, is_carried })
         })
         .collect();
     let paired = !matched.is_empty() && matched.iter().all(|point| in_turn(before, after, point));
@@ -182,6 +183,8 @@ struct Matched<'a> {
     before: &'a PointStudy,
     after: &'a PointStudy,
     again: Option<&'a PointStudy>,
+    /// Whether a process of a host carries the path.
+    is_carried: bool,
 }
 
 fn same<'a>(study: &'a Study, point: &PointStudy) -> Option<&'a PointStudy> {
@@ -349,7 +352,9 @@ fn over_points(
 
 /// Other programs beside `points` before and after.
 fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Company; 2] {
-    [Company::of(points.clone().map(|point| point.before)), Company::of(points.map(|point| point.after))]
+    let is_carried = points.clone().any(|point| point.is_carried);
+    let of = [Company::of(points.clone().map(|point| point.before)), Company::of(points.map(|point| point.after))];
+    if is_carried { of.map(Company::on_a_carried_path) } else { of }
 }
 
 /// The job that stands for a point: all measured ones added up where there are several, else the only one.

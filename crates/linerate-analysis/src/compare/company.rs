@@ -10,6 +10,8 @@
 //!   both ends and in soft interrupts. If that is a share s of the time, at most a share s / d of the operations is slower by d (Markov's
 //!   inequality), and a share q must be to move a percentile: what lies beyond it. Rates of closed loops are means: q = 1.
 //!
+//! Neither holds where a process of a host carries the path, as in a lab with a device or a delay: other programs reach the path itself.
+//!
 //! What this does not see: a congestion control that estimates the path from times of single acknowledgements that other programs delayed.
 
 use linerate_model::{Direction, metric};
@@ -64,6 +66,12 @@ impl Company {
             on_cpu: worst(&on_cpu, f64::max),
             on_path: worst(&on_path, f64::min),
         }
+    }
+
+    /// The same where a process carries the path, as in a lab with a device or a delay: other programs delay it as they delay the load, so that
+    /// nothing is out of their reach.
+    pub(super) fn on_a_carried_path(self) -> Self {
+        Self { on_cpu: None, on_path: None, ..self }
     }
 
     /// The larger share: operations that may have met another program, as a share of all.
@@ -278,6 +286,8 @@ mod tests {
         assert_eq!(time("service_time_max", 0.0001), Change::Unclear);
         assert_eq!(judged("transaction_rate", Better::More, crowded(0.09)), Change::Better);
         assert_eq!(judged("transaction_rate", Better::More, crowded(0.093)), Change::Unclear);
+        let carried = crowded(0.045).map(Company::on_a_carried_path);
+        assert_eq!(judged("service_time_p50", Better::Less, carried), Change::Unclear, "a process is the path");
     }
 
     #[test]

@@ -132,6 +132,12 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
 /// The host name under which readings of a lab's devices are recorded, and what stands for their sampler.
 pub(super) const OF_DEVICES: &str = "";
 pub(super) const DEVICE_SAMPLER: &str = "device";
+
+/// Whether a process of this machine carries frames between the hosts of `trial`: a lab's device, or its link with delay or faults.
+pub(crate) fn is_carried_by_a_process(trial: &TrialRecord) -> bool {
+    !Samples::of(trial, OF_DEVICES).instances(DEVICE_SAMPLER).is_empty()
+}
+
 /// What the counter of each cause is called for which a device drops a datagram.
 const CAUSES: [(&str, DropCause); 3] = [
     ("datagrams_dropped_full", DropCause::BufferFull),

@@ -71,6 +71,7 @@ pub use judge::reasons;
 pub use looked_at::looked_at;
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;
+pub(crate) use loss::is_carried_by_a_process;
 pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
 pub use observed::{Agreement, PortStudy};
