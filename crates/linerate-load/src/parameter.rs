@@ -20,6 +20,42 @@ pub struct ParamDoc {
     pub meaning: &'static str,
 }
 
+/// Declares a group of parameters, each once: a field, its default, what it takes, the default as written in a plan, and its meaning. The
+/// field's documentation, the default of the group and [`ParamDoc`]s of the group follow from that.
+macro_rules! parameters {
+    (
+        $(#[$about:meta])*
+        $visible:vis struct $group:ident {
+            $($of:vis $name:ident: $type:ty = $default:expr, $takes:expr, $written:literal, $meaning:literal;)+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, ::serde::Deserialize)]
+        #[serde(default)]
+        $visible struct $group {
+            $(#[doc = $meaning] $of $name: $type),+
+        }
+
+        impl Default for $group {
+            fn default() -> Self {
+                Self { $($name: $default),+ }
+            }
+        }
+
+        impl $group {
+            /// As documented.
+            pub(crate) const DOCS: &[$crate::parameter::ParamDoc] = &[$($crate::parameter::ParamDoc {
+                name: stringify!($name),
+                takes: $takes,
+                default: $written,
+                meaning: $meaning,
+            }),+];
+        }
+    };
+}
+
+pub(crate) use parameters;
+
 /// What a parameter may be set to; printed, it completes "expected ...".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Takes {

@@ -4,7 +4,7 @@ use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError};
 use serde::{Deserialize, Deserializer, de};
 
 use super::parameters::wrong;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Takes, parameters};
 
 /// A rate of datagrams, in either of the units people use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,33 +41,18 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// How the operations of a job arrive.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Arrivals {
-    /// Of all flows together; absent: a closed loop.
-    pub(crate) rate: Option<Rate>,
-    /// Exponential gaps instead of constant ones.
-    pub(crate) poisson: bool,
+parameters! {
+    /// How the operations of a job arrive.
+    #[derive(Copy)]
+    pub(crate) struct Arrivals {
+        pub(crate) rate: Option<Rate> = None, Takes::Rate, "closed loop",
+            "requests per second, all flows together, such as \"10 kpps\": an open loop, at most depth outstanding";
+        pub(crate) poisson: bool = false, Takes::Flag, "false",
+            "exponential gaps instead of constant ones; needs a rate";
+    }
 }
 
 impl Arrivals {
-    /// As documented.
-    pub(crate) const DOCS: &[ParamDoc] = &[
-        ParamDoc {
-            name: "rate",
-            takes: Takes::Rate,
-            default: "closed loop",
-            meaning: "requests per second, all flows together, such as \"10 kpps\": an open loop, at most depth outstanding",
-        },
-        ParamDoc {
-            name: "poisson",
-            takes: Takes::Flag,
-            default: "false",
-            meaning: "exponential gaps instead of constant ones; needs a rate",
-        },
-    ];
-
     /// Refuses a rate of zero, and random gaps without a rate.
     pub(crate) fn check(&self) -> Result<(), ParamError> {
         if self.rate.is_some_and(|rate| rate.value() <= 0.0) {

@@ -135,7 +135,12 @@ pub(crate) fn wrong(key: &str, cause: impl Into<String>) -> ParamError {
 pub(crate) fn assert_sound<P: Parameters + std::fmt::Debug>(mistakes: &[(&str, serde_json::Value)]) {
     let with = |key: &str, value: serde_json::Value| Params(serde_json::Map::from_iter([(key.to_owned(), value)]));
     let mut names = std::collections::BTreeSet::new();
-    for ParamDoc { name, .. } in P::docs() {
+    let without = format!("{:?}", read::<P>(&Params::default()).expect("defaults go together"));
+    for ParamDoc { name, default, .. } in P::docs() {
+        // A default written as in a plan is what a plan without it gets; others are told in words, or left to the workload.
+        let written = serde_json::from_str(default).ok().and_then(|value| read::<P>(&with(name, value)).ok());
+        let agrees = |with: P| format!("{with:?}") == without || without.contains(&format!("{name}: None"));
+        assert!(written.is_none_or(agrees), "{name}: {default} is not its default");
         assert!(names.insert(name), "{name} is documented twice");
         // Past the table of what is taken: the struct itself must know it.
         assert!(with(name, serde_json::json!({ "no": "such value" })).typed::<P>().is_err(), "{name} is not declared");

@@ -4,7 +4,7 @@ use linerate_model::ParamError;
 use serde::Deserialize;
 
 use super::parameters::wrong;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Takes, parameters};
 
 /// Flows of one job: more than this, and a host runs out of ports.
 pub(crate) const STREAMS: Takes = Takes::Count { least: 1, most: 16_384 };
@@ -34,41 +34,19 @@ impl Waiting {
     }
 }
 
-/// Flows and the threads that carry them, the same at both ends.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Placement {
-    /// Flows; absent: one, unless a workload says otherwise.
-    pub(crate) streams: Option<u32>,
-    /// Threads; absent: one, unless a workload says otherwise.
-    pub(crate) workers: Option<u32>,
-    /// How they wait.
-    pub(crate) wait: Waiting,
+parameters! {
+    /// Flows and the threads that carry them, the same at both ends.
+    #[derive(Copy)]
+    pub(crate) struct Placement {
+        pub(crate) streams: Option<u32> = None, STREAMS, "1", "flows, each on its own connection or pair of sockets";
+        pub(crate) workers: Option<u32> = None, WORKERS, "1",
+            "threads at each end; flow f is carried by worker f mod workers";
+        pub(crate) wait: Waiting = Waiting::default(), WAIT, "\"block\"",
+            "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU per worker";
+    }
 }
 
 impl Placement {
-    /// As documented.
-    pub(crate) const DOCS: &[ParamDoc] = &[
-        ParamDoc {
-            name: "streams",
-            takes: STREAMS,
-            default: "1",
-            meaning: "flows, each on its own connection or pair of sockets",
-        },
-        ParamDoc {
-            name: "workers",
-            takes: WORKERS,
-            default: "1",
-            meaning: "threads at each end; flow f is carried by worker f mod workers",
-        },
-        ParamDoc {
-            name: "wait",
-            takes: WAIT,
-            default: "\"block\"",
-            meaning: "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU per worker",
-        },
-    ];
-
     /// How many flows there are.
     pub(crate) fn streams(&self) -> u32 {
         self.streams.unwrap_or(1)

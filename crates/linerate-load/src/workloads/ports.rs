@@ -12,7 +12,7 @@ use socket2::{Socket, Type};
 use super::parameters::wrong;
 use super::sockets::bound;
 use crate::LoadError;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Takes, parameters};
 
 /// A port that a plan may choose.
 pub(crate) const PORT: Takes = Takes::Count { least: 1, most: u16::MAX as u64 };
@@ -48,30 +48,17 @@ impl PortList {
     }
 }
 
-/// Ports of a workload whose flows have sockets of their own.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PlannedPorts {
-    source_ports: Option<PortList>,
-    destination_port: Option<u16>,
+parameters! {
+    /// Ports of a workload whose flows have sockets of their own.
+    pub(crate) struct PlannedPorts {
+        source_ports: Option<PortList> = None, PORTS, "none",
+            "port of each flow at the active end in turn, one at least per flow, as `linerate flows plan` and `flows probe` print them: so flows land on chosen members or queues";
+        destination_port: Option<u16> = None, PORT, "free ones",
+            "with source_ports: the port of all flows at the passive end, which they were planned for";
+    }
 }
 
 impl PlannedPorts {
-    /// As documented.
-    pub(crate) const DOCS: &[ParamDoc] = &[
-        ParamDoc {
-            name: "source_ports",
-            takes: PORTS,
-            default: "none",
-            meaning: "port of each flow at the active end in turn, one at least per flow, as `linerate flows plan` and `flows probe` print them: so flows land on chosen members or queues",
-        },
-        ParamDoc {
-            name: "destination_port",
-            takes: PORT,
-            default: "free ones",
-            meaning: "with source_ports: the port of all flows at the passive end, which they were planned for",
-        },
-    ];
     /// Ports as they come.
     pub(crate) const NONE: Self = Self { source_ports: None, destination_port: None };
 

@@ -6,11 +6,10 @@ use std::os::fd::AsFd;
 
 use linerate_model::{Bytes, Endpoint, SocketValue};
 use linerate_sys::socket::{self, Buffer};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::LoadError;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Takes, parameters};
 
 /// Code points of RFC 2474.
 const DSCP: Takes = Takes::Count { least: 0, most: 63 };
@@ -19,52 +18,20 @@ pub(crate) const BUFFER: Takes = Takes::Size { least: Bytes(1), most: Bytes(i32:
 /// An interface, or the endpoint's own.
 const DEVICE: Takes = Takes::Text { example: "eth0" };
 
-/// Options of a socket, at both ends.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct SocketOptions {
-    /// Both buffers; the kernel grants twice what is asked for.
-    pub(crate) socket_buffer: Option<Bytes>,
-    /// `SO_SNDBUF`, instead of `socket_buffer`.
-    pub(crate) send_buffer: Option<Bytes>,
-    /// `SO_RCVBUF`, likewise.
-    pub(crate) receive_buffer: Option<Bytes>,
-    /// Differentiated services code point.
-    pub(crate) dscp: Option<u8>,
-    /// Interface to bind to; `endpoint` is each end's own.
-    pub(crate) device: Option<String>,
+parameters! {
+    /// Options of a socket, at both ends.
+    pub(crate) struct SocketOptions {
+        pub(crate) socket_buffer: Option<Bytes> = None, BUFFER, "the kernel's",
+            "SO_SNDBUF and SO_RCVBUF asked for, both ends";
+        pub(crate) send_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_SNDBUF asked for, both ends";
+        pub(crate) receive_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_RCVBUF asked for, both ends";
+        pub(crate) dscp: Option<u8> = None, DSCP, "the kernel's", "differentiated services code point";
+        pub(crate) device: Option<String> = None, DEVICE, "none",
+            "interface to bind to; \"endpoint\" is each end's own";
+    }
 }
 
 impl SocketOptions {
-    /// As documented.
-    pub(crate) const DOCS: &[ParamDoc] = &[
-        ParamDoc {
-            name: "socket_buffer",
-            takes: BUFFER,
-            default: "the kernel's",
-            meaning: "SO_SNDBUF and SO_RCVBUF asked for, both ends",
-        },
-        ParamDoc {
-            name: "send_buffer",
-            takes: BUFFER,
-            default: "socket_buffer",
-            meaning: "SO_SNDBUF asked for, both ends",
-        },
-        ParamDoc {
-            name: "receive_buffer",
-            takes: BUFFER,
-            default: "socket_buffer",
-            meaning: "SO_RCVBUF asked for, both ends",
-        },
-        ParamDoc { name: "dscp", takes: DSCP, default: "the kernel's", meaning: "differentiated services code point" },
-        ParamDoc {
-            name: "device",
-            takes: DEVICE,
-            default: "none",
-            meaning: "interface to bind to; \"endpoint\" is each end's own",
-        },
-    ];
-
     /// Asks for `bytes` of receive buffer unless the parameters ask for some.
     pub(crate) fn preset_receive_buffer(&mut self, bytes: Option<Bytes>) {
         self.receive_buffer = self.receive_buffer.or(self.socket_buffer).or(bytes);
