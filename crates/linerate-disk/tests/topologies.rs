@@ -22,6 +22,8 @@ const IMAGE_BYTES: u64 = 32 * MIB;
 /// Where somebody's data begins in it, and its length.
 const DATA_AT: u64 = 8 * MIB;
 const DATA_BYTES: u64 = 16 * MIB;
+/// The highest number of a partition here.
+const MOST_PARTITIONS: u32 = 7;
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -137,6 +139,12 @@ impl Ground {
     fn attach(&mut self, options: &str, file: &Path) -> PathBuf {
         let device = run(&format!("losetup -f --show {options} {}", text(file)).replace("  ", " "));
         self.undo(&format!("losetup -d {device}"));
+        // A run that was killed leaves partitions on a device that shows nothing any more.
+        for number in 1..=MOST_PARTITIONS {
+            if Path::new(&format!("{device}p{number}")).exists() {
+                patiently(&format!("delpart {device} {number}"));
+            }
+        }
         PathBuf::from(device)
     }
 
