@@ -183,11 +183,6 @@ impl Measured {
         refused.is_some()
     }
 
-    /// See [`disturbed`].
-    pub(crate) fn disturbed(&self, test: &str) -> bool {
-        disturbed([(&self.campaign, &self.study)], test)
-    }
-
     /// The value of the ceiling that bounds a metric.
     pub(crate) fn ceiling(&self, name: &str) -> f64 {
         let point = &self.json["points"][0];
@@ -195,36 +190,6 @@ impl Measured {
         point["ceilings"][index as usize]["value"].as_f64().expect("a ceiling has a value")
     }
 }
-
-/// Whether the machine below, or other programs, took so much of the CPUs from a trial that no time of it is a known answer; then says that
-/// `test` is skipped, and why. What holds at any speed is asserted before this is asked.
-pub(crate) fn disturbed<'a>(measured: impl IntoIterator<Item = (&'a Campaign, &'a Study)>, test: &str) -> bool {
-    let found = measured.into_iter().find_map(|(campaign, study)| {
-        let late = campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.clone());
-        let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
-        let taken = taken
-            .filter(|taken| *taken > TOO_MUCH)
-            .map(|taken| format!("{:.0} % of its time were taken from a trial", taken * 100.0));
-        late.filter(|message| message.starts_with(LATE_START)).chain(taken).next()
-    });
-    if let Some(why) = &found {
-        println!("skipped: {test}: {why}");
-    }
-    found.is_some()
-}
-
-/// Whether others took so much from the trials of any stage, whose ledgers are in `folder`, that `claim` cannot be held to; then says so.
-pub(crate) fn stages_disturbed(folder: &Path, claim: &str) -> bool {
-    let files = std::fs::read_dir(folder).expect("its ledgers").map(|entry| entry.expect("an entry").path());
-    let ledgers = files.filter(|file| file.extension().is_some_and(|kind| kind == "ledger"));
-    let stages: Vec<_> = ledgers.map(|ledger| load(&ledger)).map(|campaign| (study(&campaign), campaign)).collect();
-    disturbed(stages.iter().map(|(study, campaign)| (campaign, study)), claim)
-}
-
-/// Share of a trial's time above which, if others took it, none of it is a known answer any more.
-pub(crate) const TOO_MUCH: f64 = 0.05;
-/// How it tells that an agent had no CPU when a trial began.
-const LATE_START: &str = "the start barrier had passed";
 
 /// Runs `text` on the place that `place` names (`--lab`, `pair-100m`) and reads the ledger back.
 pub(crate) fn measure(text: &str, place: &[&str]) -> Measured {
