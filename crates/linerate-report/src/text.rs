@@ -9,6 +9,8 @@ use crate::number::percent;
 const ANSWERS: [&str; 2] = ["searches-goals", "searches-answers"];
 /// Characters of a line beyond which a table of words is shown row by row.
 const WIDEST: usize = 120;
+/// Characters of a cell beyond which it is a sentence, and a column of them is hard to read.
+const SENTENCE: usize = 50;
 /// Space between two columns.
 const GAP: &str = "  ";
 
@@ -127,13 +129,14 @@ fn block_text(block: &Block) -> String {
     }
 }
 
-/// A table and its note. Words that need more than [`WIDEST`] stand below each other instead, a row after the other.
+/// A table and its note. Sentences in lines of more than [`WIDEST`] stand below each other instead, a row after the other.
 fn noted(of: &Table) -> String {
     let note = of.note.as_ref().map_or(String::new(), |note| format!("\n{}\n", one_line(note)));
     let of_words = of.columns.iter().all(|column| column.kind == ColumnKind::Text);
     let beside = table(of);
     let is_wide = beside.lines().any(|line| line.chars().count() > WIDEST);
-    let text = if of_words && is_wide { records(of) } else { beside };
+    let has_sentences = of.shown().iter().flatten().any(|cell| cell.chars().count() > SENTENCE);
+    let text = if of_words && is_wide && has_sentences { records(of) } else { beside };
     format!("{text}{note}")
 }
 
@@ -147,7 +150,7 @@ fn records(of: &Table) -> String {
         for (index, (cell, head)) in cells.iter().zip(&heads).enumerate().filter(|(_, (cell, _))| !cell.is_empty()) {
             let pad = " ".repeat(width.saturating_sub(head.chars().count()));
             match index {
-                0 => out += &format!("\n  {}\n", one_line(cell)),
+                0 => out += &format!("\n  {head} {}\n", one_line(cell)),
                 _ => out += &format!("    {head}{pad}  {}\n", one_line(cell)),
             }
         }
@@ -201,7 +204,7 @@ mod tests {
         let claim = "x".repeat(WIDEST);
         let wide =
             Table::of_words("t", "Claims", &["id", "claim", "why"], &[vec!["a".into(), claim.clone(), "y".into()]]);
-        assert_eq!(noted(&wide), format!("Claims\n\n  a\n    claim  {claim}\n    why    y\n"));
+        assert_eq!(noted(&wide), format!("Claims\n\n  id a\n    claim  {claim}\n    why    y\n"));
         let narrow = Table::of_words("t", "Claims", &["id", "claim"], &[vec!["a".into(), "b".into()]]);
         assert_eq!(noted(&narrow), table(&narrow));
     }

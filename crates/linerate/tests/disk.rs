@@ -151,7 +151,8 @@ fn a_sweep_tells_each_engine_and_each_kind_of_doubt_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let load = ["--size", "8M", "--qd", "1,4,8", "-t", "0.3", "--ramp", "0.1", "--repeats", "2"];
     let told = run(folder.path(), &[&["disk", "sweep", "/dev/shm"][..], &load].concat()).stdout;
-    let lines = |start: &str| told.lines().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    let said = told.lines().filter_map(|line| line.strip_prefix("  - ")).collect::<Vec<_>>();
+    let lines = |start: &str| said.iter().copied().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
     assert!(lines("engine: ").contains(&"engine: pread (1 of 3 points)"), "{told}");
     assert!(lines("engine: ").len() == 2, "{told}");
     assert_eq!(lines("cache: "), ["cache: direct"]);
